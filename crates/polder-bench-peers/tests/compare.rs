@@ -1,0 +1,112 @@
+//! The command line from end to end, on engines that need no store of ours.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const PEERS: &str = "btreemap,lmdb,redb";
+
+/// Runs the program on tiny data, in a directory of its own that must be empty afterwards.
+fn run(arguments: &[&str]) -> Output {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_polder-bench-peers"))
+        .args(arguments)
+        .arg("--dir")
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert!(is_empty(dir.path()), "{arguments:?} left something behind");
+    output
+}
+
+fn is_empty(dir: &Path) -> bool {
+    dir.read_dir().unwrap().next().is_none()
+}
+
+/// Its standard output, line by line, as JSON.
+fn json_lines(arguments: &[&str]) -> Vec<Value> {
+    let output = run(arguments);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {errors}");
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn compare(bench: &str, engines: &str, more: &[&str]) -> Vec<Value> {
+    let mut arguments = vec!["compare", bench, "--engines", engines, "--json", "--rounds", "3"];
+    arguments.extend(["--records", "3000", "--seconds", "0.05", "--warmup", "0.02"]);
+    arguments.extend(more);
+    json_lines(&arguments)
+}
+
+/// Fails unless the last line is a comparison of exactly these engines.
+fn assert_comparison(lines: &[Value], bench: &str, engines: &str) {
+    let last = lines.last().unwrap().as_object().unwrap();
+    assert_eq!(last.keys().collect::<Vec<_>>(), ["bench", "engines"]);
+    assert_eq!(last["bench"], bench);
+    let names: Vec<&str> = engines.split(',').collect();
+    assert_eq!(last["engines"].as_object().unwrap().len(), names.len());
+    assert_eq!(lines.len(), names.len() * 3 + 1);
+    for name in &names {
+        let engine = &last["engines"][name];
+        let figure = |field: &str| engine[field].as_f64().unwrap();
+        assert!(figure("median_ops_per_s") > 0.0, "{bench}, {name}");
+        assert!(figure("ratio_low") <= figure("ratio"));
+        assert!(figure("ratio") <= figure("ratio_high"));
+        assert!(figure("peak_rss_bytes") > 0.0);
+    }
+    assert_eq!(last["engines"][names[0]]["ratio"], 1.0);
+}
+
+#[test]
+fn engines_take_turns_in_every_workload() {
+    for bench in ["lookup", "scan", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"] {
+        let lines = compare(bench, PEERS, &["--threads", "2"]);
+        assert_comparison(&lines, bench, PEERS);
+        let order: Vec<_> = lines[..6].iter().map(|line| line["engine"].clone()).collect();
+        assert_eq!(order, ["btreemap", "lmdb", "redb", "lmdb", "redb", "btreemap"]);
+    }
+}
+
+#[test]
+fn loads_fill_a_store_each_round() {
+    for (bench, threads) in [("load", "1"), ("load", "2"), ("bulk", "1")] {
+        let lines = compare(bench, PEERS, &["--threads", threads]);
+        assert_comparison(&lines, bench, PEERS);
+        assert!(lines[..9].iter().all(|line| line["ops"] == 3000));
+    }
+}
+
+#[test]
+fn random_loads_other_value_sizes_and_small_pools_work() {
+    let more = ["--load", "random", "--value-size", "500", "--pool", "256KiB", "--theta", "1"];
+    for bench in ["ycsb-a", "scan"] {
+        assert_comparison(&compare(bench, PEERS, &more), bench, PEERS);
+    }
+}
+
+#[test]
+fn a_single_run_prints_one_line_or_a_table() {
+    let tiny = ["--records", "2000", "--seconds", "0.05", "--warmup", "0"];
+    let run_with = |first: &[&'static str], last: &[&'static str]| {
+        [first, &["--engine", "btreemap"], &tiny, last].concat()
+    };
+    let lines = json_lines(&run_with(&["ycsb-e"], &["--json", "--counters"]));
+    assert_eq!(lines.len(), 1);
+    for field in ["ops_per_s", "cpu_s_per_op", "p50_ns", "p99_ns", "p999_ns"] {
+        assert!(lines[0][field].as_f64().unwrap() > 0.0, "{field}");
+    }
+    let output = run(&run_with(&["lookup"], &[]));
+    assert!(String::from_utf8(output.stdout).unwrap().contains("throughput"));
+}
+
+#[test]
+fn mistakes_are_said_and_leave_nothing_behind() {
+    let output = run(&["lookup", "--engine", "nobody"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("btreemap"));
+    let output = run(&["compare", "scan", "--engines", "btreemap,device", "--records", "100"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("lookup only"));
+}

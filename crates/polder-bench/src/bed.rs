@@ -1,0 +1,186 @@
+//! One engine with its data, on which rounds of a workload run.
+//!
+//! A workload that reads is prepared once: load, a full scan where everything should be resident
+//! (so that no engine pays its first touches inside a round), a short run that is not counted.
+//! A workload that loads has a new store each round; the old one is gone before the clock starts.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use crate::bench::Bench;
+use crate::engine::{Engine, EngineKind, Setup};
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::phase::{Outcome, Phase};
+use crate::plan::{LoadOrder, Plan};
+use crate::report::RunResult;
+use crate::sorted::SortedKeys;
+use crate::space::RecordSpace;
+use crate::usage::{self, Usage};
+
+/// The number of the phase that warms up; rounds count from 0.
+const WARMUP: u64 = u64::MAX >> 16;
+
+/// Receives a line for people about what goes on.
+pub(crate) type Tell<'a> = &'a dyn Fn(&str);
+
+/// An engine and what it is to do.
+pub(crate) struct Bed<'a> {
+    kind: EngineKind,
+    plan: &'a Plan,
+    interrupt: &'a Interrupt,
+    /// `None` between rounds that fill stores.
+    engine: Option<Box<dyn Engine>>,
+    space: RecordSpace,
+    rounds: u64,
+}
+
+impl<'a> Bed<'a> {
+    /// Nothing happens yet.
+    pub(crate) fn new(
+        kind: EngineKind,
+        plan: &'a Plan,
+        interrupt: &'a Interrupt,
+    ) -> Result<Bed<'a>, BenchError> {
+        if kind.lookups_only && plan.bench != Bench::Lookup {
+            let (name, bench) = (kind.name, plan.bench.name());
+            return Err(BenchError::Options(format!("{name} knows lookup only, not {bench}")));
+        }
+        let space = RecordSpace::new(plan.records, plan.threads);
+        Ok(Bed { kind, plan, interrupt, engine: None, space, rounds: 0 })
+    }
+
+    /// Does everything that comes before the first round.
+    pub(crate) fn prepare(&mut self, tell: Tell<'_>) -> Result<(), BenchError> {
+        if self.plan.bench.fills() {
+            if self.plan.bench == Bench::Bulk {
+                tell("sorting keys");
+                self.sorted_keys()?;
+            }
+            return Ok(());
+        }
+        tell("loading");
+        self.engine = Some(self.create()?);
+        if !self.kind.lookups_only {
+            match self.plan.load {
+                LoadOrder::Sorted => self.bulk()?,
+                LoadOrder::Random => self.phase(0, None)?.load()?,
+            };
+            if self.plan.is_resident() {
+                tell("touching everything");
+                self.phase(WARMUP, None)?.scan(self.plan.records)?;
+            }
+        }
+        tell("warming up");
+        if self.plan.warmup_seconds > 0.0 {
+            self.workload(WARMUP, self.plan.warmup_seconds)?;
+        }
+        Ok(())
+    }
+
+    /// Runs one round.
+    pub(crate) fn round(&mut self, tell: Tell<'_>) -> Result<RunResult, BenchError> {
+        let round = self.rounds;
+        self.rounds += 1;
+        if self.plan.bench.fills() {
+            tell("making an empty store");
+            self.engine = Some(self.create()?);
+        }
+        tell("measuring");
+        let device_before = self.engine()?.device_stats();
+        let usage_before = Usage::now();
+        let outcome = self.workload(round, self.plan.seconds)?;
+        let usage = Usage::now();
+        let device = match (device_before, self.engine()?.device_stats()) {
+            (Some(before), Some(now)) => {
+                (now.reads.saturating_sub(before.reads), now.writes.saturating_sub(before.writes))
+            }
+            _ => (
+                usage.device_reads.saturating_sub(usage_before.device_reads),
+                usage.device_writes.saturating_sub(usage_before.device_writes),
+            ),
+        };
+        let cpu_s = usage.cpu_s - usage_before.cpu_s;
+        let result =
+            RunResult::new(self.plan, &outcome, cpu_s, device, usage::peak_rss_bytes());
+        if self.plan.bench.fills() {
+            tell("removing the store");
+            self.engine = None;
+            self.remove_store()?;
+        }
+        Ok(result)
+    }
+
+    fn workload(&self, number: u64, seconds: f64) -> Result<Outcome, BenchError> {
+        let timed = self.phase(number, Some(seconds))?;
+        match (self.plan.bench, self.plan.bench.mix(), self.plan.dist) {
+            (Bench::Load, ..) => self.phase(number, None)?.load(),
+            (Bench::Bulk, ..) => self.bulk(),
+            (_, Some(mix), Some(dist)) => timed.mixed(mix, dist, &self.space),
+            _ => timed.scan(self.plan.records),
+        }
+    }
+
+    fn phase(&self, number: u64, seconds: Option<f64>) -> Result<Phase<'_>, BenchError> {
+        Ok(Phase {
+            name: self.kind.name,
+            engine: self.engine()?,
+            plan: self.plan,
+            interrupt: self.interrupt,
+            number,
+            seconds,
+        })
+    }
+
+    fn engine(&self) -> Result<&dyn Engine, BenchError> {
+        let none = || BenchError::Options("the engine was not prepared".to_owned());
+        self.engine.as_deref().ok_or_else(none)
+    }
+
+    /// Loads all records in key order, in one thread.
+    fn bulk(&self) -> Result<Outcome, BenchError> {
+        let mut entries =
+            self.sorted_keys()?.records(self.plan.value_size, self.interrupt)?;
+        let started = Instant::now();
+        let loaded = self.engine()?.bulk_load(&mut entries);
+        let seconds = started.elapsed().as_secs_f64();
+        // What stopped the input explains an error of the engine, so it comes first.
+        self.interrupt.check()?;
+        loaded.map_err(BenchError::engine(self.kind.name))?;
+        entries.finish()?;
+        Ok(Outcome {
+            seconds,
+            ops: self.plan.records,
+            latencies: crate::meter::new_histogram(),
+            counts: None,
+        })
+    }
+
+    fn sorted_keys(&self) -> Result<SortedKeys, BenchError> {
+        SortedKeys::prepare(&self.plan.dir.join("sorted-keys"), self.plan.records, self.interrupt)
+    }
+
+    fn store_dir(&self) -> PathBuf {
+        self.plan.dir.join(self.kind.name.replace(':', "-"))
+    }
+
+    fn create(&self) -> Result<Box<dyn Engine>, BenchError> {
+        let dir = self.store_dir();
+        fs::create_dir(&dir).map_err(BenchError::file(&dir))?;
+        let setup = Setup {
+            dir: &dir,
+            cache_bytes: self.plan.pool_bytes,
+            records: self.plan.records,
+            value_size: self.plan.value_size,
+            data_bytes: self.plan.data_bytes(),
+            device_bytes: self.plan.device_bytes,
+        };
+        (self.kind.create)(&setup).map_err(BenchError::engine(self.kind.name))
+    }
+
+    fn remove_store(&self) -> Result<(), BenchError> {
+        let dir = self.store_dir();
+        fs::remove_dir_all(&dir).map_err(BenchError::file(&dir))
+    }
+}

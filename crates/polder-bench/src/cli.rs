@@ -1,0 +1,307 @@
+//! The command line.
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::{CommandFactory, FromArgMatches};
+use indicatif::ProgressBar;
+use tempfile::TempDir;
+
+use crate::bed::Bed;
+use crate::bench::Bench;
+use crate::compare::Contest;
+use crate::counters::Counters;
+use crate::engine::{EngineKind, device};
+use crate::error::BenchError;
+use crate::interrupt::{self, Interrupt};
+use crate::plan::{self, Plan};
+use crate::report::RunResult;
+use crate::worker;
+
+mod args;
+
+use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
+
+/// The engine of a single run, where none is named and it is there.
+const DEFAULT_ENGINE: &str = "polder:array";
+
+/// See [`crate::run`].
+pub(crate) fn run(program: &'static str, engines: &[EngineKind]) -> ExitCode {
+    let cli = match parse(program, engines, std::env::args_os()) {
+        Ok(cli) => cli,
+        // Help and version come here too; clap knows where to write and which status to give.
+        Err(error) => error.exit(),
+    };
+    match execute(cli.command, engines) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(BenchError::Interrupted) => ExitCode::from(interrupt::EXIT_STATUS),
+        Err(error) => {
+            let _ = writeln!(io::stderr(), "{program}: {error}");
+            match error {
+                BenchError::Options(_) | BenchError::NoSuchEngine { .. } => ExitCode::from(2),
+                _ => ExitCode::FAILURE,
+            }
+        }
+    }
+}
+
+/// Reads arguments; the engines are listed at the end of each help.
+fn parse(
+    program: &'static str,
+    engines: &[EngineKind],
+    arguments: impl IntoIterator<Item = std::ffi::OsString>,
+) -> Result<Cli, clap::Error> {
+    let mut list = "Engines:\n".to_owned();
+    for engine in engines {
+        list += &format!("  {:<15} {}\n", engine.name, engine.about);
+    }
+    let command = Cli::command().name(program).bin_name(program).after_help(list.clone());
+    let command = command.mut_subcommands(|sub| sub.after_help(list.clone()));
+    Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
+}
+
+/// The engine of this name.
+pub(crate) fn find_engine(engines: &[EngineKind], name: &str) -> Result<EngineKind, BenchError> {
+    let found = engines.iter().find(|engine| engine.name == name).copied();
+    found.ok_or_else(|| {
+        let names: Vec<_> = engines.iter().map(|engine| engine.name).collect();
+        BenchError::NoSuchEngine { name: name.to_owned(), known: names.join(", ") }
+    })
+}
+
+fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let (bench, args) = match command {
+        Command::Worker => return worker::run(engines),
+        Command::Compare(args) => return compare(&args, engines),
+        Command::Device(args) => return raw_device(&args),
+        Command::Load(args) => (Bench::Load, args),
+        Command::Bulk(args) => (Bench::Bulk, args),
+        Command::Scan(args) => (Bench::Scan, args),
+        Command::Lookup(args) => (Bench::Lookup, args),
+        Command::YcsbA(args) => (Bench::YcsbA, args),
+        Command::YcsbB(args) => (Bench::YcsbB, args),
+        Command::YcsbC(args) => (Bench::YcsbC, args),
+        Command::YcsbD(args) => (Bench::YcsbD, args),
+        Command::YcsbE(args) => (Bench::YcsbE, args),
+        Command::YcsbF(args) => (Bench::YcsbF, args),
+    };
+    single(bench, &args, engines)
+}
+
+/// One engine, one round, in this process.
+fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let default = || engines.iter().find(|engine| engine.name == DEFAULT_ENGINE);
+    let kind = match (&args.engine, default().or(engines.first())) {
+        (Some(name), _) => find_engine(engines, name)?,
+        (None, Some(kind)) => *kind,
+        (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
+    };
+    let dir = run_dir(args.common.dir.as_deref())?;
+    let plan = resolve(bench, kind.name, args.seconds, &args.common, dir.path())?;
+    check_counters(plan.counters);
+    let result = one_round(kind, &plan)?;
+    show(&result, args.common.json)
+}
+
+fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
+    let dir = run_dir(args.dir.as_deref())?;
+    let plan = Plan {
+        bench: Bench::Lookup,
+        engine: device::KIND.name.to_owned(),
+        dir: dir.path().to_owned(),
+        records: args.size.div_ceil(device::PAGE_BYTES as u64),
+        value_size: 0,
+        pool_bytes: 0,
+        threads: args.threads,
+        seconds: args.seconds,
+        warmup_seconds: 0.0,
+        dist: Bench::Lookup.dist(),
+        theta: args::DEFAULT_THETA,
+        load: plan::LoadOrder::Sorted,
+        seed: args.seed,
+        counters: false,
+        device_bytes: Some(args.size),
+    };
+    let result = one_round(device::KIND, &plan)?;
+    show(&result, args.json)
+}
+
+fn one_round(kind: EngineKind, plan: &Plan) -> Result<RunResult, BenchError> {
+    let interrupt = listen()?;
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(std::time::Duration::from_millis(200));
+    let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
+    let mut bed = Bed::new(kind, plan, &interrupt)?;
+    bed.prepare(&tell)?;
+    let result = bed.round(&tell)?;
+    spinner.finish_and_clear();
+    Ok(result)
+}
+
+fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let interrupt = listen()?;
+    let dir = run_dir(args.common.dir.as_deref())?;
+    let mut plans: Vec<Plan> = Vec::new();
+    for name in &args.engines {
+        let kind = find_engine(engines, name)?;
+        if plans.iter().any(|plan| plan.engine == kind.name) {
+            return Err(BenchError::Options(format!("{name} is named twice")));
+        }
+        plans.push(resolve(args.bench, kind.name, args.seconds, &args.common, dir.path())?);
+    }
+    check_counters(args.common.counters);
+    let own = Path::new("/proc/self/exe");
+    let program = std::env::current_exe().map_err(BenchError::file(own))?;
+    let contest = Contest { plans, rounds: args.rounds as usize, program };
+    let json = args.common.json;
+    let mut report = |result: &RunResult| if json { show(result, true) } else { Ok(()) };
+    let comparison = contest.run(&interrupt, &mut report)?;
+    if json { print(&to_json(&comparison)?) } else { print(comparison.table().trim_end()) }
+}
+
+/// All options of one engine's part.
+fn resolve(
+    bench: Bench,
+    engine: &str,
+    seconds: f64,
+    args: &CommonArgs,
+    dir: &Path,
+) -> Result<Plan, BenchError> {
+    if args.dist.is_some() && bench.dist().is_none() {
+        let why = format!("{} touches all records: --dist means nothing to it", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    let ample = || plan::ample_pool_bytes(args.records, args.value_size);
+    Ok(Plan {
+        bench,
+        engine: engine.to_owned(),
+        dir: dir.to_owned(),
+        records: args.records,
+        value_size: args.value_size,
+        pool_bytes: args.pool.unwrap_or_else(ample),
+        threads: args.threads,
+        seconds,
+        warmup_seconds: args.warmup,
+        dist: args.dist.or(bench.dist()),
+        theta: args.theta,
+        load: args.load,
+        seed: args.seed,
+        counters: args.counters,
+        device_bytes: args.device_size,
+    })
+}
+
+/// A directory of this run alone, removed with everything in it when dropped.
+fn run_dir(parent: Option<&Path>) -> Result<TempDir, BenchError> {
+    let here = PathBuf::from(".");
+    let parent = parent.unwrap_or(&here);
+    let made = parent.canonicalize().and_then(|parent| {
+        tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent)
+    });
+    made.map_err(BenchError::file(parent))
+}
+
+fn listen() -> Result<Interrupt, BenchError> {
+    Interrupt::listen().map_err(BenchError::file(Path::new("signals")))
+}
+
+/// Says once if counters were asked for and there are none.
+fn check_counters(wanted: bool) {
+    if let (true, Err(error)) = (wanted, Counters::open()) {
+        let _ = writeln!(
+            io::stderr(),
+            "no counters here: {error} (perf_event_open; see /proc/sys/kernel/perf_event_paranoid)"
+        );
+    }
+}
+
+fn show(result: &RunResult, json: bool) -> Result<(), BenchError> {
+    if json { print(&to_json(result)?) } else { print(result.table().trim_end()) }
+}
+
+fn to_json(value: &impl serde::Serialize) -> Result<String, BenchError> {
+    serde_json::to_string(value).map_err(|error| BenchError::Options(error.to_string()))
+}
+
+fn print(text: &str) -> Result<(), BenchError> {
+    let mut out = io::stdout().lock();
+    let printed = writeln!(out, "{text}").and_then(|()| out.flush());
+    printed.map_err(BenchError::file(Path::new("standard output")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dist::Dist;
+    use crate::engine::built_in;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        let arguments = line.split_whitespace().map(Into::into);
+        super::parse("polder-bench", &built_in(), arguments)
+    }
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn options_are_resolved_to_a_plan() {
+        let line = "x ycsb-a --records 10M --value-size 100 --pool 64MiB --threads 2 --theta 0.9";
+        let Ok(Cli { command: Command::YcsbA(args) }) = parse(line) else { panic!("not parsed") };
+        let plan = resolve(Bench::YcsbA, "e", args.seconds, &args.common, Path::new("d")).unwrap();
+        assert_eq!((plan.records, plan.value_size, plan.threads), (10_000_000, 100, 2));
+        assert_eq!((plan.pool_bytes, plan.theta), (64 << 20, 0.9));
+        assert_eq!(plan.dist, Some(Dist::Zipfian));
+        assert!(!plan.is_resident());
+    }
+
+    #[test]
+    fn without_a_pool_everything_is_resident() {
+        let Ok(Cli { command: Command::Lookup(args) }) = parse("x lookup") else {
+            panic!("not parsed")
+        };
+        let plan = resolve(Bench::Lookup, "e", 1.0, &args.common, Path::new("d")).unwrap();
+        assert!(plan.is_resident());
+        assert_eq!(plan.dist, Some(Dist::Uniform));
+    }
+
+    #[test]
+    fn comparisons_take_a_list_of_engines() {
+        let line = "x compare lookup --engines a,b --rounds 3 --seconds 0.5 --json";
+        let Ok(Cli { command: Command::Compare(args) }) = parse(line) else {
+            panic!("not parsed")
+        };
+        assert_eq!((args.bench, args.rounds, args.seconds), (Bench::Lookup, 3, 0.5));
+        assert_eq!(args.engines, ["a", "b"]);
+        assert!(args.common.json);
+    }
+
+    #[test]
+    fn senseless_arguments_are_refused() {
+        for line in [
+            "x lookup --threads 0",
+            "x lookup --records 0",
+            "x lookup --theta 0",
+            "x lookup --seconds 0",
+            "x lookup --pool 5MB",
+            "x compare lookup",
+            "x compare lookup --engines a --rounds 0",
+            "x ycsb-g",
+        ] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+        let Ok(Cli { command: Command::Load(args) }) = parse("x load --dist uniform") else {
+            panic!("not parsed")
+        };
+        assert!(resolve(Bench::Load, "e", 1.0, &args.common, Path::new("d")).is_err());
+        assert!(find_engine(&built_in(), "nobody").is_err());
+    }
+
+    #[test]
+    fn the_help_names_the_engines() {
+        let help = parse("x compare --help").unwrap_err().to_string();
+        assert!(help.contains("device") && help.contains("--rounds"));
+    }
+}

@@ -1,0 +1,215 @@
+//! The arguments, with their units and defaults.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::bench::Bench;
+use crate::dist::Dist;
+use crate::plan::LoadOrder;
+use crate::size::{parse_bytes, parse_count};
+
+/// YCSB's exponent.
+pub(super) const DEFAULT_THETA: f64 = 0.99;
+
+/// Workloads on storage engines, and their comparison by engines that take turns.
+///
+/// A single run prints one table (or one JSON line). Timings on one machine change by half from
+/// minute to minute; to compare engines, use `compare`.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+/// What to run.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Insert all records in random order into an empty store.
+    Load(RunArgs),
+    /// Load all records in key order into an empty store, in the engine's best way (one thread).
+    Bulk(RunArgs),
+    /// Scan all entries in key order, again and again; operations are entries. Each thread scans
+    /// its part of the keys.
+    Scan(RunArgs),
+    /// Point reads, uniform (ycsb-c with another distribution).
+    Lookup(RunArgs),
+    /// YCSB A: half reads, half updates, zipfian.
+    YcsbA(RunArgs),
+    /// YCSB B: 95% reads, 5% updates, zipfian.
+    YcsbB(RunArgs),
+    /// YCSB C: reads only, zipfian.
+    YcsbC(RunArgs),
+    /// YCSB D: 95% reads, 5% inserts, latest.
+    YcsbD(RunArgs),
+    /// YCSB E: 95% scans of 1 to 100 entries, 5% inserts, zipfian. A scan is one operation.
+    YcsbE(RunArgs),
+    /// YCSB F: half reads, half read-modify-writes, zipfian.
+    YcsbF(RunArgs),
+    /// Compare engines: each in a process of its own, taking turns round by round.
+    ///
+    /// Each engine loads its data once and lives through the run (for load and bulk: fills a new
+    /// store each round). Printed are each one's median and its ratio to the first engine: the
+    /// median of the ratios of each round, with the interval of the exact sign test (at least 95%
+    /// from 6 rounds on; with fewer, all rounds lie in it and its confidence is said). With --json
+    /// every round gives a line, and the last line is {"bench": .., "engines": {NAME:
+    /// {"median_ops_per_s", "ratio", "ratio_low", "ratio_high", ..}}}.
+    Compare(CompareArgs),
+    /// The raw device: direct random reads of 4 KiB from a file of its own, one at a time in each
+    /// thread, as fio's psync engine does.
+    Device(DeviceArgs),
+    /// One engine's process in a comparison; takes orders from standard input.
+    #[command(hide = true)]
+    Worker,
+}
+
+/// What all workloads take.
+#[derive(Debug, Args)]
+pub(super) struct CommonArgs {
+    /// Records in the store, each with an 8-byte key (10M = 10 million).
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = some_count)]
+    pub(super) records: u64,
+    /// Bytes of each value.
+    #[arg(long, value_name = "BYTES", default_value = "120", value_parser = value_size)]
+    pub(super) value_size: usize,
+    /// Bytes of memory for the engine's cache, with KiB, MiB or GiB [default: everything fits].
+    /// Engines without a cache of their own say in their description what they do with it.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) pool: Option<u64>,
+    /// Threads that work at once.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
+    pub(super) threads: usize,
+    /// Which records are asked for [default: what the workload says].
+    #[arg(long, value_enum)]
+    pub(super) dist: Option<Dist>,
+    /// Exponent of zipfian and latest, above 0: the record of rank k is asked for in proportion
+    /// to 1 / k^theta.
+    #[arg(long, default_value_t = DEFAULT_THETA, value_parser = theta)]
+    pub(super) theta: f64,
+    /// How the data gets in before a workload that reads.
+    #[arg(long, value_enum, default_value = "sorted")]
+    pub(super) load: LoadOrder,
+    /// Seconds that the workload runs after loading before anything is measured.
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_none)]
+    pub(super) warmup: f64,
+    /// Start of the random numbers that choose records and operations.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Print JSON, a line for each result.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Count instructions, cache misses and data TLB misses per operation, in user mode, where
+    /// the kernel permits it.
+    #[arg(long)]
+    pub(super) counters: bool,
+    /// Directory in which a directory of this run is made and, at the end, removed
+    /// [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Bytes of the file of engine `device`, with KiB, MiB or GiB [default: keys, values and 16
+    /// bytes for each record].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) device_size: Option<u64>,
+}
+
+/// What a single run takes.
+#[derive(Debug, Args)]
+pub(super) struct RunArgs {
+    /// The engine [default: polder:array].
+    #[arg(long, value_name = "NAME")]
+    pub(super) engine: Option<String>,
+    /// Seconds to measure; load and bulk take as long as they take.
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub(super) seconds: f64,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+/// What a comparison takes.
+#[derive(Debug, Args)]
+pub(super) struct CompareArgs {
+    /// The workload.
+    #[arg(value_enum)]
+    pub(super) bench: Bench,
+    /// Engines, with commas between; ratios are to the first.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
+    pub(super) engines: Vec<String>,
+    /// How often each engine has its turn, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value = "9",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
+    /// Seconds of each turn; load and bulk take as long as they take.
+    #[arg(long, default_value = "3", value_parser = seconds)]
+    pub(super) seconds: f64,
+    #[command(flatten)]
+    pub(super) common: CommonArgs,
+}
+
+/// What the raw device takes.
+#[derive(Debug, Args)]
+pub(super) struct DeviceArgs {
+    /// Directory in which a directory of this run is made and, at the end, removed
+    /// [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Bytes of the file, with KiB, MiB or GiB.
+    #[arg(long, default_value = "1GiB", value_parser = parse_bytes)]
+    pub(super) size: u64,
+    /// Threads, each with one read at a time.
+    #[arg(long, value_name = "COUNT", default_value = "8", value_parser = threads)]
+    pub(super) threads: usize,
+    /// Seconds to measure.
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub(super) seconds: f64,
+    /// Start of the random numbers that choose places.
+    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
+    pub(super) seed: u64,
+    /// Print one JSON line.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+fn some_count(text: &str) -> Result<u64, String> {
+    match parse_count(text)? {
+        0 => Err("at least one is needed".to_owned()),
+        count => Ok(count),
+    }
+}
+
+fn value_size(text: &str) -> Result<usize, String> {
+    const MOST: u64 = 64 << 20;
+    match parse_bytes(text)? {
+        bytes if bytes > MOST => Err("values have at most 64 MiB".to_owned()),
+        bytes => Ok(bytes as usize),
+    }
+}
+
+fn threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=1024) => Ok(count),
+        _ => Err("a number from 1 to 1024".to_owned()),
+    }
+}
+
+fn theta(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(theta) if theta > 0.0 && theta <= 10.0 => Ok(theta),
+        _ => Err("a number above 0, at most 10".to_owned()),
+    }
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match seconds_or_none(text)? {
+        0.0 => Err("more than 0 seconds are needed".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+fn seconds_or_none(text: &str) -> Result<f64, String> {
+    const DAY: f64 = 86_400.0;
+    match text.parse() {
+        Ok(seconds) if (0.0..=DAY).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds, at most a day".to_owned()),
+    }
+}

@@ -1,0 +1,110 @@
+//! A comparison: engines in processes of their own take turns, round by round.
+//!
+//! All are prepared one after the other before the first round, and stay. In each round every
+//! engine has one turn while the others idle; the order moves on by one each round, so that none
+//! always comes first. A ratio pairs turns of the same round.
+
+use std::path::{Path, PathBuf};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::plan::Plan;
+use crate::report::{Comparison, EngineSummary, RunResult};
+
+mod child;
+
+use child::Child;
+
+/// What to compare.
+#[derive(Debug)]
+pub(crate) struct Contest {
+    /// One for each engine; they differ in the engine's name alone.
+    pub(crate) plans: Vec<Plan>,
+    pub(crate) rounds: usize,
+    /// The program to run as worker.
+    pub(crate) program: PathBuf,
+}
+
+impl Contest {
+    /// Runs it; each result is handed to `report` as it comes.
+    pub(crate) fn run(
+        &self,
+        interrupt: &Interrupt,
+        report: &mut dyn FnMut(&RunResult) -> Result<(), BenchError>,
+    ) -> Result<Comparison, BenchError> {
+        let bench = match self.plans.first() {
+            Some(plan) => plan.bench,
+            None => return Err(BenchError::Options("there is no engine to compare".to_owned())),
+        };
+        let bar = progress(self.plans.len() * (self.rounds + 1));
+        let mut children = Vec::new();
+        for plan in &self.plans {
+            children.push(start(&self.program, plan, interrupt, &bar)?);
+        }
+        let mut results: Vec<Vec<RunResult>> = vec![Vec::new(); children.len()];
+        for round in 0..self.rounds {
+            for turn in turns(round, children.len()) {
+                let child = &mut children[turn];
+                child.go()?;
+                let result = child.result(interrupt, &tell(&bar, child.engine()))?;
+                bar.inc(1);
+                report(&result)?;
+                results[turn].push(result);
+            }
+        }
+        for child in children {
+            child.quit(interrupt)?;
+        }
+        bar.finish_and_clear();
+        let first = results.first().cloned().unwrap_or_default();
+        let summaries = self.plans.iter().zip(&results).filter_map(|(plan, rounds)| {
+            Some((plan.engine.clone(), EngineSummary::new(rounds, &first)?))
+        });
+        Ok(Comparison { bench, engines: summaries.collect() })
+    }
+}
+
+/// Starts an engine's process and waits until it is prepared.
+fn start(
+    program: &Path,
+    plan: &Plan,
+    interrupt: &Interrupt,
+    bar: &ProgressBar,
+) -> Result<Child, BenchError> {
+    let mut child = Child::start(program, plan)?;
+    child.ready(interrupt, &tell(bar, &plan.engine))?;
+    bar.inc(1);
+    Ok(child)
+}
+
+/// Whose turn it is within a round: the order of the engines, moved on by one each round.
+fn turns(round: usize, engines: usize) -> impl Iterator<Item = usize> {
+    (0..engines).map(move |turn| (round + turn) % engines)
+}
+
+fn progress(turns: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} turns, {eta} left: {msg}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar());
+    ProgressBar::new(turns as u64).with_style(style)
+}
+
+/// Shows on the bar what an engine does.
+fn tell(bar: &ProgressBar, engine: &str) -> impl Fn(&str) + use<> {
+    let (bar, engine) = (bar.clone(), engine.to_owned());
+    move |what| bar.set_message(format!("{engine}: {what}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_order_of_turns_moves_on() {
+        let order = |round| turns(round, 3).collect::<Vec<_>>();
+        assert_eq!(order(0), [0, 1, 2]);
+        assert_eq!(order(1), [1, 2, 0]);
+        assert_eq!(order(5), [2, 0, 1]);
+    }
+}

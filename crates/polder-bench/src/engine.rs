@@ -1,0 +1,131 @@
+//! What a workload runs on.
+//!
+//! An [`Engine`] is an open store; a [`Session`] is what one thread has of it for one phase. The
+//! phase is announced ([`Access`]), so that an engine may do it in its best way: one long read
+//! transaction where nothing is written, large write transactions where much is. All engines copy
+//! the value of a read into a buffer of the caller, so that all touch the same bytes.
+
+use std::error::Error;
+use std::fmt;
+use std::path::Path;
+
+use crate::records::Key;
+use crate::sorted::SortedRecords;
+
+pub mod device;
+
+/// What went wrong in an engine, in its own words.
+pub type EngineError = Box<dyn Error + Send + Sync>;
+
+/// One engine that the command line offers.
+#[derive(Clone, Copy)]
+pub struct EngineKind {
+    /// Its name on the command line.
+    pub name: &'static str,
+    /// What it is, in a line.
+    pub about: &'static str,
+    /// It knows [`Session::get`] alone, and has its data from the moment it is made.
+    pub lookups_only: bool,
+    /// Makes an empty store.
+    pub create: fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>,
+}
+
+impl fmt::Debug for EngineKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("EngineKind").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+/// With what a store is made.
+#[derive(Debug, Clone)]
+pub struct Setup<'a> {
+    /// An empty directory of its own.
+    pub dir: &'a Path,
+    /// Bytes of memory that it may use as its cache.
+    pub cache_bytes: u64,
+    /// How many records will be loaded; a workload may insert more.
+    pub records: u64,
+    /// Bytes of each value.
+    pub value_size: usize,
+    /// Bytes that keys and values take, without anything around them.
+    pub data_bytes: u64,
+    /// Bytes of the file of [`device`], where that was asked for.
+    pub device_bytes: Option<u64>,
+}
+
+impl Setup<'_> {
+    /// Whether the cache is too small for the data.
+    pub fn is_out_of_memory(&self) -> bool {
+        self.cache_bytes < self.data_bytes
+    }
+}
+
+/// What a session will be used for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reads and scans; nobody writes meanwhile.
+    Read,
+    /// Anything; each write is complete, and seen by all threads, when its call returns.
+    Mixed,
+    /// Inserts only; they may be kept back until [`Session::finish`].
+    Load,
+}
+
+/// Requests to the device since the store was opened.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeviceStats {
+    /// Reads.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+}
+
+/// An open store.
+pub trait Engine: Send + Sync {
+    /// What one thread uses; made, used and dropped in that thread.
+    fn session(&self, access: Access) -> Result<Box<dyn Session + '_>, EngineError>;
+
+    /// Loads the empty store from sorted input, in the best way the engine has.
+    fn bulk_load(&self, entries: &mut SortedRecords) -> Result<(), EngineError>;
+
+    /// Requests to the device, where the engine counts them.
+    fn device_stats(&self) -> Option<DeviceStats> {
+        None
+    }
+}
+
+/// One thread's way to a store.
+pub trait Session {
+    /// Replaces what is in `value` by the value of `key`; false where the key is not there.
+    fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError>;
+
+    /// Stores the value, also where the key is already there.
+    fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError>;
+
+    /// Reads the value, has it changed (its length stays), and stores it, as one atomic step;
+    /// false where the key is not there. `change` may be called again with the value as it is
+    /// by then.
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError>;
+
+    /// Visits entries in key order from the first one at or after `start`, until there are no more
+    /// or `visit` returns false.
+    fn scan(
+        &mut self,
+        start: &Key,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), EngineError>;
+
+    /// Completes what was kept back.
+    fn finish(&mut self) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+/// The engines of this crate.
+pub fn built_in() -> Vec<EngineKind> {
+    vec![device::KIND]
+}

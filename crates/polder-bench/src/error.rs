@@ -1,0 +1,88 @@
+//! What can go wrong in a benchmark.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::engine::EngineError;
+
+/// Why a benchmark gave no figure.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BenchError {
+    /// The engine failed.
+    #[error("engine {engine} failed: {source}")]
+    Engine {
+        /// Its name.
+        engine: String,
+        /// What it said.
+        source: EngineError,
+    },
+    /// A record that was inserted is not found.
+    #[error("record {record} was inserted and is not found")]
+    Missing {
+        /// Number of the record.
+        record: u64,
+    },
+    /// An entry came back with other bytes than those that were stored.
+    #[error("the entry with key {key:016x} came back with wrong bytes")]
+    WrongValue {
+        /// The key, as the number whose big-endian bytes it is.
+        key: u64,
+    },
+    /// A scan gave keys out of order, or keys that were never inserted.
+    #[error("a scan gave the key {key:016x}, which is out of order or was never inserted")]
+    WrongKey {
+        /// The key, as the number whose big-endian bytes it is.
+        key: u64,
+    },
+    /// A full scan did not give every entry once.
+    #[error("a full scan gave {found} entries of {expected}")]
+    WrongCount {
+        /// Entries that came.
+        found: u64,
+        /// Entries in the store.
+        expected: u64,
+    },
+    /// A file or directory of the benchmark itself.
+    #[error("{path}: {source}", path = path.display())]
+    File {
+        /// Which one.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Options that do not go together.
+    #[error("{0}")]
+    Options(String),
+    /// There is no engine of that name.
+    #[error("there is no engine {name:?}; there are: {known}")]
+    NoSuchEngine {
+        /// The name asked for.
+        name: String,
+        /// All names, with commas between.
+        known: String,
+    },
+    /// The child process of an engine failed.
+    #[error("{engine}: {message}")]
+    Worker {
+        /// Whose.
+        engine: String,
+        /// What it said.
+        message: String,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl BenchError {
+    /// For `map_err` after a call of an engine.
+    pub(crate) fn engine(engine: &'static str) -> impl Fn(EngineError) -> BenchError {
+        move |source| BenchError::Engine { engine: engine.to_owned(), source }
+    }
+
+    /// For `map_err` after a call on a file.
+    pub(crate) fn file(path: &std::path::Path) -> impl FnOnce(io::Error) -> BenchError + '_ {
+        move |source| BenchError::File { path: path.to_owned(), source }
+    }
+}

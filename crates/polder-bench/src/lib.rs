@@ -1,0 +1,51 @@
+//! Polder's workloads, and their comparison by engines that take turns.
+//!
+//! A *workload* ([`Bench`]) runs on an [`engine::Engine`]; which engines there are is a list that
+//! the program hands to [`run`], so that another program can offer more of them with the same
+//! command line. A single run prints one JSON line. A comparison keeps each engine in a process
+//! of its own and lets them take turns round by round, because timings on one machine change by
+//! half from minute to minute: only ratios of neighbours in time mean something.
+//!
+//! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
+//! whom; `meter` and `phase` time it, `bed` prepares and repeats it; `compare` and `worker` talk
+//! over `protocol`; `cli` reads the arguments and `report` prints.
+
+use std::process::ExitCode;
+
+mod bed;
+mod bench;
+mod cli;
+mod compare;
+mod counters;
+pub mod dist;
+pub mod engine;
+mod error;
+mod interrupt;
+mod interval;
+mod meter;
+mod phase;
+mod plan;
+mod protocol;
+mod random;
+pub mod records;
+mod report;
+mod size;
+mod sorted;
+mod space;
+mod usage;
+mod worker;
+
+pub use bench::{Bench, Mix};
+pub use error::BenchError;
+pub use random::Random;
+pub use sorted::SortedRecords;
+
+use engine::EngineKind;
+
+/// Reads the command line of this process and does what it says, with these engines.
+///
+/// `program` is the name that the help shows. The process runs itself again for the workers of a
+/// comparison, so this must be all that its `main` does.
+pub fn run(program: &'static str, engines: &[EngineKind]) -> ExitCode {
+    cli::run(program, engines)
+}

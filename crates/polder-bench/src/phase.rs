@@ -1,0 +1,429 @@
+//! One phase of a workload: threads that do the same thing to an engine, timed together.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+
+use crate::bench::Mix;
+use crate::counters::{Counters, Counts};
+use crate::dist::{Chooser, Dist};
+use crate::engine::{Access, Engine, Session};
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::meter::{self, Meter, Stop};
+use crate::plan::Plan;
+use crate::random::Random;
+use crate::records::{self, KEY_BYTES, Key};
+use crate::space::RecordSpace;
+
+/// Values checked: one of so many reads.
+const READS_PER_CHECK: u64 = 64;
+/// Records that a loading thread takes at a time.
+const RECORDS_PER_TURN: u64 = 1024;
+
+/// What came out of a phase, of all threads together.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) seconds: f64,
+    pub(crate) ops: u64,
+    /// In nanoseconds; empty where single operations are not timed.
+    pub(crate) latencies: Histogram<u64>,
+    pub(crate) counts: Option<Counts>,
+}
+
+/// Where and how a phase runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Phase<'a> {
+    pub(crate) name: &'static str,
+    pub(crate) engine: &'a dyn Engine,
+    pub(crate) plan: &'a Plan,
+    pub(crate) interrupt: &'a Interrupt,
+    /// Makes the requests of this phase different from those of others.
+    pub(crate) number: u64,
+    /// How long, where the phase is not a fixed amount of work.
+    pub(crate) seconds: Option<f64>,
+}
+
+impl Phase<'_> {
+    /// Inserts all records in the order of their numbers, which is a random order of their keys.
+    pub(crate) fn load(&self) -> Result<Outcome, BenchError> {
+        let next = AtomicU64::new(0);
+        self.on_threads(Access::Load, |_, session, meter| {
+            let mut value = vec![0; self.plan.value_size];
+            while !meter.is_over() {
+                let first = next.fetch_add(RECORDS_PER_TURN, Ordering::Relaxed);
+                let end = (first + RECORDS_PER_TURN).min(self.plan.records);
+                if first >= end {
+                    break;
+                }
+                for record in first..end {
+                    let key = records::key(record);
+                    records::fill(key, 0, &mut value);
+                    let put = meter.time(|| session.put(&key, &value));
+                    put.map_err(BenchError::engine(self.name))?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    /// Scans everything in key order, each thread its own part of the key space, again and again;
+    /// without a limit of time, once.
+    pub(crate) fn scan(&self, records: u64) -> Result<Outcome, BenchError> {
+        let found = AtomicU64::new(0);
+        let unfinished = AtomicBool::new(false);
+        let outcome = self.on_threads(Access::Read, |thread, session, meter| {
+            let mut first_pass = true;
+            while !meter.is_over() {
+                let count = self.scan_part(thread, session, meter, records)?;
+                if first_pass && !meter.is_over() {
+                    found.fetch_add(count, Ordering::Relaxed);
+                } else if first_pass {
+                    unfinished.store(true, Ordering::Relaxed);
+                }
+                first_pass = false;
+                // An empty part has no entries at which the clock would be looked at.
+                if self.seconds.is_none() || count == 0 {
+                    break;
+                }
+            }
+            Ok(())
+        })?;
+        let found = found.into_inner();
+        if !unfinished.into_inner() && found != records {
+            return Err(BenchError::WrongCount { found, expected: records });
+        }
+        Ok(outcome)
+    }
+
+    /// One pass over the thread's part of the keys.
+    fn scan_part(
+        &self,
+        thread: usize,
+        session: &mut dyn Session,
+        meter: &mut Meter<'_>,
+        records: u64,
+    ) -> Result<u64, BenchError> {
+        let border = |part: usize| ((part as u128) << 64) / self.plan.threads as u128;
+        let (start, end) = (border(thread) as u64, border(thread + 1));
+        let mut reader = ScanReader::new(start, self.plan.value_size, records);
+        let mut error = None;
+        let scanned = session.scan(&start.to_be_bytes(), &mut |key, value| {
+            let at = reader.key_of(key);
+            if at.is_ok_and(|at| u128::from(at) >= end) {
+                return false;
+            }
+            meter.count();
+            match reader.take(key, value) {
+                Ok(()) => !meter.is_over(),
+                Err(wrong) => {
+                    error = Some(wrong);
+                    false
+                }
+            }
+        });
+        scanned.map_err(BenchError::engine(self.name))?;
+        error.map_or(Ok(reader.count), Err)
+    }
+
+    /// A mix of operations on records that the distribution chooses.
+    pub(crate) fn mixed(
+        &self,
+        mix: Mix,
+        dist: Dist,
+        space: &RecordSpace,
+    ) -> Result<Outcome, BenchError> {
+        let access = if mix.is_read_only() { Access::Read } else { Access::Mixed };
+        let records = space.readable();
+        self.on_threads(access, |thread, session, meter| {
+            let stream = (self.number << 16) | thread as u64;
+            let mut client = Client {
+                phase: self,
+                thread,
+                session,
+                random: Random::new(self.plan.seed, stream),
+                chooser: Chooser::new(dist, self.plan.theta, records),
+                space,
+                records,
+                grows: mix.insert > 0,
+                value: vec![0; self.plan.value_size],
+                read: Vec::with_capacity(self.plan.value_size),
+                until_check: 1,
+            };
+            while !meter.is_over() {
+                client.operate(mix, meter)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Runs `work` in all threads at once, each with a session and a meter of its own.
+    fn on_threads(
+        &self,
+        access: Access,
+        work: impl Fn(usize, &mut dyn Session, &mut Meter<'_>) -> Result<(), BenchError> + Sync,
+    ) -> Result<Outcome, BenchError> {
+        let stop = Stop { interrupt: self.interrupt, failed: AtomicBool::new(false) };
+        let gate = Barrier::new(self.plan.threads);
+        let one = |thread: usize| {
+            let part = self.one_thread(access, &gate, &stop, |session, meter| {
+                work(thread, session, meter)
+            });
+            if part.is_err() {
+                stop.failed.store(true, Ordering::Relaxed);
+            }
+            part
+        };
+        let parts: Vec<_> = std::thread::scope(|scope| {
+            let one = &one;
+            let handles: Vec<_> =
+                (0..self.plan.threads).map(|thread| scope.spawn(move || one(thread))).collect();
+            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
+                Ok(part) => part,
+                Err(panic) => std::panic::resume_unwind(panic),
+            };
+            handles.into_iter().map(join).collect()
+        });
+        self.interrupt.check()?;
+        merge(parts)
+    }
+
+    fn one_thread(
+        &self,
+        access: Access,
+        gate: &Barrier,
+        stop: &Stop<'_>,
+        work: impl FnOnce(&mut dyn Session, &mut Meter<'_>) -> Result<(), BenchError>,
+    ) -> Result<Part, BenchError> {
+        let session = self.engine.session(access);
+        let counters = if self.plan.counters { Counters::open().ok() } else { None };
+        // Everybody comes here, also with a failure, or the others would wait for ever.
+        gate.wait();
+        let mut session = session.map_err(BenchError::engine(self.name))?;
+        let counting = counters.filter(|counters| counters.start().is_ok());
+        let mut meter = Meter::start(self.seconds.map(Duration::from_secs_f64), stop);
+        work(&mut *session, &mut meter)?;
+        session.finish().map_err(BenchError::engine(self.name))?;
+        let ended = Instant::now();
+        let counts = counting.and_then(|counters| counters.stop().ok());
+        let started = meter.started();
+        let (ops, latencies) = meter.into_parts();
+        Ok(Part { started, ended, ops, latencies, counts })
+    }
+}
+
+/// What came out of one thread.
+struct Part {
+    started: Instant,
+    ended: Instant,
+    ops: u64,
+    latencies: Histogram<u64>,
+    counts: Option<Counts>,
+}
+
+/// All threads together; the first failure that is not a mere consequence wins.
+fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
+    let mut outcome = Outcome {
+        seconds: 0.0,
+        ops: 0,
+        latencies: meter::new_histogram(),
+        counts: Some(Counts::default()),
+    };
+    let mut span: Option<(Instant, Instant)> = None;
+    for part in parts {
+        let part = part?;
+        let (first, last) = span.unwrap_or((part.started, part.ended));
+        span = Some((first.min(part.started), last.max(part.ended)));
+        outcome.ops += part.ops;
+        outcome.latencies.add(&part.latencies).expect("all histograms have the same bounds");
+        outcome.counts = outcome.counts.zip(part.counts).map(|(mut sum, counts)| {
+            sum.add(counts);
+            sum
+        });
+    }
+    if let Some((first, last)) = span {
+        outcome.seconds = (last - first).as_secs_f64();
+    }
+    Ok(outcome)
+}
+
+/// One thread that mixes operations.
+struct Client<'a, 'b> {
+    phase: &'a Phase<'b>,
+    thread: usize,
+    session: &'a mut dyn Session,
+    random: Random,
+    chooser: Chooser,
+    space: &'a RecordSpace,
+    records: u64,
+    grows: bool,
+    /// What is written.
+    value: Vec<u8>,
+    /// What was read.
+    read: Vec<u8>,
+    until_check: u64,
+}
+
+impl Client<'_, '_> {
+    /// Does one operation of the mix.
+    #[inline]
+    fn operate(&mut self, mix: Mix, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let roll = self.random.below(100);
+        let mut border = mix.read;
+        if roll < border {
+            return self.read(meter);
+        }
+        border += mix.update;
+        if roll < border {
+            return self.update(meter);
+        }
+        border += mix.insert;
+        if roll < border {
+            return self.insert(meter);
+        }
+        border += mix.scan;
+        if roll < border { self.scan(meter) } else { self.modify(meter) }
+    }
+
+    /// A record that is there.
+    #[inline]
+    fn choose(&mut self) -> u64 {
+        if self.grows {
+            self.records = self.space.readable();
+        }
+        self.chooser.record(&mut self.random, self.records)
+    }
+
+    #[inline]
+    fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let found = meter.time(|| self.session.get(&key, &mut self.read));
+        self.expect(found, record)?;
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.until_check = READS_PER_CHECK;
+            check_value(key, &self.read, self.phase.plan.value_size)?;
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let key = records::key(self.choose());
+        records::fill(key, self.random.bits(), &mut self.value);
+        let put = meter.time(|| self.session.put(&key, &self.value));
+        put.map_err(BenchError::engine(self.phase.name))
+    }
+
+    fn insert(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let key = records::key(self.space.reserve(self.thread));
+        records::fill(key, 0, &mut self.value);
+        let put = meter.time(|| self.session.put(&key, &self.value));
+        put.map_err(BenchError::engine(self.phase.name))?;
+        self.space.acknowledge(self.thread);
+        Ok(())
+    }
+
+    fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let salt = self.random.bits();
+        let mut whole = true;
+        let size = self.phase.plan.value_size;
+        let found = meter.time(|| {
+            self.session.modify(&key, &mut |value| {
+                whole = value.len() == size;
+                records::fill(key, salt, value);
+            })
+        });
+        self.expect(found, record)?;
+        if whole { Ok(()) } else { Err(wrong_value(key)) }
+    }
+
+    fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let most = 1 + self.random.below(Mix::MOST_SCANNED);
+        let start = u64::from_be_bytes(key);
+        // Inserts under way may show up in a scan: any record of any number is right.
+        let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);
+        let mut error = None;
+        let scanned = meter.time(|| {
+            self.session.scan(&key, &mut |key, value| {
+                error = reader.take(key, value).err();
+                error.is_none() && reader.count < most
+            })
+        });
+        scanned.map_err(BenchError::engine(self.phase.name))?;
+        match error {
+            Some(error) => Err(error),
+            None if reader.first != Some(start) => Err(BenchError::Missing { record }),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn expect(
+        &self,
+        found: Result<bool, crate::engine::EngineError>,
+        record: u64,
+    ) -> Result<(), BenchError> {
+        match found.map_err(BenchError::engine(self.phase.name))? {
+            true => Ok(()),
+            false => Err(BenchError::Missing { record }),
+        }
+    }
+}
+
+/// Copies what a scan visits, as a read does, and checks it: order always, values now and then.
+struct ScanReader {
+    least: u64,
+    first: Option<u64>,
+    count: u64,
+    value: Vec<u8>,
+    value_size: usize,
+    records: u64,
+}
+
+impl ScanReader {
+    fn new(start: u64, value_size: usize, records: u64) -> ScanReader {
+        let value = Vec::with_capacity(value_size);
+        ScanReader { least: start, first: None, count: 0, value, value_size, records }
+    }
+
+    /// The number whose big-endian bytes the key is.
+    fn key_of(&self, key: &[u8]) -> Result<u64, BenchError> {
+        let key = <[u8; KEY_BYTES]>::try_from(key).map_err(|_| BenchError::WrongKey { key: 0 })?;
+        Ok(u64::from_be_bytes(key))
+    }
+
+    #[inline]
+    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
+        let key = self.key_of(key)?;
+        if key < self.least || (self.count > 0 && key == self.least) {
+            return Err(BenchError::WrongKey { key });
+        }
+        self.least = key;
+        self.first.get_or_insert(key);
+        self.value.clear();
+        self.value.extend_from_slice(value);
+        if self.count.is_multiple_of(READS_PER_CHECK) {
+            if records::record_of(key.to_be_bytes()) >= self.records {
+                return Err(BenchError::WrongKey { key });
+            }
+            check_value(key.to_be_bytes(), &self.value, self.value_size)?;
+        }
+        self.count += 1;
+        Ok(())
+    }
+}
+
+fn check_value(key: Key, value: &[u8], len: usize) -> Result<(), BenchError> {
+    if records::is_value_of(key, value, len) { Ok(()) } else { Err(wrong_value(key)) }
+}
+
+fn wrong_value(key: Key) -> BenchError {
+    BenchError::WrongValue { key: u64::from_be_bytes(key) }
+}

@@ -1,0 +1,67 @@
+//! What one engine is to do: all options, resolved. It travels to a worker as JSON.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::bench::Bench;
+use crate::dist::Dist;
+use crate::records::KEY_BYTES;
+
+/// How the data gets in before a workload that reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum LoadOrder {
+    /// By inserts in random order.
+    Random,
+    /// By the engine's bulk load: the fastest.
+    Sorted,
+}
+
+/// One engine's part of a run.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Plan {
+    pub(crate) bench: Bench,
+    pub(crate) engine: String,
+    /// Where stores are made; may be shared with other engines.
+    pub(crate) dir: PathBuf,
+    pub(crate) records: u64,
+    pub(crate) value_size: usize,
+    pub(crate) pool_bytes: u64,
+    pub(crate) threads: usize,
+    pub(crate) seconds: f64,
+    pub(crate) warmup_seconds: f64,
+    pub(crate) dist: Option<Dist>,
+    pub(crate) theta: f64,
+    pub(crate) load: LoadOrder,
+    pub(crate) seed: u64,
+    pub(crate) counters: bool,
+    pub(crate) device_bytes: Option<u64>,
+}
+
+impl Plan {
+    /// Bytes of all keys and values.
+    pub(crate) fn data_bytes(&self) -> u64 {
+        data_bytes(self.records, self.value_size)
+    }
+
+    /// Whether the data should fit into the pool, with what a tree needs around it.
+    pub(crate) fn is_resident(&self) -> bool {
+        self.pool_bytes > self.data_bytes() + self.data_bytes() / 2
+    }
+}
+
+/// Bytes of so many keys and values of this size.
+pub(crate) fn data_bytes(records: u64, value_size: usize) -> u64 {
+    records.saturating_mul((KEY_BYTES + value_size) as u64)
+}
+
+/// A pool in which everything fits, also after inserts in random order, which leave pages
+/// two thirds full.
+pub(crate) fn ample_pool_bytes(records: u64, value_size: usize) -> u64 {
+    const RECORD_OVERHEAD_BYTES: u64 = 24;
+    const LEAST_BYTES: u64 = 64 << 20;
+    let around = records.saturating_mul(RECORD_OVERHEAD_BYTES);
+    let bytes = data_bytes(records, value_size).saturating_add(around);
+    bytes.saturating_add(bytes / 4 * 3).saturating_add(LEAST_BYTES)
+}

@@ -1,0 +1,325 @@
+//! What is printed: one JSON line a result, or a table for people.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize, Serializer};
+
+use crate::bench::Bench;
+use crate::dist::Dist;
+use crate::interval::{Median, median};
+use crate::phase::Outcome;
+use crate::plan::Plan;
+use crate::size::{show_bytes, show_count, show_ns};
+
+/// The result of one round on one engine; the JSON line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunResult {
+    pub(crate) bench: Bench,
+    pub(crate) engine: String,
+    pub(crate) threads: usize,
+    pub(crate) records: u64,
+    pub(crate) value_size: usize,
+    pub(crate) pool_bytes: u64,
+    /// `None` where all records are touched in turn.
+    pub(crate) dist: Option<Dist>,
+    pub(crate) theta: f64,
+    pub(crate) seconds: f64,
+    /// Operations; for `scan`, entries.
+    pub(crate) ops: u64,
+    pub(crate) ops_per_s: f64,
+    /// Processor time of the whole process, its background threads too.
+    pub(crate) cpu_s_per_op: f64,
+    /// Latencies are `None` where single operations are not timed.
+    pub(crate) p50_ns: Option<u64>,
+    pub(crate) p99_ns: Option<u64>,
+    pub(crate) p999_ns: Option<u64>,
+    pub(crate) device_reads_per_s: f64,
+    pub(crate) device_writes_per_s: f64,
+    pub(crate) peak_rss_bytes: Option<u64>,
+    /// Counters are `None` without `--counters`, or where the kernel refuses them.
+    pub(crate) instructions_per_op: Option<f64>,
+    pub(crate) cache_misses_per_op: Option<f64>,
+    pub(crate) dtlb_misses_per_op: Option<f64>,
+}
+
+impl RunResult {
+    /// Puts together what was measured; `device` is reads and writes within the round.
+    pub(crate) fn new(
+        plan: &Plan,
+        outcome: &Outcome,
+        cpu_s: f64,
+        device: (u64, u64),
+        peak_rss_bytes: Option<u64>,
+    ) -> RunResult {
+        // A round that was over at once still has a rate that JSON can express.
+        let seconds = outcome.seconds.max(1e-9);
+        let ops = outcome.ops.max(1) as f64;
+        let timed = !outcome.latencies.is_empty();
+        let quantile = |q: f64| timed.then(|| outcome.latencies.value_at_quantile(q));
+        let per_op = |count: f64| count / ops;
+        RunResult {
+            bench: plan.bench,
+            engine: plan.engine.clone(),
+            // A bulk load is one thread's work in every engine.
+            threads: if plan.bench == Bench::Bulk { 1 } else { plan.threads },
+            records: plan.records,
+            value_size: plan.value_size,
+            pool_bytes: plan.pool_bytes,
+            dist: plan.dist,
+            theta: plan.theta,
+            seconds: outcome.seconds,
+            ops: outcome.ops,
+            ops_per_s: outcome.ops as f64 / seconds,
+            cpu_s_per_op: per_op(cpu_s),
+            p50_ns: quantile(0.5),
+            p99_ns: quantile(0.99),
+            p999_ns: quantile(0.999),
+            device_reads_per_s: device.0 as f64 / seconds,
+            device_writes_per_s: device.1 as f64 / seconds,
+            peak_rss_bytes,
+            instructions_per_op: outcome.counts.map(|counts| per_op(counts.instructions)),
+            cache_misses_per_op: outcome.counts.map(|counts| per_op(counts.cache_misses)),
+            dtlb_misses_per_op: outcome.counts.map(|counts| per_op(counts.dtlb_misses)),
+        }
+    }
+
+    /// A table for people.
+    pub(crate) fn table(&self) -> String {
+        let dist = match self.dist {
+            Some(Dist::Uniform) => ", uniform".to_owned(),
+            Some(dist) => format!(", {} {}", dist.name(), self.theta),
+            None => String::new(),
+        };
+        let ns = |ns: Option<u64>| ns.map_or("not timed".to_owned(), |ns| show_ns(ns as f64));
+        let mut rows = vec![
+            ("throughput", format!("{}/s", show_count(self.ops_per_s))),
+            ("operations", format!("{} in {:.2} s", self.ops, self.seconds)),
+            ("processor time", format!("{} an operation", show_ns(self.cpu_s_per_op * 1e9))),
+            ("latency p50", ns(self.p50_ns)),
+            ("latency p99", ns(self.p99_ns)),
+            ("latency p99.9", ns(self.p999_ns)),
+            ("device reads", format!("{}/s", show_count(self.device_reads_per_s))),
+            ("device writes", format!("{}/s", show_count(self.device_writes_per_s))),
+            ("peak resident set", self.peak_rss_bytes.map_or("unknown".to_owned(), show_bytes)),
+        ];
+        for (name, count) in [
+            ("instructions", self.instructions_per_op),
+            ("cache misses", self.cache_misses_per_op),
+            ("dTLB misses", self.dtlb_misses_per_op),
+        ] {
+            rows.extend(count.map(|count| (name, format!("{count:.2} an operation"))));
+        }
+        let mut text = format!(
+            "{} on {}: {} records of {} bytes, pool {}, {} thread(s){dist}\n",
+            self.bench.name(),
+            self.engine,
+            self.records,
+            self.value_size,
+            show_bytes(self.pool_bytes),
+            self.threads,
+        );
+        for (name, value) in rows {
+            let _ = writeln!(text, "  {name:<18} {value}");
+        }
+        text
+    }
+}
+
+/// The result of a comparison; its JSON is the last line.
+#[derive(Debug, Serialize)]
+pub(crate) struct Comparison {
+    pub(crate) bench: Bench,
+    /// In the order in which they were named; an object with a key for each.
+    #[serde(serialize_with = "as_object")]
+    pub(crate) engines: Vec<(String, EngineSummary)>,
+}
+
+/// One engine in a comparison. Ratios are to the first engine named.
+#[derive(Debug, Serialize)]
+pub(crate) struct EngineSummary {
+    pub(crate) median_ops_per_s: f64,
+    /// The median of the ratios of each round.
+    pub(crate) ratio: f64,
+    pub(crate) ratio_low: f64,
+    pub(crate) ratio_high: f64,
+    /// With which probability the true ratio lies from `ratio_low` to `ratio_high`.
+    pub(crate) confidence: f64,
+    pub(crate) rounds: usize,
+    pub(crate) threads: usize,
+    pub(crate) records: u64,
+    pub(crate) value_size: usize,
+    pub(crate) pool_bytes: u64,
+    pub(crate) dist: Option<Dist>,
+    /// This and the following: medians over the rounds.
+    pub(crate) cpu_s_per_op: Option<f64>,
+    pub(crate) p50_ns: Option<f64>,
+    pub(crate) p99_ns: Option<f64>,
+    pub(crate) p999_ns: Option<f64>,
+    pub(crate) device_reads_per_s: Option<f64>,
+    pub(crate) device_writes_per_s: Option<f64>,
+    /// As `ratio`, for device reads; `None` where the first engine read nothing in some round.
+    pub(crate) device_ratio: Option<f64>,
+    pub(crate) device_ratio_low: Option<f64>,
+    pub(crate) device_ratio_high: Option<f64>,
+    /// The largest of all rounds.
+    pub(crate) peak_rss_bytes: Option<u64>,
+    pub(crate) instructions_per_op: Option<f64>,
+    pub(crate) cache_misses_per_op: Option<f64>,
+    pub(crate) dtlb_misses_per_op: Option<f64>,
+}
+
+impl EngineSummary {
+    /// From the rounds of an engine and, in the same order, those of the first engine; `None`
+    /// where there are none.
+    pub(crate) fn new(rounds: &[RunResult], first: &[RunResult]) -> Option<EngineSummary> {
+        let any = rounds.first()?;
+        let ratio = paired_ratio(rounds, first, |round| round.ops_per_s)?;
+        let device = paired_ratio(rounds, first, |round| round.device_reads_per_s);
+        let middle = |figure: fn(&RunResult) -> f64| median(rounds.iter().map(figure));
+        let known = |figure: fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
+        Some(EngineSummary {
+            median_ops_per_s: middle(|round| round.ops_per_s)?,
+            ratio: ratio.value,
+            ratio_low: ratio.low,
+            ratio_high: ratio.high,
+            confidence: ratio.confidence,
+            rounds: rounds.len(),
+            threads: any.threads,
+            records: any.records,
+            value_size: any.value_size,
+            pool_bytes: any.pool_bytes,
+            dist: any.dist,
+            cpu_s_per_op: middle(|round| round.cpu_s_per_op),
+            p50_ns: known(|round| round.p50_ns.map(|ns| ns as f64)),
+            p99_ns: known(|round| round.p99_ns.map(|ns| ns as f64)),
+            p999_ns: known(|round| round.p999_ns.map(|ns| ns as f64)),
+            device_reads_per_s: middle(|round| round.device_reads_per_s),
+            device_writes_per_s: middle(|round| round.device_writes_per_s),
+            device_ratio: device.map(|ratio| ratio.value),
+            device_ratio_low: device.map(|ratio| ratio.low),
+            device_ratio_high: device.map(|ratio| ratio.high),
+            peak_rss_bytes: rounds.iter().filter_map(|round| round.peak_rss_bytes).max(),
+            instructions_per_op: known(|round| round.instructions_per_op),
+            cache_misses_per_op: known(|round| round.cache_misses_per_op),
+            dtlb_misses_per_op: known(|round| round.dtlb_misses_per_op),
+        })
+    }
+}
+
+/// The median of each round's ratio; `None` where the first engine's figure is zero in a round.
+fn paired_ratio(
+    rounds: &[RunResult],
+    first: &[RunResult],
+    figure: fn(&RunResult) -> f64,
+) -> Option<Median> {
+    let pairs = rounds.iter().zip(first);
+    let ratios: Option<Vec<f64>> = pairs
+        .map(|(round, first)| {
+            let base = figure(first);
+            (base > 0.0).then(|| figure(round) / base)
+        })
+        .collect();
+    Median::of(&ratios?)
+}
+
+impl Comparison {
+    /// A table for people.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!("{}\n", self.bench.name());
+        let _ = writeln!(
+            text,
+            "  {:<16} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>8}",
+            "engine", "median", "ratio", "interval", "cpu/op", "peak RSS", "reads", "p99"
+        );
+        for (name, engine) in &self.engines {
+            let interval = format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high);
+            let ns = |figure: Option<f64>| figure.map_or("-".to_owned(), show_ns);
+            let _ = writeln!(
+                text,
+                "  {name:<16} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>8}",
+                format!("{}/s", show_count(engine.median_ops_per_s)),
+                engine.ratio,
+                ns(engine.cpu_s_per_op.map(|s| s * 1e9)),
+                engine.peak_rss_bytes.map_or("-".to_owned(), show_bytes),
+                format!("{}/s", show_count(engine.device_reads_per_s.unwrap_or(0.0))),
+                ns(engine.p99_ns),
+            );
+        }
+        if let Some((first, summary)) = self.engines.first() {
+            let _ = writeln!(
+                text,
+                "  Ratios are medians over {} rounds of each round's ratio to {first}; intervals \
+                 hold with {:.1}%.",
+                summary.rounds,
+                summary.confidence * 100.0
+            );
+        }
+        text
+    }
+}
+
+fn as_object<S: Serializer>(
+    engines: &[(String, EngineSummary)],
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(engines.iter().map(|(name, engine)| (name, engine)))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn result(engine: &str, ops_per_s: f64, reads: f64) -> RunResult {
+        RunResult {
+            bench: Bench::Lookup,
+            engine: engine.to_owned(),
+            threads: 1,
+            records: 10,
+            value_size: 120,
+            pool_bytes: 1 << 20,
+            dist: Some(Dist::Uniform),
+            theta: 0.99,
+            seconds: 1.0,
+            ops: ops_per_s as u64,
+            ops_per_s,
+            cpu_s_per_op: 1.0 / ops_per_s,
+            p50_ns: Some(500),
+            p99_ns: Some(900),
+            p999_ns: None,
+            device_reads_per_s: reads,
+            device_writes_per_s: 0.0,
+            peak_rss_bytes: Some(1000),
+            instructions_per_op: None,
+            cache_misses_per_op: None,
+            dtlb_misses_per_op: None,
+        }
+    }
+
+    #[test]
+    fn ratios_are_paired_by_round() {
+        // The machine is three times slower in the second round; the ratio is 2 in each.
+        let first = [result("a", 300.0, 3.0), result("a", 100.0, 0.0), result("a", 200.0, 2.0)];
+        let second = [result("b", 600.0, 3.0), result("b", 200.0, 1.0), result("b", 400.0, 2.0)];
+        let summary = EngineSummary::new(&second, &first).unwrap();
+        assert_eq!((summary.ratio_low, summary.ratio, summary.ratio_high), (2.0, 2.0, 2.0));
+        assert_eq!(summary.median_ops_per_s, 400.0);
+        assert_eq!(summary.device_ratio, None);
+        let first = EngineSummary::new(&first, &first).unwrap();
+        assert_eq!((first.ratio_low, first.ratio, first.ratio_high), (1.0, 1.0, 1.0));
+    }
+
+    #[test]
+    fn the_json_has_bench_and_engines_in_their_order() {
+        let rounds = [result("z", 100.0, 5.0)];
+        let summary = || EngineSummary::new(&rounds, &rounds).unwrap();
+        let comparison = Comparison {
+            bench: Bench::Lookup,
+            engines: vec![("z".to_owned(), summary()), ("a".to_owned(), summary())],
+        };
+        let json = serde_json::to_string(&comparison).unwrap();
+        assert!(json.starts_with(r#"{"bench":"lookup","engines":{"z":{"median_ops_per_s":100.0,"#));
+        assert!(json.contains(r#""a":{"#) && json.contains(r#""device_ratio":1.0"#));
+        assert!(comparison.table().contains("engine"));
+        assert!(rounds[0].table().contains("lookup on z"));
+    }
+}

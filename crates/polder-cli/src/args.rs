@@ -1,0 +1,253 @@
+//! What may be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use polder::TranslationKind;
+
+use crate::units::parse_bytes;
+
+/// Shown at the end of `polder --help`.
+const RULES: &str = "\
+Text and bytes:
+  Keys and values are bytes. They are shown as text; a byte that is not part of UTF-8 text, a
+  control character (in a value: other than a tab) and the backslash are shown as \\xNN and \\\\.
+  With --escaped, \\xNN and \\\\ are understood in what you give as well. With --json, bytes that
+  are UTF-8 are a string, others an object {\"escaped\": \"...\"} by the same rule.
+
+Sizes: 4096, 4KiB, 64MiB, 2GiB (powers of 1024); 64MB (powers of 1000).
+
+Exit codes:
+    0  all went well
+    1  not found: the key or the table; or damage was found
+    2  the command line or a row of the input is wrong
+    3  the store cannot be opened: none there, held by a process, not closed, foreign, newer
+    4  reading or writing failed, or the device or the memory budget is full
+  130  stopped by Ctrl-C (or a signal to end); the store was closed";
+
+/// An ordered key-value store for data larger than memory.
+#[derive(Debug, Parser)]
+#[command(name = "polder", version, after_help = RULES, max_term_width = 100)]
+pub struct Cli {
+    /// Print results for programs: JSON, one object (a scan: one object a line).
+    #[arg(long, global = true)]
+    pub json: bool,
+
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make a new store.
+    Create(CreateArgs),
+    /// Load lines or tab-separated rows into a table; a key that is there gets the new value.
+    Load(LoadArgs),
+    /// Print the value of a key.
+    Get(GetArgs),
+    /// Give a key a value; makes the table if there is none.
+    Put(PutArgs),
+    /// Remove a key.
+    Del(DelArgs),
+    /// Print entries in the order of their keys, a line each: the key, a tab, the value.
+    Scan(ScanArgs),
+    /// List the tables.
+    Tables(StoreArgs),
+    /// Show what the store holds and what memory and disk it takes.
+    Stat(StoreArgs),
+    /// Read everything and report each fault with its page.
+    Check(StoreArgs),
+    /// Remove a table with all that is in it.
+    Drop(DropArgs),
+    /// See what Polder does: several times more data than memory, in about a minute.
+    Demo(DemoArgs),
+}
+
+/// Which store, and how to open it.
+#[derive(Debug, Args)]
+pub struct StoreArgs {
+    /// The directory of the store.
+    pub dir: PathBuf,
+
+    /// Memory to use [default: what the store was made with].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub budget: Option<u64>,
+
+    /// How pages are found in memory: array; or direct, where all must fit in the budget.
+    #[arg(long, default_value_t = TranslationKind::Array)]
+    pub translation: TranslationKind,
+}
+
+#[derive(Debug, Args)]
+pub struct CreateArgs {
+    /// The directory to make; it must not be there, or be empty.
+    pub dir: PathBuf,
+
+    /// Memory to use, now and by default later.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    pub budget: u64,
+
+    /// A power of two from 4KiB to 64KiB; a key may take an eighth of it.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_bytes)]
+    pub page_size: u64,
+
+    /// Tries this way of finding pages; it is chosen anew at each opening.
+    #[arg(long, default_value_t = TranslationKind::Array)]
+    pub translation: TranslationKind,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// A line is a key; its value is empty.
+    Lines,
+    /// A row of columns with tabs between them: one column is the key, the whole row the value.
+    Tsv,
+}
+
+/// How keys and values are given.
+#[derive(Debug, Args)]
+pub struct TextArgs {
+    /// Understand \xNN and \\ in the keys and values given.
+    #[arg(long)]
+    pub escaped: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// The file to read; - is standard input.
+    pub file: PathBuf,
+
+    /// The table; it is made if there is none.
+    #[arg(long)]
+    pub table: String,
+
+    /// What the file holds.
+    #[arg(long, value_enum)]
+    pub format: Format,
+
+    /// For tsv: the column that is the key, counted from 1 [default: 1].
+    #[arg(long, value_name = "COLUMN")]
+    pub key: Option<std::num::NonZeroUsize>,
+
+    /// Skip and count rows that cannot be loaded, instead of stopping at the first.
+    #[arg(long)]
+    pub skip_bad: bool,
+
+    #[command(flatten)]
+    pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct GetArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+    /// The key.
+    pub key: OsString,
+    /// Print the bytes of the value as they are, with no end of line.
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
+    #[command(flatten)]
+    pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct PutArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+    /// The key.
+    pub key: OsString,
+    /// The value.
+    pub value: OsString,
+    #[command(flatten)]
+    pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DelArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+    /// The key.
+    pub key: OsString,
+    #[command(flatten)]
+    pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ScanArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+    /// Only keys that begin so.
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    pub prefix: Option<OsString>,
+    /// Only keys from this one on.
+    #[arg(long, value_name = "KEY")]
+    pub from: Option<OsString>,
+    /// Only keys below this one.
+    #[arg(long, value_name = "KEY")]
+    pub to: Option<OsString>,
+    /// From the last key to the first.
+    #[arg(long)]
+    pub reverse: bool,
+    /// At most so many entries.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Only the keys.
+    #[arg(long)]
+    pub keys_only: bool,
+    #[command(flatten)]
+    pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct DropArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+}
+
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Where to make the store of the demo, which is removed at the end.
+    #[arg(long, default_value = ".")]
+    pub dir: PathBuf,
+
+    /// Memory to use; the data is four times as large.
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
+    pub budget: u64,
+
+    /// Leave the store where it is.
+    #[arg(long)]
+    pub keep: bool,
+
+    /// Records to load first, instead of four times the budget.
+    #[arg(long, hide = true)]
+    pub records: Option<u64>,
+
+    /// Seconds for each part.
+    #[arg(long, hide = true)]
+    pub seconds: Option<f64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        use clap::CommandFactory;
+        Cli::command().debug_assert();
+    }
+}

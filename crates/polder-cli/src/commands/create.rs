@@ -1,0 +1,35 @@
+//! `polder create`: a new store.
+
+use polder::{OpenMode, Options};
+use serde_json::json;
+
+use super::Context;
+use crate::args::CreateArgs;
+use crate::failure::Failure;
+use crate::opening::opened;
+use crate::output;
+use crate::units::bytes;
+
+pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
+    let page_size = u32::try_from(args.page_size)
+        .map_err(|_| Failure::Usage(format!("no page has {}", bytes(args.page_size))))?;
+    let options = Options::new(&args.dir)
+        .mode(OpenMode::Create)
+        .memory_budget(args.budget)
+        .page_size(page_size)
+        .translation(args.translation);
+    opened(options, |_| Ok(()))?;
+    let dir = args.dir.display();
+    if context.json {
+        output::print_json(&json!({
+            "created": dir.to_string(),
+            "memory_budget_bytes": args.budget,
+            "page_size_bytes": page_size,
+        }))
+    } else {
+        let (page, budget) = (bytes(page_size.into()), bytes(args.budget));
+        output::print(&format!(
+            "created {dir}: pages of {page}, a memory budget of {budget}"
+        ))
+    }
+}

@@ -1,0 +1,121 @@
+//! Records whose bytes follow from their number, so that every answer can be checked.
+//!
+//! Even numbers are loaded in order; odd ones are inserted later, in an order that jumps about.
+//! A value is a counter, which updates raise, and a filling that depends on the number.
+
+use crate::failure::Failure;
+
+const KEY_BYTES: usize = 8;
+const VALUE_BYTES: usize = 120;
+const WORD: usize = 8;
+
+/// Bytes of a key with its value.
+pub const RECORD_BYTES: u64 = (KEY_BYTES + VALUE_BYTES) as u64;
+
+/// A prime above any number of records that a disk holds: stepping by it visits all of them.
+const STEP: u64 = 1_000_000_000_039;
+
+/// The key of a number: keys sort as numbers do.
+pub fn key(number: u64) -> [u8; KEY_BYTES] {
+    number.to_be_bytes()
+}
+
+/// The value of a number after so many updates.
+pub fn value(number: u64, updates: u64) -> [u8; VALUE_BYTES] {
+    let mut value = [0; VALUE_BYTES];
+    for (i, word) in value.chunks_exact_mut(WORD).enumerate() {
+        let content = if i == 0 { updates } else { filling(number, i) };
+        word.copy_from_slice(&content.to_le_bytes());
+    }
+    value
+}
+
+/// Checks a value and returns its count of updates.
+pub fn verify(number: u64, bytes: &[u8]) -> Result<u64, Failure> {
+    let updates = bytes
+        .first_chunk()
+        .map_or(0, |word| u64::from_le_bytes(*word));
+    if bytes == value(number, updates) {
+        Ok(updates)
+    } else {
+        Err(Failure::Damaged(format!(
+            "record {number} has a value that nobody gave it"
+        )))
+    }
+}
+
+/// The number behind a key.
+pub fn number(key: &[u8]) -> Result<u64, Failure> {
+    let bytes = key
+        .try_into()
+        .map_err(|_| Failure::Damaged("a key was found that nobody gave".into()))?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+/// The number of the record that is loaded as number `i`.
+pub fn loaded(i: u64) -> u64 {
+    2 * i
+}
+
+/// The number of the record that is inserted as number `i` of at most `records`.
+pub fn inserted(i: u64, records: u64) -> u64 {
+    let place = u128::from(i) * u128::from(STEP) % u128::from(records);
+    2 * place as u64 + 1
+}
+
+fn filling(number: u64, word: usize) -> u64 {
+    mix(number.wrapping_add((word as u64) << 56))
+}
+
+/// The end of splitmix64: neighbours become strangers.
+fn mix(mut x: u64) -> u64 {
+    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    x ^ (x >> 31)
+}
+
+/// Random numbers of a thread's own.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Random {
+        Random(mix(seed))
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.0 = self.0.wrapping_add(1);
+        ((u128::from(mix(self.0)) * u128::from(end)) >> 64) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn values_are_checked() {
+        for number in [0, 1, 77, u64::MAX] {
+            assert_eq!(verify(number, &value(number, 5)).unwrap(), 5);
+            for at in 8..VALUE_BYTES {
+                let mut wrong = value(number, 5);
+                wrong[at] ^= 1;
+                assert!(verify(number, &wrong).is_err());
+            }
+            assert!(verify(number, &value(number, 5)[..100]).is_err());
+            assert!(verify(number.wrapping_add(1), &value(number, 5)).is_err());
+        }
+        assert!(verify(0, b"").is_err());
+    }
+
+    #[test]
+    fn every_odd_number_is_inserted_once() {
+        for records in [1, 2, 1000, 4096] {
+            let all: HashSet<u64> = (0..records).map(|i| inserted(i, records)).collect();
+            assert_eq!(all.len() as u64, records);
+            assert!(all.iter().all(|n| n % 2 == 1 && *n < 2 * records));
+        }
+    }
+}

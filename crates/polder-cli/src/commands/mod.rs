@@ -1,0 +1,56 @@
+//! One file a command.
+
+use crate::args::{Cli, Command};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::text;
+
+mod check;
+mod create;
+mod del;
+mod demo;
+mod drop;
+mod get;
+mod load;
+mod put;
+mod scan;
+mod stat;
+mod tables;
+
+/// What every command gets beside its arguments.
+pub struct Context {
+    /// Print for programs.
+    pub json: bool,
+    /// Whether to end early.
+    pub stop: Interrupt,
+}
+
+/// Does what was typed.
+pub fn run(cli: Cli) -> Result<(), Failure> {
+    let stop = Interrupt::listen().map_err(Failure::io("cannot listen to signals"))?;
+    let context = Context {
+        json: cli.json,
+        stop,
+    };
+    match &cli.command {
+        Command::Create(args) => create::run(&context, args),
+        Command::Load(args) => load::run(&context, args),
+        Command::Get(args) => get::run(&context, args),
+        Command::Put(args) => put::run(&context, args),
+        Command::Del(args) => del::run(&context, args),
+        Command::Scan(args) => scan::run(&context, args),
+        Command::Tables(args) => tables::run(&context, args),
+        Command::Stat(args) => stat::run(&context, args),
+        Command::Check(args) => check::run(&context, args),
+        Command::Drop(args) => drop::run(&context, args),
+        Command::Demo(args) => demo::run(&context, args),
+    }
+}
+
+/// The failure to find a key.
+fn no_such_key(table: &str, key: &[u8]) -> Failure {
+    Failure::NotFound(format!(
+        "there is no key {} in table {table}",
+        text::key(key)
+    ))
+}

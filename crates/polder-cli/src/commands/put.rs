@@ -1,0 +1,23 @@
+//! `polder put`: a value for a key. Says nothing, except to programs.
+
+use serde_json::json;
+
+use super::Context;
+use crate::args::PutArgs;
+use crate::failure::Failure;
+use crate::opening::with_store;
+use crate::output;
+use crate::text;
+
+pub fn run(context: &Context, args: &PutArgs) -> Result<(), Failure> {
+    let key = text::given(&args.key, args.text.escaped)?;
+    let value = text::given(&args.value, args.text.escaped)?;
+    let new = with_store(&args.store, |store| {
+        Ok(store.open_table(&args.table)?.insert(&key, &value)?)
+    })?;
+    if context.json {
+        output::print_json(&json!({ "key": text::json(&key), "new": new }))
+    } else {
+        Ok(())
+    }
+}

@@ -1,0 +1,100 @@
+//! A bar on standard error while something takes long; nothing where that is no terminal.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use crate::units::count;
+
+/// How often a bar that waits is drawn.
+const TICK: Duration = Duration::from_millis(200);
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes, shown in powers of 1024.
+    Bytes,
+    /// Milliseconds that pass anyway.
+    Milliseconds,
+    /// Anything else, by its name in the plural.
+    Things(&'static str),
+}
+
+/// A bar; it is removed when dropped.
+#[derive(Debug)]
+pub struct Progress(ProgressBar);
+
+impl Progress {
+    /// A bar with rate and time left, or, if it is not known how many there will be, a counter
+    /// with its rate.
+    pub fn new(label: &str, unit: Unit, total: Option<u64>) -> Progress {
+        // A template that is wrong costs the bar its looks, not the command.
+        let style = ProgressStyle::with_template(&template(unit, total.is_some()))
+            .unwrap_or_else(|_| ProgressStyle::default_bar())
+            .with_key("rate", |state: &ProgressState, out: &mut dyn Write| {
+                // Writing to a string does not fail.
+                let _ = write!(out, "{}/s", count(state.per_sec() as u64));
+            })
+            .progress_chars("=> ");
+        let bar = match total {
+            Some(total) => ProgressBar::new(total),
+            None => ProgressBar::no_length(),
+        };
+        bar.set_style(style);
+        bar.set_message(label.to_owned());
+        bar.enable_steady_tick(TICK);
+        Progress(bar)
+    }
+
+    /// So much is done.
+    pub fn at(&self, position: u64) {
+        self.0.set_position(position);
+    }
+
+    /// So much there is in all.
+    pub fn of(&self, total: u64) {
+        self.0.set_length(total);
+    }
+
+    /// Prints a line on standard error, above the bar if there is one.
+    pub fn note(&self, line: &str) {
+        self.0.suspend(|| eprintln!("{line}"));
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+fn template(unit: Unit, total_known: bool) -> String {
+    match (unit, total_known) {
+        (Unit::Bytes, true) => {
+            "{msg} [{wide_bar}] {bytes} of {total_bytes}, {binary_bytes_per_sec}, {eta} left".into()
+        }
+        (Unit::Bytes, false) => "{spinner} {msg} {bytes}, {binary_bytes_per_sec}".into(),
+        (Unit::Milliseconds, _) => "{msg} [{wide_bar}] {eta} left".into(),
+        (Unit::Things(things), true) => {
+            format!("{{msg}} [{{wide_bar}}] {{human_pos}} {things}, {{rate}}, {{eta}} left")
+        }
+        (Unit::Things(things), false) => {
+            format!("{{spinner}} {{msg}} {{human_pos}} {things}, {{rate}}")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_templates_are_understood() {
+        for unit in [Unit::Bytes, Unit::Milliseconds, Unit::Things("rows")] {
+            for total_known in [false, true] {
+                assert!(ProgressStyle::with_template(&template(unit, total_known)).is_ok());
+            }
+        }
+    }
+}

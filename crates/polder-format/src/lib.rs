@@ -1,0 +1,77 @@
+//! What lies on disk in a Polder store: identifiers, page header, superblock, maps and codecs.
+//!
+//! This crate does no I/O and trusts no byte: every decoder returns a [`FormatError`] for what it
+//! does not understand. `docs/format.md` draws each structure.
+#![forbid(unsafe_code)]
+
+mod array_page;
+mod extents;
+mod header;
+mod ids;
+mod superblock;
+pub mod tuple;
+
+pub use array_page::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT};
+pub use array_page::{array_fanout, pages_per_alloc_map};
+pub use extents::{Extent, ExtentSchedule};
+pub use header::{ChecksumSeed, PAGE_HEADER_BYTES, PageHeader, PageKind, header_at};
+pub use ids::{Lsn, PageId, PageNo, PageSize, Place, SpaceId};
+pub use superblock::{SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, StoreId, Superblock, choose};
+
+/// Why bytes from a device were not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum FormatError {
+    /// The checksum over the bytes is not the one stored with them.
+    #[error("checksum {found:#010x} where {expected:#010x} was expected")]
+    Checksum {
+        /// What the bytes amount to.
+        found: u32,
+        /// What is stored with them.
+        expected: u32,
+    },
+    /// A page that belongs elsewhere.
+    #[error("the page says that it is {found}, but {expected} was asked for")]
+    WrongPage {
+        /// The id in the page.
+        found: PageId,
+        /// The id that was asked for.
+        expected: PageId,
+    },
+    /// A field holds what it cannot.
+    #[error("{field} is {found}; {expected}")]
+    Field {
+        /// The field.
+        field: &'static str,
+        /// What it holds.
+        found: u64,
+        /// What it may hold.
+        expected: &'static str,
+    },
+    /// The bytes end too early.
+    #[error("{what} is cut off: {found} bytes where {expected} were expected")]
+    Short {
+        /// What was read.
+        what: &'static str,
+        /// Its length in bytes.
+        found: usize,
+        /// The length that it must have at least, in bytes.
+        expected: usize,
+    },
+    /// Not a Polder file.
+    #[error("this is not a Polder store: it does not begin with Polder's mark")]
+    Foreign,
+    /// Written by a later version of Polder.
+    #[error(
+        "the store was written by a newer Polder (format {version}, feature bits {bits:#x}); open it with that version"
+    )]
+    Newer {
+        /// Format version of the store.
+        version: u32,
+        /// The incompatible feature bits that this version does not know.
+        bits: u64,
+    },
+    /// An invariant inside a page does not hold.
+    #[error("{0}")]
+    Broken(&'static str),
+}

@@ -1,0 +1,318 @@
+//! The order-preserving tuple codec: encoded tuples compare byte by byte as the tuples do.
+//!
+//! Each element is a type byte and its content; `docs/format.md` has the table.
+//!
+//! * `TUPLE-1` Elements of different types are ordered by type byte, in the order of the variants of
+//!   [`Element`]: a signed and an unsigned number are never equal.
+//! * `TUPLE-2` A tuple comes directly before the tuples that begin with it.
+//! * `TUPLE-3` A tuple has one encoding: what decodes encodes to the same bytes again. NaN has no
+//!   place in the order and is refused; -0.0 is written as 0.0.
+
+use crate::FormatError;
+
+/// The type bytes, as they lie on disk.
+mod kind {
+    pub(super) const NULL: u8 = 0x01;
+    pub(super) const BYTES: u8 = 0x10;
+    pub(super) const TEXT: u8 = 0x11;
+    pub(super) const INT: u8 = 0x20;
+    pub(super) const UINT: u8 = 0x21;
+    pub(super) const FLOAT: u8 = 0x30;
+    pub(super) const FALSE: u8 = 0x40;
+    pub(super) const TRUE: u8 = 0x41;
+}
+
+/// Ends bytes and text. Less than whatever goes on, and no type byte.
+const END: u8 = 0x00;
+/// Behind a zero: the zero is content. No type byte, and so different from what follows an end.
+const ESCAPED: u8 = 0xff;
+/// The sign of a number, in its most significant bit.
+const SIGN: u64 = 1 << 63;
+
+/// An element of a tuple. The derived order is that of the encodings.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub enum Element<'a> {
+    /// Nothing; less than everything else.
+    Null,
+    /// Any bytes.
+    Bytes(&'a [u8]),
+    /// Text, in the order of its UTF-8 bytes, which is that of its code points.
+    Text(&'a str),
+    /// A signed number.
+    Int(i64),
+    /// An unsigned number.
+    Uint(u64),
+    /// A floating-point number, but NaN.
+    Float(f64),
+    /// False, then true.
+    Bool(bool),
+}
+
+/// An element that has its bytes with it.
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
+pub enum OwnedElement {
+    /// See [`Element::Null`].
+    Null,
+    /// See [`Element::Bytes`].
+    Bytes(Vec<u8>),
+    /// See [`Element::Text`].
+    Text(String),
+    /// See [`Element::Int`].
+    Int(i64),
+    /// See [`Element::Uint`].
+    Uint(u64),
+    /// See [`Element::Float`].
+    Float(f64),
+    /// See [`Element::Bool`].
+    Bool(bool),
+}
+
+impl OwnedElement {
+    /// The element, borrowed.
+    pub fn as_element(&self) -> Element<'_> {
+        match self {
+            OwnedElement::Null => Element::Null,
+            OwnedElement::Bytes(bytes) => Element::Bytes(bytes),
+            OwnedElement::Text(text) => Element::Text(text),
+            OwnedElement::Int(number) => Element::Int(*number),
+            OwnedElement::Uint(number) => Element::Uint(*number),
+            OwnedElement::Float(number) => Element::Float(*number),
+            OwnedElement::Bool(truth) => Element::Bool(*truth),
+        }
+    }
+}
+
+/// Encodes a tuple. Fails for NaN only.
+///
+/// ```
+/// use polder_format::tuple::{Element, decode, encode};
+///
+/// let key = |city, population| encode(&[Element::Text(city), Element::Int(population)]);
+/// assert!(key("Delft", 9)? < key("Delft", 103_000)?);
+/// assert!(key("Delft", 9)? < key("Delfzijl", -1)?);
+/// assert_eq!(decode(&key("Delft", 9)?)?.len(), 2);
+/// # Ok::<(), polder_format::FormatError>(())
+/// ```
+pub fn encode(elements: &[Element<'_>]) -> Result<Vec<u8>, FormatError> {
+    let mut encoder = Encoder::default();
+    for &element in elements {
+        encoder.push(element)?;
+    }
+    Ok(encoder.finish())
+}
+
+/// Encodes a tuple element by element; what is encoded so far is a prefix of all that may follow.
+#[derive(Debug, Clone, Default)]
+pub struct Encoder {
+    bytes: Vec<u8>,
+}
+
+impl Encoder {
+    /// Adds an element. Fails for NaN, and then adds nothing.
+    pub fn push(&mut self, element: Element<'_>) -> Result<(), FormatError> {
+        match element {
+            Element::Null => self.bytes.push(kind::NULL),
+            Element::Bytes(bytes) => self.terminated(kind::BYTES, bytes),
+            Element::Text(text) => self.terminated(kind::TEXT, text.as_bytes()),
+            Element::Int(number) => self.word(kind::INT, number.cast_unsigned() ^ SIGN),
+            Element::Uint(number) => self.word(kind::UINT, number),
+            Element::Float(number) => self.word(kind::FLOAT, order_of_float(number)?),
+            Element::Bool(false) => self.bytes.push(kind::FALSE),
+            Element::Bool(true) => self.bytes.push(kind::TRUE),
+        }
+        Ok(())
+    }
+
+    /// The encoded tuple.
+    pub fn finish(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    fn terminated(&mut self, kind: u8, content: &[u8]) {
+        self.bytes.reserve(content.len() + 2);
+        self.bytes.push(kind);
+        for &byte in content {
+            self.bytes.push(byte);
+            if byte == END {
+                self.bytes.push(ESCAPED);
+            }
+        }
+        self.bytes.push(END);
+    }
+
+    fn word(&mut self, kind: u8, word: u64) {
+        self.bytes.push(kind);
+        self.bytes.extend_from_slice(&word.to_be_bytes());
+    }
+}
+
+/// Decodes a tuple. Refuses what [`encode`] would not have made.
+pub fn decode(mut bytes: &[u8]) -> Result<Vec<OwnedElement>, FormatError> {
+    let mut elements = Vec::new();
+    while let Some((&kind, content)) = bytes.split_first() {
+        let (element, rest) = decode_one(kind, content)?;
+        elements.push(element);
+        bytes = rest;
+    }
+    Ok(elements)
+}
+
+/// An element of this kind at the beginning of `content`, and what follows it.
+fn decode_one(kind: u8, content: &[u8]) -> Result<(OwnedElement, &[u8]), FormatError> {
+    Ok(match kind {
+        kind::NULL => (OwnedElement::Null, content),
+        kind::FALSE => (OwnedElement::Bool(false), content),
+        kind::TRUE => (OwnedElement::Bool(true), content),
+        kind::BYTES => {
+            let (bytes, rest) = split_terminated(content)?;
+            (OwnedElement::Bytes(bytes), rest)
+        }
+        kind::TEXT => {
+            let (bytes, rest) = split_terminated(content)?;
+            let text = String::from_utf8(bytes)
+                .map_err(|_| FormatError::Broken("a text in a tuple is not UTF-8"))?;
+            (OwnedElement::Text(text), rest)
+        }
+        kind::INT => {
+            let (word, rest) = split_word(content)?;
+            (OwnedElement::Int((word ^ SIGN).cast_signed()), rest)
+        }
+        kind::UINT => {
+            let (word, rest) = split_word(content)?;
+            (OwnedElement::Uint(word), rest)
+        }
+        kind::FLOAT => {
+            let (word, rest) = split_word(content)?;
+            (OwnedElement::Float(float_of_order(word)?), rest)
+        }
+        _ => {
+            return Err(FormatError::Field {
+                field: "type byte in a tuple",
+                found: u64::from(kind),
+                expected: "no element has that type",
+            });
+        }
+    })
+}
+
+fn split_terminated(content: &[u8]) -> Result<(Vec<u8>, &[u8]), FormatError> {
+    let mut bytes = Vec::new();
+    let mut rest = content;
+    loop {
+        let Some(zero) = rest.iter().position(|&byte| byte == END) else {
+            return Err(short(content.len(), content.len() + 1));
+        };
+        bytes.extend_from_slice(&rest[..zero]);
+        rest = &rest[zero + 1..];
+        match rest.split_first() {
+            Some((&ESCAPED, behind)) => {
+                bytes.push(END);
+                rest = behind;
+            }
+            _ => return Ok((bytes, rest)),
+        }
+    }
+}
+
+fn split_word(content: &[u8]) -> Result<(u64, &[u8]), FormatError> {
+    match content.split_first_chunk() {
+        Some((&word, rest)) => Ok((u64::from_be_bytes(word), rest)),
+        None => Err(short(content.len(), 8)),
+    }
+}
+
+/// A number that is ordered as the float is.
+fn order_of_float(number: f64) -> Result<u64, FormatError> {
+    let bits = if number == 0.0 { 0 } else { number.to_bits() }; // -0.0 too
+    if number.is_nan() {
+        return Err(not_a_number(bits));
+    }
+    Ok(if bits & SIGN == 0 { bits | SIGN } else { !bits })
+}
+
+fn float_of_order(word: u64) -> Result<f64, FormatError> {
+    let bits = if word & SIGN == 0 { !word } else { word ^ SIGN };
+    let number = f64::from_bits(bits);
+    if number.is_nan() {
+        return Err(not_a_number(bits));
+    }
+    if bits == SIGN {
+        return Err(FormatError::Broken("a zero in a tuple is negative"));
+    }
+    Ok(number)
+}
+
+fn not_a_number(bits: u64) -> FormatError {
+    FormatError::Field {
+        field: "float in a tuple",
+        found: bits,
+        expected: "it must be a number, for NaN has no place in the order",
+    }
+}
+
+fn short(found: usize, expected: usize) -> FormatError {
+    FormatError::Short { what: "tuple element", found, expected }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_are_those_of_the_document() {
+        let tuple = [
+            Element::Null,
+            Element::Bytes(b"a\0b"),
+            Element::Text("x"),
+            Element::Int(-1),
+            Element::Uint(258),
+            Element::Float(1.0),
+            Element::Float(-1.0),
+            Element::Bool(false),
+            Element::Bool(true),
+        ];
+        let expected: &[&[u8]] = &[
+            b"\x01",
+            b"\x10a\x00\xffb\x00",
+            b"\x11x\x00",
+            b"\x20\x7f\xff\xff\xff\xff\xff\xff\xff",
+            b"\x21\x00\x00\x00\x00\x00\x00\x01\x02",
+            b"\x30\xbf\xf0\x00\x00\x00\x00\x00\x00",
+            b"\x30\x40\x0f\xff\xff\xff\xff\xff\xff",
+            b"\x40",
+            b"\x41",
+        ];
+        assert_eq!(encode(&tuple).unwrap(), expected.concat());
+    }
+
+    #[test]
+    fn zero_is_one_number_and_nan_is_none() {
+        let float = |number| encode(&[Element::Float(number)]);
+        assert_eq!(float(-0.0), float(0.0));
+        for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)] {
+            assert!(matches!(float(nan), Err(FormatError::Field { .. })));
+        }
+        let mut encoder = Encoder::default();
+        assert!(encoder.push(Element::Float(f64::NAN)).is_err());
+        assert!(encoder.finish().is_empty());
+    }
+
+    #[test]
+    fn what_encode_would_not_make_is_refused() {
+        let float = |word: u64| [&[kind::FLOAT], &word.to_be_bytes()[..]].concat();
+        for (bytes, what) in [
+            (float(u64::MAX), "NaN"),
+            (float(0), "negative NaN"),
+            (float(SIGN - 1), "negative zero"),
+            (vec![0], "no type"),
+            (vec![0xff], "no type"),
+            (b"\x11\xc3\x28\0".to_vec(), "not UTF-8"),
+            (b"\x10abc".to_vec(), "no end"),
+            (b"\x10abc\0\xff".to_vec(), "no end"),
+            (vec![kind::INT, 1, 2, 3], "cut off"),
+        ] {
+            assert!(decode(&bytes).is_err(), "{what}");
+        }
+        assert_eq!(decode(&[]), Ok(vec![]));
+    }
+}

@@ -1,0 +1,328 @@
+//! One operation on a structure, tried until it goes through.
+//!
+//! An operation reads pages optimistically and gives up with [`Restart`] when one of them changed,
+//! or is not resident. What happens then is decided here, outside of all latches: load the page and
+//! go on with a pin on it, or wait a little. After [`PATIENCE`] conflicts the operation holds the
+//! pages of its way shared, so that it cannot be overtaken for ever.
+
+use std::thread;
+use std::time::Duration;
+
+use polder_format::{PageId, PageNo};
+
+use crate::counters::Counter;
+use crate::error::PoolError;
+use crate::guard::{Exclusive, Optimistic, Pin, Restart};
+use crate::pool::{Shared, Space, SpaceCore};
+use crate::state::StateCell;
+use crate::sync::Backoff;
+use crate::translation::{LinkRef, Resolved, Translation};
+
+/// Conflicts before an operation takes latches on its way.
+const PATIENCE: u32 = 32;
+/// Pins that one operation keeps at most: a path from the root, and neighbours.
+const MAX_PINS: usize = 10;
+/// How often a page is asked for while all frames are in use, a millisecond apart or more.
+const EXHAUSTED_TRIES: u32 = 200;
+
+/// How often a page may turn out unreadable whose parent was no longer there to ask.
+const UNREADABLE_TRIES: u32 = 16;
+
+/// How the pages of an operation are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccessHint {
+    /// As any other page.
+    #[default]
+    Normal,
+    /// Once: pages that this operation loads go first when room is needed.
+    Scan,
+}
+
+/// The state of one operation.
+#[derive(Debug)]
+pub struct Attempt<'p> {
+    hint: AccessHint,
+    conflicts: u32,
+    exhausted: u32,
+    unreadable: u32,
+    patient: bool,
+    pages: u64,
+    /// The page to load before the next try, and the parent that leads to it.
+    miss: Option<(PageId, Option<Optimistic<'p>>)>,
+    failure: Option<PoolError>,
+    held: Vec<&'p StateCell>,
+    pins: Vec<Pin<'p>>,
+}
+
+impl<'p> Attempt<'p> {
+    fn new(hint: AccessHint) -> Attempt<'p> {
+        Attempt {
+            hint,
+            conflicts: 0,
+            exhausted: 0,
+            unreadable: 0,
+            patient: false,
+            pages: 0,
+            miss: None,
+            failure: None,
+            held: Vec::new(),
+            pins: Vec::new(),
+        }
+    }
+
+    /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`.
+    #[cold]
+    pub fn fail(&mut self, error: PoolError) -> Restart {
+        self.failure = Some(error);
+        Restart
+    }
+
+    /// Holds an optimistically read page exclusively; never waits.
+    #[inline(always)]
+    pub fn upgrade(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        if self.patient { self.upgrade_held(page) } else { page.try_upgrade() }
+    }
+
+    #[cold]
+    fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        page.validate()?;
+        let same = |cell: &&StateCell| std::ptr::eq(*cell, page.cell());
+        match self.held.iter().position(same) {
+            Some(at) => {
+                let exclusive = page.upgrade_shared()?;
+                self.held.swap_remove(at);
+                Ok(exclusive)
+            }
+            None => page.try_upgrade(),
+        }
+    }
+
+    /// Lets go of what a patient attempt holds.
+    fn release(&mut self) {
+        self.held.drain(..).for_each(StateCell::unshare);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.held.is_empty() {
+            self.release();
+        }
+    }
+}
+
+/// A pool and one of its spaces, borrowed: what an operation works on.
+pub(crate) struct View<'p, T: Translation> {
+    shared: &'p Shared<T>,
+    space: &'p SpaceCore<T>,
+}
+
+impl<T: Translation> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Translation> Copy for View<'_, T> {}
+
+impl<T: Translation> Shared<T> {
+    #[inline(always)]
+    pub(crate) fn view<'p>(&'p self, space: &'p SpaceCore<T>) -> View<'p, T> {
+        View { shared: self, space }
+    }
+}
+
+impl<T: Translation> Space<T> {
+    #[inline(always)]
+    fn view(&self) -> View<'_, T> {
+        self.shared().view(self.space_core())
+    }
+
+    /// Runs `operation` until it goes through. It must be ready to be run again from its
+    /// beginning after each `Restart`, and must hold no latch when it returns one.
+    ///
+    /// # Errors
+    /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
+    #[inline]
+    pub fn run<'p, R>(
+        &'p self,
+        hint: AccessHint,
+        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, PoolError> {
+        self.view().run(hint, operation)
+    }
+
+    /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
+    /// after the page's state was read, so that the page is the right one.
+    #[inline(always)]
+    pub fn follow<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'_>,
+        parent: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.view().follow(attempt, link, parent)
+    }
+
+    /// Goes to a page by its number.
+    #[inline(always)]
+    pub fn page<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: PageNo,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.follow(attempt, LinkRef::Root(PageId::new(self.id(), page)), None)
+    }
+}
+
+impl<'p, T: Translation> View<'p, T> {
+    #[inline]
+    pub(crate) fn run<R>(
+        self,
+        hint: AccessHint,
+        mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, PoolError> {
+        let core = &self.shared.core;
+        let mut attempt = Attempt::new(hint);
+        loop {
+            let result = operation(&mut attempt);
+            core.counters.add(Counter::PagesRead, std::mem::take(&mut attempt.pages));
+            match result {
+                Ok(result) => return Ok(result),
+                Err(Restart) => self.recover(&mut attempt)?,
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn follow(
+        self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'_>,
+        parent: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        let core = &self.shared.core;
+        let wraps = core.wraps.get();
+        if let Some(found) = self.resolve(link)
+            && found.word.is_readable()
+            && !attempt.patient
+        {
+            let page = Optimistic::new(core, found, wraps);
+            page.page().prefetch(0);
+            page.page().prefetch(64);
+            if found.word.is_marked() {
+                found.cell.touch(found.word);
+            }
+            if let Some(parent) = parent {
+                parent.validate()?;
+            }
+            attempt.pages += 1;
+            return Ok(page);
+        }
+        self.follow_slowly(attempt, link, parent)
+    }
+
+    /// The page is not resident, or held, or the attempt takes latches.
+    #[cold]
+    fn follow_slowly(
+        self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'_>,
+        parent: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        let core = &self.shared.core;
+        let target = PageId::from_link(link.load());
+        let wraps = core.wraps.get();
+        let found = self.resolve(link);
+        if let Some(parent) = parent {
+            parent.validate()?;
+        }
+        if target.space() != self.space.id || target.is_null() {
+            let page = parent.map_or(target, |parent| parent.id());
+            let what = "a link leads to another space";
+            return Err(attempt.fail(PoolError::Broken { page, what }));
+        }
+        let Some(found) = found.filter(|f| !f.word.is_evicted() && !f.word.is_in_flight()) else {
+            attempt.miss = Some((target, parent.copied()));
+            return Err(Restart);
+        };
+        if !attempt.patient {
+            return Err(Restart);
+        }
+        let word = wait_for_share(found.cell).ok_or(Restart)?;
+        attempt.held.push(found.cell);
+        if let Some(parent) = parent {
+            parent.validate()?;
+        }
+        // Held as another page of the frame: the link was resolved before we held it.
+        let frame = self.shared.translation.frame(&self.space.directory, target.page(), word);
+        attempt.pages += 1;
+        Ok(Optimistic::new(core, Resolved { cell: found.cell, word, frame }, wraps))
+    }
+
+    /// After a restart: what must be done before the next try.
+    #[cold]
+    fn recover(self, attempt: &mut Attempt<'p>) -> Result<(), PoolError> {
+        let core = &self.shared.core;
+        attempt.release();
+        core.counters.add(Counter::Restarts, 1);
+        if let Some(error) = attempt.failure.take() {
+            return Err(error);
+        }
+        let Some((page, parent)) = attempt.miss.take() else {
+            attempt.conflicts += 1;
+            attempt.patient = attempt.conflicts > PATIENCE;
+            let mut backoff = Backoff::new();
+            (0..attempt.conflicts.min(10)).for_each(|_| backoff.wait());
+            return Ok(());
+        };
+        match self.shared.fault(self.space, page.page(), attempt.hint) {
+            Ok(Some(pin)) => {
+                if attempt.pins.len() == MAX_PINS {
+                    attempt.pins.remove(0);
+                }
+                attempt.pins.push(pin);
+                Ok(())
+            }
+            Ok(None) => Ok(()),
+            Err(error @ PoolError::Exhausted { .. }) => {
+                // Others may hold what we need and wait for what we hold.
+                attempt.pins.clear();
+                attempt.exhausted += 1;
+                if attempt.exhausted > EXHAUSTED_TRIES {
+                    return Err(error);
+                }
+                thread::sleep(Duration::from_millis(u64::from(attempt.exhausted.min(10))));
+                Ok(())
+            }
+            // A page that was freed meanwhile may hold anything; its parent has changed then. On a
+            // tiny pool the parent may have been evicted instead, again and again: hence a bound.
+            Err(error) if error.is_about_content() => {
+                attempt.unreadable += 1;
+                let moved = parent.is_some_and(|parent| parent.validate().is_err());
+                if moved && attempt.unreadable < UNREADABLE_TRIES { Ok(()) } else { Err(error) }
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    #[inline(always)]
+    fn resolve(self, link: LinkRef<'_>) -> Option<Resolved<'p>> {
+        self.shared.translation.resolve(&self.space.directory, link)
+    }
+}
+
+fn wait_for_share(cell: &StateCell) -> Option<crate::state::StateWord> {
+    let mut backoff = Backoff::new();
+    loop {
+        if let Some(word) = cell.try_share(false) {
+            return Some(word);
+        }
+        let now = cell.peek();
+        if now.is_evicted() || now.is_in_flight() {
+            return None;
+        }
+        backoff.wait();
+    }
+}

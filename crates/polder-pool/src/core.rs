@@ -1,0 +1,56 @@
+//! What all parts of a pool share, whatever the translation.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::{Arc, Mutex, RwLock};
+
+use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
+
+use crate::counters::Counters;
+use crate::device::Device;
+use crate::frames::Frames;
+use crate::free_list::FreeList;
+use crate::kinds::PageKinds;
+use crate::memory::Bounce;
+use crate::parking::ParkingLot;
+use crate::space::{FilePlaces, Moving};
+use crate::state::WrapCount;
+use crate::writer::Signal;
+
+/// The part of a pool that does not depend on the translation.
+#[derive(Debug)]
+pub(crate) struct Core {
+    pub(crate) frames: Frames,
+    pub(crate) free: FreeList,
+    pub(crate) wraps: WrapCount,
+    pub(crate) lot: ParkingLot,
+    pub(crate) device: Box<dyn Device>,
+    pub(crate) seed: ChecksumSeed,
+    pub(crate) kinds: PageKinds,
+    pub(crate) counters: Counters,
+    pub(crate) schedule: ExtentSchedule,
+    /// Frames that the budget pays for.
+    pub(crate) budget_frames: u32,
+    /// Frames in use, where the translation chooses them (`direct`).
+    pub(crate) fixed_in_use: AtomicU32,
+    /// Where the clock's hand stands, in frames since the beginning.
+    pub(crate) hand: AtomicU64,
+    /// How many extents or map pages have moved (F3, F6, M4).
+    pub(crate) relocations: AtomicU64,
+    /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).
+    pub(crate) gate: RwLock<Option<Arc<Moving>>>,
+    /// Which places of the file no map names.
+    pub(crate) places: Mutex<FilePlaces>,
+    /// Bounce buffers that nobody uses now.
+    pub(crate) bounces: Mutex<Vec<Bounce>>,
+    /// The last write-back that failed.
+    pub(crate) last_write_error: Mutex<Option<Arc<std::io::Error>>>,
+    pub(crate) signal: Signal,
+    /// Pages in one batch of write-backs.
+    pub(crate) batch_pages: usize,
+}
+
+impl Core {
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.frames.page_size()
+    }
+}

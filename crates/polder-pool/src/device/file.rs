@@ -1,0 +1,322 @@
+//! Pages in a file, by `pread` and `pwrite`.
+//!
+//! The work is done within `submit`. I/O is direct where the file system can do it, so that the
+//! pool is the only cache; where it cannot, the device goes on buffered and says so
+//! ([`FileDevice::is_direct`]). Requests of a batch that follow each other in the file are joined
+//! into one system call.
+//!
+//! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the
+//!   kernel: other threads may still look at the memory that a read fills.
+//! * `FILE-2` In direct mode every system call stays aligned: after a short transfer it goes on at
+//!   a multiple of [`BLOCK_BYTES`], transferring a part of a block again if need be.
+//! * `FILE-3` A joined transfer that fails is made again request by request, so that each outcome
+//!   speaks for its own request alone.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, PoisonError};
+
+use libc::{iovec, off_t};
+
+use super::{Batch, Device, Direction, Request, Ticket};
+
+/// What addresses, lengths and offsets of requests are multiples of.
+const BLOCK_BYTES: usize = 4096;
+/// Most pieces of memory in one system call: the least `IOV_MAX` of the systems we know.
+const JOINED_MAX: usize = 1024;
+
+/// Whether a file has to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OpenKind {
+    /// It must not be there, and is made.
+    Create,
+    /// It must be there.
+    Existing,
+}
+
+/// A file as a device.
+///
+/// ```
+/// use polder_pool::device::{Device, FileDevice, OpenKind};
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("data");
+/// let device = FileDevice::open(&path, OpenKind::Create)?;
+/// device.allocate(0, 65536)?;
+/// device.sync()?;
+/// assert_eq!(device.len()?, 65536);
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct FileDevice {
+    file: File,
+    /// Relaxed: it says how to understand a refusal, and a stale value costs one more attempt.
+    direct: AtomicBool,
+    /// Held while the length is read and then changed: see `Device::allocate`.
+    length: Mutex<()>,
+}
+
+impl FileDevice {
+    /// Opens the file at `path` for reading and writing, direct if its file system can do so.
+    pub fn open(path: impl AsRef<Path>, kind: OpenKind) -> io::Result<FileDevice> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(kind == OpenKind::Create)
+            .open(path)?;
+        // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.
+        let direct = AtomicBool::new(os::set_direct(&file, true).is_ok());
+        Ok(FileDevice { file, direct, length: Mutex::new(()) })
+    }
+
+    /// Whether I/O goes past the system's page cache.
+    pub fn is_direct(&self) -> bool {
+        self.direct.load(Relaxed)
+    }
+
+    /// Carries out requests, joining those that follow each other in the file.
+    fn perform(&self, mut requests: &mut [Request]) {
+        let mut pieces = Vec::new();
+        while !requests.is_empty() {
+            let (run, rest) = requests.split_at_mut(join(requests, &mut pieces));
+            let joined = self.transfer(run[0].direction, &mut pieces, run[0].offset);
+            if run.len() == 1 {
+                run[0].outcome = joined;
+            } else if joined.is_ok() {
+                run.iter_mut().for_each(|request| request.outcome = Ok(()));
+            } else {
+                run.iter_mut().for_each(|request| self.perform_one(request));
+            }
+            requests = rest;
+        }
+    }
+
+    fn perform_one(&self, request: &mut Request) {
+        let piece = &mut [piece_of(request)];
+        request.outcome = self.transfer(request.direction, piece, request.offset);
+    }
+
+    /// Moves all bytes of `pieces`, which it uses up, from or to `offset` on.
+    fn transfer(
+        &self,
+        direction: Direction,
+        mut pieces: &mut [iovec],
+        mut offset: u64,
+    ) -> io::Result<()> {
+        advance(&mut pieces, 0);
+        while !pieces.is_empty() {
+            let direct = self.is_direct();
+            match call(&self.file, direction, pieces, offset) {
+                Ok(len) => {
+                    let len = if direct { len - len % BLOCK_BYTES } else { len }; // FILE-2
+                    if len == 0 {
+                        return Err(match direction {
+                            Direction::Read => io::ErrorKind::UnexpectedEof.into(),
+                            Direction::Write => io::ErrorKind::WriteZero.into(),
+                        });
+                    }
+                    advance(&mut pieces, len);
+                    offset += len as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                // Some file systems take the flag and refuse the transfer.
+                Err(error)
+                    if direct
+                        && error.raw_os_error() == Some(libc::EINVAL)
+                        && is_aligned(pieces, offset) =>
+                {
+                    os::set_direct(&self.file, false)?;
+                    self.direct.store(false, Relaxed);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Device for FileDevice {
+    fn submit(&self, mut batch: Batch) -> Ticket {
+        match &mut batch {
+            Batch::One(request) => self.perform_one(request),
+            Batch::Many(requests) => self.perform(requests),
+        }
+        Ticket::Done(batch)
+    }
+
+    fn complete(&self, ticket: Ticket) -> Batch {
+        match ticket {
+            Ticket::Done(batch) => batch,
+            // Another device's: there is nothing of it here.
+            Ticket::Pending(_) => Batch::Many(Vec::new()),
+        }
+    }
+
+    /// Where the system cannot reserve space the file only grows; a write may then still find the
+    /// disk full.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 || os::allocate(&self.file, offset, len)? {
+            return Ok(());
+        }
+        let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
+        // Without the mutex two threads that grow the file could cut each other's part off.
+        let _length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.len()? < end {
+            self.file.set_len(end)?;
+        }
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let _length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
+        self.file.set_len(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        if len == 0 { Ok(()) } else { os::punch(&self.file, offset, len) }
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_data()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.file.metadata()?.len())
+    }
+}
+
+/// Collects the memory of the requests at the beginning of `requests` that one system call can
+/// serve, adjacent memory as one piece. Returns how many requests that are, at least one.
+fn join(requests: &[Request], pieces: &mut Vec<iovec>) -> usize {
+    pieces.clear();
+    let mut joined = 0;
+    let mut end = None;
+    for request in requests {
+        let follows = end.is_none_or(|(direction, end): (Direction, Option<u64>)| {
+            direction == request.direction && end == Some(request.offset)
+        });
+        if !follows {
+            break;
+        }
+        let piece = piece_of(request);
+        let full = pieces.len() == JOINED_MAX;
+        match pieces.last_mut() {
+            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == piece.iov_base => {
+                last.iov_len += piece.iov_len;
+            }
+            _ if full => break,
+            _ => pieces.push(piece),
+        }
+        end = Some((request.direction, request.offset.checked_add(piece.iov_len as u64)));
+        joined += 1;
+    }
+    joined
+}
+
+fn piece_of(request: &Request) -> iovec {
+    iovec { iov_base: request.buffer.as_ptr().cast(), iov_len: request.buffer.len() }
+}
+
+/// Takes `len` bytes, and empty pieces, away from the front.
+fn advance(pieces: &mut &mut [iovec], mut len: usize) {
+    while let Some(first) = pieces.first_mut() {
+        if len < first.iov_len {
+            first.iov_base = first.iov_base.wrapping_byte_add(len);
+            first.iov_len -= len;
+            return;
+        }
+        len -= first.iov_len;
+        *pieces = &mut std::mem::take(pieces)[1..];
+    }
+}
+
+fn is_aligned(pieces: &[iovec], offset: u64) -> bool {
+    offset.is_multiple_of(BLOCK_BYTES as u64)
+        && pieces.iter().all(|piece| {
+            piece.iov_base.addr().is_multiple_of(BLOCK_BYTES)
+                && piece.iov_len.is_multiple_of(BLOCK_BYTES)
+        })
+}
+
+/// One system call: returns how many bytes it moved. There is at least one piece.
+fn call(file: &File, direction: Direction, pieces: &[iovec], offset: u64) -> io::Result<usize> {
+    let fd = file.as_raw_fd();
+    let offset = off_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
+    let first = pieces[0];
+    let count = pieces.len() as libc::c_int; // at most JOINED_MAX
+    // SAFETY: the pieces name memory of requests that are not complete, so that it is mapped and
+    // no other thread writes it (Buffer::new). For a read nobody relies on its contents, and only
+    // the kernel writes them (FILE-1). `pieces` itself is a slice of `count` elements.
+    let moved = unsafe {
+        match (direction, count) {
+            (Direction::Read, 1) => libc::pread(fd, first.iov_base, first.iov_len, offset),
+            (Direction::Write, 1) => libc::pwrite(fd, first.iov_base, first.iov_len, offset),
+            (Direction::Read, _) => libc::preadv(fd, pieces.as_ptr(), count, offset),
+            (Direction::Write, _) => libc::pwritev(fd, pieces.as_ptr(), count, offset),
+        }
+    };
+    usize::try_from(moved).map_err(|_| io::Error::last_os_error())
+}
+
+#[cfg(target_os = "linux")]
+mod os {
+    //! What POSIX does not have.
+
+    use std::fs::File;
+    use std::io;
+
+    use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
+    use rustix::io::{Errno, retry_on_intr};
+
+    /// Switches direct I/O; an error if the file system has none.
+    pub(super) fn set_direct(file: &File, direct: bool) -> io::Result<()> {
+        let mut flags = fcntl_getfl(file)?;
+        flags.set(OFlags::DIRECT, direct);
+        Ok(fcntl_setfl(file, flags)?)
+    }
+
+    /// Reserves space. False if the file system cannot.
+    pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
+        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, len)) {
+            Ok(()) => Ok(true),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Gives space back, if the file system can.
+    pub(super) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
+        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match retry_on_intr(|| fallocate(file, flags, offset, len)) {
+            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod os {
+    //! Elsewhere: buffered, and files that only grow and are cut.
+
+    use std::fs::File;
+    use std::io;
+
+    pub(super) fn set_direct(_file: &File, direct: bool) -> io::Result<()> {
+        if direct { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
+    }
+
+    pub(super) fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
+        Ok(false)
+    }
+
+    pub(super) fn punch(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

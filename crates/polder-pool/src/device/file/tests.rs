@@ -1,0 +1,256 @@
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::os::unix::fs::MetadataExt;
+use std::ptr::NonNull;
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::super::Buffer;
+use super::*;
+
+/// Memory aligned as requests want it.
+struct Blocks {
+    at: NonNull<u8>,
+    layout: Layout,
+}
+
+impl Blocks {
+    fn new(blocks: usize) -> Blocks {
+        let layout = Layout::from_size_align(blocks * BLOCK_BYTES, BLOCK_BYTES).unwrap();
+        // SAFETY: the layout is not empty.
+        let at = unsafe { alloc_zeroed(layout) };
+        Blocks { at: NonNull::new(at).unwrap_or_else(|| handle_alloc_error(layout)), layout }
+    }
+
+    fn filled(blocks: usize, seed: usize) -> Blocks {
+        let mut memory = Blocks::new(blocks);
+        for (i, byte) in memory.bytes_mut().iter_mut().enumerate() {
+            *byte = (i / 5 + i / BLOCK_BYTES * 31 + seed) as u8;
+        }
+        memory
+    }
+
+    fn bytes(&self) -> &[u8] {
+        // SAFETY: allocated with this length and zeroed; no request is under way.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.layout.size()) }
+    }
+
+    fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.layout.size()) }
+    }
+
+    /// A request for `blocks` blocks from block `from` of this memory on.
+    fn request(&self, direction: Direction, from: usize, blocks: usize, offset: u64) -> Request {
+        assert!((from + blocks) * BLOCK_BYTES <= self.layout.size());
+        let page =
+            PageId::new(SpaceId::CATALOGUE, PageNo::new(offset / 4096).unwrap_or(PageNo::MAX));
+        // SAFETY: within the allocation, which outlives the request in these tests.
+        let buffer = unsafe { Buffer::new(self.at.add(from * BLOCK_BYTES), blocks * BLOCK_BYTES) };
+        Request::new(direction, page, offset, buffer)
+    }
+}
+
+impl Drop for Blocks {
+    fn drop(&mut self) {
+        // SAFETY: allocated with this layout.
+        unsafe { dealloc(self.at.as_ptr(), self.layout) };
+    }
+}
+
+fn run(device: &FileDevice, batch: Batch) -> Batch {
+    device.complete(device.submit(batch))
+}
+
+fn one(device: &FileDevice, request: Request) -> io::Result<()> {
+    match run(device, Batch::One(request)) {
+        Batch::One(request) => request.outcome,
+        Batch::Many(_) => panic!("one goes in, one comes out"),
+    }
+}
+
+/// The test on a file in the folder for temporary files, once as it comes and once buffered.
+fn on_both(test: impl Fn(&FileDevice, &Path)) {
+    for buffered in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("data");
+        let device = FileDevice::open(&path, OpenKind::Create).unwrap();
+        if buffered {
+            os::set_direct(&device.file, false).unwrap();
+            device.direct.store(false, Relaxed);
+        }
+        test(&device, &path);
+        assert!(!buffered || !device.is_direct());
+    }
+}
+
+#[test]
+fn a_file_is_made_once_and_opened_only_if_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let missing = FileDevice::open(&path, OpenKind::Existing).unwrap_err();
+    assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+    assert!(FileDevice::open(&path, OpenKind::Create).unwrap().is_empty().unwrap());
+    let there = FileDevice::open(&path, OpenKind::Create).unwrap_err();
+    assert_eq!(there.kind(), io::ErrorKind::AlreadyExists);
+    FileDevice::open(&path, OpenKind::Existing).unwrap();
+}
+
+#[test]
+fn what_is_written_is_read() {
+    on_both(|device, path| {
+        let (out, back) = (Blocks::filled(3, 1), Blocks::new(3));
+        one(device, out.request(Direction::Write, 0, 3, 8192)).unwrap();
+        device.sync().unwrap();
+        assert_eq!(device.len().unwrap(), 8192 + 3 * 4096);
+        let again = FileDevice::open(path, OpenKind::Existing).unwrap();
+        one(&again, back.request(Direction::Read, 0, 3, 8192)).unwrap();
+        assert_eq!(back.bytes(), out.bytes());
+        one(&again, back.request(Direction::Read, 0, 2, 0)).unwrap();
+        assert!(back.bytes()[..8192].iter().all(|&byte| byte == 0), "a hole reads as zeros");
+    });
+}
+
+#[test]
+fn a_batch_may_mix_runs_and_directions() {
+    on_both(|device, _| {
+        let old = Blocks::filled(8, 7);
+        one(device, old.request(Direction::Write, 0, 8, 0)).unwrap();
+        let (out, back) = (Blocks::filled(8, 50), Blocks::new(4));
+        let requests = vec![
+            out.request(Direction::Write, 0, 1, 0),     // one run, ...
+            out.request(Direction::Write, 1, 2, 4096),  // ... memory adjacent
+            out.request(Direction::Write, 7, 1, 12288), // ... and not
+            back.request(Direction::Read, 3, 1, 16384), // another direction
+            back.request(Direction::Read, 0, 1, 20480), // joined backwards in memory
+            back.request(Direction::Read, 1, 1, 4096),  // sees what was written before
+            out.request(Direction::Write, 4, 1, 28672), // behind a gap
+        ];
+        assert_eq!(join(&requests, &mut Vec::new()), 3);
+        let batch = run(device, Batch::Many(requests));
+        assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
+        let block = |memory: &Blocks, at: usize| memory.bytes()[at * 4096..][..4096].to_vec();
+        assert_eq!(block(&back, 3), block(&old, 4));
+        assert_eq!(block(&back, 0), block(&old, 5));
+        assert_eq!(block(&back, 1), block(&out, 1));
+        let all = Blocks::new(8);
+        one(device, all.request(Direction::Read, 0, 8, 0)).unwrap();
+        for (at, (from, source)) in
+            [(0, &out), (1, &out), (2, &out), (7, &out), (4, &old), (5, &old), (6, &old), (4, &out)]
+                .into_iter()
+                .enumerate()
+        {
+            assert_eq!(block(&all, at), block(source, from), "block {at}");
+        }
+    });
+}
+
+#[test]
+fn pieces_are_joined_up_to_a_bound() {
+    on_both(|device, _| {
+        let count = JOINED_MAX + 10;
+        let (out, back) = (Blocks::filled(count, 3), Blocks::new(count));
+        // Memory backwards, so that every request is a piece of its own.
+        let requests = |memory: &Blocks, direction| {
+            (0..count)
+                .map(|i| memory.request(direction, count - 1 - i, 1, i as u64 * 4096))
+                .collect::<Vec<_>>()
+        };
+        let writes = requests(&out, Direction::Write);
+        let mut pieces = Vec::new();
+        assert_eq!(join(&writes, &mut pieces), JOINED_MAX);
+        assert_eq!(pieces.len(), JOINED_MAX);
+        for requests in [writes, requests(&back, Direction::Read)] {
+            let batch = run(device, Batch::Many(requests));
+            assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
+        }
+        assert_eq!(back.bytes(), out.bytes());
+        assert_eq!(join(&[back.request(Direction::Read, 0, 1, 0)], &mut pieces), 1);
+    });
+}
+
+#[test]
+fn behind_the_end_is_an_error_of_that_request_alone() {
+    on_both(|device, path| {
+        let direct = device.is_direct();
+        let memory = Blocks::filled(4, 9);
+        one(device, memory.request(Direction::Write, 0, 1, 0)).unwrap();
+        // A file that ends within a block: a short read that cannot be continued.
+        OpenOptions::new().write(true).open(path).unwrap().set_len(4096 + 700).unwrap();
+        let kinds = |batch: Batch| -> Vec<_> {
+            let outcome = |request: &Request| request.outcome.as_ref().err().map(|e| e.kind());
+            batch.requests().iter().map(outcome).collect()
+        };
+        let eof = Some(io::ErrorKind::UnexpectedEof);
+        let requests =
+            (0..4).map(|i| memory.request(Direction::Read, i, 1, i as u64 * 4096)).collect();
+        assert_eq!(kinds(run(device, Batch::Many(requests))), [None, eof, eof, eof]);
+        let wide = memory.request(Direction::Read, 0, 4, 0);
+        assert_eq!(one(device, wide).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        let nothing = memory.request(Direction::Read, 0, 0, 1 << 40);
+        one(device, nothing).unwrap();
+        assert!(one(device, memory.request(Direction::Read, 0, 1, u64::MAX - 4095)).is_err());
+        assert_eq!(device.is_direct(), direct, "the end of a file is no lack of direct I/O");
+    });
+}
+
+#[test]
+fn space_is_allocated_punched_and_cut() {
+    on_both(|device, path| {
+        let blocks = || std::fs::metadata(path).unwrap().blocks() * 512;
+        device.allocate(65536, 1 << 20).unwrap();
+        device.allocate(0, 4096).unwrap();
+        device.allocate(0, 0).unwrap();
+        assert_eq!(device.len().unwrap(), 65536 + (1 << 20), "never shorter");
+        let memory = Blocks::filled(16, 2);
+        one(device, memory.request(Direction::Write, 0, 16, 65536)).unwrap();
+        device.sync().unwrap();
+        let before = blocks();
+        device.punch(65536, 65536).unwrap();
+        device.punch(0, 0).unwrap();
+        assert_eq!(device.len().unwrap(), 65536 + (1 << 20), "a hole does not cut");
+        one(device, memory.request(Direction::Read, 0, 16, 65536)).unwrap();
+        let zeros = memory.bytes().iter().all(|&byte| byte == 0);
+        assert_eq!(zeros, blocks() < before, "what was given back reads as zeros");
+        device.truncate(65536).unwrap();
+        assert_eq!(device.len().unwrap(), 65536);
+        assert!(device.allocate(u64::MAX - 10, 4096).is_err());
+    });
+}
+
+#[test]
+fn direct_io_is_left_only_for_transfers_that_should_do() {
+    on_both(|device, _| {
+        let direct = device.is_direct();
+        let memory = Blocks::filled(2, 4);
+        one(device, memory.request(Direction::Write, 0, 2, 0)).unwrap();
+        // Whether this is refused is up to the file system; it must not change the device.
+        let _ = one(device, memory.request(Direction::Read, 0, 1, 100));
+        assert_eq!(device.is_direct(), direct);
+    });
+    let piece = |address: usize, len| iovec {
+        iov_base: std::ptr::without_provenance_mut(address),
+        iov_len: len,
+    };
+    assert!(is_aligned(&[piece(8192, 4096), piece(4096, 65536)], 12288));
+    assert!(!is_aligned(&[piece(8192, 4096), piece(512, 4096)], 12288));
+    assert!(!is_aligned(&[piece(8192, 100)], 12288));
+    assert!(!is_aligned(&[piece(8192, 4096)], 12289));
+}
+
+#[test]
+fn short_transfers_are_continued_where_they_stopped() {
+    let mut pieces = [(100usize, 10usize), (200, 0), (300, 10), (400, 10)]
+        .map(|(at, len)| iovec { iov_base: std::ptr::without_provenance_mut(at), iov_len: len });
+    let mut rest = &mut pieces[..];
+    let left = |rest: &[iovec]| -> Vec<_> {
+        rest.iter().map(|piece| (piece.iov_base.addr(), piece.iov_len)).collect()
+    };
+    advance(&mut rest, 4);
+    assert_eq!(left(rest), [(104, 6), (200, 0), (300, 10), (400, 10)]);
+    advance(&mut rest, 6);
+    assert_eq!(left(rest), [(300, 10), (400, 10)], "empty pieces go with what precedes them");
+    advance(&mut rest, 15);
+    assert_eq!(left(rest), [(405, 5)]);
+    advance(&mut rest, 5);
+    assert!(rest.is_empty());
+}

@@ -1,0 +1,152 @@
+//! What can go wrong in the pool.
+
+use std::io;
+use std::sync::Arc;
+
+use polder_format::{FormatError, PageId, Place, SpaceId};
+
+/// Why the pool could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum PoolError {
+    /// No frame could be freed.
+    #[error(
+        "all {frames} frames of the buffer pool are in use: {pinned} pinned, {latched} latched, {in_flight} in flight, {unwritable} that cannot be written{}; use fewer threads or a larger memory budget",
+        last_write_error.as_ref().map(|e| format!(" (last error: {e})")).unwrap_or_default()
+    )]
+    Exhausted {
+        /// Frames in the pool.
+        frames: u64,
+        /// Held by pins.
+        pinned: u64,
+        /// Held by latches.
+        latched: u64,
+        /// Being loaded.
+        in_flight: u64,
+        /// Changed, and writing them failed.
+        unwritable: u64,
+        /// What the device said last.
+        last_write_error: Option<Arc<io::Error>>,
+    },
+    /// A translation that never evicts has used its budget.
+    #[error(
+        "the data does not fit into the memory budget of {frames} pages, and the translation `{translation}` never evicts; use a larger budget or the translation `array`"
+    )]
+    DoesNotFit {
+        /// Frames that the budget pays for.
+        frames: u64,
+        /// The translation.
+        translation: &'static str,
+    },
+    /// The device could not read a page.
+    #[error("cannot read {page} at {place} of the data file")]
+    Read {
+        /// The page.
+        page: PageId,
+        /// Where it lies.
+        place: Place,
+        /// What the device said.
+        source: Arc<io::Error>,
+    },
+    /// The device could not write a page.
+    #[error("cannot write {page} at {place} of the data file")]
+    Write {
+        /// The page.
+        page: PageId,
+        /// Where it lies.
+        place: Place,
+        /// What the device said.
+        source: Arc<io::Error>,
+    },
+    /// A page is not what was written.
+    #[error("{page} at {place} of the data file is damaged")]
+    Corrupt {
+        /// The page.
+        page: PageId,
+        /// Where it lies.
+        place: Place,
+        /// What is wrong with it.
+        source: FormatError,
+    },
+    /// A page that is linked lies in no extent.
+    #[error("{page} is referred to, but lies in no extent of its space: the extent map is damaged")]
+    Unmapped {
+        /// The page.
+        page: PageId,
+    },
+    /// The device has no room for more data.
+    #[error("the disk is full: cannot allocate {bytes} bytes for {space}")]
+    Full {
+        /// The space that was to grow.
+        space: SpaceId,
+        /// By how many bytes.
+        bytes: u64,
+        /// What the device said.
+        source: Arc<io::Error>,
+    },
+    /// Some other operation of the device failed.
+    #[error("cannot {what} the data file")]
+    Device {
+        /// What was tried.
+        what: &'static str,
+        /// What the device said.
+        source: Arc<io::Error>,
+    },
+    /// The space was dropped.
+    #[error("{space} was dropped")]
+    Dropped {
+        /// The space.
+        space: SpaceId,
+    },
+    /// There is no such space.
+    #[error("{space} does not exist")]
+    NoSuchSpace {
+        /// The space.
+        space: SpaceId,
+    },
+    /// A number has no room any more.
+    #[error("{what} has reached its limit of {limit}")]
+    Limit {
+        /// What is used up.
+        what: &'static str,
+        /// How many there can be.
+        limit: u64,
+    },
+    /// The kernel gave no memory or addresses.
+    #[error("cannot reserve {bytes} bytes of address space for {what}")]
+    Memory {
+        /// What for.
+        what: &'static str,
+        /// How much.
+        bytes: u64,
+        /// What the kernel said.
+        source: Arc<io::Error>,
+    },
+    /// The budget does not pay for the smallest pool.
+    #[error("a memory budget of {given} bytes is too small: {least} bytes are the least at this page size")]
+    Budget {
+        /// What was given.
+        given: u64,
+        /// What is needed.
+        least: u64,
+    },
+    /// Something in a page contradicts something else.
+    #[error("{page}: {what}")]
+    Broken {
+        /// The page.
+        page: PageId,
+        /// The contradiction.
+        what: &'static str,
+    },
+}
+
+impl PoolError {
+    /// Whether this speaks of what the device holds (and so may be news of a page that was freed
+    /// meanwhile).
+    pub(crate) fn is_about_content(&self) -> bool {
+        matches!(
+            self,
+            PoolError::Read { .. } | PoolError::Corrupt { .. } | PoolError::Unmapped { .. }
+        )
+    }
+}

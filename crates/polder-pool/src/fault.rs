@@ -1,0 +1,236 @@
+//! Bringing a page into a frame: from the device, or new.
+//!
+//! `docs/protocols.md`, "Fault": the steps are named F1 to F10 there and here.
+
+use std::sync::Arc;
+use std::sync::atomic::{Ordering, fence};
+
+use polder_format::{PageId, PageNo, Place, SpaceId, header_at};
+
+use crate::attempt::AccessHint;
+use crate::counters::Counter;
+use crate::device::{Batch, Buffer, Direction, Request};
+use crate::error::PoolError;
+use crate::guard::{Exclusive, NewPage, Pin};
+use crate::pool::{Shared, SpaceCore};
+use crate::state::{FrameId, StateWord};
+use crate::translation::{Claim, Placement, Translation};
+
+/// A frame without a page; goes back when it is not used.
+struct Spare<'p, T: Translation> {
+    shared: &'p Shared<T>,
+    frame: FrameId,
+    used: bool,
+}
+
+impl<T: Translation> Spare<'_, T> {
+    fn spend(mut self) -> FrameId {
+        self.used = true;
+        self.frame
+    }
+}
+
+impl<T: Translation> Drop for Spare<'_, T> {
+    fn drop(&mut self) {
+        if !self.used {
+            self.shared.give_frame(self.frame);
+        }
+    }
+}
+
+/// How an attempt to claim a page ended.
+enum Claimed<'p> {
+    /// It is ours to load or make.
+    Ours(Claim<'p>),
+    /// Something moved in the file since its place was found: begin again.
+    Moved,
+    /// It is resident or somebody else's.
+    Taken,
+}
+
+impl<T: Translation> Shared<T> {
+    /// Loads `page`, unless somebody else does or has. Called with no latch held.
+    pub(crate) fn fault<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+        hint: AccessHint,
+    ) -> Result<Option<Pin<'p>>, PoolError> {
+        if let Some(cell) = self.translation.state(&space.directory, page) {
+            let word = cell.read();
+            if word.is_in_flight() {
+                cell.await_flight(&self.core.lot); // F1
+                return Ok(None);
+            }
+            if !word.is_evicted() {
+                return Ok(None);
+            }
+        }
+        let mut spare = None;
+        loop {
+            let relocations = self.core.relocations.load(Ordering::SeqCst);
+            let place = self.locate(space, page)?; // F2: may fault, so it comes before the frame
+            let frame = self.ensure_spare(&mut spare, space, page)?; // F3
+            let claim = match self.claim(space, page, relocations)? {
+                Claimed::Ours(claim) => claim,
+                Claimed::Moved => continue,
+                Claimed::Taken => return Ok(None),
+            };
+            let id = PageId::new(space.id, page);
+            if let Err(error) = self.load(frame, id, place) {
+                self.translation.abandon(claim, &self.core.lot);
+                return Err(error);
+            }
+            let meta = self.core.frames.meta(frame);
+            meta.assign(id, place, true); // F9
+            let pin = Pin::new(meta);
+            let word = match hint {
+                AccessHint::Normal => StateWord::free(frame, meta.version()),
+                AccessHint::Scan => StateWord::marked(frame, meta.version()),
+            };
+            spare.take().map(Spare::spend);
+            claim.cell.publish(word, &self.core.lot); // F10
+            self.core.counters.add(Counter::Faults, 1);
+            return Ok(Some(pin));
+        }
+    }
+
+    fn ensure_spare<'p>(
+        &'p self,
+        spare: &mut Option<Spare<'p, T>>,
+        space: &SpaceCore<T>,
+        page: PageNo,
+    ) -> Result<FrameId, PoolError> {
+        if spare.is_none() {
+            *spare = Some(self.spare(space, page)?);
+        }
+        Ok(spare.as_ref().map_or(FrameId::NONE, |spare| spare.frame))
+    }
+
+    fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
+        space.check_not_dropped()?;
+        let frame = match self.translation.place(&space.directory, page)? {
+            Placement::Any => self.take_frame()?,
+            Placement::Fixed(frame) => {
+                let in_use = &self.core.fixed_in_use;
+                let budget = self.core.budget_frames;
+                let more = |n: u32| (n < budget).then_some(n + 1);
+                in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| {
+                    PoolError::DoesNotFit { frames: u64::from(budget), translation: T::NAME }
+                })?;
+                frame
+            }
+        };
+        Ok(Spare { shared: self, frame, used: false })
+    }
+
+    /// F4 to F6.
+    fn claim<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+        relocations: u64,
+    ) -> Result<Claimed<'p>, PoolError> {
+        let Some(claim) = self.translation.claim(&space.directory, page)? else {
+            return Ok(Claimed::Taken);
+        };
+        if let Err(error) = space.check_not_dropped() {
+            self.translation.abandon(claim, &self.core.lot);
+            return Err(error);
+        }
+        if self.core.relocations.load(Ordering::SeqCst) != relocations {
+            self.translation.abandon(claim, &self.core.lot);
+            return Ok(Claimed::Moved);
+        }
+        // The frame's former word is gone, visibly, before any byte of it changes: pairs with the
+        // Acquire fence of validation.
+        fence(Ordering::Release);
+        Ok(Claimed::Ours(claim))
+    }
+
+    /// F7 and F8: the caller has the page in flight and owns the frame.
+    fn load(&self, frame: FrameId, page: PageId, place: Place) -> Result<(), PoolError> {
+        let core = &self.core;
+        let size = core.page_size();
+        let address = core.frames.address(frame);
+        // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
+        // page read it by `bytes` and will not validate.
+        let buffer = unsafe { Buffer::new(address, size.bytes()) };
+        let request = Request::new(Direction::Read, page, place.offset(size), buffer);
+        let batch = core.device.complete(core.device.submit(Batch::One(request)));
+        core.counters.add(Counter::DeviceReads, 1);
+        core.counters.add(Counter::DeviceReadBytes, size.bytes() as u64);
+        if let Some(request) = batch.into_requests().pop() {
+            request.outcome.map_err(|e| PoolError::Read { page, place, source: Arc::new(e) })?;
+        }
+        // SAFETY: the frame is ours, so that nobody writes it; others may only read.
+        let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), size.bytes()) };
+        core.seed
+            .verify(bytes, page)
+            .and_then(|header| core.kinds.check(&header, core.frames.page(frame)))
+            .map_err(|source| PoolError::Corrupt { page, place, source })
+    }
+
+    /// Makes a page that was just allocated: zeros but for its id.
+    pub(crate) fn make<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+    ) -> Result<NewPage<'p>, PoolError> {
+        let id = PageId::new(space.id, page);
+        let mut spare = None;
+        let mut made = loop {
+            let relocations = self.core.relocations.load(Ordering::SeqCst);
+            let place = self.locate(space, page)?;
+            let frame = self.ensure_spare(&mut spare, space, page)?;
+            match self.claim(space, page, relocations)? {
+                Claimed::Ours(claim) => {
+                    spare.take().map(Spare::spend);
+                    let meta = self.core.frames.meta(frame);
+                    meta.assign(id, place, false);
+                    let word = StateWord::exclusive(frame, meta.version());
+                    claim.cell.publish(word, &self.core.lot);
+                    break Exclusive::new(&self.core, claim.cell, word, frame);
+                }
+                Claimed::Moved => {}
+                // A faulter that came too late has it, or will give it up.
+                Claimed::Taken => {
+                    if let Some(found) = self.latch_resident(space, page) {
+                        break found;
+                    }
+                }
+            }
+        };
+        let size = self.core.page_size().bytes();
+        let mut bytes = made.page_mut();
+        bytes.zero(0, size);
+        bytes.set_u64(header_at::PAGE_ID, id.to_bits());
+        Ok(NewPage::new(made))
+    }
+
+    /// Waits for the page and holds it exclusively, if it is resident then.
+    pub(crate) fn latch_resident<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+    ) -> Option<Exclusive<'p>> {
+        let cell = self.translation.state(&space.directory, page)?;
+        cell.await_flight(&self.core.lot);
+        let held = cell.latch()?;
+        let frame = self.translation.frame(&space.directory, page, held);
+        Some(Exclusive::new(&self.core, cell, held, frame))
+    }
+
+    /// Where a page lies in the file.
+    pub(crate) fn locate(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Place, PoolError> {
+        if space.id == SpaceId::FILE {
+            return Ok(Place::new(page.get()));
+        }
+        let extent = self.core.schedule.of_page(page);
+        let start = self.array_get(&space.map, extent.index)?;
+        if start == 0 {
+            return Err(PoolError::Unmapped { page: PageId::new(space.id, page) });
+        }
+        Ok(Place::new(start + (page.get() - extent.first.get())))
+    }
+}

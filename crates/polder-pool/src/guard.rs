@@ -1,0 +1,243 @@
+//! What a thread may do with a page follows from the guard that it holds.
+//!
+//! * [`Optimistic`]: may read, and must validate before it believes what it read. Holds nothing:
+//!   no lock, no store, nothing to release.
+//! * [`Exclusive`]: may read and write. Others wait, or fail to validate.
+//! * [`Pin`]: the page stays resident; nothing may be read by it.
+//!
+//! Guards stay on their thread and never cross an `await`.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::atomic::{Ordering, fence};
+
+use polder_format::PageId;
+
+use crate::bytes::{PageMut, PageRef};
+use crate::core::Core;
+use crate::frames::FrameMeta;
+use crate::state::{FrameId, StateCell, StateWord};
+use crate::translation::Resolved;
+
+/// Start the operation again: something changed while it was looked at, or a page must be loaded
+/// first. What is the matter is in the [`Attempt`](crate::Attempt).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Restart;
+
+/// Guards are not `Send`.
+type OnThread = PhantomData<*const ()>;
+
+/// A page that is being read without holding it.
+#[derive(Clone, Copy)]
+pub struct Optimistic<'p> {
+    page: PageRef<'p>,
+    cell: &'p StateCell,
+    seen: StateWord,
+    frame: FrameId,
+    wraps: u32,
+    core: &'p Core,
+    on_thread: OnThread,
+}
+
+impl fmt::Debug for Optimistic<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Optimistic({:?})", self.seen)
+    }
+}
+
+impl<'p> Optimistic<'p> {
+    /// `wraps` was read before the word.
+    #[inline(always)]
+    pub(crate) fn new(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
+        Optimistic {
+            page: core.frames.page(resolved.frame),
+            cell: resolved.cell,
+            seen: resolved.word,
+            frame: resolved.frame,
+            wraps,
+            core,
+            on_thread: PhantomData,
+        }
+    }
+
+    /// The bytes, which may be changing.
+    #[inline(always)]
+    pub fn page(&self) -> PageRef<'p> {
+        self.page
+    }
+
+    /// Whether everything read from the page so far was one state of it.
+    #[inline(always)]
+    pub fn validate(&self) -> Result<(), Restart> {
+        // What was read from the page stays before the load of the word.
+        fence(Ordering::Acquire);
+        // Acquire: a wrapped word makes the steps towards the wrap visible to the next load.
+        let now = self.cell.read();
+        if self.seen.still_stands(now) && self.core.wraps.get() == self.wraps {
+            return Ok(());
+        }
+        Err(Restart)
+    }
+
+    /// The page's id. Means something only if the guard validates afterwards.
+    pub fn id(&self) -> PageId {
+        self.core.frames.meta(self.frame).page()
+    }
+
+    pub(crate) fn cell(&self) -> &'p StateCell {
+        self.cell
+    }
+
+    /// Holds the page exclusively, if it is still as it was and nobody holds it.
+    #[inline(always)]
+    pub(crate) fn try_upgrade(self) -> Result<Exclusive<'p>, Restart> {
+        let now = self.cell.peek();
+        if !self.seen.still_stands(now) {
+            return Err(Restart);
+        }
+        let held = self.cell.upgrade(now).ok_or(Restart)?;
+        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame);
+        // The version may have come round to the one that we saw; the steps are visible now.
+        if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
+    }
+
+    /// As `try_upgrade`, from the shared hold that this thread has on the page.
+    pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
+        let held = self.cell.upgrade_shared().ok_or(Restart)?;
+        Ok(Exclusive::new(self.core, self.cell, held, self.frame))
+    }
+}
+
+/// A page that this thread alone may write.
+pub struct Exclusive<'p> {
+    cell: &'p StateCell,
+    held: StateWord,
+    frame: FrameId,
+    changed: bool,
+    core: &'p Core,
+    on_thread: OnThread,
+}
+
+impl fmt::Debug for Exclusive<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Exclusive({}, {:?})", self.id(), self.held)
+    }
+}
+
+impl<'p> Exclusive<'p> {
+    #[inline(always)]
+    pub(crate) fn new(
+        core: &'p Core,
+        cell: &'p StateCell,
+        held: StateWord,
+        frame: FrameId,
+    ) -> Exclusive<'p> {
+        Exclusive { cell, held, frame, changed: false, core, on_thread: PhantomData }
+    }
+
+    /// The bytes.
+    #[inline(always)]
+    pub fn page(&self) -> PageRef<'_> {
+        self.core.frames.page(self.frame)
+    }
+
+    /// The bytes, to write. The page counts as changed from now on.
+    #[inline(always)]
+    pub fn page_mut(&mut self) -> PageMut<'_> {
+        self.changed = true;
+        // SAFETY: we hold the page exclusively, and the borrow of `self` lasts as long as the
+        // result.
+        unsafe { self.core.frames.page_mut(self.frame) }
+    }
+
+    /// The page's id.
+    pub fn id(&self) -> PageId {
+        self.meta().page()
+    }
+
+    /// Keeps the page resident beyond the latch (`POOL-7`).
+    pub fn pin(&self) -> Pin<'p> {
+        Pin::new(self.core.frames.meta(self.frame))
+    }
+
+    pub(crate) fn meta(&self) -> &'p FrameMeta {
+        self.core.frames.meta(self.frame)
+    }
+
+    pub(crate) fn cell(&self) -> &'p StateCell {
+        self.cell
+    }
+
+    /// Takes the guard apart without releasing the latch.
+    pub(crate) fn into_frame(self) -> FrameId {
+        let frame = self.frame;
+        std::mem::forget(self);
+        frame
+    }
+}
+
+impl Drop for Exclusive<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        let mut version = self.held.version();
+        if self.changed {
+            version = version.next();
+            if version.is_step() {
+                self.core.wraps.step();
+                self.meta().set_never_written();
+            }
+        }
+        self.cell.release(self.held.frame(), version);
+    }
+}
+
+/// A page that was just made. It is pinned and, as nothing leads to it yet, it is its maker's,
+/// who latches it when it is to be filled. (A latch held from the making on would be held over
+/// the loading of other pages.)
+#[derive(Debug)]
+pub struct NewPage<'p> {
+    id: PageId,
+    cell: &'p StateCell,
+    frame: FrameId,
+    core: &'p Core,
+    _pin: Pin<'p>,
+}
+
+impl<'p> NewPage<'p> {
+    /// From the page that its maker holds: releases it, pinned.
+    pub(crate) fn new(made: Exclusive<'p>) -> NewPage<'p> {
+        NewPage { id: made.id(), cell: made.cell, frame: made.frame, core: made.core, _pin: made.pin() }
+    }
+
+    /// The page's id.
+    pub fn id(&self) -> PageId {
+        self.id
+    }
+
+    /// Holds the page exclusively; waits at most for a writer-back that copies it.
+    pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
+        let held = self.cell.latch().ok_or(Restart)?;
+        Ok(Exclusive::new(self.core, self.cell, held, self.frame))
+    }
+}
+
+/// Keeps a page resident.
+#[derive(Debug)]
+pub struct Pin<'p> {
+    meta: &'p FrameMeta,
+    on_thread: OnThread,
+}
+
+impl<'p> Pin<'p> {
+    /// The caller holds a latch on the page, or has it in flight.
+    pub(crate) fn new(meta: &'p FrameMeta) -> Pin<'p> {
+        meta.pin();
+        Pin { meta, on_thread: PhantomData }
+    }
+}
+
+impl Drop for Pin<'_> {
+    fn drop(&mut self) {
+        self.meta.unpin();
+    }
+}

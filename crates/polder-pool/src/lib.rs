@@ -1,0 +1,57 @@
+//! Polder's buffer pool: pages of a file in memory, at the speed of memory.
+//!
+//! The way from a page id to a frame, the *translation*, is interchangeable; see [`translation`].
+//! What a page goes through is written down in `docs/protocols.md`, how pages lie in the file in
+//! `docs/format.md`.
+
+pub mod bytes;
+pub mod device;
+
+mod free_list;
+mod parking;
+mod state;
+mod sync;
+
+#[cfg(not(loom))]
+mod attempt;
+#[cfg(not(loom))]
+mod core;
+#[cfg(not(loom))]
+mod counters;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod evict;
+#[cfg(not(loom))]
+mod fault;
+#[cfg(not(loom))]
+mod frames;
+#[cfg(not(loom))]
+mod guard;
+#[cfg(not(loom))]
+mod kinds;
+#[cfg(not(loom))]
+mod memory;
+#[cfg(not(loom))]
+mod pool;
+#[cfg(not(loom))]
+mod space;
+#[cfg(not(loom))]
+mod stats;
+#[cfg(not(loom))]
+pub mod translation;
+#[cfg(not(loom))]
+mod write_back;
+#[cfg(not(loom))]
+mod writer;
+
+#[cfg(not(loom))]
+pub use {
+    attempt::{AccessHint, Attempt},
+    error::PoolError,
+    guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    kinds::{KindOps, PageKinds},
+    pool::{FileState, Pool, PoolConfig, Space},
+    stats::{PoolStats, SpaceStats},
+    translation::{Array, Direct, LinkRef, Translation},
+};

@@ -1,0 +1,169 @@
+//! Reserved ranges of anonymous memory: they read as zeros and cost nothing until they are written.
+
+use std::fs;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::error::PoolError;
+
+/// Size of a huge page on x86-64 and (with 4 KiB base pages) aarch64.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// The smallest page that a kernel has.
+pub(crate) const OS_PAGE_BYTES: usize = 4096;
+
+/// What this kernel backs and takes back in one piece.
+pub(crate) fn kernel_page_bytes() -> usize {
+    rustix::param::page_size().max(OS_PAGE_BYTES)
+}
+
+/// A run of addresses that belongs to us until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+    /// What was mapped, `base` and `len` being the aligned part of it.
+    mapped: (NonNull<u8>, usize),
+}
+
+// SAFETY: a reservation is addresses; what may be done with the memory is up to its users.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves at least `len` bytes at a multiple of `align` (a power of two).
+    pub(crate) fn new(
+        what: &'static str,
+        len: usize,
+        align: usize,
+    ) -> Result<Reservation, PoolError> {
+        let kernel_page = kernel_page_bytes();
+        let len = len.next_multiple_of(kernel_page);
+        let total = if align > kernel_page { len + align } else { len };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), total, prot, flags) }
+            .map_err(io::Error::from)
+            .and_then(|at| NonNull::new(at.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory.into()))
+            .map_err(|e| PoolError::Memory { what, bytes: total as u64, source: Arc::new(e) })?;
+        let skip = mapped.as_ptr().align_offset(align);
+        // SAFETY: `skip` is below `align`, by which the mapping was made longer.
+        let base = unsafe { mapped.add(skip) };
+        Ok(Reservation { base, len, mapped: (mapped, total) })
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: the range lies in our own mapping. Advice that drops content is only given by
+        // `discard`, whose callers know that the content is no longer wanted.
+        unsafe { madvise(self.base.as_ptr().add(offset).cast(), len, advice) }?;
+        Ok(())
+    }
+
+    /// Asks for huge pages. A kernel without them ignores it.
+    pub(crate) fn prefer_huge_pages(&self) {
+        let _ = self.advise(0, self.len, Advice::LinuxHugepage);
+    }
+
+    /// Asks for small pages: parts of the range will be given back one by one.
+    pub(crate) fn prefer_small_pages(&self) {
+        let _ = self.advise(0, self.len, Advice::LinuxNoHugepage);
+    }
+
+    /// Has the kernel back the first `len` bytes with memory now.
+    pub(crate) fn populate(&self, len: usize) -> io::Result<()> {
+        self.advise(0, len, Advice::LinuxPopulateWrite)
+    }
+
+    /// Gives the memory behind the range back; it reads as zeros from now on.
+    pub(crate) fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxDontNeed)
+    }
+
+    /// How many bytes of the range huge pages really back, as the kernel tells.
+    pub(crate) fn huge_bytes(&self) -> u64 {
+        let Ok(maps) = fs::read_to_string("/proc/self/smaps") else { return 0 };
+        let (ours_from, ours_to) =
+            (self.base.as_ptr() as usize, self.base.as_ptr() as usize + self.len);
+        let mut inside = false;
+        let mut kib = 0;
+        for line in maps.lines() {
+            if let Some((from, to)) = address_range(line) {
+                inside = from < ours_to && to > ours_from;
+            } else if let Some(rest) = line.strip_prefix("AnonHugePages:").filter(|_| inside) {
+                kib += rest.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
+            }
+        }
+        kib * 1024
+    }
+}
+
+fn address_range(line: &str) -> Option<(usize, usize)> {
+    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nobody refers to it any more: whatever borrows from the
+        // memory borrows from the owner of this reservation.
+        let _ = unsafe { munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+    }
+}
+
+/// Page-aligned scratch memory for direct I/O.
+#[derive(Debug)]
+pub(crate) struct Bounce(Reservation);
+
+impl Bounce {
+    pub(crate) fn new(bytes: usize) -> Result<Bounce, PoolError> {
+        Reservation::new("bounce buffers", bytes, OS_PAGE_BYTES).map(Bounce)
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.0.base()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The bytes, for the owner alone.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: a private mapping of `len` bytes that is borrowed exclusively.
+        unsafe { std::slice::from_raw_parts_mut(self.0.base().as_ptr(), self.0.len()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn discarded_memory_reads_as_zeros() {
+        let range = Reservation::new("test", 3 << 20, HUGE_PAGE_BYTES).unwrap();
+        assert_eq!(range.base().as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        range.prefer_huge_pages();
+        range.populate(3 << 20).unwrap();
+        assert!(range.huge_bytes() <= range.len() as u64);
+        let at = range.base().as_ptr();
+        // SAFETY: within the range, which only this test uses.
+        unsafe {
+            at.add(8192).write(7);
+            range.discard(8192, 4096).unwrap();
+            assert_eq!(at.add(8192).read(), 0);
+        }
+    }
+}

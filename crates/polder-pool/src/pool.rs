@@ -1,0 +1,322 @@
+//! The pool itself: what it is made of, and the handles to it and its spaces.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, RwLock};
+
+use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, Place, SpaceId};
+
+use crate::core::Core;
+use crate::counters::Counters;
+use crate::device::Device;
+use crate::error::PoolError;
+use crate::frames::{FRAME_META_BYTES, Frames};
+use crate::free_list::FreeList;
+use crate::kinds::{KindOps, PageKinds};
+use crate::parking::ParkingLot;
+use crate::space::{AllocState, FilePlaces, PagedArray};
+use crate::state::{FrameId, WrapCount};
+use crate::translation::{Translation, TranslationConfig};
+use crate::writer::{Signal, Writer};
+
+/// The fewest frames that a pool works with: enough for several threads that each hold the path
+/// of a deep tree and the new pages of a split.
+const MIN_FRAMES: u64 = 128;
+/// Memory besides what grows with the frames: counters, tables, threads.
+const FIXED_BYTES: u64 = 512 << 10;
+/// What is set aside a frame for the translation: four words, for one resident page in four
+/// neighbours.
+const TRANSLATION_BYTES_A_FRAME: u64 = 32;
+
+/// How to open a pool.
+#[derive(Debug)]
+pub struct PoolConfig {
+    /// Bytes of memory for everything: frames, their metadata, translation, buffers.
+    pub memory_budget: u64,
+    /// Size of all pages.
+    pub page_size: PageSize,
+    /// Have the kernel back all frames at once.
+    pub prefault: bool,
+    /// Seed of the checksums.
+    pub seed: ChecksumSeed,
+    /// What the file holds already.
+    pub file: FileState,
+}
+
+/// What the pool must be told of a file, and tells to be kept (in a superblock).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileState {
+    /// Root of the space directory; none in a new file.
+    pub space_directory: Place,
+    /// The id that the next space gets.
+    pub next_space: SpaceId,
+    /// Length of the file in pages.
+    pub file_pages: u64,
+}
+
+impl PoolConfig {
+    /// The least budget in bytes at this page size.
+    pub fn least_budget(size: PageSize) -> u64 {
+        FIXED_BYTES + MIN_FRAMES * Self::frame_cost(size) + Self::bounce_bytes(MIN_FRAMES, size)
+    }
+
+    /// The frames that a budget pays for.
+    pub fn frames(&self) -> Result<u32, PoolError> {
+        let (given, least) = (self.memory_budget, Self::least_budget(self.page_size));
+        if given < least {
+            return Err(PoolError::Budget { given, least });
+        }
+        let rest = given - FIXED_BYTES;
+        let rough = rest / Self::frame_cost(self.page_size);
+        let frames =
+            (rest - Self::bounce_bytes(rough, self.page_size)) / Self::frame_cost(self.page_size);
+        Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
+    }
+
+    fn frame_cost(size: PageSize) -> u64 {
+        size.bytes() as u64 + FRAME_META_BYTES as u64 + TRANSLATION_BYTES_A_FRAME + 1
+    }
+
+    /// Pages in one batch of write-backs.
+    fn batch_pages(frames: u64) -> u64 {
+        (frames / 16).clamp(8, 64)
+    }
+
+    /// One buffer for the background writer and one for a thread that evicts by itself.
+    fn bounce_bytes(frames: u64, size: PageSize) -> u64 {
+        2 * Self::batch_pages(frames) * size.bytes() as u64
+    }
+}
+
+/// All of a pool but the threads.
+#[derive(Debug)]
+pub(crate) struct Shared<T: Translation> {
+    pub(crate) core: Core,
+    pub(crate) translation: T,
+    spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
+    /// Space 0: the maps.
+    pub(crate) file: Arc<SpaceCore<T>>,
+    /// Element `s`: the root of the extent map of space `s`.
+    pub(crate) directory: PagedArray,
+    pub(crate) next_space: Mutex<SpaceId>,
+    pub(crate) memory_budget: u64,
+}
+
+/// One open space.
+#[derive(Debug)]
+pub(crate) struct SpaceCore<T: Translation> {
+    pub(crate) id: SpaceId,
+    pub(crate) directory: Arc<T::Directory>,
+    dropped: AtomicBool,
+    /// Element `k`: where extent `k` lies.
+    pub(crate) map: PagedArray,
+    pub(crate) alloc: Mutex<AllocState>,
+}
+
+impl<T: Translation> SpaceCore<T> {
+    fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
+        let alloc = Mutex::new(AllocState::default());
+        SpaceCore { id, directory, dropped: AtomicBool::new(false), map, alloc }
+    }
+
+    /// F6. SeqCst pairs with the claim before it and with `set_dropped`.
+    pub(crate) fn check_not_dropped(&self) -> Result<(), PoolError> {
+        if self.dropped.load(Ordering::SeqCst) {
+            return Err(PoolError::Dropped { space: self.id });
+        }
+        Ok(())
+    }
+
+    /// False if it was dropped already.
+    pub(crate) fn set_dropped(&self) -> bool {
+        !self.dropped.swap(true, Ordering::SeqCst)
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// An open space.
+    pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<SpaceCore<T>>> {
+        if id == SpaceId::FILE {
+            return Some(Arc::clone(&self.file));
+        }
+        let spaces = self.spaces.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        spaces.get(&id).cloned()
+    }
+
+    /// The space with this map, opened now if it was not.
+    pub(crate) fn open_core(&self, id: SpaceId, root: Place) -> Result<Arc<SpaceCore<T>>, PoolError> {
+        let mut spaces = self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = spaces.get(&id) {
+            return Ok(Arc::clone(space));
+        }
+        let directory = self.translation.open(id)?;
+        let space = Arc::new(SpaceCore::new(id, directory, PagedArray::new(root)));
+        spaces.insert(id, Arc::clone(&space));
+        Ok(space)
+    }
+
+    pub(crate) fn forget_space(&self, id: SpaceId) {
+        self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&id);
+    }
+
+    /// The highest frame that may hold a page.
+    pub(crate) fn highest_frame(&self) -> u32 {
+        self.core.frames.count().min(self.translation.frames_in_use())
+    }
+}
+
+/// A buffer pool on one device. Cheap to clone; the last handle stops its thread.
+pub struct Pool<T: Translation> {
+    inner: Arc<Inner<T>>,
+}
+
+pub(crate) struct Inner<T: Translation> {
+    shared: Arc<Shared<T>>,
+    _writer: Writer<T>,
+}
+
+impl<T: Translation> Clone for Pool<T> {
+    fn clone(&self) -> Pool<T> {
+        Pool { inner: Arc::clone(&self.inner) }
+    }
+}
+
+impl<T: Translation> fmt::Debug for Pool<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let core = &self.shared().core;
+        write!(f, "Pool({}, {} frames of {})", T::NAME, core.frames.count(), core.page_size().bytes())
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// Opens a pool on `device`. The structures above say what kinds of pages there are.
+    ///
+    /// # Errors
+    /// [`PoolError::Budget`] if the budget is below [`PoolConfig::least_budget`],
+    /// [`PoolError::Memory`] if the kernel gives no addresses.
+    pub fn open(
+        device: Box<dyn Device>,
+        config: &PoolConfig,
+        kinds: &[KindOps],
+    ) -> Result<Pool<T>, PoolError> {
+        let budget_frames = config.frames()?;
+        let frame_config = TranslationConfig { frames: budget_frames };
+        let range = T::frame_range(frame_config);
+        let frames = Frames::new(range, config.page_size)?;
+        if config.prefault {
+            frames.prefault(budget_frames)?;
+        }
+        let core = Core {
+            free: if T::EVICTS { FreeList::full(range) } else { FreeList::empty(0) },
+            frames,
+            wraps: WrapCount::default(),
+            lot: ParkingLot::new(),
+            device,
+            seed: config.seed,
+            kinds: PageKinds::new(kinds),
+            counters: Counters::new(),
+            schedule: ExtentSchedule::new(config.page_size),
+            budget_frames,
+            fixed_in_use: AtomicU32::new(0),
+            hand: AtomicU64::new(0),
+            relocations: AtomicU64::new(0),
+            gate: RwLock::new(None),
+            places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
+            bounces: Mutex::default(),
+            last_write_error: Mutex::default(),
+            signal: Signal::default(),
+            batch_pages: PoolConfig::batch_pages(u64::from(budget_frames)) as usize,
+        };
+        let translation = T::new(frame_config)?;
+        let file = translation.open(SpaceId::FILE)?;
+        let shared = Arc::new(Shared {
+            core,
+            spaces: RwLock::default(),
+            file: Arc::new(SpaceCore::new(SpaceId::FILE, file, PagedArray::new(Place::NONE))),
+            directory: PagedArray::new(config.file.space_directory),
+            next_space: Mutex::new(config.file.next_space),
+            memory_budget: config.memory_budget,
+            translation,
+        });
+        let writer = Writer::start(&shared);
+        Ok(Pool { inner: Arc::new(Inner { shared, _writer: writer }) })
+    }
+
+    pub(crate) fn shared(&self) -> &Shared<T> {
+        &self.inner.shared
+    }
+
+    pub(crate) fn space_handle(&self, space: Arc<SpaceCore<T>>) -> Space<T> {
+        Space { inner: Arc::clone(&self.inner), space }
+    }
+
+    /// The size of all pages.
+    pub fn page_size(&self) -> PageSize {
+        self.shared().core.page_size()
+    }
+
+    /// What is known of the kinds of pages.
+    pub fn kinds(&self) -> &PageKinds {
+        &self.shared().core.kinds
+    }
+
+    /// Writes all dirty pages and makes them durable.
+    ///
+    /// # Errors
+    /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
+    pub fn flush(&self) -> Result<(), PoolError> {
+        self.shared().flush()
+    }
+}
+
+/// A space of a pool: a run of page ids that belong together. Cheap to clone.
+pub struct Space<T: Translation> {
+    inner: Arc<Inner<T>>,
+    space: Arc<SpaceCore<T>>,
+}
+
+impl<T: Translation> Clone for Space<T> {
+    fn clone(&self) -> Space<T> {
+        Space { inner: Arc::clone(&self.inner), space: Arc::clone(&self.space) }
+    }
+}
+
+impl<T: Translation> fmt::Debug for Space<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.space.id)
+    }
+}
+
+impl<T: Translation> Space<T> {
+    /// The space's id.
+    pub fn id(&self) -> SpaceId {
+        self.space.id
+    }
+
+    /// The size of all pages.
+    #[inline]
+    pub fn page_size(&self) -> PageSize {
+        self.core().page_size()
+    }
+
+    /// The pool.
+    pub fn pool(&self) -> Pool<T> {
+        Pool { inner: Arc::clone(&self.inner) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn core(&self) -> &Core {
+        &self.inner.shared.core
+    }
+
+    #[inline(always)]
+    pub(crate) fn shared(&self) -> &Shared<T> {
+        &self.inner.shared
+    }
+
+    #[inline(always)]
+    pub(crate) fn space_core(&self) -> &SpaceCore<T> {
+        &self.space
+    }
+}

@@ -1,0 +1,351 @@
+//! Giving out pages of a space, and taking them back.
+//!
+//! Each allocation map (a page of the space itself) has a bit for every page that it speaks of.
+//! Pages are given out lowest first, so that a space stays dense and its last extents come free.
+//! The space's mutex is held throughout; maps and extents are looked at without latches, which
+//! nobody else changes meanwhile, so that nothing is loaded while a latch is held.
+
+use std::sync::atomic::Ordering;
+
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
+use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
+
+use crate::attempt::AccessHint;
+use crate::bytes::PageRef;
+use crate::error::PoolError;
+use crate::guard::{Exclusive, NewPage};
+use crate::pool::{Shared, Space, SpaceCore};
+use crate::sync::lock;
+use crate::translation::{LinkRef, Translation};
+
+/// What is remembered between allocations.
+#[derive(Debug, Default)]
+pub(crate) struct AllocState {
+    /// No page below this one is free.
+    lowest: u64,
+    /// How many allocation maps the space has; none if it has not been counted yet.
+    maps: Option<u64>,
+}
+
+impl<T: Translation> Space<T> {
+    /// A new page, all zeros behind its header.
+    ///
+    /// Called with no latch held. The page is the caller's: to be linked somewhere, or given back
+    /// with [`Space::discard`] and [`Space::give_back`].
+    ///
+    /// # Errors
+    /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
+    /// frame; nothing has changed then.
+    pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
+        let (shared, space) = (self.shared(), self.space_core());
+        let page = shared.allocate_page(space)?;
+        shared.make(space, page).inspect_err(|_| {
+            // The first error is the one to report.
+            let _ = shared.free_page(space, page);
+        })
+    }
+
+    /// Drops a page that nothing refers to any more from memory. Its number is still taken: give
+    /// it back with [`Space::give_back`] once no latch is held.
+    pub fn discard(&self, page: Exclusive<'_>) -> PageId {
+        let id = page.id();
+        self.shared().discard(self.space_core(), page);
+        id
+    }
+
+    /// Gives the number of a discarded page back. Called with no latch held.
+    ///
+    /// # Errors
+    /// Those of loading the allocation map.
+    pub fn give_back(&self, page: PageId) -> Result<(), PoolError> {
+        self.shared().free_page(self.space_core(), page.page())
+    }
+
+    /// How many pages of the space are in use, allocation maps included.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn pages_in_use(&self) -> Result<u64, PoolError> {
+        let mut pages = 0;
+        self.each_map(&mut |_, map| pages += u64::from(map.u32(ALLOC_MAP_USED_AT)))?;
+        Ok(pages)
+    }
+
+    /// The numbers of all pages in use but the allocation maps, in order.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn used_pages(&self) -> Result<Vec<PageNo>, PoolError> {
+        let mut pages = Vec::new();
+        self.each_map(&mut |first, map| {
+            for at in (ALLOC_MAP_BITS_AT..map.size()).step_by(8) {
+                let mut word = map.u64(at);
+                while word != 0 {
+                    let bit = (at - ALLOC_MAP_BITS_AT) as u64 * 8 + u64::from(word.trailing_zeros());
+                    if bit != 0 {
+                        pages.extend(PageNo::new(first + bit));
+                    }
+                    word &= word - 1;
+                }
+            }
+        })?;
+        Ok(pages)
+    }
+
+    /// Calls `visit` with a copy of each allocation map and the number of its first page.
+    fn each_map(&self, visit: &mut dyn FnMut(u64, PageRef<'_>)) -> Result<(), PoolError> {
+        let (shared, space) = (self.shared(), self.space_core());
+        let mut copy = crate::bytes::PageBuf::new(self.page_size());
+        let maps = shared.count_maps(space, &mut lock(&space.alloc))?;
+        for m in 0..maps {
+            let page = shared.alloc_map(m)?;
+            self.run(AccessHint::Normal, |attempt| {
+                let map = self.page(attempt, page)?;
+                copy.copy_from(map.page());
+                map.validate()
+            })?;
+            visit(page.get(), copy.page());
+        }
+        Ok(())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// Takes a page that is held exclusively out of memory, without writing it.
+    pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
+        let meta = page.meta();
+        // A write that is under way must not hit the page after it was given out again.
+        let mut backoff = crate::sync::Backoff::new();
+        while meta.is_being_written() {
+            backoff.wait();
+        }
+        let cell = page.cell();
+        let frame = page.into_frame();
+        self.retire(space, cell, frame);
+    }
+
+    fn allocate_page(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {
+        let mut state = lock(&space.alloc);
+        space.check_not_dropped()?;
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let maps = self.count_maps(space, &mut state)?;
+        for m in state.lowest / per_map..=maps {
+            if m == maps {
+                self.make_alloc_map(space, m)?;
+                state.maps = Some(maps + 1);
+            }
+            let map = self.alloc_map(m)?;
+            let from = state.lowest.saturating_sub(map.get());
+            let Some(bit) = self.find_free(space, map, from)? else { continue };
+            let page = PageNo::new(map.get() + bit).ok_or(TOO_MANY_PAGES)?;
+            self.ensure_extent(space, page)?;
+            self.mark(space, map, bit, true)?;
+            state.lowest = page.get() + 1;
+            return Ok(page);
+        }
+        Err(TOO_MANY_PAGES)
+    }
+
+    /// The page of the `m`th allocation map.
+    fn alloc_map(&self, m: u64) -> Result<PageNo, PoolError> {
+        PageNo::new(m * pages_per_alloc_map(self.core.page_size())).ok_or(TOO_MANY_PAGES)
+    }
+
+    /// How many allocation maps the space has.
+    fn count_maps(&self, space: &SpaceCore<T>, state: &mut AllocState) -> Result<u64, PoolError> {
+        if let Some(maps) = state.maps {
+            return Ok(maps);
+        }
+        let mut maps = 0;
+        let mut more = self.array_get(&space.map, 0)? != 0;
+        while more {
+            let id = PageId::new(space.id, self.alloc_map(maps)?);
+            let view = self.view(space);
+            more = view.run(AccessHint::Normal, |attempt| {
+                let map = view.follow(attempt, LinkRef::Root(id), None)?;
+                let next = map.page().u32(ALLOC_MAP_NEXT_AT);
+                map.validate()?;
+                Ok(next == 1)
+            })?;
+            maps += 1;
+        }
+        state.maps = Some(maps);
+        Ok(maps)
+    }
+
+    pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) -> Result<(), PoolError> {
+        let mut state = lock(&space.alloc);
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let bit = page.get() % per_map;
+        let map = PageNo::new(page.get() - bit).unwrap_or(PageNo::MAX);
+        self.mark(space, map, bit, false)?;
+        state.lowest = state.lowest.min(page.get());
+        Ok(())
+    }
+
+    /// The first bit from `from` on that is zero.
+    fn find_free(
+        &self,
+        space: &SpaceCore<T>,
+        map: PageNo,
+        from: u64,
+    ) -> Result<Option<u64>, PoolError> {
+        let id = PageId::new(space.id, map);
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let page = guard.page();
+            let bits = (page.size() - ALLOC_MAP_BITS_AT) as u64 * 8;
+            let mut found = None;
+            for word in from / 64..bits / 64 {
+                let mut free = !page.u64(ALLOC_MAP_BITS_AT + 8 * word as usize);
+                if word == from / 64 {
+                    free &= u64::MAX << (from % 64);
+                }
+                if free != 0 {
+                    found = Some(word * 64 + u64::from(free.trailing_zeros()));
+                    break;
+                }
+            }
+            guard.validate()?;
+            Ok(found)
+        })
+    }
+
+    fn mark(
+        &self,
+        space: &SpaceCore<T>,
+        map: PageNo,
+        bit: u64,
+        used: bool,
+    ) -> Result<(), PoolError> {
+        let id = PageId::new(space.id, map);
+        let at = ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize;
+        let mask = 1 << (bit % 64);
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let mut map = attempt.upgrade(guard)?;
+            let word = map.page().u64(at);
+            if (word & mask != 0) == used {
+                let what = if used { "a free page is in use" } else { "a page was freed twice" };
+                return Err(attempt.fail(PoolError::Broken { page: id, what }));
+            }
+            let count = map.page().u32(ALLOC_MAP_USED_AT);
+            let mut page = map.page_mut();
+            page.set_u64(at, word ^ mask);
+            page.set_u32(ALLOC_MAP_USED_AT, if used { count + 1 } else { count.wrapping_sub(1) });
+            Ok(())
+        })
+    }
+
+    /// Makes the `m`th allocation map. Its predecessor tells of it last, so that an error leaves
+    /// no map behind that was not made.
+    fn make_alloc_map(&self, space: &SpaceCore<T>, m: u64) -> Result<(), PoolError> {
+        let map = self.alloc_map(m)?;
+        let fresh = self.ensure_extent(space, map)?;
+        let new = match self.make(space, map) {
+            Ok(new) => new,
+            Err(error) if fresh => {
+                self.release_extent(space, self.core.schedule.of_page(map))?;
+                return Err(error);
+            }
+            Err(error) => return Err(error),
+        };
+        if let Ok(mut latched) = new.latch() {
+            let mut page = latched.page_mut();
+            page.set_u8(header_at::KIND, PageKind::ALLOC_MAP.0);
+            page.set_u8(header_at::LAYOUT, 1);
+            page.set_u32(ALLOC_MAP_USED_AT, 1);
+            page.set_u64(ALLOC_MAP_BITS_AT, 1);
+        }
+        let Some(before) = m.checked_sub(1) else { return Ok(()) };
+        let id = PageId::new(space.id, self.alloc_map(before)?);
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            attempt.upgrade(guard)?.page_mut().set_u32(ALLOC_MAP_NEXT_AT, 1);
+            Ok(())
+        })
+    }
+
+    /// Allocates the extent of `page`, if it is not. True if it is new.
+    fn ensure_extent(&self, space: &SpaceCore<T>, page: PageNo) -> Result<bool, PoolError> {
+        let extent = self.core.schedule.of_page(page);
+        if self.array_get(&space.map, extent.index)? != 0 {
+            return Ok(false);
+        }
+        let start = self.allocate_places(space.id, extent.pages)?;
+        let change = lock(&space.map.change);
+        let before = space.map.root();
+        let set = self.array_set(&space.map, extent.index, start.get());
+        drop(change);
+        if let Err(error) = set {
+            self.release_places(start, extent.pages);
+            return Err(error);
+        }
+        if space.map.root() != before {
+            self.set_space_root(space)?;
+        }
+        Ok(true)
+    }
+
+    /// The root of the space's extent map into the space directory.
+    pub(super) fn set_space_root(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
+        let _change = lock(&self.directory.change);
+        let root = space.map.root();
+        self.array_set(&self.directory, u64::from(space.id.get()), root.get())
+    }
+
+    /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
+    /// load after a claim.
+    pub(super) fn note_relocation(&self) {
+        self.core.relocations.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Whether no page of this extent is in use. The caller holds the space's mutex.
+    pub(super) fn extent_is_free(
+        &self,
+        space: &SpaceCore<T>,
+        state: &mut AllocState,
+        extent: Extent,
+    ) -> Result<bool, PoolError> {
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let maps = self.count_maps(space, state)?;
+        let end = extent.first.get() + extent.pages;
+        let mut next = extent.first.get();
+        while next < end && next / per_map < maps {
+            let map = self.alloc_map(next / per_map)?;
+            let last = (map.get() + per_map).min(end);
+            if self.any_used(space, map, next - map.get(), last - map.get())? {
+                return Ok(false);
+            }
+            next = last;
+        }
+        Ok(true)
+    }
+
+    fn any_used(
+        &self,
+        space: &SpaceCore<T>,
+        map: PageNo,
+        from: u64,
+        to: u64,
+    ) -> Result<bool, PoolError> {
+        let id = PageId::new(space.id, map);
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let page = guard.page();
+            // Extents begin and end at multiples of 16 pages, and maps speak of multiples of 64.
+            let at = |i: u64| ALLOC_MAP_BITS_AT + 2 * i as usize;
+            let used = (from / 16..to / 16).any(|i| page.u16(at(i)) != 0);
+            guard.validate()?;
+            Ok(used)
+        })
+    }
+}
+
+/// A space has as many pages as there are numbers for.
+const TOO_MANY_PAGES: PoolError =
+    PoolError::Limit { what: "a space's pages", limit: PageNo::MAX.get() };

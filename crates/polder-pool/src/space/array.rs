@@ -1,0 +1,299 @@
+//! Paged arrays: growing arrays of 64-bit words in pages of space 0.
+//!
+//! Readers go down optimistically, as in a tree; who changes an element holds the array's mutex.
+//! The root never moves when the array grows: its content goes into a new child. So a reader
+//! needs nothing but the root's place.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};
+use polder_format::{array_fanout, header_at};
+
+use super::MAX_HEIGHT;
+use crate::attempt::{AccessHint, Attempt};
+use crate::bytes::PageMut;
+use crate::error::PoolError;
+use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
+use crate::pool::Shared;
+use crate::translation::{LinkRef, Translation};
+
+/// One paged array.
+#[derive(Debug)]
+pub(crate) struct PagedArray {
+    /// Place of the root page; zero: the array is empty.
+    root: AtomicU64,
+    /// Held by who changes the array. Guards no data of its own: the pages are latched as well.
+    pub(crate) change: Mutex<()>,
+}
+
+impl PagedArray {
+    pub(crate) fn new(root: Place) -> PagedArray {
+        PagedArray { root: AtomicU64::new(root.get()), change: Mutex::new(()) }
+    }
+
+    pub(crate) fn root(&self) -> Place {
+        Place::new(self.root.load(Ordering::Acquire))
+    }
+
+    pub(super) fn set_root(&self, root: Place) {
+        self.root.store(root.get(), Ordering::Release);
+    }
+}
+
+/// A page of an array on the way to an element.
+pub(super) struct Step<'p> {
+    pub(super) page: Optimistic<'p>,
+    /// Where the word for the element is in it.
+    pub(super) at: usize,
+    pub(super) height: u8,
+}
+
+/// How the way to an element ended.
+enum Way<'p> {
+    /// At the page that holds the element.
+    Found(Step<'p>),
+    /// At an inner page whose word is zero.
+    Missing(Step<'p>),
+    /// The array has too few levels, or none.
+    Beyond,
+}
+
+/// Elements below one word of a page of this height.
+fn span(fanout: u64, height: u8) -> u64 {
+    fanout.saturating_pow(u32::from(height))
+}
+
+impl<T: Translation> Shared<T> {
+    /// The way down to element `index`. `above`: stop at the page of this height.
+    fn array_way<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        array: &PagedArray,
+        index: u64,
+        above: u8,
+    ) -> Result<Way<'p>, Restart> {
+        let fanout = array_fanout(self.core.page_size());
+        let root = array.root();
+        if root == Place::NONE {
+            return Ok(Way::Beyond);
+        }
+        let root = PageId::new(SpaceId::FILE, PageNo::new(root.get()).unwrap_or(PageNo::MAX));
+        let mut page = self.view(&self.file).follow(attempt, LinkRef::Root(root), None)?;
+        let mut height = page.page().u8(ARRAY_HEIGHT_AT).min(MAX_HEIGHT);
+        if index / fanout >= span(fanout, height) {
+            page.validate()?;
+            return Ok(Way::Beyond);
+        }
+        loop {
+            let digit = index / span(fanout, height) % fanout;
+            let at = ARRAY_WORDS_AT + 8 * digit as usize;
+            if height <= above {
+                return Ok(Way::Found(Step { page, at, height }));
+            }
+            if page.page().u64(at) == 0 {
+                page.validate()?;
+                return Ok(Way::Missing(Step { page, at, height }));
+            }
+            page = self.view(&self.file).follow(attempt, LinkRef::InPage(page.page(), at), Some(&page))?;
+            let below = page.page().u8(ARRAY_HEIGHT_AT);
+            if below + 1 != height {
+                page.validate()?;
+                let (page, what) = (page.id(), "an array page has the wrong height");
+                return Err(attempt.fail(PoolError::Broken { page, what }));
+            }
+            height = below;
+        }
+    }
+
+    /// Element `index`; what was never set is zero.
+    pub(crate) fn array_get(&self, array: &PagedArray, index: u64) -> Result<u64, PoolError> {
+        self.view(&self.file).run(AccessHint::Normal, |attempt| {
+            match self.array_way(attempt, array, index, 0)? {
+                Way::Found(step) => {
+                    let word = step.page.page().u64(step.at);
+                    step.page.validate()?;
+                    Ok(word)
+                }
+                Way::Missing(_) | Way::Beyond => Ok(0),
+            }
+        })
+    }
+
+    /// The page that holds element `index`, latched, and where in it the element is. The caller
+    /// holds the array's mutex, and knows that the element is there.
+    pub(super) fn latch_element(
+        &self,
+        array: &PagedArray,
+        index: u64,
+    ) -> Result<(Exclusive<'_>, usize), PoolError> {
+        self.view(&self.file).run(AccessHint::Normal, |attempt| {
+            match self.array_way(attempt, array, index, 0)? {
+                Way::Found(step) => Ok((attempt.upgrade(step.page)?, step.at)),
+                Way::Missing(_) | Way::Beyond => Err(Restart),
+            }
+        })
+    }
+
+    /// Sets element `index`. The caller holds the array's mutex, and no latch.
+    pub(super) fn array_set(
+        &self,
+        array: &PagedArray,
+        index: u64,
+        value: u64,
+    ) -> Result<(), PoolError> {
+        loop {
+            /// What is missing on the way.
+            enum Lack {
+                Root,
+                Level,
+                Child { height: u8 },
+            }
+            let lack = self.view(&self.file).run(AccessHint::Normal, |attempt| {
+                Ok(match self.array_way(attempt, array, index, 0)? {
+                    Way::Found(step) => {
+                        let mut page = attempt.upgrade(step.page)?;
+                        page.page_mut().set_u64(step.at, value);
+                        None
+                    }
+                    Way::Missing(step) => Some(Lack::Child { height: step.height - 1 }),
+                    Way::Beyond if array.root() == Place::NONE => Some(Lack::Root),
+                    Way::Beyond => Some(Lack::Level),
+                })
+            })?;
+            match lack {
+                None => return Ok(()),
+                Some(Lack::Root) => {
+                    let page = self.new_array_page(0)?;
+                    array.set_root(Place::new(page.id().page().get()));
+                }
+                Some(Lack::Level) => self.array_grow(array)?,
+                Some(Lack::Child { height }) => {
+                    let child = self.new_array_page(height)?;
+                    self.view(&self.file).run(AccessHint::Normal, |attempt| {
+                        // Nobody else changes the array, so that the way ends where it did.
+                        let above = height + 1;
+                        let Way::Found(step) = self.array_way(attempt, array, index, above)?
+                        else {
+                            return Err(Restart);
+                        };
+                        let mut parent = attempt.upgrade(step.page)?;
+                        parent.page_mut().set_u64(step.at, child.id().to_bits());
+                        Ok(())
+                    })?;
+                }
+            }
+        }
+    }
+
+    /// One more level: the root's content goes into a new child.
+    fn array_grow(&self, array: &PagedArray) -> Result<(), PoolError> {
+        let child = self.new_array_page(0)?;
+        self.view(&self.file).run(AccessHint::Normal, |attempt| {
+            let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
+            let root = PageId::new(SpaceId::FILE, root);
+            let root = self.view(&self.file).follow(attempt, LinkRef::Root(root), None)?;
+            let mut root = attempt.upgrade(root)?;
+            let mut lower = child.latch()?;
+            let size = root.page().size();
+            let height = root.page().u8(ARRAY_HEIGHT_AT);
+            if height == MAX_HEIGHT {
+                let limit = u64::from(MAX_HEIGHT);
+                return Err(attempt.fail(PoolError::Limit { what: "a paged array's height", limit }));
+            }
+            let mut below = lower.page_mut();
+            below.set_u8(ARRAY_HEIGHT_AT, height);
+            below.copy_from(root.page(), ARRAY_WORDS_AT, ARRAY_WORDS_AT, size - ARRAY_WORDS_AT);
+            let mut page = root.page_mut();
+            page.set_u8(ARRAY_HEIGHT_AT, height + 1);
+            page.zero(ARRAY_WORDS_AT, size - ARRAY_WORDS_AT);
+            page.set_u64(ARRAY_WORDS_AT, child.id().to_bits());
+            Ok(())
+        })
+    }
+
+    /// An empty array page at a free place.
+    pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
+        let place = self.allocate_places(SpaceId::FILE, 1)?;
+        let page = PageNo::new(place.get())
+            .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
+        let new = self.make(&self.file, page)?;
+        if let Ok(mut latched) = new.latch() {
+            init(&mut latched.page_mut(), height);
+        }
+        Ok(new)
+    }
+
+    /// All pages of the array, parents before children.
+    pub(super) fn array_pages(&self, array: &PagedArray) -> Result<Vec<ArrayPage>, PoolError> {
+        let mut pages = Vec::new();
+        if array.root() == Place::NONE {
+            return Ok(pages);
+        }
+        pages.push(ArrayPage { place: array.root(), parent: None });
+        let mut next = 0;
+        while let Some(&ArrayPage { place, .. }) = pages.get(next) {
+            next += 1;
+            let (height, words) = self.array_words(place)?;
+            if height > 0 {
+                for (i, word) in words.into_iter().enumerate().filter(|(_, word)| *word != 0) {
+                    let child = Place::new(PageId::from_link(word).page().get());
+                    let parent = Some((place, ARRAY_WORDS_AT + 8 * i));
+                    pages.push(ArrayPage { place: child, parent });
+                }
+            }
+        }
+        Ok(pages)
+    }
+
+    /// Height and words of one page of an array.
+    pub(super) fn array_words(&self, place: Place) -> Result<(u8, Vec<u64>), PoolError> {
+        let page = PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX));
+        self.view(&self.file).run(AccessHint::Normal, |attempt| {
+            let guard = self.view(&self.file).follow(attempt, LinkRef::Root(page), None)?;
+            let bytes = guard.page();
+            let height = bytes.u8(ARRAY_HEIGHT_AT);
+            let words = (ARRAY_WORDS_AT..bytes.size()).step_by(8).map(|at| bytes.u64(at)).collect();
+            guard.validate()?;
+            Ok((height, words))
+        })
+    }
+
+    /// All elements that are not zero, with their indexes.
+    pub(crate) fn array_elements(&self, array: &PagedArray) -> Result<Vec<(u64, u64)>, PoolError> {
+        let fanout = array_fanout(self.core.page_size());
+        let mut elements = Vec::new();
+        let mut todo: Vec<(Place, u64)> = Vec::new();
+        if array.root() != Place::NONE {
+            todo.push((array.root(), 0));
+        }
+        while let Some((place, first)) = todo.pop() {
+            let (height, words) = self.array_words(place)?;
+            let below = span(fanout, height.min(MAX_HEIGHT));
+            for (i, word) in words.into_iter().enumerate().filter(|(_, word)| *word != 0) {
+                let index = first + i as u64 * below;
+                if height == 0 {
+                    elements.push((index, word));
+                } else {
+                    todo.push((Place::new(PageId::from_link(word).page().get()), index));
+                }
+            }
+        }
+        elements.sort_unstable();
+        Ok(elements)
+    }
+}
+
+/// One page of an array, and where its link stands.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ArrayPage {
+    pub(super) place: Place,
+    /// The parent's place and the offset in it; none for the root.
+    pub(super) parent: Option<(Place, usize)>,
+}
+
+fn init(page: &mut PageMut<'_>, height: u8) {
+    page.set_u8(header_at::KIND, PageKind::ARRAY.0);
+    page.set_u8(header_at::LAYOUT, 1);
+    page.set_u8(ARRAY_HEIGHT_AT, height);
+}

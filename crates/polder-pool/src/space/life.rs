@@ -1,0 +1,163 @@
+//! Making, opening and dropping spaces.
+
+use polder_format::{PageNo, Place, SpaceId};
+
+use crate::error::PoolError;
+use crate::guard::Exclusive;
+use crate::pool::{FileState, Pool, Shared, Space, SpaceCore};
+use crate::sync::lock;
+use crate::translation::Translation;
+
+impl<T: Translation> Pool<T> {
+    /// A new, empty space with an id that was never used.
+    ///
+    /// # Errors
+    /// [`PoolError::Limit`] when all ids are used.
+    pub fn create_space(&self) -> Result<Space<T>, PoolError> {
+        let shared = self.shared();
+        let id = {
+            let mut next = lock(&shared.next_space);
+            let id = *next;
+            let limit = u64::from(SpaceId::MAX.get());
+            *next = SpaceId::new(u64::from(id.get()) + 1)
+                .ok_or(PoolError::Limit { what: "the number of spaces", limit })?;
+            id
+        };
+        Ok(self.space_handle(shared.open_core(id, Place::NONE)?))
+    }
+
+    /// An existing space.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchSpace`], or those of loading the space directory.
+    pub fn open_space(&self, id: SpaceId) -> Result<Space<T>, PoolError> {
+        let shared = self.shared();
+        if id == SpaceId::FILE {
+            return Err(PoolError::NoSuchSpace { space: id });
+        }
+        if let Some(space) = shared.space(id) {
+            return Ok(self.space_handle(space));
+        }
+        let root = shared.array_get(&shared.directory, u64::from(id.get()))?;
+        if root == 0 {
+            return Err(PoolError::NoSuchSpace { space: id });
+        }
+        Ok(self.space_handle(shared.open_core(id, Place::new(root))?))
+    }
+
+    /// All spaces that have pages.
+    ///
+    /// # Errors
+    /// Those of loading the space directory.
+    pub fn spaces(&self) -> Result<Vec<SpaceId>, PoolError> {
+        let shared = self.shared();
+        let elements = shared.array_elements(&shared.directory)?;
+        Ok(elements.into_iter().filter_map(|(id, _)| SpaceId::new(id)).collect())
+    }
+
+    /// What must be kept to open the file again. True once everything is flushed.
+    pub fn file_state(&self) -> FileState {
+        let shared = self.shared();
+        FileState {
+            space_directory: shared.directory.root(),
+            next_space: *lock(&shared.next_space),
+            file_pages: lock(&shared.core.places).end(),
+        }
+    }
+
+    /// Whether all maps agree: no place belongs to two extents or map pages, none lies behind
+    /// the end of the file. Gives each disagreement as a sentence.
+    ///
+    /// # Errors
+    /// Those of loading the maps.
+    pub fn check_maps(&self) -> Result<Vec<String>, PoolError> {
+        let shared = self.shared();
+        let mut runs = shared.used_runs()?;
+        runs.sort_unstable_by_key(|run| run.start);
+        let name = |run: &super::places::Run| match run.owner {
+            Some((space, index)) => format!("extent {index} of {space}"),
+            None => "a map".to_string(),
+        };
+        let mut faults = Vec::new();
+        for pair in runs.windows(2) {
+            if pair[0].start + pair[0].pages > pair[1].start {
+                let place = Place::new(pair[1].start);
+                let (one, other) = (name(&pair[0]), name(&pair[1]));
+                faults.push(format!("{place} belongs to {one} and to {other}"));
+            }
+        }
+        let end = lock(&shared.core.places).end();
+        for run in runs.iter().filter(|run| run.start + run.pages > end) {
+            faults.push(format!("{} lies behind the end of the file", name(run)));
+        }
+        Ok(faults)
+    }
+}
+
+impl<T: Translation> Space<T> {
+    /// Drops the space: its pages leave memory, its extents are free. Operations that are at work
+    /// in it end with [`PoolError::Dropped`].
+    ///
+    /// # Errors
+    /// Those of loading its maps. What could not be freed then stays taken.
+    pub fn drop_space(&self) -> Result<(), PoolError> {
+        self.shared().drop_space(self.space_core())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
+        // What is free must be known before places come back.
+        self.learn_places()?;
+        if !space.set_dropped() {
+            return Err(PoolError::Dropped { space: space.id });
+        }
+        // Whoever allocates in the space now has finished, and the next one sees that it is gone.
+        let _alloc = lock(&space.alloc);
+        self.evacuate(space);
+        self.translation.close(&space.directory);
+        let extents = self.array_elements(&space.map)?;
+        let pages = self.array_pages(&space.map)?;
+        {
+            let _change = lock(&self.directory.change);
+            let known = self.array_get(&self.directory, u64::from(space.id.get()))? != 0;
+            if known {
+                self.array_set(&self.directory, u64::from(space.id.get()), 0)?;
+            }
+        }
+        for page in pages {
+            self.free_array_page(page.place);
+        }
+        for (index, start) in extents {
+            if let Some(extent) = self.core.schedule.extent(index) {
+                self.release_places(Place::new(start), extent.pages);
+            }
+        }
+        self.forget_space(space.id);
+        self.trim_file()?;
+        Ok(())
+    }
+
+    /// Discards all pages of a dropped space; faulters that did not know yet find out.
+    fn evacuate(&self, space: &SpaceCore<T>) {
+        while {
+            self.translation.for_each_present(&space.directory, &mut |page, cell| {
+                cell.await_flight(&self.core.lot);
+                if let Some(held) = cell.latch() {
+                    let frame = self.translation.frame(&space.directory, page, held);
+                    self.discard(space, Exclusive::new(&self.core, cell, held, frame));
+                }
+            });
+            !self.translation.is_quiet(&space.directory)
+        } {}
+    }
+
+    /// Frees the place of an array page that nothing refers to any more.
+    pub(super) fn free_array_page(&self, place: Place) {
+        let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
+        if let Some(held) = self.latch_resident(&self.file, page) {
+            self.discard(&self.file, held);
+        }
+        self.release_places(place, 1);
+    }
+}

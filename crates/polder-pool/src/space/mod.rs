@@ -1,0 +1,67 @@
+//! Spaces on disk: which extents of the file belong to a space, and which of its pages are in use.
+//!
+//! Drawn in `docs/format.md`: paged arrays, extents, allocation maps.
+//!
+//! | file | |
+//! |---|---|
+//! | `array.rs` | paged arrays: the space directory and the extent maps |
+//! | `alloc.rs` | allocation maps: giving out pages and taking them back |
+//! | `places.rs` | which places of the file are free |
+//! | `life.rs` | making, opening and dropping spaces |
+//! | `shrink.rs` | moving extents and maps so that the file can end earlier |
+
+mod alloc;
+mod array;
+mod life;
+mod places;
+mod shrink;
+
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageKind};
+
+use crate::bytes::PageRef;
+use crate::kinds::KindOps;
+
+pub(crate) use alloc::AllocState;
+pub(crate) use array::PagedArray;
+pub(crate) use places::FilePlaces;
+pub(crate) use shrink::Moving;
+
+/// Paged arrays of more levels than this would cover more than there are page numbers.
+const MAX_HEIGHT: u8 = 6;
+
+/// The pool's own kinds of pages.
+pub(crate) const KINDS: [KindOps; 2] = [
+    KindOps {
+        kind: PageKind::ARRAY,
+        name: "array page",
+        max_layout: 1,
+        check: |page| {
+            if page.u8(ARRAY_HEIGHT_AT) > MAX_HEIGHT {
+                return Err("the height of an array page is more than there can be");
+            }
+            Ok(())
+        },
+        visit_links: |page, visit| {
+            if page.u8(ARRAY_HEIGHT_AT) > 0 {
+                (ARRAY_WORDS_AT..page.size()).step_by(8).for_each(visit);
+            }
+        },
+    },
+    KindOps {
+        kind: PageKind::ALLOC_MAP,
+        name: "allocation map",
+        max_layout: 1,
+        check: |page| {
+            let used = page.u32(ALLOC_MAP_USED_AT);
+            if used != count_bits(page) {
+                return Err("an allocation map does not count as many pages as it marks");
+            }
+            Ok(())
+        },
+        visit_links: |_, _| {},
+    },
+];
+
+fn count_bits(page: PageRef<'_>) -> u32 {
+    (ALLOC_MAP_BITS_AT..page.size()).step_by(8).map(|at| page.u64(at).count_ones()).sum()
+}

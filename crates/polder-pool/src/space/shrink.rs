@@ -1,0 +1,341 @@
+//! Making the file shorter while the store is open: extents without pages are released, the last
+//! extents and map pages move to free places further down, and the end is cut off.
+//!
+//! `docs/protocols.md`, "Moving an extent": M1 to M6.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, RwLockWriteGuard};
+
+use polder_format::{ARRAY_WORDS_AT, Extent, PageId, PageNo, Place, SpaceId, header_at};
+
+use super::array::PagedArray;
+use crate::attempt::AccessHint;
+use crate::device::{Batch, Buffer, Direction, Request};
+use crate::error::PoolError;
+use crate::memory::Bounce;
+use crate::pool::{Pool, Shared, SpaceCore};
+use crate::sync::{Backoff, lock};
+use crate::translation::{LinkRef, Translation};
+
+/// Pages that are copied at a time.
+const COPY_PAGES: u64 = 64;
+/// Rounds in which pages are copied again that were written meanwhile, before the gate is closed.
+const RECOPY_ROUNDS: usize = 4;
+
+/// An extent on its way to another place: which of its pages were written to the old one.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    from: Place,
+    pages: u64,
+    noted: Mutex<BTreeSet<u64>>,
+}
+
+impl Moving {
+    /// A page was written to `place`. Called while the gate is held shared, after the write.
+    pub(crate) fn note(&self, place: Place) {
+        if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
+            lock(&self.noted).insert(page);
+        }
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
+    /// it became shorter. Other operations go on meanwhile.
+    ///
+    /// # Errors
+    /// Those of reading and writing; what was not moved stays where it was.
+    pub fn shrink(&self) -> Result<u64, PoolError> {
+        let shared = self.shared();
+        shared.learn_places()?;
+        for id in self.spaces()? {
+            let space = self.open_space(id)?;
+            shared.release_free_extents(space.space_core())?;
+        }
+        let mut pages = shared.trim_file()?;
+        while shared.move_last(self)? {
+            pages += shared.trim_file()?;
+        }
+        Ok(pages << shared.core.page_size().shift())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// Releases the extents of a space in which no page is in use.
+    fn release_free_extents(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
+        for (index, _) in self.array_elements(&space.map)? {
+            let Some(extent) = self.core.schedule.extent(index) else { continue };
+            let mut state = lock(&space.alloc);
+            if space.check_not_dropped().is_err() {
+                return Ok(());
+            }
+            if self.extent_is_free(space, &mut state, extent)? {
+                self.release_extent(space, extent)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes an extent without pages from a space. The caller holds the space's mutex.
+    pub(super) fn release_extent(
+        &self,
+        space: &SpaceCore<T>,
+        extent: Extent,
+    ) -> Result<(), PoolError> {
+        let change = lock(&space.map.change);
+        let start = self.array_get(&space.map, extent.index)?;
+        self.array_set(&space.map, extent.index, 0)?;
+        drop(change);
+        self.note_relocation();
+        // Faulters with an old link may have loaded pages that are free: they must go with their
+        // place.
+        for page in pages_of(extent) {
+            if let Some(stale) = self.latch_resident(space, page) {
+                self.discard(space, stale);
+            }
+        }
+        if start != 0 {
+            self.release_places(Place::new(start), extent.pages);
+        }
+        Ok(())
+    }
+
+    /// Moves what lies last in the file further down, if there is room. False if there is none.
+    fn move_last(&self, pool: &Pool<T>) -> Result<bool, PoolError> {
+        let Some(last) = self.used_runs()?.into_iter().max_by_key(|run| run.start) else {
+            return Ok(false);
+        };
+        let Some(to) = lock(&self.core.places).take_below(last.pages, last.start) else {
+            return Ok(false);
+        };
+        let (from, to) = (Place::new(last.start), Place::new(to));
+        self.back_places(SpaceId::FILE, to.get(), last.pages)?;
+        let moved = match last.owner {
+            Some((id, index)) => {
+                let space = pool.open_space(id)?;
+                self.move_extent(space.space_core(), index, from, to)
+            }
+            None => self.move_array_page(pool, from, to),
+        };
+        match moved {
+            Ok(true) => {
+                self.release_places(from, last.pages);
+                Ok(true)
+            }
+            // It was dropped or moved meanwhile, or could not be copied: nothing refers to `to`.
+            other => {
+                self.release_places(to, last.pages);
+                other
+            }
+        }
+    }
+
+    fn move_extent(
+        &self,
+        space: &SpaceCore<T>,
+        index: u64,
+        from: Place,
+        to: Place,
+    ) -> Result<bool, PoolError> {
+        let Some(extent) = self.core.schedule.extent(index) else { return Ok(false) };
+        // M1: nobody else changes the map, or drops the space, meanwhile.
+        let _alloc = lock(&space.alloc);
+        let _change = lock(&space.map.change);
+        if space.check_not_dropped().is_err() || self.array_get(&space.map, index)? != from.get() {
+            return Ok(false);
+        }
+        let noted = Mutex::default();
+        let moving = Arc::new(Moving { from, pages: extent.pages, noted });
+        *self.close_gate() = Some(Arc::clone(&moving));
+        let result = self.copy_and_switch(space, extent, &moving, to);
+        if result.is_err() {
+            *self.close_gate() = None;
+        }
+        result.map(|()| true)
+    }
+
+    fn close_gate(&self) -> RwLockWriteGuard<'_, Option<Arc<Moving>>> {
+        self.core.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// M2 to M6.
+    fn copy_and_switch(
+        &self,
+        space: &SpaceCore<T>,
+        extent: Extent,
+        moving: &Moving,
+        to: Place,
+    ) -> Result<(), PoolError> {
+        let mut bounce = Bounce::new((COPY_PAGES as usize) << self.core.page_size().shift())?;
+        let all = 0..extent.pages;
+        self.copy_places(all.collect(), moving.from, to, &mut bounce)?;
+        for _ in 0..RECOPY_ROUNDS {
+            let noted = std::mem::take(&mut *lock(&moving.noted));
+            self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
+        }
+        // The map's page is latched before the gate is closed: it must not have to be loaded
+        // afterwards (loading may evict, evicting may write, and writing goes through the gate).
+        let (mut map, at) = self.latch_element(&space.map, extent.index)?;
+        let mut gate = self.close_gate();
+        let noted = std::mem::take(&mut *lock(&moving.noted));
+        self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
+        self.note_relocation();
+        map.page_mut().set_u64(at, to.get());
+        for (i, page) in pages_of(extent).enumerate() {
+            self.set_place(space, page, Place::new(to.get() + i as u64));
+        }
+        *gate = None;
+        Ok(())
+    }
+
+    /// M5 for one page.
+    fn set_place(&self, space: &SpaceCore<T>, page: PageNo, place: Place) {
+        let Some(cell) = self.translation.state(&space.directory, page) else { return };
+        let mut backoff = Backoff::new();
+        loop {
+            let word = cell.read_after_flag();
+            if word.is_evicted() {
+                return;
+            }
+            if word.is_in_flight() {
+                cell.await_flight(&self.core.lot);
+            } else if let Some(word) = cell.try_share(true) {
+                // Under the latch the page cannot leave its frame.
+                let frame = self.translation.frame(&space.directory, page, word);
+                self.core.frames.meta(frame).set_place(place);
+                cell.unshare();
+                return;
+            } else {
+                backoff.wait();
+            }
+        }
+    }
+
+    /// Copies these pages of a run of places to another run.
+    fn copy_places(
+        &self,
+        pages: Vec<u64>,
+        from: Place,
+        to: Place,
+        bounce: &mut Bounce,
+    ) -> Result<(), PoolError> {
+        for run in pages.chunk_by(|a, b| a + 1 == *b) {
+            for part in run.chunks(COPY_PAGES as usize) {
+                let at = |start: Place| Place::new(start.get() + part[0]);
+                self.transfer(Direction::Read, at(from), part.len(), bounce)?;
+                self.transfer(Direction::Write, at(to), part.len(), bounce)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn transfer(
+        &self,
+        direction: Direction,
+        place: Place,
+        pages: usize,
+        bounce: &mut Bounce,
+    ) -> Result<(), PoolError> {
+        let size = self.core.page_size();
+        let page = PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX));
+        // SAFETY: the bounce buffer has room for COPY_PAGES pages, and is ours until the batch is
+        // complete.
+        let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
+        let request = Request::new(direction, page, place.offset(size), buffer);
+        let batch = self.core.device.complete(self.core.device.submit(Batch::One(request)));
+        for request in batch.into_requests() {
+            request.outcome.map_err(|e| match direction {
+                Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },
+                Direction::Write => PoolError::Write { page, place, source: Arc::new(e) },
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Moves one page of a map. Its id is its place, so that it becomes another page, and what
+    /// refers to it changes.
+    fn move_array_page(&self, pool: &Pool<T>, from: Place, to: Place) -> Result<bool, PoolError> {
+        if let Some(parent) = self.find_array_page(&self.directory, from)? {
+            let _change = lock(&self.directory.change);
+            return self.replace_array_page(&self.directory, parent, from, to);
+        }
+        for id in pool.spaces()? {
+            let space = pool.open_space(id)?;
+            let space = space.space_core();
+            if let Some(parent) = self.find_array_page(&space.map, from)? {
+                let _alloc = lock(&space.alloc);
+                if space.check_not_dropped().is_err() {
+                    return Ok(false);
+                }
+                let change = lock(&space.map.change);
+                let moved = self.replace_array_page(&space.map, parent, from, to)?;
+                drop(change);
+                if moved && parent.is_none() {
+                    self.set_space_root(space)?;
+                }
+                return Ok(moved);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The parent of the page at `place`, if the array has that page; an inner `None` for its root.
+    #[allow(clippy::option_option)]
+    fn find_array_page(
+        &self,
+        array: &PagedArray,
+        place: Place,
+    ) -> Result<Option<Option<(Place, usize)>>, PoolError> {
+        let pages = self.array_pages(array)?;
+        Ok(pages.into_iter().find(|page| page.place == place).map(|page| page.parent))
+    }
+
+    /// The caller holds the array's mutex.
+    fn replace_array_page(
+        &self,
+        array: &PagedArray,
+        parent: Option<(Place, usize)>,
+        from: Place,
+        to: Place,
+    ) -> Result<bool, PoolError> {
+        let still = self.find_array_page(array, from)?;
+        if still != Some(parent) {
+            return Ok(false);
+        }
+        let number = |place: Place| PageNo::new(place.get()).unwrap_or(PageNo::MAX);
+        let old = PageId::new(SpaceId::FILE, number(from));
+        let new = self.make(&self.file, number(to))?;
+        let view = self.view(&self.file);
+        view.run(AccessHint::Normal, |attempt| {
+            let page = view.follow(attempt, LinkRef::Root(old), None)?;
+            let mut copy = new.latch()?;
+            let id = copy.page().u64(header_at::PAGE_ID);
+            let size = page.page().size();
+            let mut bytes = copy.page_mut();
+            bytes.copy_from(page.page(), 0, 0, size);
+            bytes.set_u64(header_at::PAGE_ID, id);
+            page.validate()
+        })?;
+        match parent {
+            None => array.set_root(to),
+            Some((parent, at)) => {
+                debug_assert!(at >= ARRAY_WORDS_AT);
+                let parent = PageId::new(SpaceId::FILE, number(parent));
+                view.run(AccessHint::Normal, |attempt| {
+                    let page = view.follow(attempt, LinkRef::Root(parent), None)?;
+                    attempt.upgrade(page)?.page_mut().set_u64(at, new.id().to_bits());
+                    Ok(())
+                })?;
+            }
+        }
+        self.note_relocation();
+        if let Some(held) = self.latch_resident(&self.file, number(from)) {
+            self.discard(&self.file, held);
+        }
+        Ok(true)
+    }
+}
+
+fn pages_of(extent: Extent) -> impl Iterator<Item = PageNo> {
+    (extent.first.get()..extent.first.get() + extent.pages).filter_map(PageNo::new)
+}

@@ -1,0 +1,358 @@
+//! The state word of a page: latch, mark, version and frame in 64 bits.
+//!
+//! Bits, transitions and their orders are in `docs/protocols.md`, "The state word". The idea of
+//! one word for translation and latch is Calico's (calico.txt, 4.3), the mark vmcache's.
+
+use std::fmt;
+
+use crate::parking::ParkingLot;
+use crate::sync::Backoff;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Number of a frame, 1 to 2^28 - 1. Zero is no frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FrameId(u32);
+
+impl FrameId {
+    /// No frame.
+    pub const NONE: FrameId = FrameId(0);
+    /// The greatest number of a frame.
+    pub const MAX: FrameId = FrameId((1 << 28) - 1);
+
+    /// The frame with this number; the caller knows that it is below 2^28.
+    #[inline(always)]
+    pub fn new(frame: u32) -> FrameId {
+        debug_assert!(frame <= Self::MAX.0);
+        FrameId(frame)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+}
+
+/// How often the content of a frame has changed, modulo 2^28.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Version(u32);
+
+impl Version {
+    const MASK: u32 = (1 << 28) - 1;
+    /// A wrap count step for each so many versions (a power of two, well below 2^28).
+    #[cfg(not(loom))]
+    const STEP: u32 = 1 << 26;
+    #[cfg(loom)]
+    const STEP: u32 = 1 << 2;
+
+    /// The version with this number, modulo 2^28.
+    #[inline(always)]
+    pub fn new(version: u32) -> Version {
+        Version(version & Self::MASK)
+    }
+
+    /// The number.
+    #[inline(always)]
+    pub fn get(self) -> u32 {
+        self.0
+    }
+
+    /// The version after this one.
+    #[inline(always)]
+    pub fn next(self) -> Version {
+        Version::new(self.0 + 1)
+    }
+
+    /// Whether reaching this version must be counted as a step towards a wrap.
+    #[inline(always)]
+    pub fn is_step(self) -> bool {
+        self.0 & (Self::STEP - 1) == 0
+    }
+}
+
+/// Counts steps towards a wrap of any frame's version ("Wrap" in `docs/protocols.md`).
+#[derive(Debug, Default)]
+pub struct WrapCount(AtomicU32);
+
+impl WrapCount {
+    /// The count now. Acquire: what is read afterwards is not older.
+    #[inline(always)]
+    pub fn get(&self) -> u32 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    /// One more step, before the word with the new version is stored.
+    pub fn step(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+const MARK: u64 = 0x80;
+const LATCH: u64 = 0x7F;
+const MAX_SHARED: u64 = 120;
+const IN_FLIGHT: u64 = 125;
+const IN_FLIGHT_AWAITED: u64 = 126;
+const EXCLUSIVE: u64 = 127;
+const IDENTITY: u64 = !0xFF;
+
+/// The value of a state word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct StateWord(u64);
+
+impl StateWord {
+    /// All zero: the page is not resident.
+    pub const EVICTED: StateWord = StateWord(0);
+
+    /// A resident page that nobody holds.
+    #[inline(always)]
+    pub fn free(frame: FrameId, version: Version) -> StateWord {
+        StateWord((u64::from(frame.0) << 36) | (u64::from(version.0) << 8))
+    }
+
+    /// A resident page that nobody holds and that goes first when room is needed.
+    pub fn marked(frame: FrameId, version: Version) -> StateWord {
+        StateWord(Self::free(frame, version).0 | MARK)
+    }
+
+    /// A resident page that its maker holds exclusively.
+    pub fn exclusive(frame: FrameId, version: Version) -> StateWord {
+        StateWord(Self::free(frame, version).0 | EXCLUSIVE)
+    }
+
+    /// The frame that holds the page.
+    #[inline(always)]
+    pub fn frame(self) -> FrameId {
+        FrameId((self.0 >> 36) as u32)
+    }
+
+    /// The version of what is in the frame.
+    #[inline(always)]
+    pub fn version(self) -> Version {
+        Version::new((self.0 >> 8) as u32)
+    }
+
+    /// Whether the page is not resident, nor about to be.
+    #[inline(always)]
+    pub fn is_evicted(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Whether the page is being loaded or made.
+    #[inline(always)]
+    pub fn is_in_flight(self) -> bool {
+        matches!(self.0 & LATCH, IN_FLIGHT | IN_FLIGHT_AWAITED)
+    }
+
+    /// Whether somebody holds the page exclusively.
+    #[inline(always)]
+    pub fn is_exclusive(self) -> bool {
+        self.0 & LATCH == EXCLUSIVE
+    }
+
+    /// Whether the page is resident and nobody holds it.
+    #[inline(always)]
+    pub fn is_free(self) -> bool {
+        self.0 & LATCH == 0 && self.0 != 0
+    }
+
+    /// Whether the page goes first when room is needed.
+    #[inline(always)]
+    pub fn is_marked(self) -> bool {
+        self.0 & MARK != 0
+    }
+
+    /// Whether an optimistic read may begin: resident, and neither exclusive nor in flight.
+    #[inline(always)]
+    pub fn is_readable(self) -> bool {
+        self.0 != 0 && self.0 & LATCH <= MAX_SHARED
+    }
+
+    /// Whether a reader who saw `self` at the beginning and sees `now` at the end has read one
+    /// content throughout: same frame and version, and not being written (the check that
+    /// calico.txt, algorithm 1, line 32 leaves out).
+    #[inline(always)]
+    pub fn still_stands(self, now: StateWord) -> bool {
+        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= MAX_SHARED
+    }
+}
+
+impl fmt::Debug for StateWord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.is_marked() { ", marked" } else { "" };
+        let (frame, version) = (self.frame().0, self.version().0);
+        match self.0 & LATCH {
+            _ if self.0 == 0 => write!(f, "evicted"),
+            IN_FLIGHT => write!(f, "in flight"),
+            IN_FLIGHT_AWAITED => write!(f, "in flight, awaited"),
+            EXCLUSIVE => write!(f, "frame {frame} v{version} exclusive{mark}"),
+            shared => write!(f, "frame {frame} v{version} shared by {shared}{mark}"),
+        }
+    }
+}
+
+/// The memory of a state word. Zeroed memory is a valid cell: an evicted page.
+#[repr(transparent)]
+pub struct StateCell(AtomicU64);
+
+impl fmt::Debug for StateCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.peek().fmt(f)
+    }
+}
+
+impl Default for StateCell {
+    fn default() -> StateCell {
+        StateCell::new()
+    }
+}
+
+impl StateCell {
+    /// An evicted page.
+    pub fn new() -> StateCell {
+        StateCell(AtomicU64::new(0))
+    }
+
+    /// The word now, to begin an optimistic read. Pairs with the Release of publish and release.
+    #[inline(always)]
+    pub fn read(&self) -> StateWord {
+        StateWord(self.0.load(Ordering::Acquire))
+    }
+
+    /// The word now, after a flag was set that claimers look at once they have claimed.
+    pub fn read_after_flag(&self) -> StateWord {
+        StateWord(self.0.load(Ordering::SeqCst))
+    }
+
+    /// The word now, for deciding what to try.
+    #[inline(always)]
+    pub fn peek(&self) -> StateWord {
+        StateWord(self.0.load(Ordering::Relaxed))
+    }
+
+    fn change(&self, from: StateWord, to: u64, success: Ordering) -> bool {
+        self.0.compare_exchange(from.0, to, success, Ordering::Relaxed).is_ok()
+    }
+
+    /// An access to a marked page: clears the mark. Fails silently if the word has changed.
+    #[cold]
+    pub fn touch(&self, seen: StateWord) {
+        self.change(seen, seen.0 & !MARK, Ordering::Relaxed);
+    }
+
+    /// Second chance: marks a free page. False if the word is not `seen` any more.
+    pub fn mark(&self, seen: StateWord) -> bool {
+        self.change(seen, seen.0 | MARK, Ordering::Relaxed)
+    }
+
+    /// Takes the free page that was `seen` exclusively; gives the word with the mark cleared.
+    #[inline(always)]
+    pub fn upgrade(&self, seen: StateWord) -> Option<StateWord> {
+        let held = (seen.0 & IDENTITY) | EXCLUSIVE;
+        let ours = seen.is_free() && self.change(seen, held, Ordering::Acquire);
+        ours.then(|| Self::held(held))
+    }
+
+    /// The word is visible before any byte that its holder writes from now on: pairs with the
+    /// Acquire fence of validation. (An Acquire CAS alone lets the bytes overtake its own store.)
+    #[inline(always)]
+    fn held(word: u64) -> StateWord {
+        fence(Ordering::Release);
+        StateWord(word)
+    }
+
+    /// Takes the page exclusively from its only shared holder, who calls this.
+    pub fn upgrade_shared(&self) -> Option<StateWord> {
+        let now = self.peek();
+        let held = (now.0 & IDENTITY) | EXCLUSIVE;
+        let ours = now.0 & LATCH == 1 && self.change(now, held, Ordering::Acquire);
+        ours.then(|| Self::held(held))
+    }
+
+    /// Waits for an exclusive hold. `None` if the page is not resident.
+    pub fn latch(&self) -> Option<StateWord> {
+        let mut backoff = Backoff::new();
+        loop {
+            let now = self.peek();
+            if now.is_evicted() || now.is_in_flight() {
+                return None;
+            }
+            if let Some(held) = self.upgrade(now) {
+                return Some(held);
+            }
+            backoff.wait();
+        }
+    }
+
+    /// Holds the page shared, if it can be had at once. `keep_mark`: this is no access.
+    pub fn try_share(&self, keep_mark: bool) -> Option<StateWord> {
+        let mut now = self.peek();
+        while now.is_readable() && now.0 & LATCH < MAX_SHARED {
+            let shared = if keep_mark { now.0 + 1 } else { (now.0 & !MARK) + 1 };
+            match self.0.compare_exchange_weak(now.0, shared, Ordering::Acquire, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(StateWord(shared)),
+                Err(changed) => now = StateWord(changed),
+            }
+        }
+        None
+    }
+
+    /// Ends a shared hold.
+    pub fn unshare(&self) {
+        let before = self.0.fetch_sub(1, Ordering::Release);
+        debug_assert!((1..=MAX_SHARED).contains(&(before & LATCH)));
+    }
+
+    /// Ends an exclusive hold: the page now has this frame and version. Pairs with `read`.
+    #[inline(always)]
+    pub fn release(&self, frame: FrameId, version: Version) {
+        debug_assert!(self.peek().is_exclusive());
+        self.0.store(StateWord::free(frame, version).0, Ordering::Release);
+    }
+
+    /// Ends an exclusive hold without a change, with the mark set.
+    pub fn release_marked(&self, held: StateWord) {
+        debug_assert!(self.peek().is_exclusive());
+        self.0.store((held.0 & IDENTITY) | MARK, Ordering::Release);
+    }
+
+    /// The holder's last word: the page is gone.
+    pub fn clear(&self) {
+        debug_assert!(self.peek().is_exclusive());
+        self.0.store(0, Ordering::Release);
+    }
+
+    /// Claims an evicted page for loading or making it. SeqCst pairs with dropping a space and
+    /// moving an extent, which set their flag first and look at the words afterwards.
+    pub fn claim(&self) -> bool {
+        self.0.compare_exchange(0, IN_FLIGHT, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes who sleeps.
+    pub fn publish(&self, word: StateWord, lot: &ParkingLot) {
+        let before = self.0.swap(word.0, Ordering::AcqRel);
+        debug_assert!(StateWord(before).is_in_flight());
+        if before & LATCH == IN_FLIGHT_AWAITED {
+            lot.wake(self.address());
+        }
+    }
+
+    /// Sleeps until the page is no longer in flight; returns at once if it is not.
+    pub fn await_flight(&self, lot: &ParkingLot) {
+        lot.sleep(self.address(), || {
+            loop {
+                let now = StateWord(self.0.load(Ordering::Acquire));
+                if now.0 & LATCH != IN_FLIGHT {
+                    return now.is_in_flight();
+                }
+                if self.change(now, IN_FLIGHT_AWAITED, Ordering::Relaxed) {
+                    return true;
+                }
+            }
+        });
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self) as usize
+    }
+}

@@ -1,0 +1,140 @@
+//! What a pool tells of itself. Counters cost the hot path nothing (see `counters.rs`); the rest is
+//! found by looking when asked.
+
+use std::collections::HashMap;
+
+use polder_format::SpaceId;
+
+use crate::counters::Counter;
+use crate::frames::FRAME_META_BYTES;
+use crate::free_list::FreeList;
+use crate::memory::HUGE_PAGE_BYTES;
+use crate::pool::Pool;
+use crate::sync::lock;
+use crate::translation::Translation;
+
+/// Figures of a pool. Counts are since it was opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// The budget, in bytes.
+    pub memory_budget_bytes: u64,
+    /// Frames that the budget pays for.
+    pub frames: u64,
+    /// Frames without a page.
+    pub frames_free: u64,
+    /// Page size in bytes.
+    pub page_size_bytes: u64,
+    /// Pages that operations went to and found resident.
+    pub hits: u64,
+    /// Pages loaded from the device because an operation needed them.
+    pub faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Pages written to the device.
+    pub write_backs: u64,
+    /// Operations begun again, after a fault or because a page changed.
+    pub restarts: u64,
+    /// Groups of translation entries given back to the kernel.
+    pub hole_punches: u64,
+    /// Pages in memory.
+    pub resident_pages: u64,
+    /// Pages in memory that the device lacks as they are.
+    pub dirty_pages: u64,
+    /// The same for each space that has resident pages.
+    pub spaces: HashMap<SpaceId, SpaceStats>,
+    /// Memory of frames that hold pages, in bytes.
+    pub frame_bytes: u64,
+    /// Memory beside the frames, in bytes.
+    pub metadata_bytes: u64,
+    /// Memory of the translation, in bytes.
+    pub translation_bytes: u64,
+    /// Kernel page tables of translation and frames, in bytes.
+    pub page_table_bytes: u64,
+    /// Frame memory that huge pages back, in bytes.
+    pub huge_page_bytes: u64,
+    /// Pages read from the device.
+    pub device_reads: u64,
+    /// Pages written to the device.
+    pub device_writes: u64,
+    /// Bytes read from the device.
+    pub device_read_bytes: u64,
+    /// Bytes written to the device.
+    pub device_written_bytes: u64,
+    /// Length of the data file in bytes.
+    pub file_bytes: u64,
+}
+
+/// Pages of one space.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// In memory.
+    pub resident_pages: u64,
+    /// In memory, and the device lacks them as they are.
+    pub dirty_pages: u64,
+}
+
+impl<T: Translation> Pool<T> {
+    /// The figures now. Looks at every frame: some milliseconds a GiB.
+    pub fn stats(&self) -> PoolStats {
+        let shared = self.shared();
+        let core = &shared.core;
+        let size = core.page_size().bytes() as u64;
+        let sum = |counter| core.counters.sum(counter);
+        let footprint = shared.translation.footprint();
+        let spaces = self.space_stats();
+        let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
+        let frames = u64::from(core.budget_frames);
+        let huge_page_bytes = core.frames.huge_bytes();
+        let small_frame_bytes = (resident_pages * size).saturating_sub(huge_page_bytes);
+        PoolStats {
+            memory_budget_bytes: shared.memory_budget,
+            frames,
+            frames_free: frames.saturating_sub(resident_pages),
+            page_size_bytes: size,
+            hits: sum(Counter::PagesRead).saturating_sub(sum(Counter::Faults)),
+            faults: sum(Counter::Faults),
+            evictions: sum(Counter::Evictions),
+            write_backs: sum(Counter::WriteBacks),
+            restarts: sum(Counter::Restarts),
+            hole_punches: footprint.hole_punches,
+            resident_pages,
+            dirty_pages: spaces.values().map(|space| space.dirty_pages).sum(),
+            spaces,
+            frame_bytes: resident_pages * size,
+            metadata_bytes: frames * FRAME_META_BYTES as u64
+                + FreeList::bytes(core.budget_frames) as u64,
+            translation_bytes: footprint.translation_bytes,
+            page_table_bytes: footprint.page_table_bytes
+                + small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096,
+            huge_page_bytes,
+            device_reads: sum(Counter::DeviceReads),
+            device_writes: sum(Counter::DeviceWrites),
+            device_read_bytes: sum(Counter::DeviceReadBytes),
+            device_written_bytes: sum(Counter::DeviceWrittenBytes),
+            file_bytes: lock(&core.places).end() * size,
+        }
+    }
+
+    fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {
+        let shared = self.shared();
+        let mut spaces: HashMap<SpaceId, SpaceStats> = HashMap::new();
+        let mut open = HashMap::new();
+        for frame in shared.core.frames.ids().take(shared.highest_frame() as usize) {
+            let meta = shared.core.frames.meta(frame);
+            let page = meta.page();
+            if page.is_null() {
+                continue;
+            }
+            let id = page.space();
+            let core = open.entry(id).or_insert_with(|| shared.space(id));
+            let cell = core
+                .as_ref()
+                .and_then(|core| shared.translation.state(&core.directory, page.page()));
+            let stats = spaces.entry(id).or_default();
+            stats.resident_pages += 1;
+            stats.dirty_pages += u64::from(cell.is_some_and(|cell| meta.is_dirty(cell.read())));
+        }
+        spaces
+    }
+}

@@ -1,0 +1,227 @@
+//! Bringing changed pages to the device.
+//!
+//! Pages are copied under a shared latch into a bounce buffer and written from there, so that
+//! writers never wait for the device and checksums never race. `docs/protocols.md`, "Write-back":
+//! W0 to W7.
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
+
+use polder_format::{PageId, Place};
+
+use crate::core::Core;
+use crate::counters::Counter;
+use crate::device::{Batch, Buffer, Direction, Request};
+use crate::error::PoolError;
+use crate::memory::Bounce;
+use crate::pool::Shared;
+use crate::space::Moving;
+use crate::state::{FrameId, Version};
+use crate::sync::lock;
+use crate::translation::Translation;
+
+/// How long a flush waits for one page that is held all the time, in tries of a millisecond.
+const FLUSH_TRIES: u32 = 10_000;
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Pages that the device has now.
+    pub(crate) written: u64,
+    /// Pages that the device refused.
+    pub(crate) failed: u64,
+    /// Pages that could not be copied because somebody holds them, or writes them already.
+    pub(crate) busy: Vec<FrameId>,
+    /// The first refusal.
+    error: Option<(PageId, Place, Arc<io::Error>)>,
+}
+
+/// A page in the bounce buffer, with *writing* set.
+struct Copied {
+    frame: FrameId,
+    page: PageId,
+    place: Place,
+    version: Version,
+    wraps: u32,
+}
+
+impl<T: Translation> Shared<T> {
+    /// Writes those of the frames that are dirty, at most a batch of them.
+    pub(crate) fn write_back(&self, frames: &[FrameId]) -> Written {
+        let core = &self.core;
+        let mut result = Written::default();
+        // The buffer before everything else: waiting for one holds nobody up.
+        let Ok(mut bounce) = core.take_bounce() else {
+            result.failed = frames.len() as u64;
+            return result;
+        };
+        let mut frames = frames.to_vec();
+        frames.sort_unstable_by_key(|frame| core.frames.meta(*frame).place());
+        // W0: no extent changes its place while pages of it are on their way there.
+        let moving = core.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let size = core.page_size().bytes();
+        let mut copied = Vec::with_capacity(frames.len());
+        for frame in frames.into_iter().take(bounce.len() / size) {
+            let to = copied.len() * size;
+            match self.copy_for_writing(frame, &mut bounce.bytes_mut()[to..to + size]) {
+                Ok(Some(page)) => copied.push(page),
+                Ok(None) => {}
+                Err(Busy) => result.busy.push(frame),
+            }
+        }
+        if !copied.is_empty() {
+            core.write_copies(&copied, &bounce, moving.as_deref(), &mut result);
+        }
+        drop(moving);
+        core.return_bounce(bounce);
+        result
+    }
+
+    /// W1 to W4, and the checksum. `None`: the page is clean, or gone.
+    fn copy_for_writing(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
+        let core = &self.core;
+        let meta = core.frames.meta(frame);
+        if !meta.begin_writing() {
+            return Err(Busy);
+        }
+        let copied = self.copy_shared(frame, out);
+        if !matches!(copied, Ok(Some(_))) {
+            meta.end_writing();
+        }
+        copied
+    }
+
+    fn copy_shared(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
+        let core = &self.core;
+        let meta = core.frames.meta(frame);
+        let page = meta.page();
+        if page.is_null() {
+            return Ok(None);
+        }
+        let Some(space) = self.space(page.space()) else { return Ok(None) };
+        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+            return Ok(None);
+        };
+        let wraps = core.wraps.get();
+        let word = cell.try_share(true).ok_or(Busy)?;
+        let here = self.translation.frame(&space.directory, page.page(), word) == frame
+            && meta.page() == page;
+        let copied = if here && meta.is_dirty(word) {
+            core.frames.page(frame).copy_to(0, out);
+            Some(Copied { frame, page, place: meta.place(), version: word.version(), wraps })
+        } else {
+            None
+        };
+        cell.unshare();
+        if copied.is_some() {
+            core.seed.seal(out);
+        }
+        Ok(copied)
+    }
+
+    /// Writes all pages that are dirty when it comes to them, and makes them durable.
+    pub(crate) fn flush(&self) -> Result<(), PoolError> {
+        let mut batch = Vec::with_capacity(self.core.batch_pages);
+        for frame in self.core.frames.ids().take(self.highest_frame() as usize) {
+            if !self.core.frames.meta(frame).page().is_null() {
+                batch.push(frame);
+            }
+            if batch.len() == self.core.batch_pages {
+                self.flush_batch(std::mem::take(&mut batch))?;
+            }
+        }
+        self.flush_batch(batch)?;
+        self.core
+            .device
+            .sync()
+            .map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
+    }
+
+    fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
+        let mut tries = 0;
+        while !frames.is_empty() {
+            let written = self.write_back(&frames);
+            if let Some((page, place, source)) = written.error {
+                return Err(PoolError::Write { page, place, source });
+            }
+            frames = written.busy;
+            if !frames.is_empty() {
+                tries += 1;
+                if tries > FLUSH_TRIES {
+                    let page = self.core.frames.meta(frames[0]).page();
+                    return Err(PoolError::Broken { page, what: "the page stays latched" });
+                }
+                thread::sleep(Duration::from_micros(u64::from(tries.min(1000))));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody holds the page, or writes it.
+struct Busy;
+
+impl Core {
+    /// W5 to W7: the copies lie in the bounce buffer one behind the other.
+    fn write_copies(
+        &self,
+        copied: &[Copied],
+        bounce: &Bounce,
+        moving: Option<&Moving>,
+        result: &mut Written,
+    ) {
+        let size = self.page_size();
+        let request = |(i, page): (usize, &Copied)| {
+            // SAFETY: inside the bounce buffer, which has room for a batch and which nobody
+            // touches until `return_bounce`.
+            let buffer = unsafe {
+                let at: NonNull<u8> = bounce.base().add(i << size.shift());
+                Buffer::new(at, size.bytes())
+            };
+            Request::new(Direction::Write, page.page, page.place.offset(size), buffer)
+        };
+        let batch = Batch::Many(copied.iter().enumerate().map(request).collect());
+        let batch = self.device.complete(self.device.submit(batch));
+        let pages = copied.len() as u64;
+        self.counters.add(Counter::DeviceWrites, pages);
+        self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
+        for (page, request) in copied.iter().zip(batch.into_requests()) {
+            let meta = self.frames.meta(page.frame);
+            match request.outcome {
+                Ok(()) => {
+                    result.written += 1;
+                    meta.set_written(page.version);
+                    if self.wraps.get() != page.wraps {
+                        meta.set_never_written();
+                    }
+                    if let Some(moving) = moving {
+                        moving.note(page.place);
+                    }
+                }
+                Err(error) => {
+                    let error = Arc::new(error);
+                    result.failed += 1;
+                    *lock(&self.last_write_error) = Some(Arc::clone(&error));
+                    result.error.get_or_insert((page.page, page.place, error));
+                }
+            }
+            meta.end_writing();
+        }
+        self.counters.add(Counter::WriteBacks, result.written);
+    }
+
+    pub(crate) fn take_bounce(&self) -> Result<Bounce, PoolError> {
+        let kept = lock(&self.bounces).pop();
+        kept.map_or_else(|| Bounce::new(self.batch_pages << self.page_size().shift()), Ok)
+    }
+
+    pub(crate) fn return_bounce(&self, bounce: Bounce) {
+        let mut bounces = lock(&self.bounces);
+        // One for the background writer and one for whoever evicts by itself are paid for.
+        if bounces.len() < 2 {
+            bounces.push(bounce);
+        }
+    }
+}

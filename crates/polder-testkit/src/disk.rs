@@ -1,0 +1,428 @@
+//! A disk in memory that goes wrong as disks do.
+//!
+//! What it models, each kind seeded and chosen by a [`FaultPlan`]:
+//!
+//! * **Failure**: a request fails with an error of choice. A read that fails leaves garbage in its
+//!   buffer; a write that fails may have written any of its sectors.
+//! * **A failed sync**: what was not synced is durable or not, as after a crash, and stays so: the
+//!   disk still shows it, but the next good sync does not bring it back.
+//! * **Delay**: batches wait after `submit` and are done in `complete`, in any order. Until then a
+//!   read does not see what they write.
+//! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what is
+//!   allocated can always be overwritten.
+//! * **A crash** ([`SimDisk::crash`]): writes since the last sync, and those under way, are kept,
+//!   dropped or torn, each by itself; changes of length and allocation are cut off at some point.
+//! * **Rot** ([`SimDisk::flip_bit`], [`SimDisk::corrupt`]): bytes change without a write.
+//!
+//! It does not model writes that go to the wrong place, and syncs that lie.
+//!
+//! Invariants:
+//!
+//! * `SIM-1` `current` is `durable` with `unsynced` applied, unless a sync failed or bytes rotted.
+//! * `SIM-2` Requests that break the contract of [`Request`] (not aligned to 4096 bytes), and
+//!   tickets that are not ours, panic: a test must not pass by them.
+//! * `SIM-3` Used by one thread, it does the same whenever plan, seeds and calls are the same.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use polder_pool::device::{Batch, Device, Direction, Request, Ticket};
+
+use crate::random::Random;
+
+mod crash;
+mod image;
+mod memory;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use crash::{Change, settle, tear};
+use image::Image;
+pub use plan::{Errno, FaultPlan, Operation, When};
+
+/// What space is allocated in, and what requests are aligned to.
+const BLOCK_BYTES: u64 = 4096;
+/// Most bytes that are remembered as unsynced; beyond, the oldest become durable by themselves, as
+/// every system writes back at some time.
+const UNSYNCED_BYTES_MAX: u64 = if cfg!(test) { 1 << 20 } else { 256 << 20 };
+
+/// What a disk did so far.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Requests to read.
+    pub reads: u64,
+    /// Requests to write.
+    pub writes: u64,
+    /// Syncs.
+    pub syncs: u64,
+    /// Bytes that were read.
+    pub read_bytes: u64,
+    /// Bytes that were written.
+    pub written_bytes: u64,
+    /// Requests and calls of any kind that failed.
+    pub failures: u64,
+    /// Batches that were pending after `submit`.
+    pub delayed: u64,
+}
+
+/// A simulated disk. A clone is another handle of the same disk.
+///
+/// ```
+/// use polder_pool::device::Device;
+/// use polder_testkit::{FaultPlan, SimDisk};
+///
+/// let disk = SimDisk::new(FaultPlan::new(42));
+/// let device: Box<dyn Device> = Box::new(disk.clone());
+/// device.allocate(0, 8192)?;
+/// device.sync()?;
+/// assert_eq!(disk.crash(1).len()?, 8192, "what is synced survives");
+/// # Ok::<(), std::io::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct SimDisk {
+    /// The mutex guards all there is; it is never held while a delay is slept.
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    plan: FaultPlan,
+    /// What a read sees.
+    current: Image,
+    /// What a crash cannot take away.
+    durable: Image,
+    /// What happened since, in order.
+    unsynced: VecDeque<Change>,
+    unsynced_bytes: u64,
+    /// Batches that were submitted and not done, by ticket.
+    pending: BTreeMap<u64, Delayed>,
+    /// Batches that were done and not asked for, by ticket.
+    done: BTreeMap<u64, Batch>,
+    next_ticket: u64,
+    counts: Counts,
+}
+
+struct Delayed {
+    batch: Batch,
+    delay: Duration,
+}
+
+impl SimDisk {
+    /// An empty disk.
+    pub fn new(plan: FaultPlan) -> SimDisk {
+        SimDisk::with(Image::default(), plan)
+    }
+
+    /// A disk on which `image` is durable.
+    pub fn from_image(image: &[u8], plan: FaultPlan) -> SimDisk {
+        let mut durable = Image::default();
+        durable.allocate(0..image.len() as u64);
+        for (i, bytes) in image.chunks(BLOCK_BYTES as usize).enumerate() {
+            if bytes.iter().any(|&byte| byte != 0) {
+                durable.write(i as u64 * BLOCK_BYTES, bytes);
+            }
+        }
+        SimDisk::with(durable, plan)
+    }
+
+    fn with(durable: Image, plan: FaultPlan) -> SimDisk {
+        let state = State {
+            plan,
+            current: durable.clone(),
+            durable,
+            unsynced: VecDeque::new(),
+            unsynced_bytes: 0,
+            pending: BTreeMap::new(),
+            done: BTreeMap::new(),
+            next_ticket: 0,
+            counts: Counts::default(),
+        };
+        SimDisk { state: Arc::new(Mutex::new(state)) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// From now on faults happen by this plan; it counts operations from 0.
+    pub fn set_plan(&self, plan: FaultPlan) {
+        self.state().plan = plan;
+    }
+
+    /// The disk as the power comes back, if it fails now: one of the images that may be left, with
+    /// the same capacity and no other faults. This disk goes on.
+    pub fn crash(&self, seed: u64) -> SimDisk {
+        let state = self.state();
+        let mut random = Random::new(seed);
+        let under_way: Vec<Change> = state
+            .pending
+            .values()
+            .flat_map(|delayed| delayed.batch.requests())
+            .filter(|request| request.direction == Direction::Write)
+            .map(change_of)
+            .collect();
+        let mut image = state.durable.clone();
+        settle(&mut image, state.unsynced.iter().chain(&under_way), &mut random);
+        let plan = FaultPlan::new(random.next_u64()).capacity(state.plan.capacity_bytes);
+        SimDisk::with(image, plan)
+    }
+
+    /// The whole file as a read sees it.
+    pub fn image(&self) -> Vec<u8> {
+        let state = self.state();
+        let mut bytes = vec![0; state.current.len() as usize];
+        state.current.read(0, &mut bytes);
+        bytes
+    }
+
+    /// Some bytes as a read sees them; zeros behind the end.
+    pub fn peek(&self, offset: u64, len: usize) -> Vec<u8> {
+        let mut bytes = vec![0; len];
+        self.state().current.read(offset, &mut bytes);
+        bytes
+    }
+
+    /// Flips one bit (`bit` modulo 8) of the byte at `offset`, durably.
+    pub fn flip_bit(&self, offset: u64, bit: u32) {
+        self.rot(offset, 1, |byte| byte[0] ^= 1 << (bit % 8));
+    }
+
+    /// Replaces `len` bytes from `offset` on by random ones, durably.
+    pub fn corrupt(&self, offset: u64, len: usize, seed: u64) {
+        self.rot(offset, len, |bytes| Random::new(seed).fill(bytes));
+    }
+
+    fn rot(&self, offset: u64, len: usize, change: impl Fn(&mut [u8])) {
+        let state = &mut *self.state();
+        for image in [&mut state.current, &mut state.durable] {
+            let mut bytes = vec![0; len];
+            image.read(offset, &mut bytes);
+            change(&mut bytes);
+            image.write(offset, &bytes);
+        }
+    }
+
+    /// What the disk did so far.
+    pub fn counts(&self) -> Counts {
+        self.state().counts
+    }
+
+    /// Bytes that are allocated.
+    pub fn allocated_bytes(&self) -> u64 {
+        self.state().current.allocated_bytes()
+    }
+
+    /// Changes since the last good sync.
+    pub fn unsynced_changes(&self) -> usize {
+        self.state().unsynced.len()
+    }
+}
+
+impl fmt::Debug for SimDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let state = self.state();
+        f.debug_struct("SimDisk")
+            .field("len", &state.current.len())
+            .field("unsynced", &state.unsynced.len())
+            .field("counts", &state.counts)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Device for SimDisk {
+    fn submit(&self, mut batch: Batch) -> Ticket {
+        let mut state = self.state();
+        batch.requests().iter().for_each(check);
+        let Some(delay) = state.plan.delayed() else {
+            state.perform(&mut batch);
+            return Ticket::Done(batch);
+        };
+        let ticket = state.next_ticket;
+        state.next_ticket += 1;
+        state.counts.delayed += 1;
+        state.pending.insert(ticket, Delayed { batch, delay });
+        Ticket::Pending(ticket)
+    }
+
+    /// # Panics
+    /// If the ticket is another device's, or was completed before.
+    fn complete(&self, ticket: Ticket) -> Batch {
+        let ticket = match ticket {
+            Ticket::Done(batch) => return batch,
+            Ticket::Pending(ticket) => ticket,
+        };
+        let delay = self.state().pending.get(&ticket).map(|delayed| delayed.delay);
+        match delay {
+            None => {}
+            Some(Duration::ZERO) => thread::yield_now(),
+            Some(delay) => thread::sleep(delay),
+        }
+        self.state().perform_until(ticket)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        let run = run(offset, len)?;
+        let mut state = self.state();
+        state.attempt(Operation::Allocate)?;
+        state.check_space(run.clone())?;
+        state.change(Change::Allocate(run));
+        Ok(())
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        let mut state = self.state();
+        state.attempt(Operation::Truncate)?;
+        state.change(Change::Truncate(len));
+        Ok(())
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        let run = run(offset, len)?;
+        let mut state = self.state();
+        state.attempt(Operation::Punch)?;
+        state.change(Change::Punch(run));
+        Ok(())
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        let mut state = self.state();
+        state.counts.syncs += 1;
+        let attempt = state.attempt(Operation::Sync);
+        let state = &mut *state;
+        match attempt {
+            Ok(()) => state.unsynced.iter().for_each(|change| change.apply(&mut state.durable)),
+            Err(_) => {
+                let random = &mut state.plan.random;
+                settle(&mut state.durable, state.unsynced.iter(), random);
+            }
+        }
+        state.unsynced.clear();
+        state.unsynced_bytes = 0;
+        attempt
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.state().current.len())
+    }
+}
+
+impl State {
+    /// Counts an operation, and lets it fail if the plan says so.
+    fn attempt(&mut self, operation: Operation) -> io::Result<()> {
+        match self.plan.failure(operation) {
+            None => Ok(()),
+            Some(errno) => {
+                self.counts.failures += 1;
+                Err(errno.into())
+            }
+        }
+    }
+
+    fn check_space(&mut self, run: Range<u64>) -> io::Result<()> {
+        let needed = self.current.unallocated_bytes(run);
+        let room = self.plan.capacity_bytes.saturating_sub(self.current.allocated_bytes());
+        if needed <= room {
+            return Ok(());
+        }
+        self.counts.failures += 1;
+        Err(Errno::NO_SPACE.into())
+    }
+
+    fn change(&mut self, change: Change) {
+        change.apply(&mut self.current);
+        self.unsynced_bytes += change.len();
+        self.unsynced.push_back(change);
+        while self.unsynced_bytes > UNSYNCED_BYTES_MAX {
+            let Some(oldest) = self.unsynced.pop_front() else { break };
+            oldest.apply(&mut self.durable);
+            self.unsynced_bytes -= oldest.len();
+        }
+    }
+
+    /// Does pending batches, drawn at random, until that of `ticket` is done.
+    fn perform_until(&mut self, ticket: u64) -> Batch {
+        loop {
+            if let Some(batch) = self.done.remove(&ticket) {
+                return batch;
+            }
+            assert!(self.pending.contains_key(&ticket), "SIM-2: ticket {ticket} is not ours");
+            let drawn = self.plan.random.index(self.pending.len());
+            let drawn = self.pending.keys().copied().nth(drawn).unwrap_or(ticket);
+            if let Some(mut delayed) = self.pending.remove(&drawn) {
+                self.perform(&mut delayed.batch);
+                self.done.insert(drawn, delayed.batch);
+            }
+        }
+    }
+
+    fn perform(&mut self, batch: &mut Batch) {
+        for request in batch.requests_mut() {
+            request.outcome = match request.direction {
+                Direction::Read => self.read(request),
+                Direction::Write => self.write(request),
+            };
+        }
+    }
+
+    fn read(&mut self, request: &Request) -> io::Result<()> {
+        self.counts.reads += 1;
+        let mut bytes = vec![0; request.buffer.len()];
+        let outcome = self.attempt(Operation::Read).and_then(|()| {
+            let run = run(request.offset, request.buffer.len() as u64)?;
+            if run.end <= self.current.len() {
+                return Ok(());
+            }
+            self.counts.failures += 1;
+            Err(io::ErrorKind::UnexpectedEof.into())
+        });
+        if outcome.is_ok() {
+            self.current.read(request.offset, &mut bytes);
+            self.counts.read_bytes += bytes.len() as u64;
+        } else {
+            self.plan.random.fill(&mut bytes);
+        }
+        // SAFETY: the batch of the request is being performed, `bytes` was made as long as the
+        // buffer, and `check` saw that it is aligned (SIM-2).
+        unsafe { memory::fill(request.buffer, &bytes) };
+        outcome
+    }
+
+    fn write(&mut self, request: &Request) -> io::Result<()> {
+        self.counts.writes += 1;
+        let attempt = self.attempt(Operation::Write);
+        self.check_space(run(request.offset, request.buffer.len() as u64)?)?;
+        let mut change = change_of(request);
+        if let (Err(_), Change::Write { offset, bytes }) = (&attempt, &mut change) {
+            *bytes = tear(&self.current, *offset, bytes, &mut self.plan.random).into();
+        } else {
+            self.counts.written_bytes += change.len();
+        }
+        self.change(change);
+        attempt
+    }
+}
+
+fn change_of(request: &Request) -> Change {
+    // SAFETY: the batch of the request is not complete: it is being performed, or pending; `check`
+    // saw that the buffer is aligned (SIM-2).
+    Change::Write { offset: request.offset, bytes: unsafe { memory::copy(request.buffer) } }
+}
+
+fn run(offset: u64, len: u64) -> io::Result<Range<u64>> {
+    let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
+    Ok(offset..end)
+}
+
+/// `SIM-2`.
+fn check(request: &Request) {
+    let buffer = request.buffer;
+    let aligned = |number: u64| number.is_multiple_of(BLOCK_BYTES);
+    assert!(aligned(request.offset), "SIM-2: {}: offset {}", request.page, request.offset);
+    assert!(aligned(buffer.len() as u64), "SIM-2: {}: {} bytes", request.page, buffer.len());
+    assert!(aligned(buffer.as_ptr().addr() as u64), "SIM-2: {}: {buffer:?}", request.page);
+}

@@ -1,0 +1,3 @@
+//! B+tree on Polder's buffer pool.
+
+pub mod node;

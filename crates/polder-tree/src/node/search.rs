@@ -1,0 +1,170 @@
+//! Finding a key in a node: the hot path of everything.
+//!
+//! A search touches the node header, the hints, one or two lines of slots, and the record only
+//! where heads are equal. It does not touch the fences at the other end of the page: whoever came
+//! down from the root knows that the key is covered and hence begins with the prefix.
+
+use std::cmp::Ordering;
+use std::hint::select_unpredictable;
+
+use super::NodeRef;
+use super::layout::{HEAD_BYTES, HINTS, Slot, at, head_of, hint_distance, rest_of};
+
+/// A node with fewer slots is searched without its hints: its slots are a few lines side by side,
+/// which the processor fetches at the same time as it would fetch the hints.
+const HINTS_PAY_FROM: usize = 48;
+
+/// The longest suffix whose rest is compared as one number.
+const SHORT_SUFFIX: usize = HEAD_BYTES + 8;
+
+impl NodeRef<'_> {
+    /// Where `key` stands to the fences: `Less` below the lower one, `Greater` at or above the
+    /// upper one, `Equal` if the node covers it.
+    pub fn compare_to_fences(self, key: &[u8]) -> Ordering {
+        if self.has_lower() && self.page.compare(self.lower_at(), self.lower_len(), key).is_gt() {
+            return Ordering::Less;
+        }
+        if self.has_upper() && self.page.compare(self.upper_at(), self.upper_len(), key).is_le() {
+            return Ordering::Greater;
+        }
+        Ordering::Equal
+    }
+
+    /// Searches any key, as `slice::binary_search` does.
+    #[inline]
+    pub fn search(self, key: &[u8]) -> Result<usize, usize> {
+        let prefix_len = self.prefix_len();
+        let beginning = &key[..prefix_len.min(key.len())];
+        match self.page.compare(self.lower_at(), prefix_len, beginning) {
+            Ordering::Equal => self.search_covered(key),
+            Ordering::Less => Err(self.count()),
+            Ordering::Greater => Err(0),
+        }
+    }
+
+    /// Searches a key that lies within the fences or is the upper one, as `slice::binary_search`
+    /// does. For other keys the answer means nothing.
+    #[inline]
+    pub fn search_covered(self, key: &[u8]) -> Result<usize, usize> {
+        let count = self.count();
+        let suffix = self.suffix_of(key);
+        let head = head_of(suffix);
+        let first = self.lower_bound(head, count);
+        if first >= count {
+            return Err(first);
+        }
+        let slot = self.slot(first);
+        if slot.head() != head {
+            return Err(first);
+        }
+        let Some(rest) = short_rest(key, suffix.len()) else {
+            return self.search_equal_heads(key, first);
+        };
+        if slot.suffix_len() > SHORT_SUFFIX {
+            return self.search_equal_heads(key, first);
+        }
+        // As with heads: rests are filled up with zeros, so where they are equal lengths decide.
+        let order = self.page.big_endian(self.rest_at(slot), slot.rest_len()).cmp(&rest);
+        match order.then_with(|| slot.suffix_len().cmp(&suffix.len())) {
+            Ordering::Equal => Ok(first),
+            Ordering::Greater => Err(first),
+            Ordering::Less => self.search_equal_heads(key, first + 1),
+        }
+    }
+
+    /// Where in the page the link begins that leads to `key`: that of the greatest separator at or
+    /// below it. `key` is as in [`NodeRef::search_covered`].
+    #[inline]
+    pub fn child_at(self, key: &[u8]) -> usize {
+        match self.search_covered(key) {
+            Ok(slot) => self.link_offset(slot + 1),
+            Err(slot) => self.link_offset(slot),
+        }
+    }
+
+    /// Where in the page the link begins that leads to the keys just below `key`: that of the
+    /// greatest separator below it. `key` is as in [`NodeRef::search_covered`].
+    #[inline]
+    pub fn child_before(self, key: &[u8]) -> usize {
+        let (Ok(slot) | Err(slot)) = self.search_covered(key);
+        self.link_offset(slot)
+    }
+
+    /// The first slot below `count` whose head is not below `head`, or `count`.
+    #[inline(always)]
+    fn lower_bound(self, head: u32, count: usize) -> usize {
+        let (first, len) = if count >= HINTS_PAY_FROM {
+            let below = partition(0, HINTS, |i| self.page.u32(at::HINTS + 4 * i) < head);
+            range_by_hints(below, count)
+        } else {
+            (0, count)
+        };
+        partition(first, len, |i| self.slot(i).head() < head)
+    }
+
+    /// What the node would keep of `key`, were it inserted here.
+    #[inline(always)]
+    fn suffix_of(self, key: &[u8]) -> &[u8] {
+        key.get(self.prefix_len()..).unwrap_or_default()
+    }
+
+    /// The rest of a search among slots from `first` on, which is the first slot that has the same
+    /// head as `key`, or is behind slots that have it and lie below `key`.
+    #[inline(never)]
+    fn search_equal_heads(self, key: &[u8], first: usize) -> Result<usize, usize> {
+        let suffix = self.suffix_of(key);
+        let head = head_of(suffix);
+        let compare = |slot: Slot| {
+            slot.head().cmp(&head).then_with(|| {
+                let rest = self.page.compare(self.rest_at(slot), slot.rest_len(), rest_of(suffix));
+                rest.then_with(|| slot.suffix_len().cmp(&suffix.len()))
+            })
+        };
+        // Mostly the first one decides: so it is looked at before all others.
+        let (mut first, mut end) = (first, self.count());
+        let mut middle = first;
+        while first < end {
+            match compare(self.slot(middle)) {
+                Ordering::Less => first = middle + 1,
+                Ordering::Greater => end = middle,
+                Ordering::Equal => return Ok(middle),
+            }
+            middle = first + end.saturating_sub(first) / 2;
+        }
+        Err(first)
+    }
+}
+
+/// The first of `len` elements from `first` on that does not lie below what is searched, or the one
+/// behind them. There is no branch on that: it would be mispredicted half of the time.
+#[inline(always)]
+fn partition(mut first: usize, len: usize, is_below: impl Fn(usize) -> bool) -> usize {
+    let mut left = len;
+    while left > 1 {
+        let half = left / 2;
+        first = select_unpredictable(is_below(first + half - 1), first + half, first);
+        left -= half;
+    }
+    first + usize::from(left == 1 && is_below(first))
+}
+
+/// Where the first slot whose head is not below what is searched can lie, if this many hints are
+/// below it: the first candidate and how many there are. If it is none of them, it is the one
+/// behind.
+#[inline(always)]
+fn range_by_hints(below: usize, count: usize) -> (usize, usize) {
+    let distance = hint_distance(count);
+    let first = below * distance;
+    (first, if below < HINTS { distance } else { count - first })
+}
+
+/// The rest of a key whose suffix has `suffix_len` bytes, as a big-endian number, filled up with
+/// zeros. `None` if it is longer than that, or the key so short that it takes more than one load.
+#[inline(always)]
+fn short_rest(key: &[u8], suffix_len: usize) -> Option<u64> {
+    if suffix_len <= HEAD_BYTES {
+        return Some(0);
+    }
+    let last = u64::from_be_bytes(*key.last_chunk()?);
+    (suffix_len <= SHORT_SUFFIX).then(|| last << (8 * (SHORT_SUFFIX - suffix_len)))
+}

@@ -1,0 +1,187 @@
+//! Splitting a full node in two.
+//!
+//! Why it always succeeds (`NODE-4`). Let *S* be the page size, *f* and *g* the lengths of the
+//! fences, *E* the greatest entry with its slot, *T* the bytes of all entries with the new one.
+//! The node without the new one fits, so *T* <= *S* - 128 - *f* - *g* + *E*. A key, and so the
+//! separator, has at most *S*/8. A prefix only grows when fences come closer, so entries do not.
+//!
+//! * Leaf: *E* = *S*/4 + 8. Of two neighbouring cuts around the middle of *T* one gives sides of at
+//!   most (*T* + *E*)/2 <= 3*S*/4 - 56 - (*f* + *g*)/2. The left side has room for
+//!   *S* - 128 - *f* - *S*/8. What is asked, *S*/8 - 72 >= (*f* - *g*)/2, follows from
+//!   *f* <= *S*/8 and *S* >= 4096. The right side is the same with *f* and *g* exchanged.
+//! * Inner node: *E* = *S*/8 + 16, one separator leaves for the parent, and it must be an old one;
+//!   stepping from the new one to a neighbour costs at most *E*. So a side has at most
+//!   (*T* + *E*)/2 <= 5*S*/8 - 48 - (*f* + *g*)/2, which is smaller still; 7 bytes lost to
+//!   alignment do not matter.
+
+use super::layout::{SLOT_BYTES, capacity, common_prefix, record_bytes};
+use super::{NewValue, NodeMut, NodeRef};
+
+/// Where a node is to be split.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Split {
+    /// The first key that belongs to the right node: upper fence of the left one, lower fence of
+    /// the right one, separator for the parent.
+    pub separator: Vec<u8>,
+    /// How many slots stay in the left node.
+    left_count: usize,
+}
+
+impl NodeRef<'_> {
+    /// Where to split this leaf so that `key` with `value` fits on its side afterwards, whether
+    /// the key is new or its value has grown: near the middle, but where the entry is the last one
+    /// of the leaf or the first one, so that ascending and descending loads leave full leaves.
+    ///
+    /// `None` only if less than two entries would be there, in which case a valid node has room.
+    pub fn choose_leaf_split(self, key: &[u8], value: NewValue<'_>) -> Option<Split> {
+        let count = self.count();
+        let (slot, is_new) = match self.search(key) {
+            Ok(slot) => (slot, false),
+            Err(slot) => (slot, true),
+        };
+        let suffix_len = key.len().saturating_sub(self.prefix_len());
+        let changed = SLOT_BYTES + record_bytes(true, suffix_len, value.stored_len());
+        // The entries as they will be, with the one at `slot` new or changed.
+        let old_index = |index: usize| index - usize::from(is_new && index > slot);
+        let entry_bytes = |index: usize| match index {
+            _ if index == slot => changed,
+            _ => self.entry_bytes(old_index(index)),
+        };
+        let key_len = |index: usize| match index {
+            _ if index == slot => key.len(),
+            _ => self.key_len(old_index(index)),
+        };
+        let entries = count + usize::from(is_new);
+        let mut choice = Choice::new(self, (0..entries).map(entry_bytes).sum());
+        choice.aim(is_new, slot, count);
+        let mut left = 0;
+        for cut in 1..entries {
+            left += entry_bytes(cut - 1);
+            choice.consider(cut, left, choice.all - left, key_len(cut));
+        }
+        let cut = choice.best?;
+        let key_at = |index: usize| match index {
+            _ if index == slot => key.to_vec(),
+            _ => self.key(old_index(index)),
+        };
+        let (below, mut separator) = (key_at(cut - 1), key_at(cut));
+        separator.truncate(common_prefix(&below, &separator) + 1);
+        let left_count = cut - usize::from(is_new && cut > slot);
+        Some(Split { separator, left_count })
+    }
+
+    /// Where to split this inner node so that `separator` fits on its side afterwards. Near the
+    /// middle or, as with leaves, at one end. The chosen separator leaves the node: it is the one
+    /// for the parent.
+    ///
+    /// `None` only if there is no separator, in which case a valid node has room.
+    pub fn choose_inner_split(self, separator: &[u8]) -> Option<Split> {
+        let count = self.count();
+        let (Ok(slot) | Err(slot)) = self.search(separator);
+        let suffix_len = separator.len().saturating_sub(self.prefix_len());
+        let new = SLOT_BYTES + record_bytes(false, suffix_len, 0);
+        let old: usize = (0..count).map(|index| self.entry_bytes(index)).sum();
+        let mut choice = Choice::new(self, old + new);
+        choice.aim(true, slot, count);
+        let mut left = 0;
+        for middle in 0..count {
+            let leaving = self.entry_bytes(middle);
+            let left_with_new = left + if slot <= middle { new } else { 0 };
+            let right = choice.all - left_with_new - leaving;
+            choice.consider(middle, left_with_new, right, self.key_len(middle));
+            left += leaving;
+        }
+        let middle = choice.best?;
+        Some(Split { separator: self.key(middle), left_count: middle })
+    }
+
+    /// Bytes of a slot and its record.
+    pub(super) fn entry_bytes(self, slot: usize) -> usize {
+        SLOT_BYTES + self.record_len(self.slot(slot))
+    }
+
+    fn key_len(self, slot: usize) -> usize {
+        self.prefix_len() + self.slot(slot).suffix_len()
+    }
+
+    fn key(self, slot: usize) -> Vec<u8> {
+        let mut key = Vec::new();
+        self.append_key(slot, &mut key);
+        key
+    }
+}
+
+impl NodeMut<'_> {
+    /// Moves what is at or above the separator to `right`, whose page is `right_page` and may hold
+    /// anything. Afterwards each node has the fences of what it covers, and this one's right link
+    /// leads to `right`.
+    pub fn split_into(&mut self, right: &mut NodeMut<'_>, right_page: u64, split: &Split) {
+        let whole = self.snapshot();
+        let old = NodeRef::new(whole.page());
+        let (level, count, cut) = (old.level(), old.count(), split.left_count.min(old.count()));
+        let (lower, upper) = (old.lower_fence(), old.upper_fence());
+        let separator = Some(split.separator.as_slice());
+
+        let (right_from, right_child) = if old.is_leaf() {
+            (cut, 0)
+        } else {
+            ((cut + 1).min(count), old.link((cut + 1).min(count)))
+        };
+        right.init(level, separator, upper.as_deref(), old.right_link(), right_child);
+        right.push_from(old, right_from..count);
+        right.finish();
+
+        let first_child = if old.is_leaf() { 0 } else { old.link(0) };
+        self.init(level, lower.as_deref(), separator, right_page, first_child);
+        self.push_from(old, 0..cut);
+        self.finish();
+    }
+}
+
+/// The best place to cut so far.
+struct Choice {
+    /// Bytes of all entries.
+    all: usize,
+    /// How many of them the left side should get.
+    left_aim: usize,
+    /// What the left side has room for, not counting its upper fence.
+    left_room: usize,
+    /// What the right side has room for, not counting its lower fence.
+    right_room: usize,
+    distance: usize,
+    best: Option<usize>,
+}
+
+impl Choice {
+    fn new(node: NodeRef<'_>, all: usize) -> Choice {
+        let room = |fence| capacity(node.is_leaf(), node.page().size(), fence);
+        Choice {
+            all,
+            left_aim: all / 2,
+            left_room: room(node.lower_len()),
+            right_room: room(node.upper_len()),
+            distance: usize::MAX,
+            best: None,
+        }
+    }
+
+    /// Aims at an end of the node if the new entry goes there.
+    fn aim(&mut self, is_new: bool, slot: usize, count: usize) {
+        if is_new && slot == count {
+            self.left_aim = self.all;
+        } else if is_new && slot == 0 {
+            self.left_aim = 0;
+        }
+    }
+
+    /// Takes the cut if both sides fit, beside a fence of at most `fence_len`, and it is nearer.
+    fn consider(&mut self, cut: usize, left: usize, right: usize, fence_len: usize) {
+        // An odd fence costs an inner node up to 7 bytes more.
+        let fence = fence_len + 7;
+        let fits = left + fence <= self.left_room && right + fence <= self.right_room;
+        let distance = left.abs_diff(self.left_aim);
+        if fits && distance < self.distance {
+            (self.distance, self.best) = (distance, Some(cut));
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Checking a node whose bytes nobody vouches for.
+//!
+//! `verify_shape` is for every page that comes from the device: cheap, and enough that no later
+//! edit meets a length or an offset outside of its node. `verify_whole` checks `NODE-1` to `NODE-5`.
+
+use polder_format::header_at;
+
+use super::layout::{HAS_LOWER, HAS_UPPER, HINTS, LAYOUT_VERSION, MAX_VALUE_BYTES, OVERFLOW};
+use super::layout::{SLOT_BYTES, at, hint_distance, kind_of, max_key_len, max_record_bytes};
+use super::layout::{head_of, prefix_of};
+use super::{NodeRef, Value};
+
+/// What is wrong with a node.
+type Fault = &'static str;
+
+fn ensure(holds: bool, otherwise: Fault) -> Result<(), Fault> {
+    if holds { Ok(()) } else { Err(otherwise) }
+}
+
+impl NodeRef<'_> {
+    /// Checks, in time proportional to the count of slots, that counts, lengths and offsets are
+    /// possible, and that no link is null.
+    pub fn verify_shape(self) -> Result<(), &'static str> {
+        ensure(self.kind() == kind_of(self.level()), "kind and level of the node disagree")?;
+        let layout = self.page.u8(header_at::LAYOUT);
+        ensure(layout == LAYOUT_VERSION, "the node has an unknown layout version")?;
+        self.verify_fences()?;
+
+        let slots_end = at::SLOTS + SLOT_BYTES * usize::from(self.page.u16(at::COUNT));
+        let (heap_low, heap_end) = (self.page.u32(at::HEAP_LOW) as usize, self.heap_end());
+        ensure(slots_end <= heap_low, "the slots reach into the records")?;
+        ensure(heap_low <= heap_end, "the records reach into the fences")?;
+        let leaf = self.is_leaf();
+        ensure(leaf || self.link(0) != 0, "the link of the first child is null")?;
+        let mut heap = self.garbage();
+        for index in 0..self.count() {
+            let offset = self.slot(index).offset();
+            ensure(offset >= heap_low, "a record lies outside of the heap")?;
+            let key_len = self.prefix_len() + self.slot(index).suffix_len();
+            ensure(key_len <= max_key_len(self.page.size()), "a key is too long")?;
+            if leaf {
+                self.verify_value(index)?
+            } else {
+                self.verify_link(index)?
+            }
+            let len = self.record_len(self.slot(index));
+            ensure(offset + len <= heap_end, "a record lies outside of the heap")?;
+            heap += len;
+        }
+        ensure(heap == heap_end - heap_low, "records and garbage do not add up to the heap")
+    }
+
+    /// Checks everything that can be told from this node alone.
+    pub fn verify_whole(self) -> Result<(), &'static str> {
+        self.verify_shape()?;
+        self.verify_records_apart()?;
+        self.verify_hints()?;
+        let (lower, upper) = (self.lower_fence(), self.upper_fence());
+        if let (Some(lower), Some(upper)) = (&lower, &upper) {
+            ensure(lower < upper, "the lower fence is not below the upper one")?;
+        }
+        ensure(!self.is_leaf() || self.page.u64(at::FIRST_CHILD) == 0, "a leaf has a child")?;
+
+        let (mut key, mut before) = (Vec::new(), Vec::new());
+        for index in 0..self.count() {
+            key.clear();
+            self.append_key(index, &mut key);
+            let head = head_of(key.get(self.prefix_len()..).unwrap_or_default());
+            ensure(head == self.slot(index).head(), "a head is not filled up with zeros")?;
+            ensure(index == 0 || before < key, "keys are not in order")?;
+            if let (0, Some(lower)) = (index, &lower) {
+                let covered = if self.is_leaf() { *lower <= key } else { *lower < key };
+                ensure(covered, "a key lies below the lower fence")?;
+            }
+            std::mem::swap(&mut key, &mut before);
+        }
+        let last_covered = self.count() == 0 || upper.is_none_or(|upper| before < upper);
+        ensure(last_covered, "a key lies above the upper fence")
+    }
+
+    fn verify_fences(self) -> Result<(), Fault> {
+        let flags = self.page.u8(at::FLAGS);
+        ensure(flags & !(HAS_LOWER | HAS_UPPER) == 0, "the node has unknown flags")?;
+        let (lower_len, upper_len) = (self.lower_len(), self.upper_len());
+        let longest = max_key_len(self.page.size());
+        ensure(lower_len <= longest && upper_len <= longest, "a fence is too long")?;
+        ensure(self.has_lower() || lower_len == 0, "a missing fence has a length")?;
+        ensure(self.has_upper() || upper_len == 0, "a missing fence has a length")?;
+        let (lower, upper) = (self.lower_fence(), self.upper_fence());
+        let prefix_len = prefix_of(lower.as_deref(), upper.as_deref());
+        ensure(self.prefix_len() == prefix_len, "the prefix is not what the fences share")
+    }
+
+    fn verify_value(self, index: usize) -> Result<(), Fault> {
+        let slot = self.slot(index);
+        let len = self.record_len(slot);
+        ensure(len <= max_record_bytes(self.page.size()), "a record is too long")?;
+        if let Value::Overflow { len, link } = self.value(index) {
+            ensure(
+                self.value_word(slot) == OVERFLOW,
+                "a value word is neither a length nor the mark of an overflow",
+            )?;
+            ensure(len <= MAX_VALUE_BYTES, "a value is too long")?;
+            ensure(link != 0, "the link of an overflowing value is null")?;
+        }
+        Ok(())
+    }
+
+    fn verify_link(self, index: usize) -> Result<(), Fault> {
+        let aligned = self.slot(index).offset().is_multiple_of(8);
+        ensure(aligned, "a link is not aligned")?;
+        ensure(self.link(index + 1) != 0, "a link is null")
+    }
+
+    fn verify_records_apart(self) -> Result<(), Fault> {
+        let slots = (0..self.count()).map(|index| self.slot(index));
+        let mut records: Vec<_> =
+            slots.map(|slot| (slot.offset(), self.record_len(slot))).collect();
+        records.sort_unstable();
+        let apart = records.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
+        ensure(apart, "two records overlap")
+    }
+
+    fn verify_hints(self) -> Result<(), Fault> {
+        let distance = hint_distance(self.count());
+        let right = (0..HINTS).all(|hint| {
+            let head = if distance == 0 { 0 } else { self.slot((hint + 1) * distance).head() };
+            self.page.u32(at::HINTS + 4 * hint) == head
+        });
+        ensure(right, "a hint is not the head of its slot")
+    }
+}

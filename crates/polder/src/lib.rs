@@ -1,0 +1,1 @@
+//! Polder: an embedded, ordered key-value store for data larger than memory.
