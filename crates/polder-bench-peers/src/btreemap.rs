@@ -95,7 +95,9 @@ impl<V: Stored> Engine for Map<V> {
 }
 
 fn get<V: Stored>(map: &BTreeMap<Key, V>, key: &Key, value: &mut Vec<u8>) -> bool {
-    let Some(found) = map.get(key) else { return false };
+    let Some(found) = map.get(key) else {
+        return false;
+    };
     value.clear();
     value.extend_from_slice(found.as_ref());
     true
@@ -156,7 +158,11 @@ impl<V: Stored> Session for Mixed<'_, V> {
         Ok(())
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         Ok(match self.0.write().get_mut(key) {
             Some(value) => {
                 change(value.as_mut());
@@ -201,7 +207,11 @@ impl<V: Stored> Session for Loader<'_, V> {
         Ok(())
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.map).modify(key, change)
     }

@@ -10,7 +10,7 @@
 //!   which leaves leaves full.
 //! * LMDB has no cache of its own: its pages are in the kernel's page cache, which `--pool` does
 //!   not limit. Its map counts as its resident set as far as it was touched.
-//! * The map is four times the data and 4 GiB more, so that it never fills up; the file is sparse.
+//! * The map is four times the data and some GiB more, so that it never fills up; the file is sparse.
 
 use std::ops::Bound;
 
@@ -40,7 +40,8 @@ struct Lmdb {
 
 impl Lmdb {
     fn create(setup: &Setup<'_>) -> Result<Lmdb, EngineError> {
-        let map_bytes = setup.data_bytes.saturating_mul(4).saturating_add(4 << 30);
+        // A multiple of any page size there is.
+        let map_bytes = (setup.data_bytes.saturating_mul(4) >> 30 << 30) + (5 << 30);
         let mut flags = EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC;
         if setup.is_out_of_memory() {
             flags |= EnvFlags::NO_READ_AHEAD;
@@ -80,13 +81,10 @@ impl Engine for Lmdb {
     }
 }
 
-fn get(
-    lmdb: &Lmdb,
-    txn: &RoTxn<'_>,
-    key: &Key,
-    value: &mut Vec<u8>,
-) -> Result<bool, EngineError> {
-    let Some(found) = lmdb.database.get(txn, key)? else { return Ok(false) };
+fn get(lmdb: &Lmdb, txn: &RoTxn<'_>, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
+    let Some(found) = lmdb.database.get(txn, key)? else {
+        return Ok(false);
+    };
     value.clear();
     value.extend_from_slice(found);
     Ok(true)
@@ -155,7 +153,11 @@ impl Session for Mixed<'_> {
         Ok(txn.commit()?)
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         let mut txn = self.0.env.write_txn()?;
         let mut value = match self.0.database.get(&txn, key)? {
             Some(value) => value.to_vec(),
@@ -201,7 +203,11 @@ impl Session for Loader<'_> {
         if self.writes == WRITES_PER_LOAD { self.finish() } else { Ok(()) }
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.lmdb).modify(key, change)
     }

@@ -84,7 +84,9 @@ impl Engine for Redb {
 }
 
 fn get(table: &Reading, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
-    let Some(found) = table.get(key)? else { return Ok(false) };
+    let Some(found) = table.get(key)? else {
+        return Ok(false);
+    };
     value.clear();
     value.extend_from_slice(found.value());
     Ok(true)
@@ -145,13 +147,19 @@ impl Session for Mixed<'_> {
         self.0.write(std::iter::once((*key, value)))
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         let mut txn = self.0.database.begin_write()?;
         txn.set_durability(Durability::None)?;
         {
             let mut table = txn.open_table(TABLE)?;
             let found = table.get(key)?.map(|value| value.value().to_vec());
-            let Some(mut value) = found else { return Ok(false) };
+            let Some(mut value) = found else {
+                return Ok(false);
+            };
             change(&mut value);
             table.insert(key, value.as_slice())?;
         }
@@ -189,7 +197,11 @@ impl Session for Loader<'_> {
         if self.keys.len() == WRITES_PER_LOAD { self.finish() } else { Ok(()) }
     }
 
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
         self.finish()?;
         Mixed(self.redb).modify(key, change)
     }

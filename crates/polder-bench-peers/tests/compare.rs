@@ -1,5 +1,8 @@
 //! The command line from end to end, on engines that need no store of ours.
 
+// Helpers of tests may unwrap as tests do.
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 use std::process::{Command, Output};
 

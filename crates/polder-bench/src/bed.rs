@@ -102,8 +102,7 @@ impl<'a> Bed<'a> {
             ),
         };
         let cpu_s = usage.cpu_s - usage_before.cpu_s;
-        let result =
-            RunResult::new(self.plan, &outcome, cpu_s, device, usage::peak_rss_bytes());
+        let result = RunResult::new(self.plan, &outcome, cpu_s, device, usage::peak_rss_bytes());
         if self.plan.bench.fills() {
             tell("removing the store");
             self.engine = None;
@@ -140,8 +139,7 @@ impl<'a> Bed<'a> {
 
     /// Loads all records in key order, in one thread.
     fn bulk(&self) -> Result<Outcome, BenchError> {
-        let mut entries =
-            self.sorted_keys()?.records(self.plan.value_size, self.interrupt)?;
+        let mut entries = self.sorted_keys()?.records(self.plan.value_size, self.interrupt)?;
         let started = Instant::now();
         let loaded = self.engine()?.bulk_load(&mut entries);
         let seconds = started.elapsed().as_secs_f64();

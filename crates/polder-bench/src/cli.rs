@@ -196,9 +196,9 @@ fn resolve(
 fn run_dir(parent: Option<&Path>) -> Result<TempDir, BenchError> {
     let here = PathBuf::from(".");
     let parent = parent.unwrap_or(&here);
-    let made = parent.canonicalize().and_then(|parent| {
-        tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent)
-    });
+    let made = parent
+        .canonicalize()
+        .and_then(|parent| tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent));
     made.map_err(BenchError::file(parent))
 }
 
@@ -270,9 +270,7 @@ mod tests {
     #[test]
     fn comparisons_take_a_list_of_engines() {
         let line = "x compare lookup --engines a,b --rounds 3 --seconds 0.5 --json";
-        let Ok(Cli { command: Command::Compare(args) }) = parse(line) else {
-            panic!("not parsed")
-        };
+        let Ok(Cli { command: Command::Compare(args) }) = parse(line) else { panic!("not parsed") };
         assert_eq!((args.bench, args.rounds, args.seconds), (Bench::Lookup, 3, 0.5));
         assert_eq!(args.engines, ["a", "b"]);
         assert!(args.common.json);

@@ -36,7 +36,9 @@ impl Contest {
     ) -> Result<Comparison, BenchError> {
         let bench = match self.plans.first() {
             Some(plan) => plan.bench,
-            None => return Err(BenchError::Options("there is no engine to compare".to_owned())),
+            None => {
+                return Err(BenchError::Options("there is no engine to compare".to_owned()));
+            }
         };
         let bar = progress(self.plans.len() * (self.rounds + 1));
         let mut children = Vec::new();

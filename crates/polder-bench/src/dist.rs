@@ -206,9 +206,11 @@ mod tests {
         assert!(tenths.iter().all(|&n| n > DRAWS / 20), "{tenths:?}");
         let (mut a, mut b) = (Random::new(5, 0), Random::new(5, 0));
         let mut other = chooser.clone();
-        assert!((0..1000).all(|_| {
-            chooser.record(&mut a, records) == other.record(&mut b, records + 1000)
-        }));
+        assert!(
+            (0..1000).all(|_| {
+                chooser.record(&mut a, records) == other.record(&mut b, records + 1000)
+            })
+        );
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::records::Key;
 use crate::sorted::SortedRecords;
 
 pub mod device;
+mod polder;
 
 /// What went wrong in an engine, in its own words.
 pub type EngineError = Box<dyn Error + Send + Sync>;
@@ -105,11 +106,8 @@ pub trait Session {
     /// Reads the value, has it changed (its length stays), and stores it, as one atomic step;
     /// false where the key is not there. `change` may be called again with the value as it is
     /// by then.
-    fn modify(
-        &mut self,
-        key: &Key,
-        change: &mut dyn FnMut(&mut [u8]),
-    ) -> Result<bool, EngineError>;
+    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8]))
+    -> Result<bool, EngineError>;
 
     /// Visits entries in key order from the first one at or after `start`, until there are no more
     /// or `visit` returns false.
@@ -127,5 +125,7 @@ pub trait Session {
 
 /// The engines of this crate.
 pub fn built_in() -> Vec<EngineKind> {
-    vec![device::KIND]
+    let mut kinds = polder::KINDS.to_vec();
+    kinds.push(device::KIND);
+    kinds
 }

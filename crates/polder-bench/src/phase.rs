@@ -168,9 +168,8 @@ impl Phase<'_> {
         let stop = Stop { interrupt: self.interrupt, failed: AtomicBool::new(false) };
         let gate = Barrier::new(self.plan.threads);
         let one = |thread: usize| {
-            let part = self.one_thread(access, &gate, &stop, |session, meter| {
-                work(thread, session, meter)
-            });
+            let part = self
+                .one_thread(access, &gate, &stop, |session, meter| work(thread, session, meter));
             if part.is_err() {
                 stop.failed.store(true, Ordering::Relaxed);
             }

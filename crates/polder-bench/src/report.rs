@@ -176,7 +176,8 @@ impl EngineSummary {
         let ratio = paired_ratio(rounds, first, |round| round.ops_per_s)?;
         let device = paired_ratio(rounds, first, |round| round.device_reads_per_s);
         let middle = |figure: fn(&RunResult) -> f64| median(rounds.iter().map(figure));
-        let known = |figure: fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
+        let known =
+            |figure: fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
         Some(EngineSummary {
             median_ops_per_s: middle(|round| round.ops_per_s)?,
             ratio: ratio.value,

@@ -12,9 +12,12 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
         "m" | "mib" => 20,
         "g" | "gib" => 30,
         "t" | "tib" => 40,
-        _ => return Err(format!("{unit:?} is no unit; there are KiB, MiB, GiB and TiB")),
+        _ => {
+            return Err(format!("{unit:?} is no unit; there are KiB, MiB, GiB and TiB"));
+        }
     };
-    let number: f64 = number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
     let bytes = number * (1u64 << shift) as f64;
     if bytes >= u64::MAX as f64 { Err(format!("{text} is too much")) } else { Ok(bytes as u64) }
 }

@@ -30,21 +30,11 @@ pub enum Failure {
     #[error(
         "{input}, line {line}: {why}. {kept}; correct the row, or skip such rows with --skip-bad"
     )]
-    BadRow {
-        input: String,
-        line: u64,
-        why: String,
-        kept: String,
-    },
+    BadRow { input: String, line: u64, why: String, kept: String },
 
     /// The store refused a row for a reason that is not the row's.
     #[error("{input}, line {line} could not be loaded. {kept}")]
-    Row {
-        input: String,
-        line: u64,
-        kept: String,
-        source: StoreError,
-    },
+    Row { input: String, line: u64, kept: String, source: StoreError },
 
     /// The store cannot be opened.
     #[error(transparent)]
@@ -78,10 +68,7 @@ impl Failure {
     pub fn output(source: io::Error) -> Failure {
         match source.kind() {
             io::ErrorKind::BrokenPipe => Failure::ReaderGone,
-            _ => Failure::Io {
-                what: "cannot write to standard output".into(),
-                source,
-            },
+            _ => Failure::Io { what: "cannot write to standard output".into(), source },
         }
     }
 

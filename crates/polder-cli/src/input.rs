@@ -48,11 +48,7 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> Result<Input, Failure> {
         let (chunks, bytes, name) = if path == Path::new("-") {
-            (
-                read_ahead(|| Ok(io::stdin())),
-                None,
-                "standard input".to_owned(),
-            )
+            (read_ahead(|| Ok(io::stdin())), None, "standard input".to_owned())
         } else {
             let name = path.display().to_string();
             let about =
@@ -61,14 +57,7 @@ impl Input {
             let path: PathBuf = path.into();
             (read_ahead(move || File::open(path)), bytes, name)
         };
-        Ok(Input {
-            name,
-            bytes,
-            chunks,
-            chunk: Vec::new(),
-            at: 0,
-            taken: 0,
-        })
+        Ok(Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0 })
     }
 
     /// What to call it in messages.
@@ -170,6 +159,7 @@ fn pump(mut source: impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>) -> io::
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
 
     fn input(chunks: &'static [&'static [u8]]) -> Input {
         let (sender, receiver) = sync_channel(chunks.len());
@@ -177,14 +167,7 @@ mod tests {
             sender.send(Ok(chunk.to_vec())).unwrap();
         }
         let name = "test".to_owned();
-        Input {
-            name,
-            bytes: None,
-            chunks: receiver,
-            chunk: Vec::new(),
-            at: 0,
-            taken: 0,
-        }
+        Input { name, bytes: None, chunks: receiver, chunk: Vec::new(), at: 0, taken: 0 }
     }
 
     fn lines(mut input: Input) -> Vec<String> {
@@ -208,16 +191,18 @@ mod tests {
     #[test]
     fn a_silent_input_can_be_left() {
         let (_sender, chunks) = sync_channel(1);
-        let mut input = Input {
-            chunks,
-            ..input(&[])
-        };
+        let mut input = Input { chunks, ..input(&[]) };
         let stop = Interrupt::default();
         let waiter = {
             let stop = stop.clone();
             thread::spawn(move || input.next_line(&mut Vec::new(), &stop))
         };
         stop.request();
+        let begun = Instant::now();
+        while !waiter.is_finished() {
+            assert!(begun.elapsed() < 100 * PATIENCE, "the input holds the command");
+            thread::sleep(PATIENCE / 10);
+        }
         assert!(matches!(waiter.join().unwrap(), Err(Failure::Interrupted)));
     }
 }

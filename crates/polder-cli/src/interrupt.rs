@@ -42,11 +42,7 @@ impl Interrupt {
 
     /// An error if the command shall end.
     pub fn check(&self) -> Result<(), Failure> {
-        if self.requested() {
-            Err(Failure::Interrupted)
-        } else {
-            Ok(())
-        }
+        if self.requested() { Err(Failure::Interrupted) } else { Ok(()) }
     }
 }
 
@@ -55,10 +51,7 @@ fn is_ignored(signal: i32) -> bool {
     std::fs::read_to_string("/proc/self/status")
         .ok()
         .and_then(|status| {
-            let mask = status
-                .lines()
-                .find_map(|line| line.strip_prefix("SigIgn:"))?
-                .trim();
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"))?.trim();
             u64::from_str_radix(mask, 16).ok()
         })
         .is_some_and(|mask| mask >> (signal - 1) & 1 == 1)

@@ -10,9 +10,7 @@ pub fn with_store<T>(
     args: &StoreArgs,
     work: impl FnOnce(&Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let mut options = Options::new(&args.dir)
-        .mode(OpenMode::Open)
-        .translation(args.translation);
+    let mut options = Options::new(&args.dir).mode(OpenMode::Open).translation(args.translation);
     if let Some(budget) = args.budget {
         options = options.memory_budget(budget);
     }

@@ -62,10 +62,7 @@ pub struct Columns {
 impl Columns {
     /// Columns with these sides and no rows.
     pub fn new(sides: &[Side]) -> Columns {
-        Columns {
-            sides: sides.to_vec(),
-            rows: Vec::new(),
-        }
+        Columns { sides: sides.to_vec(), rows: Vec::new() }
     }
 
     /// One more row, of as many cells as there are columns.
@@ -76,11 +73,7 @@ impl Columns {
     /// All rows as lines, columns two blanks apart.
     pub fn lines(&self) -> Vec<String> {
         let width = |column: usize| {
-            self.rows
-                .iter()
-                .map(|row| row[column].chars().count())
-                .max()
-                .unwrap_or(0)
+            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
         };
         let widths: Vec<usize> = (0..self.sides.len()).map(width).collect();
         let line = |row: &Vec<String>| {

@@ -57,9 +57,7 @@ fn escape(bytes: &[u8], tabs: bool) -> String {
                 '\\' => out.push_str("\\\\"),
                 '\t' if tabs => out.push(c),
                 c if c.is_control() => {
-                    c.encode_utf8(&mut [0; 4])
-                        .bytes()
-                        .for_each(|byte| hex(&mut out, byte));
+                    c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| hex(&mut out, byte));
                 }
                 c => out.push(c),
             }
@@ -101,12 +99,7 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_read_back() {
         let every_byte: Vec<u8> = (0..=255).collect();
-        for bytes in [
-            &every_byte[..],
-            b"",
-            b"a\\xff",
-            "caf\u{e9} \u{85} \u{1f600}".as_bytes(),
-        ] {
+        for bytes in [&every_byte[..], b"", b"a\\xff", "caf\u{e9} \u{85} \u{1f600}".as_bytes()] {
             assert_eq!(unescape(key(bytes).as_bytes()).unwrap(), bytes);
             assert_eq!(unescape(value(bytes).as_bytes()).unwrap(), bytes);
         }

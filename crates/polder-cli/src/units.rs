@@ -7,9 +7,7 @@ const BINARY: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
 /// Reads a size such as `64MiB`.
 pub fn parse_bytes(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
         "" | "b" => 1,
@@ -23,12 +21,9 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
         "tb" => 1_000_000_000_000,
         _ => return Err("a size is a whole number and a unit, such as 4096, 4KiB or 64MiB".into()),
     };
-    let number: u64 = number
-        .parse()
-        .map_err(|_| "a size begins with a whole number, as 64MiB does")?;
-    number
-        .checked_mul(factor)
-        .ok_or_else(|| "that is more than any machine has".into())
+    let number: u64 =
+        number.parse().map_err(|_| "a size begins with a whole number, as 64MiB does")?;
+    number.checked_mul(factor).ok_or_else(|| "that is more than any machine has".into())
 }
 
 /// A size: `64 MiB`, `1.5 GiB`.
@@ -65,11 +60,7 @@ pub fn plural(n: u64, one: &str, many: &str) -> String {
 
 /// How many in a second; zero if there was no time.
 pub fn per_second(n: u64, time: Duration) -> f64 {
-    if time.is_zero() {
-        0.0
-    } else {
-        n as f64 / time.as_secs_f64()
-    }
+    if time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }
 }
 
 /// A duration: `0.8 s`, `2 min 5 s`.
@@ -92,15 +83,9 @@ mod tests {
         assert_eq!(parse_bytes("4KiB"), Ok(4096));
         assert_eq!(parse_bytes("64 mib"), Ok(64 << 20));
         assert_eq!(parse_bytes("1MB"), Ok(1_000_000));
-        for wrong in [
-            "",
-            "MiB",
-            "-4",
-            "4.5MiB",
-            "4 potatoes",
-            "99999999TiB",
-            "99999999999999999999",
-        ] {
+        for wrong in
+            ["", "MiB", "-4", "4.5MiB", "4 potatoes", "99999999TiB", "99999999999999999999"]
+        {
             assert!(parse_bytes(wrong).is_err(), "{wrong}");
         }
     }

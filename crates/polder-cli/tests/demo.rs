@@ -7,29 +7,15 @@ use std::time::Duration;
 use support::{finish, polder, run, signal, spawn};
 
 fn demo(dir: &std::path::Path, more: &[&str]) -> support::Run {
-    let args = [
-        "--budget",
-        "8MiB",
-        "--records",
-        "200000",
-        "--seconds",
-        "0.2",
-    ];
-    run(polder()
-        .args(["demo", "--dir"])
-        .arg(dir)
-        .args(args)
-        .args(more))
+    let args = ["--budget", "8MiB", "--records", "200000", "--seconds", "0.2"];
+    run(polder().args(["demo", "--dir"]).arg(dir).args(args).args(more))
 }
 
 #[test]
 fn it_prints_a_page_and_leaves_nothing_behind() {
     let dir = tempfile::tempdir().unwrap();
     let page = demo(dir.path(), &[]).ok();
-    assert!(
-        page.contains("Lookups, what fits in memory") && page.contains("8 MiB"),
-        "{page}"
-    );
+    assert!(page.contains("Lookups, what fits in memory") && page.contains("8 MiB"), "{page}");
     let widths: Vec<usize> = page.lines().map(|line| line.chars().count()).collect();
     assert!(widths.iter().all(|width| *width == widths[0]), "{page}");
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
@@ -46,12 +32,7 @@ fn it_speaks_to_programs_and_can_leave_its_store() {
         let ratio = part["hit_ratio"].as_f64().unwrap();
         assert!((0.0..=1.0).contains(&ratio), "{part}");
     }
-    let own = std::fs::read_dir(dir.path())
-        .unwrap()
-        .next()
-        .unwrap()
-        .unwrap()
-        .path();
+    let own = std::fs::read_dir(dir.path()).unwrap().next().unwrap().unwrap().path();
     let stat = run(polder().arg("tables").arg(own.join("store")).arg("--json")).json();
     let entries = said["inserted"].as_u64().unwrap() + 200_000;
     assert_eq!(stat["tables"][0]["entries"], entries);

@@ -15,18 +15,9 @@ fn wrong_command_lines() {
     store.polder("get", ["t"]).fails(2);
     store.polder("get", ["t", r"\q", "--escaped"]).fails(2);
     store.polder("stat", ["--budget", "lots"]).fails(2);
-    store
-        .polder("stat", ["--translation", "telepathy"])
-        .fails(2);
-    store
-        .polder("scan", ["t", "--prefix", "a", "--from", "b"])
-        .fails(2);
-    store
-        .polder(
-            "load",
-            ["--table", "t", "--format", "lines", "--key", "1", "-"],
-        )
-        .fails(2);
+    store.polder("stat", ["--translation", "telepathy"]).fails(2);
+    store.polder("scan", ["t", "--prefix", "a", "--from", "b"]).fails(2);
+    store.polder("load", ["--table", "t", "--format", "lines", "--key", "1", "-"]).fails(2);
     store.polder("put", ["t", &"k".repeat(5000), "v"]).fails(2);
     let dir = tempfile::tempdir().unwrap();
     let create = |more: &[&str]| run(polder().arg("create").arg(dir.path().join("s")).args(more));
@@ -62,23 +53,12 @@ fn stores_that_cannot_be_opened() {
 #[test]
 fn what_is_not_there() {
     let store = Store::new();
-    assert!(
-        store
-            .polder("get", ["nowhere", "k"])
-            .fails(1)
-            .contains("nowhere")
-    );
-    let load = store.polder(
-        "load",
-        ["--table", "t", "--format", "lines", "/no/such/file"],
-    );
+    assert!(store.polder("get", ["nowhere", "k"]).fails(1).contains("nowhere"));
+    let load = store.polder("load", ["--table", "t", "--format", "lines", "/no/such/file"]);
     assert!(load.fails(4).contains("/no/such/file"));
     assert!(store.polder("tables", [""; 0]).ok().contains("no tables"));
     let folder = store.dir.path().to_owned();
-    run(store
-        .command("load", ["--table", "t", "--format", "lines"])
-        .arg(folder))
-    .fails(4);
+    run(store.command("load", ["--table", "t", "--format", "lines"]).arg(folder)).fails(4);
     store.polder("stat", [""; 0]).ok();
 }
 
@@ -140,19 +120,15 @@ fn a_reader_that_goes_away_is_no_error() {
 #[test]
 fn a_changed_byte_is_found() {
     let store = Store::new();
-    let rows: String = (0..20_000)
-        .map(|i| format!("{i:08}\tthe value of number {i:08}\n"))
-        .collect();
+    let rows: String =
+        (0..20_000).map(|i| format!("{i:08}\tthe value of number {i:08}\n")).collect();
     let args = ["--table", "t", "--format", "tsv", "-"];
     store.feed("load", args, rows.as_bytes()).ok();
 
     let data = store.path().join("data");
     let mut bytes = std::fs::read(&data).unwrap();
     let needle = b"the value of number 00010000";
-    let at = bytes
-        .windows(needle.len())
-        .position(|window| window == needle)
-        .unwrap();
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
     bytes[at] ^= 1;
     std::fs::write(&data, bytes).unwrap();
 

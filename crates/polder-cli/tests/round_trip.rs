@@ -16,48 +16,20 @@ fn put_get_del() {
     let get = store.polder("get", ["t", "hello", "--json"]).json();
     assert_eq!(get, json!({ "key": "hello", "value": "moon" }));
     assert_eq!(store.polder("del", ["t", "hello"]).ok(), "");
-    assert!(
-        store
-            .polder("get", ["t", "hello"])
-            .fails(1)
-            .contains("no key hello in table t")
-    );
-    assert!(
-        store
-            .polder("del", ["t", "hello"])
-            .fails(1)
-            .contains("no key hello")
-    );
+    assert!(store.polder("get", ["t", "hello"]).fails(1).contains("no key hello in table t"));
+    assert!(store.polder("del", ["t", "hello"]).fails(1).contains("no key hello"));
 }
 
 #[test]
 fn bytes_that_are_no_text_are_escaped_both_ways() {
     let store = Store::new();
-    store
-        .polder("put", ["t", r"k\xff", r"a\\b\x00", "--escaped"])
-        .ok();
+    store.polder("put", ["t", r"k\xff", r"a\\b\x00", "--escaped"]).ok();
     store.polder("put", ["t", r"k\xff", "as it is"]).ok();
-    assert_eq!(
-        store.polder("get", ["t", r"k\xff", "--escaped"]).ok(),
-        "a\\\\b\\x00\n"
-    );
-    assert_eq!(
-        store
-            .polder("get", ["t", r"k\xff", "--escaped", "--raw"])
-            .ok(),
-        "a\\b\0"
-    );
-    assert_eq!(
-        store.polder("scan", ["t", "--keys-only"]).ok(),
-        "k\\\\xff\nk\\xff\n"
-    );
-    let scan = store
-        .polder("scan", ["t", "--json", "--limit", "1", "--reverse"])
-        .json();
-    assert_eq!(
-        scan,
-        json!({ "key": { "escaped": r"k\xff" }, "value": "a\\b\0" })
-    );
+    assert_eq!(store.polder("get", ["t", r"k\xff", "--escaped"]).ok(), "a\\\\b\\x00\n");
+    assert_eq!(store.polder("get", ["t", r"k\xff", "--escaped", "--raw"]).ok(), "a\\b\0");
+    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "k\\\\xff\nk\\xff\n");
+    let scan = store.polder("scan", ["t", "--json", "--limit", "1", "--reverse"]).json();
+    assert_eq!(scan, json!({ "key": { "escaped": r"k\xff" }, "value": "a\\b\0" }));
 
     let keys = store.polder("scan", ["t", "--keys-only"]).ok();
     let args = ["--table", "copy", "--format", "lines", "-", "--escaped"];
@@ -70,18 +42,9 @@ fn lines_from_standard_input() {
     let store = Store::new();
     let args = ["--table", "words", "--format", "lines", "-"];
     let said = store.feed("load", args, b"pear\napple\r\nfig\napple").ok();
-    assert!(
-        said.starts_with("4 rows into words: 3 new, 1 replaced; "),
-        "{said}"
-    );
-    assert_eq!(
-        store.polder("scan", ["words", "--keys-only"]).ok(),
-        "apple\nfig\npear\n"
-    );
-    assert_eq!(
-        store.polder("scan", ["words", "--limit", "1"]).ok(),
-        "apple\t\n"
-    );
+    assert!(said.starts_with("4 rows into words: 3 new, 1 replaced; "), "{said}");
+    assert_eq!(store.polder("scan", ["words", "--keys-only"]).ok(), "apple\nfig\npear\n");
+    assert_eq!(store.polder("scan", ["words", "--limit", "1"]).ok(), "apple\t\n");
 }
 
 #[test]
@@ -94,24 +57,15 @@ fn scans_take_bounds_direction_and_limit() {
     };
     assert_eq!(keys(&[]), "a ab abc b ba c ");
     assert_eq!(keys(&["--prefix", "a"]), "a ab abc ");
-    assert_eq!(
-        keys(&["--prefix", "a", "--reverse", "--limit", "2"]),
-        "abc ab "
-    );
+    assert_eq!(keys(&["--prefix", "a", "--reverse", "--limit", "2"]), "abc ab ");
     assert_eq!(keys(&["--from", "ab", "--to", "ba"]), "ab abc b ");
-    assert_eq!(
-        keys(&["--from", "ab", "--to", "ba", "--reverse"]),
-        "b abc ab "
-    );
+    assert_eq!(keys(&["--from", "ab", "--to", "ba", "--reverse"]), "b abc ab ");
     assert_eq!(keys(&["--to", "ab"]), "a ");
     assert_eq!(keys(&["--from", "bb"]), "c ");
     assert_eq!(keys(&["--from", "x"]), "");
     assert_eq!(keys(&["--limit", "0"]), "");
     assert!(
-        store
-            .polder("scan", ["t", "--from", "b", "--to", "a"])
-            .fails(2)
-            .contains("from b to a")
+        store.polder("scan", ["t", "--from", "b", "--to", "a"]).fails(2).contains("from b to a")
     );
 }
 
@@ -145,16 +99,10 @@ fn bad_rows_stop_a_load_or_are_skipped() {
     assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Paris\n");
 
     let skipping = load(&["--skip-bad", "--json"]);
-    assert!(
-        skipping.err.contains("line 4: the key is empty"),
-        "{skipping:?}"
-    );
+    assert!(skipping.err.contains("line 4: the key is empty"), "{skipping:?}");
     let said = skipping.json();
     assert_eq!((&said["loaded"], &said["skipped"]), (&json!(2), &json!(2)));
-    assert_eq!(
-        store.polder("scan", ["t", "--keys-only"]).ok(),
-        "Oslo\nParis\n"
-    );
+    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Oslo\nParis\n");
 }
 
 #[test]
@@ -162,19 +110,9 @@ fn a_key_too_long_is_a_bad_row() {
     let store = Store::new();
     let input = format!("a\n{}\nb\n", "x".repeat(5000));
     let args = ["--table", "t", "--format", "lines", "-"];
-    assert!(
-        store
-            .feed("load", args, input.as_bytes())
-            .fails(2)
-            .contains("standard input, line 2")
-    );
+    assert!(store.feed("load", args, input.as_bytes()).fails(2).contains("standard input, line 2"));
     let args = ["--table", "t", "--format", "lines", "-", "--skip-bad"];
-    assert!(
-        store
-            .feed("load", args, input.as_bytes())
-            .ok()
-            .contains("1 skipped")
-    );
+    assert!(store.feed("load", args, input.as_bytes()).ok().contains("1 skipped"));
     assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "a\nb\n");
 }
 
@@ -186,10 +124,7 @@ fn tables_stat_check_and_drop() {
     store.load_lines("more", "a\n");
     let names = |value: &Value| {
         let tables = value["tables"].as_array().unwrap();
-        tables
-            .iter()
-            .map(|t| (t["name"].clone(), t["entries"].clone()))
-            .collect::<Vec<_>>()
+        tables.iter().map(|t| (t["name"].clone(), t["entries"].clone())).collect::<Vec<_>>()
     };
     let expected = [(json!("more"), json!(1)), (json!("words"), json!(3))];
     assert_eq!(names(&store.polder("tables", ["--json"]).json()), expected);
@@ -198,24 +133,13 @@ fn tables_stat_check_and_drop() {
     assert_eq!(stat["memory_budget_bytes"], 16 << 20);
     assert_eq!(stat["page_size_bytes"], 4096);
     let stat = store.polder("stat", [""; 0]).ok();
-    assert!(
-        stat.contains("8 MiB") && stat.contains("4 in 2 tables"),
-        "{stat}"
-    );
+    assert!(stat.contains("8 MiB") && stat.contains("4 in 2 tables"), "{stat}");
 
     let check = store.polder("check", ["--json"]).json();
-    assert_eq!(
-        (&check["sound"], &check["faults"]),
-        (&json!(true), &json!([]))
-    );
+    assert_eq!((&check["sound"], &check["faults"]), (&json!(true), &json!([])));
     assert!(store.polder("check", [""; 0]).ok().starts_with("sound: "));
 
-    assert!(
-        store
-            .polder("drop", ["words"])
-            .ok()
-            .starts_with("dropped words")
-    );
+    assert!(store.polder("drop", ["words"]).ok().starts_with("dropped words"));
     assert!(store.polder("scan", ["words"]).fails(1).contains("words"));
     assert!(store.polder("drop", ["words"]).fails(1).contains("words"));
 }
@@ -230,14 +154,8 @@ fn create_sets_page_size_and_budget() {
     let stat = run(polder().arg("stat").arg(&path).arg("--json")).json();
     assert_eq!(stat["page_size_bytes"], 8192);
     assert_eq!(stat["memory_budget_bytes"], 32 << 20);
-    let put = run(polder()
-        .arg("put")
-        .arg(&path)
-        .args(["t", "k", "v", "--translation", "direct"]));
+    let put = run(polder().arg("put").arg(&path).args(["t", "k", "v", "--translation", "direct"]));
     put.ok();
-    let stat = run(polder()
-        .arg("stat")
-        .arg(&path)
-        .args(["--json", "--translation", "direct"]));
+    let stat = run(polder().arg("stat").arg(&path).args(["--json", "--translation", "direct"]));
     assert_eq!(stat.json()["translation"], "direct");
 }

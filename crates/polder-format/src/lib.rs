@@ -11,7 +11,9 @@ mod ids;
 mod superblock;
 pub mod tuple;
 
-pub use array_page::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT};
+pub use array_page::{
+    ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT,
+};
 pub use array_page::{array_fanout, pages_per_alloc_map};
 pub use extents::{Extent, ExtentSchedule};
 pub use header::{ChecksumSeed, PAGE_HEADER_BYTES, PageHeader, PageKind, header_at};

@@ -34,7 +34,8 @@ pub enum AccessHint {
     /// As any other page.
     #[default]
     Normal,
-    /// Once: pages that this operation loads go first when room is needed.
+    /// Once: pages that this operation loads go first when room is needed, and it does not save
+    /// those that it finds marked.
     Scan,
 }
 
@@ -165,6 +166,25 @@ impl<T: Translation> Space<T> {
         self.view().follow(attempt, link, parent)
     }
 
+    /// Goes to a page by its number if it is resident and can be read at once; loads nothing.
+    pub fn page_if_resident<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: PageNo,
+    ) -> Option<Optimistic<'p>> {
+        let core = self.core();
+        let wraps = core.wraps.get();
+        let found = self.view().resolve(LinkRef::Root(PageId::new(self.id(), page)))?;
+        if !found.word.is_readable() {
+            return None;
+        }
+        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
+            found.cell.touch(found.word);
+        }
+        attempt.pages += 1;
+        Some(Optimistic::new(core, found, wraps))
+    }
+
     /// Goes to a page by its number.
     #[inline(always)]
     pub fn page<'p>(
@@ -211,7 +231,7 @@ impl<'p, T: Translation> View<'p, T> {
             let page = Optimistic::new(core, found, wraps);
             page.page().prefetch(0);
             page.page().prefetch(64);
-            if found.word.is_marked() {
+            if found.word.is_marked() && attempt.hint == AccessHint::Normal {
                 found.cell.touch(found.word);
             }
             if let Some(parent) = parent {

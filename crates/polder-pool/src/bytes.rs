@@ -17,6 +17,7 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
@@ -124,6 +125,35 @@ impl<'a> PageRef<'a> {
         // SAFETY: `len` bytes from `offset` on lie in the page, and `out` has room for them.
         unsafe { raw::copy_out(self.at(offset), out.as_mut_ptr(), len) };
         len
+    }
+
+    /// Copies up to `len` bytes from `offset` on into `out`, fewer if the page or `out` ends; gives
+    /// the copy.
+    #[inline]
+    pub fn copy_to_uninit(
+        self,
+        offset: usize,
+        len: usize,
+        out: &mut [MaybeUninit<u8>],
+    ) -> &mut [u8] {
+        let offset = offset & self.mask;
+        let len = len.min(self.size() - offset).min(out.len());
+        // SAFETY: `len` bytes from `offset` on lie in the page, and `out` has room for them;
+        // copy_out fills as many, so that they are initialised in the result.
+        unsafe {
+            raw::copy_out(self.at(offset), out.as_mut_ptr().cast(), len);
+            std::slice::from_raw_parts_mut(out.as_mut_ptr().cast(), len)
+        }
+    }
+
+    /// The `N` bytes from `offset` on. Bytes behind the end of the page are arbitrary.
+    #[inline(always)]
+    pub fn array<const N: usize>(self, offset: usize) -> [u8; N] {
+        const { assert!(N <= OVERRUN_BYTES) };
+        let mut out = [0; N];
+        // SAFETY: BYTES-2; `out` has room for `N` bytes.
+        unsafe { raw::copy_out(self.at(offset), out.as_mut_ptr(), N) };
+        out
     }
 
     /// Appends `len` bytes from `offset` on to `out`, fewer if the page ends.

@@ -133,6 +133,7 @@ pub enum Ticket {
 /// alone; after a failed `sync` nothing that was written since the last good one may be relied on.
 ///
 /// ```
+/// use std::io;
 /// use std::ptr::NonNull;
 ///
 /// use polder_format::{PageId, PageNo, SpaceId};
@@ -141,7 +142,7 @@ pub enum Ticket {
 /// #[repr(align(4096))]
 /// struct Block([u8; 4096]);
 ///
-/// fn transfer(device: &dyn Device, direction: Direction, block: &mut Block) -> std::io::Result<()> {
+/// fn transfer(device: &dyn Device, direction: Direction, block: &mut Block) -> io::Result<()> {
 ///     // SAFETY: the block is borrowed until the batch is complete.
 ///     let buffer = unsafe { Buffer::new(NonNull::from(&mut block.0).cast(), block.0.len()) };
 ///     let page = PageId::new(SpaceId::FILE, PageNo::MAX);
@@ -158,7 +159,7 @@ pub enum Ticket {
 /// let mut block = Block([0; 4096]);
 /// transfer(&device, Direction::Read, &mut block)?;
 /// assert_eq!(block.0, [7; 4096]);
-/// # Ok::<(), std::io::Error>(())
+/// # Ok::<(), io::Error>(())
 /// ```
 pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// Hands over the batch and does not wait for it longer than the device has to.

@@ -123,7 +123,9 @@ pub enum PoolError {
         source: Arc<io::Error>,
     },
     /// The budget does not pay for the smallest pool.
-    #[error("a memory budget of {given} bytes is too small: {least} bytes are the least at this page size")]
+    #[error(
+        "a memory budget of {given} bytes is too small: {least} bytes are the least at this page size"
+    )]
     Budget {
         /// What was given.
         given: u64,

@@ -93,7 +93,8 @@ impl<T: Translation> Shared<T> {
         while found.freed < goal && visited < frames * ROUNDS {
             if visited % frames < STRIDE {
                 // A new round: the last one's obstacles may have gone.
-                found = Sweep { freed: found.freed, unwritable: found.unwritable, ..Sweep::default() };
+                found =
+                    Sweep { freed: found.freed, unwritable: found.unwritable, ..Sweep::default() };
             }
             let from = self.core.hand.fetch_add(STRIDE, Ordering::Relaxed);
             for i in 0..STRIDE {

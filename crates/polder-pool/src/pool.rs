@@ -145,7 +145,11 @@ impl<T: Translation> Shared<T> {
     }
 
     /// The space with this map, opened now if it was not.
-    pub(crate) fn open_core(&self, id: SpaceId, root: Place) -> Result<Arc<SpaceCore<T>>, PoolError> {
+    pub(crate) fn open_core(
+        &self,
+        id: SpaceId,
+        root: Place,
+    ) -> Result<Arc<SpaceCore<T>>, PoolError> {
         let mut spaces = self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(space) = spaces.get(&id) {
             return Ok(Arc::clone(space));
@@ -185,7 +189,13 @@ impl<T: Translation> Clone for Pool<T> {
 impl<T: Translation> fmt::Debug for Pool<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let core = &self.shared().core;
-        write!(f, "Pool({}, {} frames of {})", T::NAME, core.frames.count(), core.page_size().bytes())
+        write!(
+            f,
+            "Pool({}, {} frames of {})",
+            T::NAME,
+            core.frames.count(),
+            core.page_size().bytes()
+        )
     }
 }
 

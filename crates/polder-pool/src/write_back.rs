@@ -133,10 +133,7 @@ impl<T: Translation> Shared<T> {
             }
         }
         self.flush_batch(batch)?;
-        self.core
-            .device
-            .sync()
-            .map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
+        self.core.device.sync().map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
     }
 
     fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {

@@ -126,10 +126,10 @@ impl Child {
                 Ok(answer) => return Ok(answer),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
-                    let status = self.process.wait().map_or_else(
-                        |error| error.to_string(),
-                        |status| status.to_string(),
-                    );
+                    let status = self
+                        .process
+                        .wait()
+                        .map_or_else(|error| error.to_string(), |status| status.to_string());
                     return Err(self.failure(format!("its process ended ({status})")));
                 }
             }

@@ -66,8 +66,7 @@ impl Device {
                 ),
                 _ => error,
             })?;
-        let device =
-            Device { file, pages, value_size: setup.value_size, reads: AtomicU64::new(0) };
+        let device = Device { file, pages, value_size: setup.value_size, reads: AtomicU64::new(0) };
         device.write_all_pages()?;
         Ok(device)
     }

@@ -32,9 +32,7 @@ pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
     }
     let faults = plural(report.faults.len() as u64, "fault", "faults");
     let dir = args.dir.display();
-    Err(Failure::Damaged(format!(
-        "{dir} is damaged: {faults} found"
-    )))
+    Err(Failure::Damaged(format!("{dir} is damaged: {faults} found")))
 }
 
 fn print(report: &CheckReport) -> Result<(), Failure> {
@@ -44,11 +42,7 @@ fn print(report: &CheckReport) -> Result<(), Failure> {
     }
     let pages = plural(report.pages, "page", "pages");
     let entries = plural(report.entries, "entry", "entries");
-    let verdict = if report.faults.is_empty() {
-        "sound: "
-    } else {
-        ""
-    };
+    let verdict = if report.faults.is_empty() { "sound: " } else { "" };
     out.line(&format!("{verdict}{pages} and {entries} checked"))?;
     out.finish()
 }
@@ -57,11 +51,7 @@ fn line(fault: &CheckFault) -> String {
     let table = fault.table.as_ref().map(|name| format!("table {name}"));
     let page = fault.page.as_ref().map(|page| format!("page {page}"));
     let place: Vec<String> = table.into_iter().chain(page).collect();
-    let place = if place.is_empty() {
-        "the store".to_owned()
-    } else {
-        place.join(", ")
-    };
+    let place = if place.is_empty() { "the store".to_owned() } else { place.join(", ") };
     format!("{place}: {}", fault.what)
 }
 

@@ -28,8 +28,6 @@ pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
         }))
     } else {
         let (page, budget) = (bytes(page_size.into()), bytes(args.budget));
-        output::print(&format!(
-            "created {dir}: pages of {page}, a memory budget of {budget}"
-        ))
+        output::print(&format!("created {dir}: pages of {page}, a memory budget of {budget}"))
     }
 }

@@ -18,9 +18,6 @@ pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
     if context.json {
         output::print_json(&json!({ "dropped": table, "file_shorter_bytes": shorter }))
     } else {
-        output::print(&format!(
-            "dropped {table}; the file is {} shorter",
-            bytes(shorter)
-        ))
+        output::print(&format!("dropped {table}; the file is {} shorter", bytes(shorter)))
     }
 }

@@ -74,23 +74,13 @@ fn load(
                 Err(error) if is_of_the_row(&error) => error.to_string(),
                 Err(source) => {
                     let (input, line) = (input.name().to_owned(), summary.lines);
-                    return Err(Failure::Row {
-                        input,
-                        line,
-                        kept: summary.kept(),
-                        source,
-                    });
+                    return Err(Failure::Row { input, line, kept: summary.kept(), source });
                 }
             },
         };
         if !args.skip_bad {
             let (input, line) = (input.name().to_owned(), summary.lines);
-            return Err(Failure::BadRow {
-                input,
-                line,
-                why,
-                kept: summary.kept(),
-            });
+            return Err(Failure::BadRow { input, line, why, kept: summary.kept() });
         }
         summary.skip(&progress, input.name(), &why);
     }
@@ -98,10 +88,7 @@ fn load(
 
 /// Whether another row could go in all the same.
 fn is_of_the_row(error: &StoreError) -> bool {
-    matches!(
-        error,
-        StoreError::KeyTooLong { .. } | StoreError::ValueTooLong { .. }
-    )
+    matches!(error, StoreError::KeyTooLong { .. } | StoreError::ValueTooLong { .. })
 }
 
 /// How a line becomes a key and a value.
@@ -122,10 +109,7 @@ impl Rows {
             }
             (Format::Tsv, column) => Some(column.map_or(0, |column| column.get() - 1)),
         };
-        Ok(Rows {
-            column,
-            escaped: args.text.escaped,
-        })
+        Ok(Rows { column, escaped: args.text.escaped })
     }
 
     fn entry(&self, line: &[u8]) -> Result<(Vec<u8>, Vec<u8>), String> {
@@ -203,11 +187,7 @@ impl Summary {
             }));
         }
         let mut text = format!("{} into {table}", plural(self.loaded, "row", "rows"));
-        text += &format!(
-            ": {} new, {} replaced",
-            count(self.new),
-            count(self.loaded - self.new)
-        );
+        text += &format!(": {} new, {} replaced", count(self.new), count(self.loaded - self.new));
         if self.skipped > 0 {
             text += &format!(", {} skipped", count(self.skipped));
         }
@@ -222,26 +202,12 @@ mod tests {
 
     #[test]
     fn rows_become_entries() {
-        let lines = Rows {
-            column: None,
-            escaped: false,
-        };
+        let lines = Rows { column: None, escaped: false };
         assert_eq!(lines.entry(b"a\tb"), Ok((b"a\tb".to_vec(), vec![])));
         assert!(lines.entry(b"").is_err());
-        let second = Rows {
-            column: Some(1),
-            escaped: true,
-        };
-        assert_eq!(
-            second.entry(b"a\tb\\x00"),
-            Ok((b"b\0".to_vec(), b"a\tb\0".to_vec()))
-        );
-        assert!(
-            second
-                .entry(b"a")
-                .unwrap_err()
-                .contains("has 1 column, and the key is column 2")
-        );
+        let second = Rows { column: Some(1), escaped: true };
+        assert_eq!(second.entry(b"a\tb\\x00"), Ok((b"b\0".to_vec(), b"a\tb\0".to_vec())));
+        assert!(second.entry(b"a").unwrap_err().contains("has 1 column, and the key is column 2"));
         assert!(second.entry(b"a\t").is_err());
         assert!(second.entry(b"a\tb\\").is_err());
     }

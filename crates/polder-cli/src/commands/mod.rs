@@ -28,10 +28,7 @@ pub struct Context {
 /// Does what was typed.
 pub fn run(cli: Cli) -> Result<(), Failure> {
     let stop = Interrupt::listen().map_err(Failure::io("cannot listen to signals"))?;
-    let context = Context {
-        json: cli.json,
-        stop,
-    };
+    let context = Context { json: cli.json, stop };
     match &cli.command {
         Command::Create(args) => create::run(&context, args),
         Command::Load(args) => load::run(&context, args),
@@ -49,8 +46,5 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
 
 /// The failure to find a key.
 fn no_such_key(table: &str, key: &[u8]) -> Failure {
-    Failure::NotFound(format!(
-        "there is no key {} in table {table}",
-        text::key(key)
-    ))
+    Failure::NotFound(format!("there is no key {} in table {table}", text::key(key)))
 }

@@ -20,11 +20,7 @@ pub fn run(context: &Context, args: &ScanArgs) -> Result<(), Failure> {
         let mut out = Output::new();
         for _ in 0..args.limit.unwrap_or(u64::MAX) {
             context.stop.check()?;
-            let entry = if args.reverse {
-                range.next_entry_back()?
-            } else {
-                range.next_entry()?
-            };
+            let entry = if args.reverse { range.next_entry_back()? } else { range.next_entry()? };
             let Some((key, value)) = entry else { break };
             out.line(&line(context.json, args.keys_only, key, value))?;
         }
@@ -41,10 +37,7 @@ enum Bounds {
 impl Bounds {
     fn new(args: &ScanArgs) -> Result<Bounds, Failure> {
         let key = |given: &Option<OsString>| {
-            given
-                .as_ref()
-                .map(|key| text::given(key, args.text.escaped))
-                .transpose()
+            given.as_ref().map(|key| text::given(key, args.text.escaped)).transpose()
         };
         if let Some(prefix) = key(&args.prefix)? {
             return Ok(Bounds::Prefix(prefix));
@@ -59,10 +52,7 @@ impl Bounds {
             )));
         }
         let (from, to) = (from.map(Bound::Included), to.map(Bound::Excluded));
-        Ok(Bounds::FromTo(
-            from.unwrap_or(Bound::Unbounded),
-            to.unwrap_or(Bound::Unbounded),
-        ))
+        Ok(Bounds::FromTo(from.unwrap_or(Bound::Unbounded), to.unwrap_or(Bound::Unbounded)))
     }
 
     fn of(self, table: &Table) -> Range {

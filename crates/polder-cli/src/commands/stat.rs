@@ -31,37 +31,17 @@ fn page(store: &Store, stats: &Stats, tables: &[TableStats]) -> String {
     let mut row = |name: &str, what: String| columns.row([name.to_owned(), what]);
     let overhead = stats.metadata_bytes + stats.translation_bytes + stats.page_table_bytes;
     row("store", store.path().display().to_string());
-    row(
-        "file",
-        format!(
-            "{}, pages of {}",
-            bytes(stats.file_bytes),
-            bytes(stats.page_size_bytes)
-        ),
-    );
+    row("file", format!("{}, pages of {}", bytes(stats.file_bytes), bytes(stats.page_size_bytes)));
     row("memory budget", bytes(stats.memory_budget_bytes));
     row(
         "  frames",
-        format!(
-            "{} ({} pages at a time)",
-            bytes(stats.frame_bytes),
-            count(stats.frames)
-        ),
+        format!("{} ({} pages at a time)", bytes(stats.frame_bytes), count(stats.frames)),
     );
     row("  to find pages", format!("{} now", bytes(overhead)));
-    row(
-        "  huge pages",
-        format!("{} of the frames", bytes(stats.huge_page_bytes)),
-    );
+    row("  huge pages", format!("{} of the frames", bytes(stats.huge_page_bytes)));
     row("translation", store.translation().to_string());
     let entries = count(tables.iter().map(|table| table.entries).sum());
-    row(
-        "entries",
-        format!(
-            "{entries} in {}",
-            plural(tables.len() as u64, "table", "tables")
-        ),
-    );
+    row("entries", format!("{entries} in {}", plural(tables.len() as u64, "table", "tables")));
     let mut lines = columns.lines();
     if !tables.is_empty() {
         lines.push(String::new());

@@ -24,16 +24,10 @@ pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
 /// The statistics of every table, opened or not.
 pub fn all(store: &Store) -> Result<Vec<TableStats>, Failure> {
     // Statistics speak of what is open.
-    let open = store
-        .tables()?
-        .iter()
-        .map(|name| store.table(name))
-        .collect::<Result<Vec<_>, _>>()?;
+    let open =
+        store.tables()?.iter().map(|name| store.table(name)).collect::<Result<Vec<_>, _>>()?;
     let tables = store.stats().tables;
-    Ok(tables
-        .into_iter()
-        .filter(|about| open.iter().any(|t| t.name() == about.name))
-        .collect())
+    Ok(tables.into_iter().filter(|about| open.iter().any(|t| t.name() == about.name)).collect())
 }
 
 /// For programs.
@@ -56,12 +50,7 @@ pub fn lines(tables: &[TableStats], page_size: u32) -> Vec<String> {
     columns.row(["table", "entries", "pages", "size"].map(String::from));
     for about in tables {
         let size = bytes(about.pages * u64::from(page_size));
-        columns.row([
-            about.name.clone(),
-            count(about.entries),
-            count(about.pages),
-            size,
-        ]);
+        columns.row([about.name.clone(), count(about.entries), count(about.pages), size]);
     }
     columns.lines()
 }

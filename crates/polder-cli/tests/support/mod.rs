@@ -33,9 +33,7 @@ pub struct Run {
 impl Store {
     /// A new one.
     pub fn new() -> Store {
-        let store = Store {
-            dir: tempfile::tempdir().unwrap(),
-        };
+        let store = Store { dir: tempfile::tempdir().unwrap() };
         store.polder("create", ["--budget", "8MiB"]).ok();
         store
     }
@@ -158,10 +156,7 @@ impl From<Output> for Run {
 
 /// Sends a signal to a process that a test has started.
 pub fn signal(process: u32, name: &str) {
-    let status = Command::new("sh")
-        .arg("-c")
-        .arg(format!("kill -{name} {process}"))
-        .status();
+    let status = Command::new("sh").arg("-c").arg(format!("kill -{name} {process}")).status();
     assert!(status.unwrap().success());
 }
 
@@ -186,12 +181,7 @@ impl Waiting {
             lines += 1;
         }
         stdin.write_all(text.as_bytes()).unwrap();
-        Waiting {
-            process: child.id(),
-            child,
-            lines,
-            stdin,
-        }
+        Waiting { process: child.id(), child, lines, stdin }
     }
 
     /// Waits for it to end while its input stays open.

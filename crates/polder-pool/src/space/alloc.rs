@@ -81,7 +81,8 @@ impl<T: Translation> Space<T> {
             for at in (ALLOC_MAP_BITS_AT..map.size()).step_by(8) {
                 let mut word = map.u64(at);
                 while word != 0 {
-                    let bit = (at - ALLOC_MAP_BITS_AT) as u64 * 8 + u64::from(word.trailing_zeros());
+                    let bit =
+                        (at - ALLOC_MAP_BITS_AT) as u64 * 8 + u64::from(word.trailing_zeros());
                     if bit != 0 {
                         pages.extend(PageNo::new(first + bit));
                     }

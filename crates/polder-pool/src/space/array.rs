@@ -95,7 +95,11 @@ impl<T: Translation> Shared<T> {
                 page.validate()?;
                 return Ok(Way::Missing(Step { page, at, height }));
             }
-            page = self.view(&self.file).follow(attempt, LinkRef::InPage(page.page(), at), Some(&page))?;
+            page = self.view(&self.file).follow(
+                attempt,
+                LinkRef::InPage(page.page(), at),
+                Some(&page),
+            )?;
             let below = page.page().u8(ARRAY_HEIGHT_AT);
             if below + 1 != height {
                 page.validate()?;
@@ -173,8 +177,7 @@ impl<T: Translation> Shared<T> {
                     self.view(&self.file).run(AccessHint::Normal, |attempt| {
                         // Nobody else changes the array, so that the way ends where it did.
                         let above = height + 1;
-                        let Way::Found(step) = self.array_way(attempt, array, index, above)?
-                        else {
+                        let Way::Found(step) = self.array_way(attempt, array, index, above)? else {
                             return Err(Restart);
                         };
                         let mut parent = attempt.upgrade(step.page)?;
@@ -199,7 +202,9 @@ impl<T: Translation> Shared<T> {
             let height = root.page().u8(ARRAY_HEIGHT_AT);
             if height == MAX_HEIGHT {
                 let limit = u64::from(MAX_HEIGHT);
-                return Err(attempt.fail(PoolError::Limit { what: "a paged array's height", limit }));
+                return Err(
+                    attempt.fail(PoolError::Limit { what: "a paged array's height", limit })
+                );
             }
             let mut below = lower.page_mut();
             below.set_u8(ARRAY_HEIGHT_AT, height);

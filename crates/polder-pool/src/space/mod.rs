@@ -16,7 +16,9 @@ mod life;
 mod places;
 mod shrink;
 
-use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageKind};
+use polder_format::{
+    ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageKind,
+};
 
 use crate::bytes::PageRef;
 use crate::kinds::KindOps;

@@ -132,9 +132,9 @@ impl<T: Translation> Shared<T> {
         if places.known {
             return Ok(());
         }
-        places.learn(used.iter().map(|run| (run.start, run.pages)).collect()).map_err(|what| {
-            PoolError::Broken { page: polder_format::PageId::NULL, what }
-        })
+        places
+            .learn(used.iter().map(|run| (run.start, run.pages)).collect())
+            .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }
 
     /// Every run of places that a map names.
@@ -200,9 +200,10 @@ impl<T: Translation> Shared<T> {
         let before = places.end;
         let Some(end) = places.trim() else { return Ok(0) };
         // Under the lock, so that nobody takes places at the end meanwhile.
-        self.core.device.truncate(end << self.core.page_size().shift()).map_err(|source| {
-            PoolError::Device { what: "truncate", source: Arc::new(source) }
-        })?;
+        self.core
+            .device
+            .truncate(end << self.core.page_size().shift())
+            .map_err(|source| PoolError::Device { what: "truncate", source: Arc::new(source) })?;
         Ok(before - end)
     }
 }

@@ -292,11 +292,9 @@ impl Translation for Array {
     }
 
     fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
-        (0..CHUNKS).filter_map(|k| directory.chunk(PageNo::new(chunk_first(FIRST, k))?)).all(
-            |(chunk, _)| {
-                chunk.groups().all(|entry| chunk.group(entry).count() == 0)
-            },
-        )
+        (0..CHUNKS)
+            .filter_map(|k| directory.chunk(PageNo::new(chunk_first(FIRST, k))?))
+            .all(|(chunk, _)| chunk.groups().all(|entry| chunk.group(entry).count() == 0))
     }
 
     fn close(&self, directory: &ArrayDirectory) {
@@ -318,8 +316,11 @@ impl Translation for Array {
         for chunk in &chunks.all {
             // The counters of a chunk are small and scattered: all of them are taken as touched.
             counters += chunk.entries / chunk.group_len * size_of::<GroupCounter>() as u64;
-            tables +=
-                chunk.tables.iter().map(|t| u64::from(t.load(Ordering::Relaxed).count_ones())).sum::<u64>();
+            tables += chunk
+                .tables
+                .iter()
+                .map(|t| u64::from(t.load(Ordering::Relaxed).count_ones()))
+                .sum::<u64>();
         }
         let groups = self.live_groups.load(Ordering::Relaxed);
         Footprint {

@@ -88,7 +88,7 @@ impl NodeMut<'_> {
         value: NewValue<'_>,
     ) -> Result<(), NoRoom> {
         debug_assert!(self.node().is_leaf());
-        let suffix = self.suffix(key);
+        let suffix = self.node().suffix_of(key);
         let len = record_bytes(true, suffix.len(), value.stored_len());
         self.make_room(SLOT_BYTES + len)?;
         let offset = self.take(len);
@@ -177,7 +177,7 @@ impl NodeMut<'_> {
                 self.page.set_u64(offset, link);
             }
             Err(slot) => {
-                let suffix = self.suffix(separator);
+                let suffix = self.node().suffix_of(separator);
                 let len = record_bytes(false, suffix.len(), 0);
                 self.make_room(SLOT_BYTES + len)?;
                 let offset = self.take(len);
@@ -205,14 +205,14 @@ impl NodeMut<'_> {
 /// knows that there is room.
 impl NodeMut<'_> {
     pub(super) fn push_entry(&mut self, key: &[u8], version: u64, value: NewValue<'_>) {
-        let suffix = self.suffix(key);
+        let suffix = self.node().suffix_of(key);
         let offset = self.take(record_bytes(true, suffix.len(), value.stored_len()));
         self.write_entry(offset, suffix, version, value);
         self.push_slot(Slot::new(suffix, offset));
     }
 
     pub(super) fn push_child(&mut self, separator: &[u8], link: u64) {
-        let suffix = self.suffix(separator);
+        let suffix = self.node().suffix_of(separator);
         let offset = self.take(record_bytes(false, suffix.len(), 0));
         self.write_child(offset, suffix, link);
         self.push_slot(Slot::new(suffix, offset));
@@ -242,7 +242,7 @@ impl NodeMut<'_> {
     }
 
     fn push_entry_from(&mut self, from: NodeRef<'_>, slot: Slot, key: &[u8]) {
-        let suffix = self.suffix(key);
+        let suffix = self.node().suffix_of(key);
         let (rest, value_len) = (rest_of(suffix), from.stored_len(slot));
         let offset = self.take(record_bytes(true, suffix.len(), value_len));
         self.page.copy_from(from.page(), slot.offset(), offset, LEAF_RECORD_HEADER);
@@ -268,11 +268,6 @@ impl NodeMut<'_> {
 
 /// Room and slots.
 impl NodeMut<'_> {
-    /// What the node keeps of `key`.
-    fn suffix<'k>(&self, key: &'k [u8]) -> &'k [u8] {
-        key.get(self.node().prefix_len()..).unwrap_or_default()
-    }
-
     /// Sees to it that `bytes` lie free between slots and records.
     fn make_room(&mut self, bytes: usize) -> Result<(), NoRoom> {
         let node = self.node();
@@ -373,7 +368,8 @@ impl NodeMut<'_> {
     fn update_hints(&mut self, changed: usize) {
         let count = self.node().count();
         let distance = hint_distance(count);
-        let distance_may_differ = count % (HINTS + 1) == 0 || (count + 1) % (HINTS + 1) == 0;
+        let may_step = |count: usize| count.is_multiple_of(HINTS + 1);
+        let distance_may_differ = may_step(count) || may_step(count + 1);
         if distance == 0 && !distance_may_differ {
             return;
         }

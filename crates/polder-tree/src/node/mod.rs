@@ -138,6 +138,9 @@ impl<'a> NodeRef<'a> {
         usize::from(self.page.u16(at::COUNT)).min(most)
     }
 
+    /// Where the right link stands in the page.
+    pub const RIGHT_LINK_AT: usize = at::RIGHT;
+
     /// Link of the next node of this level, or zero.
     #[inline]
     pub fn right_link(self) -> u64 {

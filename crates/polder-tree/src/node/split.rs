@@ -11,8 +11,10 @@
 //!   *f* <= *S*/8 and *S* >= 4096. The right side is the same with *f* and *g* exchanged.
 //! * Inner node: *E* = *S*/8 + 16, one separator leaves for the parent, and it must be an old one;
 //!   stepping from the new one to a neighbour costs at most *E*. So a side has at most
-//!   (*T* + *E*)/2 <= 5*S*/8 - 48 - (*f* + *g*)/2, which is smaller still; 7 bytes lost to
-//!   alignment do not matter.
+//!   (*T* + *E*)/2 <= 5*S*/8 - 48 - (*f* + *g*)/2, which is smaller still.
+//!
+//! At 4 KiB, the tightest, 184 bytes are to spare: the 7 that aligning an inner node's heap may
+//! cost, and that every fence is charged with, are among them.
 
 use super::layout::{SLOT_BYTES, capacity, common_prefix, record_bytes};
 use super::{NewValue, NodeMut, NodeRef};

@@ -36,11 +36,7 @@ impl Measured {
     /// Of the pages that were needed, the share that was in memory.
     pub fn hit_ratio(&self) -> f64 {
         let needed = self.hits + self.faults;
-        if needed == 0 {
-            1.0
-        } else {
-            1.0 - self.faults as f64 / needed as f64
-        }
+        if needed == 0 { 1.0 } else { 1.0 - self.faults as f64 / needed as f64 }
     }
 
     /// Reads from the device in a second.
@@ -101,26 +97,16 @@ impl Part<'_> {
         let begun = Instant::now();
         let outcomes: Vec<Result<u64, Failure>> = thread::scope(|scope| {
             let worker = &worker;
-            let threads: Vec<_> = (0..self.threads)
-                .map(|seed| scope.spawn(move || worker(seed)))
-                .collect();
+            let threads: Vec<_> =
+                (0..self.threads).map(|seed| scope.spawn(move || worker(seed))).collect();
             self.wait(begun, &over);
             over.store(true, Relaxed);
-            threads
-                .into_iter()
-                .map(|thread| joined(thread.join()))
-                .collect()
+            threads.into_iter().map(|thread| joined(thread.join())).collect()
         });
         let time = begun.elapsed();
         let operations = outcomes.into_iter().sum::<Result<u64, Failure>>()?;
         self.stop.check()?;
-        Ok(Measured::new(
-            self.threads,
-            operations,
-            time,
-            &before,
-            &store.stats(),
-        ))
+        Ok(Measured::new(self.threads, operations, time, &before, &store.stats()))
     }
 
     fn wait(&self, begun: Instant, over: &AtomicBool) {

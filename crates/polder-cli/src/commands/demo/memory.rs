@@ -10,9 +10,7 @@ pub struct Memory {
 impl Memory {
     /// Remembers what is resident now.
     pub fn now() -> Memory {
-        Memory {
-            before: field("VmRSS:"),
-        }
+        Memory { before: field("VmRSS:") }
     }
 
     /// Bytes by which the peak of the process lies above that; `None` where the kernel does not say.

@@ -52,9 +52,8 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<(), Failure> {
     let memory = Memory::now();
     let place = Place::new(&args.dir, args.keep)?;
     let options = Options::new(place.store()).memory_budget(plan.budget);
-    let findings = opened(options.clone().mode(OpenMode::Create), |store| {
-        exercise(context, &plan, store)
-    })?;
+    let findings =
+        opened(options.clone().mode(OpenMode::Create), |store| exercise(context, &plan, store))?;
     opened(options.mode(OpenMode::Open), |store| {
         let table = store.table(TABLE)?;
         recount(context, &plan, &table, findings.inserted, findings.updates)

@@ -36,13 +36,8 @@ pub struct Plan {
 impl Plan {
     pub fn new(args: &DemoArgs) -> Plan {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let records = args
-            .records
-            .unwrap_or(DATA_TIMES * args.budget / RECORD_BYTES)
-            .max(1);
-        let part = args
-            .seconds
-            .and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        let records = args.records.unwrap_or(DATA_TIMES * args.budget / RECORD_BYTES).max(1);
+        let part = args.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Plan {
             budget: args.budget,
             records,

@@ -32,23 +32,18 @@ pub fn value(number: u64, updates: u64) -> [u8; VALUE_BYTES] {
 
 /// Checks a value and returns its count of updates.
 pub fn verify(number: u64, bytes: &[u8]) -> Result<u64, Failure> {
-    let updates = bytes
-        .first_chunk()
-        .map_or(0, |word| u64::from_le_bytes(*word));
+    let updates = bytes.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
     if bytes == value(number, updates) {
         Ok(updates)
     } else {
-        Err(Failure::Damaged(format!(
-            "record {number} has a value that nobody gave it"
-        )))
+        Err(Failure::Damaged(format!("record {number} has a value that nobody gave it")))
     }
 }
 
 /// The number behind a key.
 pub fn number(key: &[u8]) -> Result<u64, Failure> {
-    let bytes = key
-        .try_into()
-        .map_err(|_| Failure::Damaged("a key was found that nobody gave".into()))?;
+    let bytes =
+        key.try_into().map_err(|_| Failure::Damaged("a key was found that nobody gave".into()))?;
     Ok(u64::from_be_bytes(bytes))
 }
 

@@ -31,11 +31,7 @@ fn memory(plan: &Plan, findings: &Findings, used: Option<u64>) -> Vec<String> {
     let data = findings.file_bytes;
     let most = data.max(plan.budget).max(used.unwrap_or(0));
     let row = |what: &str, size: u64| {
-        format!(
-            "{what:<LABEL$}{:>10}  {}",
-            bytes(size),
-            bar(size as f64, most as f64)
-        )
+        format!("{what:<LABEL$}{:>10}  {}", bytes(size), bar(size as f64, most as f64))
     };
     let mut lines = vec![
         row("Data, as it lies on disk", data),
@@ -50,14 +46,9 @@ fn memory(plan: &Plan, findings: &Findings, used: Option<u64>) -> Vec<String> {
 
 fn speed(findings: &Findings) -> Vec<String> {
     let rows = named(findings);
-    let most = rows
-        .iter()
-        .map(|(_, _, measured)| measured.rate())
-        .fold(1.0, f64::max);
-    let head = format!(
-        "{:<LABEL$}{:>10}  {:<BAR$} {:>7} {:>9}",
-        "", "a second", "", "hits", "reads/s"
-    );
+    let most = rows.iter().map(|(_, _, measured)| measured.rate()).fold(1.0, f64::max);
+    let head =
+        format!("{:<LABEL$}{:>10}  {:<BAR$} {:>7} {:>9}", "", "a second", "", "hits", "reads/s");
     let row = |(_, label, measured): &(&str, &str, &Measured)| {
         format!(
             "{label:<LABEL$}{:>10}  {:<BAR$} {:>6.1}% {:>9}",
@@ -88,30 +79,16 @@ fn meaning(plan: &Plan, findings: &Findings, time: Duration) -> Vec<String> {
             plural(plan.cores as u64, "core", "cores"),
         ),
     ];
-    text.iter()
-        .flat_map(|paragraph: &String| wrap(paragraph, WIDTH - 2))
-        .collect()
+    text.iter().flat_map(|paragraph: &String| wrap(paragraph, WIDTH - 2)).collect()
 }
 
 /// The parts by their names for programs and for people.
 fn named(findings: &Findings) -> [(&'static str, &'static str, &Measured); 5] {
     [
-        (
-            "lookups_resident",
-            "Lookups, what fits in memory",
-            &findings.lookups_resident,
-        ),
-        (
-            "lookups_all",
-            "Lookups, all of the data",
-            &findings.lookups_all,
-        ),
+        ("lookups_resident", "Lookups, what fits in memory", &findings.lookups_resident),
+        ("lookups_all", "Lookups, all of the data", &findings.lookups_all),
         ("inserts", "Inserts, at random places", &findings.inserts),
-        (
-            "updates_and_inserts",
-            "Updates and inserts, all over",
-            &findings.updates_and_inserts,
-        ),
+        ("updates_and_inserts", "Updates and inserts, all over", &findings.updates_and_inserts),
         ("scans", "Scans, records read in order", &findings.scans),
     ]
 }
@@ -147,11 +124,7 @@ pub fn json(plan: &Plan, findings: &Findings, used: Option<u64>, time: Duration)
 /// A bar of eighths of a character; what is not nothing can be seen.
 fn bar(value: f64, most: f64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let share = if most > 0.0 {
-        (value / most).clamp(0.0, 1.0)
-    } else {
-        0.0
-    };
+    let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
     let mut eighths = (share * (8 * BAR) as f64).round() as usize;
     if value > 0.0 {
         eighths = eighths.max(1);
@@ -180,11 +153,7 @@ fn wrap(text: &str, width: usize) -> Vec<String> {
 fn frame(title: &str, lines: &[String]) -> String {
     let edge = "─".repeat(WIDTH - title.chars().count() - 3);
     let mut out = vec![format!("┌─ {title} {edge}┐")];
-    out.extend(
-        lines
-            .iter()
-            .map(|line| format!("│ {line:<0$} │", WIDTH - 2)),
-    );
+    out.extend(lines.iter().map(|line| format!("│ {line:<0$} │", WIDTH - 2)));
     out.push(format!("└{}┘", "─".repeat(WIDTH)));
     out.join("\n")
 }
@@ -220,10 +189,7 @@ mod tests {
             updates: 2_000_000,
             inserts: measured,
             lookups_resident: measured,
-            lookups_all: Measured {
-                operations: 1000,
-                ..measured
-            },
+            lookups_all: Measured { operations: 1000, ..measured },
             updates_and_inserts: measured,
             scans: measured,
         };

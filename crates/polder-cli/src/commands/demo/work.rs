@@ -36,14 +36,7 @@ pub struct Work<'a> {
 impl<'a> Work<'a> {
     pub fn new(context: &'a Context, plan: &'a Plan, store: &'a Store, table: &'a Table) -> Self {
         let (inserts, updates) = (AtomicU64::new(0), AtomicU64::new(0));
-        Work {
-            context,
-            plan,
-            store,
-            table,
-            inserts,
-            updates,
-        }
+        Work { context, plan, store, table, inserts, updates }
     }
 
     /// Records inserted so far.
@@ -61,9 +54,8 @@ impl<'a> Work<'a> {
         let label = format!("loading {} records in order", count(self.plan.records));
         step(&label, || {
             let progress = Progress::new(&label, Unit::Things("records"), Some(self.plan.records));
-            let entries = (0..self.plan.records)
-                .take_while(|_| !self.context.stop.requested())
-                .map(|i| {
+            let entries =
+                (0..self.plan.records).take_while(|_| !self.context.stop.requested()).map(|i| {
                     if i.is_multiple_of(RECORDS_A_STEP) {
                         progress.at(i);
                     }
@@ -77,9 +69,7 @@ impl<'a> Work<'a> {
 
     /// Inserts between those records, here and there.
     pub fn insert_more(&self) -> Result<Measured, Failure> {
-        self.measure("inserting records at random", self.plan.waiters, |random| {
-            self.insert(random)
-        })
+        self.measure("inserting records at random", self.plan.waiters, |random| self.insert(random))
     }
 
     /// Brings the hot records into memory.
@@ -109,40 +99,26 @@ impl<'a> Work<'a> {
 
     /// Lookups where most is not.
     pub fn look_up_all(&self) -> Result<Measured, Failure> {
-        self.measure(
-            "looking up in all of the data",
-            self.plan.waiters,
-            |random| self.look_up(random.below(self.plan.records)),
-        )
+        self.measure("looking up in all of the data", self.plan.waiters, |random| {
+            self.look_up(random.below(self.plan.records))
+        })
     }
 
     /// Changes records and adds new ones, by turns.
     pub fn update_and_insert(&self) -> Result<Measured, Failure> {
-        self.measure(
-            "updating and inserting all over the data",
-            self.plan.waiters,
-            |random| {
-                if random.below(2) == 0 {
-                    self.update(random)
-                } else {
-                    self.insert(random)
-                }
-            },
-        )
+        self.measure("updating and inserting all over the data", self.plan.waiters, |random| {
+            if random.below(2) == 0 { self.update(random) } else { self.insert(random) }
+        })
     }
 
     /// Short scans from anywhere.
     pub fn scan(&self) -> Result<Measured, Failure> {
-        self.measure(
-            "scanning ranges all over the data",
-            self.plan.waiters,
-            |random| {
-                let from = random.below(self.plan.records);
-                let to = (from + SCAN_RECORDS).min(self.plan.records);
-                let seen = walk(self.table, from, to)?;
-                Ok(seen.loaded + seen.inserted)
-            },
-        )
+        self.measure("scanning ranges all over the data", self.plan.waiters, |random| {
+            let from = random.below(self.plan.records);
+            let to = (from + SCAN_RECORDS).min(self.plan.records);
+            let seen = walk(self.table, from, to)?;
+            Ok(seen.loaded + seen.inserted)
+        })
     }
 
     fn measure(
@@ -151,20 +127,13 @@ impl<'a> Work<'a> {
         threads: usize,
         once: impl Fn(&mut Random) -> Result<u64, Failure> + Sync,
     ) -> Result<Measured, Failure> {
-        let part = Part {
-            label,
-            threads,
-            time: self.plan.part,
-            stop: &self.context.stop,
-        };
+        let part = Part { label, threads, time: self.plan.part, stop: &self.context.stop };
         step(label, || part.run(self.store, once))
     }
 
     fn look_up(&self, i: u64) -> Result<u64, Failure> {
         let number = records::loaded(i);
-        match self.table.get_with(&records::key(number), |value| {
-            records::verify(number, value)
-        })? {
+        match self.table.get_with(&records::key(number), |value| records::verify(number, value))? {
             Some(verdict) => verdict.map(|_| 1),
             None => Err(Failure::Damaged(format!("record {number} is missing"))),
         }
@@ -177,15 +146,10 @@ impl<'a> Work<'a> {
             return self.update(random);
         }
         let number = records::inserted(i, self.plan.records);
-        if self
-            .table
-            .insert(&records::key(number), &records::value(number, 0))?
-        {
+        if self.table.insert(&records::key(number), &records::value(number, 0))? {
             Ok(1)
         } else {
-            Err(Failure::Damaged(format!(
-                "record {number} was there before it was inserted"
-            )))
+            Err(Failure::Damaged(format!("record {number} was there before it was inserted")))
         }
     }
 
@@ -225,10 +189,7 @@ struct Seen {
 impl fmt::Display for Seen {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [loaded, inserted, updates] = [self.loaded, self.inserted, self.updates].map(count);
-        write!(
-            f,
-            "{loaded} loaded and {inserted} inserted records with {updates} updates"
-        )
+        write!(f, "{loaded} loaded and {inserted} inserted records with {updates} updates")
     }
 }
 
@@ -282,11 +243,7 @@ pub fn recount(
     updates: u64,
 ) -> Result<(), Failure> {
     let label = "reading all of it after closing and opening";
-    let expected = Seen {
-        loaded: plan.records,
-        inserted,
-        updates,
-    };
+    let expected = Seen { loaded: plan.records, inserted, updates };
     let found = step(label, || {
         let progress = Progress::new(label, Unit::Things("records"), Some(plan.records));
         let done = AtomicU64::new(0);
@@ -305,22 +262,16 @@ pub fn recount(
         };
         thread::scope(|scope| {
             let walker = &walker;
-            let threads: Vec<_> = (0..plan.waiters as u64)
-                .map(|part| scope.spawn(move || walker(part)))
-                .collect();
-            threads
-                .into_iter()
-                .map(|thread| joined(thread.join()))
-                .collect::<Result<Vec<_>, _>>()
+            let threads: Vec<_> =
+                (0..plan.waiters as u64).map(|part| scope.spawn(move || walker(part))).collect();
+            threads.into_iter().map(|thread| joined(thread.join())).collect::<Result<Vec<_>, _>>()
         })
     })?;
     let found = found.into_iter().fold(Seen::default(), Add::add);
     if found == expected && table.len() == plan.records + inserted {
         Ok(())
     } else {
-        Err(Failure::Damaged(format!(
-            "after opening again there are {found}, not {expected}"
-        )))
+        Err(Failure::Damaged(format!("after opening again there are {found}, not {expected}")))
     }
 }
 

@@ -1,0 +1,193 @@
+//! Bulk load: an empty tree filled from sorted input, with full leaves, from left to right.
+//!
+//! Each level has one node in the making. When it is full its page is written and its separator
+//! goes to the level above. Nothing is reachable until the topmost node becomes the root, so that a
+//! load that fails leaves an empty tree.
+
+use polder_format::PageNo;
+use polder_pool::{AccessHint, NewPage, PoolError, Translation};
+
+use crate::error::TreeError;
+use crate::node::{NodeBuilder, NodeMut, NodeRef};
+use crate::overflow::Long;
+use crate::tree::{Stored, Tree};
+
+/// One level of the tree in the making.
+struct Level<'p> {
+    builder: NodeBuilder,
+    /// Where the next node of this level goes.
+    page: NewPage<'p>,
+}
+
+/// What was made, so that it can be freed if the load fails.
+#[derive(Default)]
+struct Made {
+    /// Runs of node pages: the first one and how many.
+    pages: Vec<(u64, u64)>,
+    /// Values in overflow pages.
+    longs: Vec<Long>,
+}
+
+impl Made {
+    fn note(&mut self, page: PageNo) {
+        match self.pages.last_mut() {
+            Some((first, len)) if *first + *len == page.get() => *len += 1,
+            _ => self.pages.push((page.get(), 1)),
+        }
+    }
+}
+
+impl<T: Translation> Tree<T> {
+    /// Fills an empty tree from ascending keys. Gives the number of entries.
+    ///
+    /// `version` gives the version word of each entry.
+    ///
+    /// # Errors
+    /// [`TreeError::NotEmpty`], [`TreeError::NotSorted`], and those of [`Tree::insert`]; the tree is
+    /// as empty as before then.
+    pub fn bulk_load<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: impl IntoIterator<Item = (K, V)>,
+        version: impl FnMut() -> u64,
+    ) -> Result<u64, TreeError> {
+        self.check_empty()?;
+        let mut made = Made::default();
+        let loaded = self.load_sorted(entries.into_iter(), version, &mut made);
+        if loaded.is_err() {
+            // The error of the load is the one to report.
+            let _ = self.free_made(made);
+        }
+        loaded
+    }
+
+    fn check_empty(&self) -> Result<(), TreeError> {
+        let empty = self.space.run(AccessHint::Normal, |attempt| {
+            let root = self.space.page(attempt, Self::root())?;
+            let node = NodeRef::new(root.page());
+            let empty = node.is_leaf() && node.count() == 0;
+            root.validate()?;
+            Ok(empty)
+        })?;
+        if empty { Ok(()) } else { Err(TreeError::NotEmpty) }
+    }
+
+    fn load_sorted<K: AsRef<[u8]>, V: AsRef<[u8]>>(
+        &self,
+        entries: impl Iterator<Item = (K, V)>,
+        mut version: impl FnMut() -> u64,
+        made: &mut Made,
+    ) -> Result<u64, TreeError> {
+        let builder = NodeBuilder::leaves(self.page_bytes());
+        let mut levels = vec![Level { builder, page: self.make(made)? }];
+        let mut last: Vec<u8> = Vec::new();
+        let mut number = 0;
+        for (key, value) in entries {
+            let (key, value) = (key.as_ref(), value.as_ref());
+            if number > 0 && key <= last.as_slice() {
+                return Err(TreeError::NotSorted { number });
+            }
+            let stored = self.store(key, value)?;
+            if let Stored::Long(long) = stored {
+                made.longs.push(long);
+            }
+            levels[0].builder.push_entry(key, version(), stored.as_new());
+            while levels[0].builder.is_full() {
+                self.emit(&mut levels, 0, made)?;
+            }
+            last.clear();
+            last.extend_from_slice(key);
+            number += 1;
+        }
+        self.finish(levels, made)?;
+        Ok(number)
+    }
+
+    fn make(&self, made: &mut Made) -> Result<NewPage<'_>, TreeError> {
+        let page = self.space.create()?;
+        made.note(page.id().page());
+        Ok(page)
+    }
+
+    /// Writes the node in the making at `level`, and tells the level above of the next one.
+    fn emit<'p>(
+        &'p self,
+        levels: &mut Vec<Level<'p>>,
+        level: usize,
+        made: &mut Made,
+    ) -> Result<(), TreeError> {
+        let next = self.make(made)?;
+        let next_link = next.id().to_bits();
+        let here = &mut levels[level];
+        let link = here.page.id().to_bits();
+        let separator = latched(&here.page, |node| here.builder.emit(node, next_link))?;
+        here.page = next;
+        if level + 1 == levels.len() {
+            let builder = NodeBuilder::inner(self.page_bytes(), level as u8 + 1, link);
+            levels.push(Level { builder, page: self.make(made)? });
+        }
+        levels[level + 1].builder.push_child(&separator, next_link);
+        while levels[level + 1].builder.is_full() {
+            self.emit(levels, level + 1, made)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is left on each level; the topmost node is the root.
+    fn finish<'p>(&'p self, mut levels: Vec<Level<'p>>, made: &mut Made) -> Result<(), TreeError> {
+        let mut level = 0;
+        while level < levels.len() {
+            if !levels[level].builder.fits_last() {
+                self.emit(&mut levels, level, made)?;
+            } else {
+                level += 1;
+            }
+        }
+        let Some(top) = levels.pop() else { return Ok(()) };
+        for level in levels {
+            latched(&level.page, |node| level.builder.emit_last(node))?;
+        }
+        // The topmost node is made in its own page first, so that a tree that is no longer empty
+        // can still be left as it is.
+        latched(&top.page, |node| top.builder.emit_last(node))?;
+        let installed = self.space.run(AccessHint::Normal, |attempt| {
+            let root = self.space.page(attempt, Self::root())?;
+            let mut root = attempt.upgrade(root)?;
+            let node = NodeRef::new(root.page());
+            if !node.is_leaf() || node.count() > 0 {
+                return Ok(false);
+            }
+            let whole = top.page.latch()?;
+            NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(whole.page()));
+            Ok(true)
+        })?;
+        if !installed {
+            return Err(TreeError::NotEmpty);
+        }
+        self.give_up(&top.page)
+    }
+
+    /// Frees all that a failed load has made.
+    fn free_made(&self, made: Made) -> Result<(), TreeError> {
+        for long in made.longs {
+            self.free_long(long)?;
+        }
+        for (first, len) in made.pages {
+            for page in (first..first + len).filter_map(PageNo::new) {
+                let id = self.space.run(AccessHint::Scan, |attempt| {
+                    let page = self.space.page(attempt, page)?;
+                    let page = attempt.upgrade(page)?;
+                    Ok(self.space.discard(page))
+                })?;
+                self.space.give_back(id)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Works on a node that was just made. Only dropping the space can take it away.
+fn latched<R>(page: &NewPage<'_>, f: impl FnOnce(&mut NodeMut<'_>) -> R) -> Result<R, TreeError> {
+    let space = page.id().space();
+    let mut guard = page.latch().map_err(|_| PoolError::Dropped { space })?;
+    Ok(f(&mut NodeMut::new(guard.page_mut())))
+}

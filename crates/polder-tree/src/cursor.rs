@@ -1,0 +1,262 @@
+//! Going through a tree in order, forward and backward.
+//!
+//! A cursor holds no latch and no pin between steps. It keeps a copy of one leaf, taken as one
+//! state of it, and gives out its entries from there; behind its last entry it goes on to the leaf
+//! that covers the upper fence (before its first, to the one below the lower fence), whatever has
+//! been split or merged meanwhile. So:
+//!
+//! * `CURSOR-1` Each key that is there all the time is given exactly once, in order.
+//! * `CURSOR-2` Keys that come or go while the cursor is on its way are given or not; what is given
+//!   was there, with that value, at some time since the cursor was made.
+
+use std::fmt;
+
+use polder_pool::bytes::PageBuf;
+use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Translation};
+
+use crate::descent::{Target, descend};
+use crate::error::TreeError;
+use crate::node::{NodeRef, Value};
+use crate::overflow::{Long, page_of};
+use crate::tree::Tree;
+
+/// Leaves that a cursor reads before it counts as a scan.
+const SCAN_FROM: u32 = 4;
+
+/// A position in a tree, in front of an entry or behind the last one.
+pub struct Cursor<T: Translation> {
+    tree: Tree<T>,
+    leaf: PageBuf,
+    /// The slot in front of which the cursor stands.
+    slot: usize,
+    count: usize,
+    leaves: u32,
+    key: Vec<u8>,
+    value: Vec<u8>,
+    fence: Vec<u8>,
+}
+
+impl<T: Translation> fmt::Debug for Cursor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Cursor({:?}, slot {} of {})", self.tree, self.slot, self.count)
+    }
+}
+
+/// An entry that a cursor lends until its next step.
+pub type Entry<'c> = (&'c [u8], &'c [u8]);
+
+impl<T: Translation> Tree<T> {
+    fn cursor(&self) -> Cursor<T> {
+        Cursor {
+            tree: self.clone(),
+            leaf: PageBuf::new(self.space.page_size()),
+            slot: 0,
+            count: 0,
+            leaves: 0,
+            key: Vec::new(),
+            value: Vec::new(),
+            fence: Vec::new(),
+        }
+    }
+
+    /// A cursor in front of the first entry.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn cursor_first(&self) -> Result<Cursor<T>, TreeError> {
+        let mut cursor = self.cursor();
+        cursor.load(Target::First)?;
+        Ok(cursor)
+    }
+
+    /// A cursor behind the last entry.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn cursor_last(&self) -> Result<Cursor<T>, TreeError> {
+        let mut cursor = self.cursor();
+        cursor.load(Target::Last)?;
+        cursor.slot = cursor.count;
+        Ok(cursor)
+    }
+
+    /// A cursor in front of the first entry at or above `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn cursor_at(&self, key: &[u8]) -> Result<Cursor<T>, TreeError> {
+        let mut cursor = self.cursor();
+        cursor.load(Target::Key(key))?;
+        cursor.slot = position(cursor.node(), key);
+        Ok(cursor)
+    }
+
+    /// A cursor in front of the first entry above `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn cursor_behind(&self, key: &[u8]) -> Result<Cursor<T>, TreeError> {
+        let mut cursor = self.cursor();
+        cursor.load(Target::Key(key))?;
+        cursor.slot = match cursor.node().search(key) {
+            Ok(slot) => slot + 1,
+            Err(slot) => slot,
+        };
+        Ok(cursor)
+    }
+}
+
+impl<T: Translation> Cursor<T> {
+    fn node(&self) -> NodeRef<'_> {
+        NodeRef::new(self.leaf.page())
+    }
+
+    fn hint(&mut self) -> AccessHint {
+        self.leaves = self.leaves.saturating_add(1);
+        if self.leaves > SCAN_FROM { AccessHint::Scan } else { AccessHint::Normal }
+    }
+
+    /// Copies the leaf for `target`.
+    fn load(&mut self, target: Target<'_>) -> Result<(), TreeError> {
+        let hint = self.hint();
+        let Cursor { tree, leaf: copy, .. } = self;
+        tree.space.run(hint, |attempt| {
+            let leaf = descend(&tree.space, attempt, target, 0)?.page;
+            copy.copy_from(leaf.page());
+            leaf.validate()
+        })?;
+        self.count = self.node().count();
+        self.slot = 0;
+        Ok(())
+    }
+
+    /// Copies the next leaf. False if there is none.
+    fn load_next(&mut self) -> Result<bool, TreeError> {
+        if !self.node().has_upper() {
+            return Ok(false);
+        }
+        self.fence.clear();
+        let node = NodeRef::new(self.leaf.page());
+        node.append_upper_fence(&mut self.fence);
+        let right = page_of(node.right_link());
+        let hint = self.hint();
+        let fence = std::mem::take(&mut self.fence);
+        let Cursor { tree, leaf: copy, .. } = self;
+        let loaded = tree.space.run(hint, |attempt| {
+            // The right link saves the descent if it still leads where the fence says.
+            let leaf = match neighbour(tree, attempt, right, &fence)? {
+                Some(leaf) => leaf,
+                None => descend(&tree.space, attempt, Target::Key(&fence), 0)?.page,
+            };
+            copy.copy_from(leaf.page());
+            leaf.validate()
+        });
+        self.fence = fence;
+        loaded?;
+        self.count = self.node().count();
+        // After a merge the leaf that covers the fence begins below it.
+        self.slot = position(self.node(), &self.fence);
+        Ok(true)
+    }
+
+    /// Copies the leaf before this one. False if there is none.
+    fn load_before(&mut self) -> Result<bool, TreeError> {
+        if !self.node().has_lower() {
+            return Ok(false);
+        }
+        let mut fence = std::mem::take(&mut self.fence);
+        fence.clear();
+        self.node().append_lower_fence(&mut fence);
+        let loaded = self.load(Target::Before(&fence));
+        self.fence = fence;
+        loaded?;
+        self.slot = position(self.node(), &self.fence);
+        Ok(true)
+    }
+
+    /// The entry behind the cursor, which steps over it.
+    ///
+    /// # Errors
+    /// Those of loading pages; the cursor stays where it is.
+    #[allow(clippy::should_implement_trait)] // It lends.
+    pub fn next(&mut self) -> Result<Option<Entry<'_>>, TreeError> {
+        loop {
+            while self.slot >= self.count {
+                if !self.load_next()? {
+                    return Ok(None);
+                }
+            }
+            let slot = self.slot;
+            let there = self.fetch(slot)?;
+            self.slot = slot + 1;
+            if there {
+                return Ok(Some((&self.key, &self.value)));
+            }
+        }
+    }
+
+    /// The entry in front of the cursor, which steps back over it.
+    ///
+    /// # Errors
+    /// Those of loading pages; the cursor stays where it is.
+    pub fn previous(&mut self) -> Result<Option<Entry<'_>>, TreeError> {
+        loop {
+            while self.slot == 0 {
+                if !self.load_before()? {
+                    return Ok(None);
+                }
+            }
+            let slot = self.slot - 1;
+            let there = self.fetch(slot)?;
+            self.slot = slot;
+            if there {
+                return Ok(Some((&self.key, &self.value)));
+            }
+        }
+    }
+
+    /// Key and value of a slot of the copy. False if the value lay in overflow pages and the key
+    /// is gone.
+    fn fetch(&mut self, slot: usize) -> Result<bool, TreeError> {
+        let node = NodeRef::new(self.leaf.page());
+        self.key.clear();
+        node.append_key(slot, &mut self.key);
+        self.value.clear();
+        match node.value(slot) {
+            Value::Inline { at, len } => node.page().append_to(at, len, &mut self.value),
+            Value::Overflow { len, link } => {
+                let (version, long) = (node.version(slot), Long { len, link });
+                let value = match self.tree.read_long(&self.key, version, long)? {
+                    Some(value) => Some(value),
+                    // It was written since the leaf was copied: as it is now.
+                    None => self.tree.get(&self.key)?,
+                };
+                let Some(value) = value else { return Ok(false) };
+                self.value = value;
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// The first slot at or above `key`.
+fn position(node: NodeRef<'_>, key: &[u8]) -> usize {
+    let (Ok(slot) | Err(slot)) = node.search(key);
+    slot
+}
+
+/// The leaf that the right link leads to, if it is resident and begins at `fence`.
+fn neighbour<'p, T: Translation>(
+    tree: &'p Tree<T>,
+    attempt: &mut Attempt<'p>,
+    right: polder_format::PageNo,
+    fence: &[u8],
+) -> Result<Option<Optimistic<'p>>, Restart> {
+    let Some(page) = tree.space.page_if_resident(attempt, right) else { return Ok(None) };
+    let node = NodeRef::new(page.page());
+    if node.is_node() && node.is_leaf() && node.lower_fence_is(fence) {
+        // Whether it is a leaf of this tree at all is validated with the copy.
+        return Ok(Some(page));
+    }
+    Ok(None)
+}

@@ -1,0 +1,247 @@
+//! Splitting and merging nodes: how the tree grows and shrinks.
+//!
+//! * `TREE-1` Who changes more than one node latches the parent first, then its children from left
+//!   to right, all by upgrades that never wait, and restarts if one fails.
+//! * `TREE-2` New pages are made before the first latch, freed pages are given back after the last.
+//! * `TREE-3` A node is split only while its parent, latched, has room for the separator; else the
+//!   parent is split first, as an operation of its own.
+//! * `TREE-4` The root stays page 1: when it is full its content goes into a new child, when it has
+//!   a single child that child's content comes up.
+//! * `TREE-5` Only children of one parent are merged. The right one goes; whatever still leads to
+//!   it fails to validate, or is stopped by the fences.
+
+use polder_format::PageId;
+use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Restart, Translation};
+
+use crate::descent::{MAX_HEIGHT, Target, descend};
+use crate::error::TreeError;
+use crate::node::{NewValue, NodeMut, NodeRef, Split};
+use crate::tree::{Tree, is_underfull};
+
+/// Two nodes are merged if what they hold together leaves this part of the result free: one eighth,
+/// so that the next insert does not split it again.
+const MERGE_FREE_PART: usize = 8;
+
+/// What must go into a node that is to be split.
+#[derive(Clone, Copy)]
+enum Newcomer<'a> {
+    Entry(&'a [u8], NewValue<'a>),
+    Separator(&'a [u8]),
+}
+
+impl Newcomer<'_> {
+    fn key(&self) -> &[u8] {
+        match self {
+            Newcomer::Entry(key, _) | Newcomer::Separator(key) => key,
+        }
+    }
+
+    /// Bytes that it takes at most, slot included.
+    fn bytes_at_most(&self) -> usize {
+        let stored = match self {
+            Newcomer::Entry(_, NewValue::Inline(bytes)) => bytes.len(),
+            _ => 16,
+        };
+        self.key().len() + stored + 32
+    }
+
+    fn choose(&self, node: NodeRef<'_>) -> Option<Split> {
+        match *self {
+            Newcomer::Entry(key, value) => node.choose_leaf_split(key, value),
+            Newcomer::Separator(key) => node.choose_inner_split(key),
+        }
+    }
+}
+
+/// How an attempt to split ended.
+enum Outcome {
+    Done,
+    /// The parent has no room for this separator (`TREE-3`).
+    ParentFull(Vec<u8>),
+}
+
+impl<T: Translation> Tree<T> {
+    /// Splits the leaf that covers `key`, so that it has room for this entry.
+    pub(crate) fn split_leaf(&self, key: &[u8], value: NewValue<'_>) -> Result<(), TreeError> {
+        self.split(0, Newcomer::Entry(key, value))
+    }
+
+    fn split(&self, level: u8, newcomer: Newcomer<'_>) -> Result<(), TreeError> {
+        loop {
+            // A root needs two pages, others one.
+            let spares = [self.space.create()?, self.space.create()?];
+            let mut used = 0;
+            let outcome = self.space.run(AccessHint::Normal, |attempt| {
+                used = 0;
+                self.try_split(attempt, level, newcomer, &spares, &mut used)
+            });
+            for spare in &spares[used..] {
+                self.give_up(spare)?;
+            }
+            match outcome? {
+                Outcome::Done => return Ok(()),
+                Outcome::ParentFull(separator) => {
+                    self.split(level + 1, Newcomer::Separator(&separator))?;
+                }
+            }
+        }
+    }
+
+    /// Frees a page that was made and not used.
+    pub(crate) fn give_up(&self, spare: &NewPage<'_>) -> Result<(), TreeError> {
+        if let Ok(page) = spare.latch() {
+            let id = self.space.discard(page);
+            self.space.give_back(id)?;
+        }
+        Ok(())
+    }
+
+    fn try_split<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        level: u8,
+        newcomer: Newcomer<'_>,
+        spares: &[NewPage<'p>; 2],
+        used: &mut usize,
+    ) -> Result<Outcome, Restart> {
+        let place = descend(&self.space, attempt, Target::Key(newcomer.key()), level)?;
+        let Some((parent, _)) = place.parent else {
+            let mut root = attempt.upgrade(place.page)?;
+            if split_is_needed(&root, level, newcomer) {
+                split_root(&mut root, newcomer, spares)?;
+                *used = 2;
+            }
+            return Ok(Outcome::Done);
+        };
+        let mut parent = attempt.upgrade(parent)?;
+        let mut node = attempt.upgrade(place.page)?;
+        if !split_is_needed(&node, level, newcomer) {
+            return Ok(Outcome::Done);
+        }
+        let Some(split) = newcomer.choose(NodeRef::new(node.page())) else {
+            return Ok(Outcome::Done);
+        };
+        let right_link = spares[0].id().to_bits();
+        if NodeMut::new(parent.page_mut()).insert_child(&split.separator, right_link).is_err() {
+            return Ok(Outcome::ParentFull(split.separator));
+        }
+        let mut right = spares[0].latch()?;
+        let mut right = NodeMut::new(right.page_mut());
+        NodeMut::new(node.page_mut()).split_into(&mut right, right_link, &split);
+        *used = 1;
+        Ok(Outcome::Done)
+    }
+
+    /// The node of `level` that covers `key` has become small: joins it with a neighbour if that
+    /// has room, and goes on with the parent.
+    pub(crate) fn merge_at(&self, key: &[u8], level: u8) -> Result<(), TreeError> {
+        for level in usize::from(level)..MAX_HEIGHT {
+            let merged = self
+                .space
+                .run(AccessHint::Normal, |attempt| self.try_merge(attempt, key, level as u8))?;
+            let Some((freed, parent_underfull)) = merged else { return Ok(()) };
+            self.space.give_back(freed)?;
+            if !parent_underfull {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// The page that was freed, and whether the parent is small now.
+    fn try_merge<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        key: &[u8],
+        level: u8,
+    ) -> Result<Option<(PageId, bool)>, Restart> {
+        let place = descend(&self.space, attempt, Target::Key(key), level)?;
+        let Some((parent, at)) = place.parent else {
+            return self.try_lower_root(attempt, level);
+        };
+        let node = NodeRef::new(parent.page());
+        let (Some(index), count) = (node.link_index(at), node.count()) else {
+            return Err(Restart);
+        };
+        // With the right neighbour, or the left one for a last child.
+        let left_index = if index < count { index } else { index.saturating_sub(1) };
+        let right_index = left_index + 1;
+        if right_index > count {
+            parent.validate()?;
+            return Ok(None);
+        }
+        let child = |attempt: &mut Attempt<'p>, i: usize| {
+            let link = LinkRef::InPage(parent.page(), node.link_offset(i));
+            self.space.follow(attempt, link, Some(&parent))
+        };
+        let (left, right) = (child(attempt, left_index)?, child(attempt, right_index)?);
+        if !worth_merging(NodeRef::new(left.page()), NodeRef::new(right.page())) {
+            left.validate()?;
+            right.validate()?;
+            return Ok(None);
+        }
+        let mut parent = attempt.upgrade(parent)?;
+        let mut left = attempt.upgrade(left)?;
+        let right = attempt.upgrade(right)?;
+        let joined = NodeMut::new(left.page_mut()).merge_right(NodeRef::new(right.page()));
+        if joined.is_err() {
+            return Ok(None);
+        }
+        let mut above = NodeMut::new(parent.page_mut());
+        above.remove_child(right_index);
+        let underfull = is_underfull(above.node()) || above.node().count() == 0;
+        Ok(Some((self.space.discard(right), underfull)))
+    }
+
+    /// `TREE-4`: the only child's content comes up into the root.
+    fn try_lower_root<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        level: u8,
+    ) -> Result<Option<(PageId, bool)>, Restart> {
+        let root = self.space.page(attempt, Self::root())?;
+        let node = NodeRef::new(root.page());
+        if node.level() == 0 || node.level() > level || node.count() > 0 {
+            root.validate()?;
+            return Ok(None);
+        }
+        let link = LinkRef::InPage(root.page(), node.link_offset(0));
+        let child = self.space.follow(attempt, link, Some(&root))?;
+        let mut root = attempt.upgrade(root)?;
+        let child = attempt.upgrade(child)?;
+        NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(child.page()));
+        // The new root may have a single child itself: asked again for the level below.
+        Ok(Some((self.space.discard(child), false)))
+    }
+}
+
+/// Whether the node is the one meant, and still has no room: somebody else may have split it.
+fn split_is_needed(page: &Exclusive<'_>, level: u8, newcomer: Newcomer<'_>) -> bool {
+    let node = NodeRef::new(page.page());
+    let free = node.usable_bytes().saturating_sub(node.used_bytes());
+    node.level() == level && free < newcomer.bytes_at_most()
+}
+
+fn split_root<'p>(
+    root: &mut Exclusive<'p>,
+    newcomer: Newcomer<'_>,
+    spares: &[NewPage<'p>; 2],
+) -> Result<(), Restart> {
+    let level = NodeRef::new(root.page()).level();
+    let Some(split) = newcomer.choose(NodeRef::new(root.page())) else { return Ok(()) };
+    let (left_link, right_link) = (spares[0].id().to_bits(), spares[1].id().to_bits());
+    let (mut left, mut right) = (spares[0].latch()?, spares[1].latch()?);
+    let mut left = NodeMut::new(left.page_mut());
+    left.copy_content_from(NodeRef::new(root.page()));
+    left.split_into(&mut NodeMut::new(right.page_mut()), right_link, &split);
+    let mut above = NodeMut::new(root.page_mut());
+    above.init(level + 1, None, None, 0, left_link);
+    // An empty node has room for any key.
+    above.insert_child(&split.separator, right_link).map_err(|_| Restart)
+}
+
+fn worth_merging(left: NodeRef<'_>, right: NodeRef<'_>) -> bool {
+    let usable = left.usable_bytes().min(right.usable_bytes());
+    let both = left.used_bytes() + right.used_bytes();
+    both + usable / MERGE_FREE_PART <= usable && left.can_merge(right)
+}

@@ -1,0 +1,447 @@
+//! The tree: opening, looking up, inserting, removing.
+
+use std::fmt;
+use std::mem::MaybeUninit;
+
+use polder_format::PageNo;
+use polder_pool::{AccessHint, Attempt, PoolError, Restart, Space, Translation};
+
+use crate::descent::{ROOT, Target, descend};
+use crate::error::TreeError;
+use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Value, max_key_len, must_overflow};
+use crate::overflow::Long;
+
+/// Inline values up to this length are copied to the stack before a user sees them.
+const STACK_VALUE_BYTES: usize = 1024;
+
+/// A B+tree in a space of a pool. Cheap to clone.
+pub struct Tree<T: Translation> {
+    pub(crate) space: Space<T>,
+}
+
+impl<T: Translation> Clone for Tree<T> {
+    fn clone(&self) -> Tree<T> {
+        Tree { space: self.space.clone() }
+    }
+}
+
+impl<T: Translation> fmt::Debug for Tree<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tree({:?})", self.space)
+    }
+}
+
+/// What to do with a key, decided by [`Tree::update_with`]'s closure.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Leave it as it is.
+    Keep,
+    /// Give it this value, whether it was there or not.
+    Insert(Vec<u8>),
+    /// Remove it, if it is there.
+    Remove,
+}
+
+/// What a change did to the number of entries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// A key is new.
+    Added,
+    /// A key that was there is gone.
+    Removed,
+    /// As many as before.
+    Same,
+}
+
+/// What a lookup found.
+enum Found {
+    Nothing,
+    /// This many bytes in the buffer.
+    Copied(usize),
+    /// A value that does not fit the buffer, or lies in overflow pages.
+    Large,
+}
+
+/// A value as it goes into a leaf.
+pub(crate) enum Stored<'v> {
+    Inline(&'v [u8]),
+    Long(Long),
+}
+
+impl Stored<'_> {
+    pub(crate) fn as_new(&self) -> NewValue<'_> {
+        match self {
+            Stored::Inline(bytes) => NewValue::Inline(bytes),
+            Stored::Long(long) => NewValue::Overflow { len: long.len, link: long.link },
+        }
+    }
+}
+
+/// A value's record as it was found.
+pub(crate) struct Record {
+    pub(crate) version: u64,
+    pub(crate) value: Held,
+}
+
+pub(crate) enum Held {
+    Bytes(Vec<u8>),
+    Long(Long),
+}
+
+/// What writing to a leaf came to.
+enum Written {
+    Done {
+        effect: Effect,
+        replaced: Option<Long>,
+        underfull: bool,
+    },
+    NoRoom,
+    /// The record is not the expected one.
+    Changed,
+}
+
+/// Which record a write may replace.
+#[derive(Clone, Copy)]
+enum Expect {
+    Anything,
+    /// None there (`None`), or one of this version.
+    Version(Option<u64>),
+}
+
+impl<T: Translation> Tree<T> {
+    /// Makes an empty tree in a new space.
+    ///
+    /// # Errors
+    /// Those of making a page.
+    pub fn create(space: Space<T>) -> Result<Tree<T>, TreeError> {
+        let root = space.create()?;
+        if root.id().page().get() != ROOT {
+            let what = "the space of a new tree is not empty";
+            return Err(PoolError::Broken { page: root.id(), what }.into());
+        }
+        if let Ok(mut page) = root.latch() {
+            NodeMut::new(page.page_mut()).init(0, None, None, 0, 0);
+        }
+        drop(root);
+        Ok(Tree { space })
+    }
+
+    /// The tree of a space that has one.
+    pub fn open(space: Space<T>) -> Tree<T> {
+        Tree { space }
+    }
+
+    /// Its space.
+    pub fn space(&self) -> &Space<T> {
+        &self.space
+    }
+
+    pub(crate) fn page_bytes(&self) -> usize {
+        self.space.page_size().bytes()
+    }
+
+    pub(crate) fn root() -> PageNo {
+        PageNo::new(ROOT).unwrap_or(PageNo::MAX)
+    }
+
+    /// Calls `read` with the value of `key`. Gives what it gave, or `None` without the key.
+    ///
+    /// `read` sees a copy that no writer can touch. A lookup of a resident key takes no lock, stores
+    /// nothing that other threads see and allocates nothing if the value has at most 1 KiB.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let node = NodeRef::new(leaf.page());
+            let found = match node.search_covered(key) {
+                Err(_) => Found::Nothing,
+                Ok(slot) => match node.value(slot) {
+                    Value::Inline { at, len } if len <= STACK_VALUE_BYTES => {
+                        Found::Copied(leaf.page().copy_to_uninit(at, len, &mut buffer).len())
+                    }
+                    _ => Found::Large,
+                },
+            };
+            leaf.validate()?;
+            Ok(found)
+        })?;
+        match found {
+            Found::Nothing => Ok(None),
+            Found::Copied(len) => {
+                // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
+                Ok(Some(read(unsafe { buffer[..len].assume_init_ref() })))
+            }
+            Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
+        }
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+        loop {
+            let Some(record) = self.record(key)? else { return Ok(None) };
+            match record.value {
+                Held::Bytes(bytes) => return Ok(Some(bytes)),
+                Held::Long(long) => {
+                    if let Some(bytes) = self.read_long(key, record.version, long)? {
+                        return Ok(Some(bytes));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool, TreeError> {
+        Ok(self.version(key)?.is_some())
+    }
+
+    /// The version word of `key`'s record.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn version(&self, key: &[u8]) -> Result<Option<u64>, TreeError> {
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let node = NodeRef::new(leaf.page());
+            let version = node.search_covered(key).ok().map(|slot| node.version(slot));
+            leaf.validate()?;
+            Ok(version)
+        })?;
+        Ok(found)
+    }
+
+    /// The record of `key`, as one state of the leaf.
+    pub(crate) fn record(&self, key: &[u8]) -> Result<Option<Record>, TreeError> {
+        let mut bytes = Vec::new();
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            bytes.clear();
+            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let node = NodeRef::new(leaf.page());
+            let found = node.search_covered(key).ok().map(|slot| {
+                let long = match node.value(slot) {
+                    Value::Inline { at, len } => {
+                        leaf.page().append_to(at, len, &mut bytes);
+                        None
+                    }
+                    Value::Overflow { len, link } => Some(Long { len, link }),
+                };
+                (node.version(slot), long)
+            });
+            leaf.validate()?;
+            Ok(found)
+        })?;
+        Ok(found.map(|(version, long)| Record {
+            version,
+            value: long.map_or_else(|| Held::Bytes(bytes), Held::Long),
+        }))
+    }
+
+    fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
+        let (len, limit) = (key.len(), max_key_len(self.page_bytes()));
+        if len > limit { Err(TreeError::KeyTooLong { len, limit }) } else { Ok(()) }
+    }
+
+    /// Writes the overflow pages of a value that needs them.
+    pub(crate) fn store<'v>(&self, key: &[u8], value: &'v [u8]) -> Result<Stored<'v>, TreeError> {
+        self.check_key(key)?;
+        if value.len() as u64 > MAX_VALUE_BYTES {
+            return Err(TreeError::ValueTooLong { len: value.len() });
+        }
+        if must_overflow(self.page_bytes(), key.len(), value.len()) {
+            Ok(Stored::Long(self.write_long(value)?))
+        } else {
+            Ok(Stored::Inline(value))
+        }
+    }
+
+    /// Gives `key` this value and version word.
+    ///
+    /// # Errors
+    /// [`TreeError::KeyTooLong`], [`TreeError::ValueTooLong`], and those of the pool; nothing has
+    /// changed then.
+    pub fn insert(&self, key: &[u8], value: &[u8], version: u64) -> Result<Effect, TreeError> {
+        self.put(key, value, version, Expect::Anything).map(|effect| effect.unwrap_or(Effect::Same))
+    }
+
+    /// `None`: the record is not the expected one.
+    fn put(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: u64,
+        expect: Expect,
+    ) -> Result<Option<Effect>, TreeError> {
+        let stored = self.store(key, value)?;
+        let result = self.put_stored(key, &stored, version, expect);
+        if let (Ok(None) | Err(_), Stored::Long(long)) = (&result, &stored) {
+            self.free_long(*long)?;
+        }
+        result
+    }
+
+    fn put_stored(
+        &self,
+        key: &[u8],
+        stored: &Stored<'_>,
+        version: u64,
+        expect: Expect,
+    ) -> Result<Option<Effect>, TreeError> {
+        loop {
+            let written = self.space.run(AccessHint::Normal, |attempt| {
+                self.write_leaf(attempt, key, stored, version, expect)
+            })?;
+            match written {
+                Written::Done { effect, replaced, .. } => {
+                    if let Some(long) = replaced {
+                        self.free_long(long)?;
+                    }
+                    return Ok(Some(effect));
+                }
+                Written::NoRoom => self.split_leaf(key, stored.as_new())?,
+                Written::Changed => return Ok(None),
+            }
+        }
+    }
+
+    fn write_leaf<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        key: &[u8],
+        stored: &Stored<'_>,
+        version: u64,
+        expect: Expect,
+    ) -> Result<Written, Restart> {
+        let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+        let node = NodeRef::new(leaf.page());
+        let slot = node.search_covered(key);
+        if !expected(node, slot, expect) {
+            leaf.validate()?;
+            return Ok(Written::Changed);
+        }
+        let replaced = slot.ok().and_then(|slot| long_value(node, slot));
+        // The upgrade goes through only if the page is still what was searched.
+        let mut leaf = attempt.upgrade(leaf)?;
+        let mut node = NodeMut::new(leaf.page_mut());
+        let (done, effect) = match slot {
+            Ok(slot) => (node.replace_value(slot, version, stored.as_new()), Effect::Same),
+            Err(slot) => (node.insert_entry(slot, key, version, stored.as_new()), Effect::Added),
+        };
+        Ok(match done {
+            Ok(()) => Written::Done { effect, replaced, underfull: false },
+            Err(_) => Written::NoRoom,
+        })
+    }
+
+    /// Removes `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn remove(&self, key: &[u8]) -> Result<Effect, TreeError> {
+        self.remove_expected(key, Expect::Anything).map(|effect| effect.unwrap_or(Effect::Same))
+    }
+
+    fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Effect>, TreeError> {
+        let removed = self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let node = NodeRef::new(leaf.page());
+            let slot = node.search_covered(key);
+            if !expected(node, slot, expect) {
+                leaf.validate()?;
+                return Ok(Written::Changed);
+            }
+            let Ok(slot) = slot else {
+                leaf.validate()?;
+                return Ok(Written::Done {
+                    effect: Effect::Same,
+                    replaced: None,
+                    underfull: false,
+                });
+            };
+            let replaced = long_value(node, slot);
+            let mut leaf = attempt.upgrade(leaf)?;
+            let mut node = NodeMut::new(leaf.page_mut());
+            node.remove_entry(slot);
+            let underfull = is_underfull(node.node());
+            Ok(Written::Done { effect: Effect::Removed, replaced, underfull })
+        })?;
+        let Written::Done { effect, replaced, underfull } = removed else { return Ok(None) };
+        if let Some(long) = replaced {
+            self.free_long(long)?;
+        }
+        if underfull {
+            self.merge_at(key, 0)?;
+        }
+        Ok(Some(effect))
+    }
+
+    /// Reads, changes and writes one key as one step that no other write of the key comes into.
+    ///
+    /// `change` gets the value, or `None` without the key. It holds no latch, and is called again
+    /// if the key was written meanwhile; `version` gives the version word for what it writes.
+    ///
+    /// # Errors
+    /// Those of [`Tree::insert`].
+    pub fn update_with(
+        &self,
+        key: &[u8],
+        mut change: impl FnMut(Option<&[u8]>) -> Change,
+        mut version: impl FnMut() -> u64,
+    ) -> Result<Effect, TreeError> {
+        self.check_key(key)?;
+        loop {
+            let record = self.record(key)?;
+            let seen = record.as_ref().map(|record| record.version);
+            let value = match record.map(|record| record.value) {
+                None => None,
+                Some(Held::Bytes(bytes)) => Some(bytes),
+                Some(Held::Long(long)) => match self.read_long(key, seen.unwrap_or(0), long)? {
+                    Some(bytes) => Some(bytes),
+                    None => continue,
+                },
+            };
+            let expect = Expect::Version(seen);
+            let done = match change(value.as_deref()) {
+                Change::Keep => Some(Effect::Same),
+                Change::Insert(new) => self.put(key, &new, version(), expect)?,
+                Change::Remove if seen.is_none() => Some(Effect::Same),
+                Change::Remove => self.remove_expected(key, expect)?,
+            };
+            if let Some(effect) = done {
+                return Ok(effect);
+            }
+        }
+    }
+}
+
+fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bool {
+    match expect {
+        Expect::Anything => true,
+        Expect::Version(version) => slot.ok().map(|slot| node.version(slot)) == version,
+    }
+}
+
+fn long_value(node: NodeRef<'_>, slot: usize) -> Option<Long> {
+    match node.value(slot) {
+        Value::Inline { .. } => None,
+        Value::Overflow { len, link } => Some(Long { len, link }),
+    }
+}
+
+/// Less than a quarter full: worth a look at its neighbour.
+pub(crate) fn is_underfull(node: NodeRef<'_>) -> bool {
+    node.used_bytes() * 4 < node.usable_bytes()
+}
