@@ -10,8 +10,12 @@ use std::ptr::NonNull;
 
 use polder_format::PageId;
 
+#[cfg(not(loom))]
+mod block;
 mod file;
 
+#[cfg(not(loom))]
+pub use block::{read_block, write_block};
 pub use file::{FileDevice, OpenKind};
 
 /// Memory of the pool that a device reads into or writes from.

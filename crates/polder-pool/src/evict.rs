@@ -182,10 +182,7 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.frames.meta(frame);
         let page = meta.page().page();
-        let version = cell.peek().version().next();
-        if version.is_step() {
-            self.core.wraps.step();
-        }
+        let (version, _) = self.core.wraps.next(cell.peek().version());
         meta.vacate(version);
         self.translation.retire(&space.directory, page);
         if !T::EVICTS {

@@ -3,7 +3,7 @@
 //! `docs/protocols.md`, "Fault": the steps are named F1 to F10 there and here.
 
 use std::sync::Arc;
-use std::sync::atomic::{Ordering, fence};
+use std::sync::atomic::Ordering;
 
 use polder_format::{PageId, PageNo, Place, SpaceId, header_at};
 
@@ -142,9 +142,6 @@ impl<T: Translation> Shared<T> {
             self.translation.abandon(claim, &self.core.lot);
             return Ok(Claimed::Moved);
         }
-        // The frame's former word is gone, visibly, before any byte of it changes: pairs with the
-        // Acquire fence of validation.
-        fence(Ordering::Release);
         Ok(Claimed::Ours(claim))
     }
 

@@ -9,7 +9,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::sync::atomic::{Ordering, fence};
 
 use polder_format::PageId;
 
@@ -69,14 +68,8 @@ impl<'p> Optimistic<'p> {
     /// Whether everything read from the page so far was one state of it.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
-        // What was read from the page stays before the load of the word.
-        fence(Ordering::Acquire);
-        // Acquire: a wrapped word makes the steps towards the wrap visible to the next load.
-        let now = self.cell.read();
-        if self.seen.still_stands(now) && self.core.wraps.get() == self.wraps {
-            return Ok(());
-        }
-        Err(Restart)
+        let stands = self.cell.validate(self.seen, &self.core.wraps, self.wraps);
+        if stands { Ok(()) } else { Err(Restart) }
     }
 
     /// The page's id. Means something only if the guard validates afterwards.
@@ -181,9 +174,9 @@ impl Drop for Exclusive<'_> {
     fn drop(&mut self) {
         let mut version = self.held.version();
         if self.changed {
-            version = version.next();
-            if version.is_step() {
-                self.core.wraps.step();
+            let step;
+            (version, step) = self.core.wraps.next(version);
+            if step {
                 self.meta().set_never_written();
             }
         }

@@ -3,11 +3,18 @@
 //! The way from a page id to a frame, the *translation*, is interchangeable; see [`translation`].
 //! What a page goes through is written down in `docs/protocols.md`, how pages lie in the file in
 //! `docs/format.md`.
+//!
+//! Under `--cfg loom` only the small protocols are built, for `loom_tests` to run them in every
+//! order.
+
+#![cfg_attr(loom, allow(dead_code))]
 
 pub mod bytes;
 pub mod device;
 
 mod free_list;
+#[cfg(all(loom, test))]
+mod loom_tests;
 mod parking;
 mod state;
 mod sync;
@@ -40,6 +47,10 @@ mod space;
 mod stats;
 #[cfg(not(loom))]
 pub mod translation;
+#[cfg(loom)]
+mod translation {
+    pub(crate) mod group;
+}
 #[cfg(not(loom))]
 mod write_back;
 #[cfg(not(loom))]

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, Place, SpaceId};
@@ -17,6 +17,7 @@ use crate::kinds::{KindOps, PageKinds};
 use crate::parking::ParkingLot;
 use crate::space::{AllocState, FilePlaces, PagedArray};
 use crate::state::{FrameId, WrapCount};
+use crate::sync::Flag;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::{Signal, Writer};
 
@@ -108,7 +109,7 @@ pub(crate) struct Shared<T: Translation> {
 pub(crate) struct SpaceCore<T: Translation> {
     pub(crate) id: SpaceId,
     pub(crate) directory: Arc<T::Directory>,
-    dropped: AtomicBool,
+    dropped: Flag,
     /// Element `k`: where extent `k` lies.
     pub(crate) map: PagedArray,
     pub(crate) alloc: Mutex<AllocState>,
@@ -117,12 +118,17 @@ pub(crate) struct SpaceCore<T: Translation> {
 impl<T: Translation> SpaceCore<T> {
     fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        SpaceCore { id, directory, dropped: AtomicBool::new(false), map, alloc }
+        SpaceCore { id, directory, dropped: Flag::default(), map, alloc }
     }
 
-    /// F6. SeqCst pairs with the claim before it and with `set_dropped`.
+    #[inline(always)]
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.dropped.is_raised()
+    }
+
+    /// F6: after the claim.
     pub(crate) fn check_not_dropped(&self) -> Result<(), PoolError> {
-        if self.dropped.load(Ordering::SeqCst) {
+        if self.is_dropped() {
             return Err(PoolError::Dropped { space: self.id });
         }
         Ok(())
@@ -130,7 +136,7 @@ impl<T: Translation> SpaceCore<T> {
 
     /// False if it was dropped already.
     pub(crate) fn set_dropped(&self) -> bool {
-        !self.dropped.swap(true, Ordering::SeqCst)
+        self.dropped.raise()
     }
 }
 
@@ -264,6 +270,11 @@ impl<T: Translation> Pool<T> {
     /// The size of all pages.
     pub fn page_size(&self) -> PageSize {
         self.shared().core.page_size()
+    }
+
+    /// The device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.shared().core.device
     }
 
     /// What is known of the kinds of pages.

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use crate::parking::ParkingLot;
-use crate::sync::Backoff;
+use crate::sync::{Backoff, seq_cst_under_loom};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Number of a frame, 1 to 2^28 - 1. Zero is no frame.
@@ -38,12 +38,10 @@ impl FrameId {
 pub struct Version(u32);
 
 impl Version {
-    const MASK: u32 = (1 << 28) - 1;
-    /// A wrap count step for each so many versions (a power of two, well below 2^28).
-    #[cfg(not(loom))]
-    const STEP: u32 = 1 << 26;
-    #[cfg(loom)]
-    const STEP: u32 = 1 << 2;
+    /// Loom goes round in eight versions, so that a reader can be overtaken by a whole round.
+    const MASK: u32 = if cfg!(loom) { 7 } else { (1 << 28) - 1 };
+    /// A wrap count step for each so many versions: four in a round.
+    const STEP: u32 = (Self::MASK + 1) / 4;
 
     /// The version with this number, modulo 2^28.
     #[inline(always)]
@@ -81,9 +79,15 @@ impl WrapCount {
         self.0.load(Ordering::Acquire)
     }
 
-    /// One more step, before the word with the new version is stored.
-    pub fn step(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
+    /// The version after this one, and whether it was a step: one that is counted here, before
+    /// the word with the new version is stored.
+    #[inline(always)]
+    pub fn next(&self, version: Version) -> (Version, bool) {
+        let next = version.next();
+        if next.is_step() {
+            self.0.fetch_add(1, Ordering::AcqRel);
+        }
+        (next, next.is_step())
     }
 }
 
@@ -218,6 +222,17 @@ impl StateCell {
         StateWord(self.0.load(Ordering::Acquire))
     }
 
+    /// Whether all that was read since the word was `seen` is one content of the page. `begun` is
+    /// the wrap count as it was before that.
+    #[inline(always)]
+    pub fn validate(&self, seen: StateWord, wraps: &WrapCount, begun: u32) -> bool {
+        // What was read from the page stays before the load of the word.
+        fence(Ordering::Acquire);
+        // Acquire: a wrapped word makes the steps towards the wrap visible to the next load.
+        let now = self.read();
+        seen.still_stands(now) && wraps.get() == begun
+    }
+
     /// The word now, after a flag was set that claimers look at once they have claimed.
     pub fn read_after_flag(&self) -> StateWord {
         StateWord(self.0.load(Ordering::SeqCst))
@@ -325,7 +340,12 @@ impl StateCell {
     /// Claims an evicted page for loading or making it. SeqCst pairs with dropping a space and
     /// moving an extent, which set their flag first and look at the words afterwards.
     pub fn claim(&self) -> bool {
-        self.0.compare_exchange(0, IN_FLIGHT, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+        let ours = self.0.compare_exchange(0, IN_FLIGHT, Ordering::SeqCst, Ordering::Relaxed);
+        seq_cst_under_loom();
+        // The former word of the frame that the page will get is gone, visibly, before any byte
+        // changes there: pairs with the Acquire fence of validation.
+        fence(Ordering::Release);
+        ours.is_ok()
     }
 
     /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes who sleeps.
@@ -350,6 +370,12 @@ impl StateCell {
                 }
             }
         });
+    }
+
+    /// What a punch does to the word: zero, whatever it was. Gives what it was.
+    #[cfg(loom)]
+    pub(crate) fn wipe(&self) -> StateWord {
+        StateWord(self.0.swap(0, Ordering::Relaxed))
     }
 
     fn address(&self) -> usize {

@@ -10,6 +10,33 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
+/// Stands behind each SeqCst store whose partner stores first and loads then, too: loom orders
+/// those by fences only. Nothing outside of loom.
+#[inline(always)]
+pub(crate) fn seq_cst_under_loom() {
+    #[cfg(loom)]
+    atomic::fence(atomic::Ordering::SeqCst);
+}
+
+/// Says once and for all that something is gone. Who raises it looks afterwards at what others may
+/// be doing; they look at the flag once they have begun. So one of them sees the other: SeqCst on
+/// all four.
+#[derive(Debug, Default)]
+pub(crate) struct Flag(atomic::AtomicBool);
+
+impl Flag {
+    /// False if it was raised already.
+    pub(crate) fn raise(&self) -> bool {
+        let before = self.0.swap(true, atomic::Ordering::SeqCst);
+        seq_cst_under_loom();
+        !before
+    }
+
+    pub(crate) fn is_raised(&self) -> bool {
+        self.0.load(atomic::Ordering::SeqCst)
+    }
+}
+
 /// Gives way while another thread finishes a short critical section: spins first, then yields.
 pub(crate) struct Backoff(u32);
 

@@ -12,7 +12,11 @@ fn pool<T: Translation>(disk: &SimDisk, frames_factor: u64) -> Pool<T> {
         page_size: size,
         prefault: false,
         seed: ChecksumSeed::new(StoreId([1; 16])),
-        file: FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 },
+        file: FileState {
+            space_directory: Place::NONE,
+            next_space: SpaceId::CATALOGUE,
+            file_pages: 0,
+        },
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }
@@ -88,7 +92,11 @@ fn bulk_and_scan() {
     let pool: Pool<Array> = pool(&disk, 1);
     let tree = Tree::create(pool.create_space().unwrap()).unwrap();
     let n = 50_000u64;
-    tree.bulk_load((0..n).map(|i| (i.to_be_bytes(), vec![i as u8; if i % 5000 == 0 { 9000 } else { 100 }])), || 1).unwrap();
+    tree.bulk_load(
+        (0..n).map(|i| (i.to_be_bytes(), vec![i as u8; if i % 5000 == 0 { 9000 } else { 100 }])),
+        || 1,
+    )
+    .unwrap();
     let report = tree.check(&mut |_| true).unwrap();
     assert!(report.faults.is_empty(), "{:?}", &report.faults);
     assert_eq!(report.entries, n);

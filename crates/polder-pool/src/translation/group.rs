@@ -4,7 +4,7 @@
 //! `docs/protocols.md`, "Group counter"; calico.txt 4.3 and 4.4, with its hole mended: the count
 //! rises *before* an entry is claimed and falls after it is zero again (`POOL-6`).
 
-use crate::sync::Backoff;
+use crate::sync::{Backoff, seq_cst_under_loom};
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 const PUNCHING: u32 = 1 << 31;
@@ -44,6 +44,7 @@ impl GroupCounter {
                 .compare_exchange_weak(now, now + 1, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
+                seq_cst_under_loom();
                 return now == 0;
             }
         }

@@ -1,0 +1,116 @@
+//! The directory of a store: whose it is, and the lock that keeps it to one process.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use crate::error::OpenError;
+use crate::options::OpenMode;
+
+const DATA: &str = "data";
+const LOCK: &str = "lock";
+
+/// A locked directory. The lock goes with it, also when the process dies.
+#[derive(Debug)]
+pub(crate) struct Directory {
+    path: PathBuf,
+    _lock: File,
+}
+
+impl Directory {
+    /// Locks the directory, making it if need be and allowed. Tells whether a store must be made
+    /// in it.
+    pub(crate) fn lock(path: &Path, mode: OpenMode) -> Result<(Directory, bool), OpenError> {
+        let error = |what| move |source| OpenError::Io { what, path: path.to_path_buf(), source };
+        if !path.exists() {
+            if mode == OpenMode::Open {
+                return Err(OpenError::NotFound { path: path.to_path_buf() });
+            }
+            fs::create_dir_all(path).map_err(error("make the directory"))?;
+            sync_directory(path.parent()).map_err(error("sync the directory of"))?;
+        }
+        let has_data = path.join(DATA).exists();
+        if !has_data {
+            check_empty(path).map_err(error("read the directory"))??;
+            if mode == OpenMode::Open {
+                return Err(OpenError::NotFound { path: path.to_path_buf() });
+            }
+        }
+        let lock = take_lock(path)?;
+        // Somebody else may have made the store before we had the lock.
+        let has_data = path.join(DATA).exists();
+        if has_data && mode == OpenMode::Create {
+            return Err(OpenError::Exists { path: path.to_path_buf() });
+        }
+        Ok((Directory { path: path.to_path_buf(), _lock: lock }, !has_data))
+    }
+
+    pub(crate) fn data_file(&self) -> PathBuf {
+        self.path.join(DATA)
+    }
+
+    /// Makes the entry of a new file durable.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        sync_directory(Some(&self.path))
+    }
+}
+
+fn sync_directory(path: Option<&Path>) -> io::Result<()> {
+    match path.filter(|path| !path.as_os_str().is_empty()) {
+        Some(path) => File::open(path)?.sync_all(),
+        None => File::open(".")?.sync_all(),
+    }
+}
+
+/// A directory without a store may hold our lock file and nothing else.
+fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
+    for entry in fs::read_dir(path)? {
+        let name = entry?.file_name();
+        if name != LOCK {
+            let reason = format!("it holds `{}` and no data file", name.display());
+            return Ok(Err(OpenError::Foreign { path: path.to_path_buf(), reason }));
+        }
+    }
+    Ok(Ok(()))
+}
+
+fn take_lock(path: &Path) -> Result<File, OpenError> {
+    let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
+    let mut file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path.join(LOCK))
+        .map_err(|e| error("open", e))?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut holder = String::new();
+            // Who holds it is for the message; without it the message says less.
+            let _ = file.read_to_string(&mut holder);
+            let holder = holder.trim();
+            let process = if holder.is_empty() { "another process" } else { holder }.to_string();
+            return Err(OpenError::Locked { path: path.to_path_buf(), process });
+        }
+        Err(TryLockError::Error(e)) => return Err(error("lock", e)),
+    }
+    let written = file
+        .set_len(0)
+        .and_then(|()| file.rewind())
+        .and_then(|()| file.write_all(this_process().as_bytes()));
+    written.map_err(|e| error("write", e))?;
+    Ok(file)
+}
+
+/// What others are told of who holds the store.
+fn this_process() -> String {
+    let name = std::env::current_exe()
+        .ok()
+        .and_then(|path| path.file_name().map(|name| name.to_string_lossy().into_owned()));
+    let id = std::process::id();
+    match name {
+        Some(name) => format!("process {id} ({name})\n"),
+        None => format!("process {id}\n"),
+    }
+}

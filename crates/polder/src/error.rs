@@ -1,0 +1,265 @@
+//! What can go wrong, one enum for each family of operations.
+
+use std::io;
+use std::path::PathBuf;
+
+use polder_format::FormatError;
+use polder_pool::PoolError;
+use polder_tree::TreeError;
+
+/// An option has a value that it cannot have.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum OptionsError {
+    /// The path is empty.
+    #[error("the path of the store is empty")]
+    Path,
+    /// The page size is not one.
+    #[error(
+        "a page size of {bytes} bytes is not possible: it is a power of two from 4096 to 65536"
+    )]
+    PageSize {
+        /// What was asked for.
+        bytes: u32,
+    },
+    /// The budget is too small.
+    #[error(
+        "a memory budget of {given} bytes is too small: with pages of {page_size} bytes the least is {least} bytes"
+    )]
+    Budget {
+        /// What was asked for.
+        given: u64,
+        /// The least that is possible.
+        least: u64,
+        /// The page size in bytes.
+        page_size: u32,
+    },
+    /// There is no such translation.
+    #[error("there is no translation `{name}`; there are `array` and `direct`")]
+    Translation {
+        /// What was asked for.
+        name: String,
+    },
+}
+
+/// Why a store could not be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The options are not possible.
+    #[error(transparent)]
+    Options(#[from] OptionsError),
+    /// There is no store, and none is to be made.
+    #[error("there is no store in {}; make one first", path.display())]
+    NotFound {
+        /// Where.
+        path: PathBuf,
+    },
+    /// There is a store, and a new one is to be made.
+    #[error("there is a store in {} already", path.display())]
+    Exists {
+        /// Where.
+        path: PathBuf,
+    },
+    /// Another process, or another handle in this one, has the store open.
+    #[error("the store in {} is held by {process}; close it there first", path.display())]
+    Locked {
+        /// Where.
+        path: PathBuf,
+        /// Who.
+        process: String,
+    },
+    /// The directory holds something else.
+    #[error("{} is not a Polder store: {reason}; choose an empty or a new directory", path.display())]
+    Foreign {
+        /// Where.
+        path: PathBuf,
+        /// How that was seen.
+        reason: String,
+    },
+    /// A newer version of Polder wrote it.
+    #[error("cannot open the store in {}", path.display())]
+    Newer {
+        /// Where.
+        path: PathBuf,
+        /// What is new.
+        source: FormatError,
+    },
+    /// The process that had it open ended without closing it.
+    #[error(
+        "the store in {} was not closed: the process that had it open ended before it could write everything down, so that its content cannot be trusted{}; restore it from a copy",
+        path.display(),
+        damage.as_ref().map(|damage| format!(" (and one of its superblocks is damaged: {damage})")).unwrap_or_default()
+    )]
+    NotClosed {
+        /// Where.
+        path: PathBuf,
+        /// A damaged superblock, which may have been the one that said that it was closed.
+        damage: Option<FormatError>,
+    },
+    /// The superblocks cannot be read.
+    #[error("both superblocks of the store in {} are damaged", path.display())]
+    Damaged {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong with them.
+        source: FormatError,
+    },
+    /// The store has another page size than the one asked for.
+    #[error("the store in {} has pages of {found} bytes, not of {asked}; leave the page size out", path.display())]
+    PageSize {
+        /// Where.
+        path: PathBuf,
+        /// What was asked for.
+        asked: u32,
+        /// What it has.
+        found: u32,
+    },
+    /// The operating system refused.
+    #[error("cannot {what} {}", path.display())]
+    Io {
+        /// What was tried.
+        what: &'static str,
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The content cannot be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Why an operation on an open store failed. Nothing has changed then, unless said otherwise.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is a table of this name.
+    #[error("there is a table `{name}` already")]
+    TableExists {
+        /// Its name.
+        name: String,
+    },
+    /// There is no table of this name.
+    #[error("there is no table `{name}`")]
+    NoSuchTable {
+        /// Its name.
+        name: String,
+    },
+    /// The table was dropped.
+    #[error("the table `{name}` was dropped")]
+    Dropped {
+        /// Its name.
+        name: String,
+    },
+    /// A table cannot have this name.
+    #[error("a table's name has 1 to 255 bytes, not {len}")]
+    TableName {
+        /// Its length in bytes.
+        len: usize,
+    },
+    /// The store was closed.
+    #[error("the store was closed")]
+    Closed,
+    /// The key has too many bytes.
+    #[error("a key of {len} bytes is too long: the limit is {limit} bytes, an eighth of a page")]
+    KeyTooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The value has too many bytes.
+    #[error("a value of {len} bytes is too long: the limit is {limit} bytes")]
+    ValueTooLong {
+        /// Its length in bytes.
+        len: usize,
+        /// The limit in bytes.
+        limit: u64,
+    },
+    /// A bulk load's input is not in ascending order.
+    #[error(
+        "bulk load needs ascending keys without duplicates: entry number {number} (counted from 0) is not above the one before it"
+    )]
+    NotSorted {
+        /// Which entry, counted from 0.
+        number: u64,
+    },
+    /// A bulk load into a table that has entries.
+    #[error("bulk load needs an empty table, and `{name}` has entries")]
+    NotEmpty {
+        /// Its name.
+        name: String,
+    },
+    /// The disk is full.
+    #[error("there is no room for more data; free some space and try again")]
+    Full {
+        /// What was to grow.
+        #[source]
+        source: PoolError,
+    },
+    /// All frames are in use, or the data does not fit a translation that never evicts.
+    #[error("the memory budget is used up")]
+    PoolExhausted {
+        /// By what.
+        #[source]
+        source: PoolError,
+    },
+    /// A page is not what was written.
+    #[error("table `{table}` is damaged")]
+    Corrupt {
+        /// The table.
+        table: String,
+        /// Which page, and how.
+        #[source]
+        source: PoolError,
+    },
+    /// The device failed, or the system has no memory or addresses to give.
+    #[error("the data file cannot be used")]
+    Io {
+        /// What was tried, where, and what the system said.
+        #[source]
+        source: PoolError,
+    },
+}
+
+/// The table that an error of the catalogue speaks of.
+pub(crate) const CATALOGUE: &str = "(catalogue)";
+
+impl StoreError {
+    /// An error of a tree, in the words of the table that it belongs to.
+    pub(crate) fn of(table: &str, error: TreeError) -> StoreError {
+        let name = || table.to_string();
+        match error {
+            TreeError::KeyTooLong { len, limit } => StoreError::KeyTooLong { len, limit },
+            TreeError::ValueTooLong { len } => {
+                StoreError::ValueTooLong { len, limit: polder_tree::node::MAX_VALUE_BYTES }
+            }
+            TreeError::NotSorted { number } => StoreError::NotSorted { number },
+            TreeError::NotEmpty => StoreError::NotEmpty { name: name() },
+            TreeError::Pool(error) => StoreError::of_pool(table, error),
+            // An error that is new in the tree says what it is itself.
+            other => StoreError::Io {
+                source: PoolError::Device {
+                    what: "use",
+                    source: std::sync::Arc::new(io::Error::other(other)),
+                },
+            },
+        }
+    }
+
+    pub(crate) fn of_pool(table: &str, source: PoolError) -> StoreError {
+        let table = || table.to_string();
+        match source {
+            PoolError::Full { .. } => StoreError::Full { source },
+            PoolError::Exhausted { .. } | PoolError::DoesNotFit { .. } => {
+                StoreError::PoolExhausted { source }
+            }
+            PoolError::Corrupt { .. } | PoolError::Broken { .. } | PoolError::Unmapped { .. } => {
+                StoreError::Corrupt { table: table(), source }
+            }
+            PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
+            _ => StoreError::Io { source },
+        }
+    }
+}

@@ -1,0 +1,68 @@
+//! The superblocks of a data file: reading, making and writing them.
+
+use std::io;
+use std::path::Path;
+
+use polder_format::{
+    FormatError, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
+};
+use polder_format::{StoreId, Superblock, choose};
+use polder_pool::device::{Device, read_block, write_block};
+
+use crate::error::OpenError;
+
+/// The superblock of a new store, which is not in the file yet.
+pub(crate) fn new_superblock(page_size: PageSize, budget: u64) -> io::Result<Superblock> {
+    Ok(Superblock {
+        store_id: StoreId(random_id()?),
+        generation: 0,
+        compatible: 0,
+        page_size,
+        clean: false,
+        space_directory: Place::NONE,
+        next_space: SpaceId::CATALOGUE,
+        next_version: 1,
+        file_pages: SUPERBLOCK_AREA_BYTES >> page_size.shift(),
+        default_budget: budget,
+    })
+}
+
+fn random_id() -> io::Result<[u8; 16]> {
+    let mut id = [0; 16];
+    io::Read::read_exact(&mut std::fs::File::open("/dev/urandom")?, &mut id)?;
+    Ok(id)
+}
+
+/// Reads the superblock that counts, and what is wrong with the other one.
+pub(crate) fn read_superblock(
+    device: &dyn Device,
+    path: &Path,
+) -> Result<(Superblock, Option<FormatError>), OpenError> {
+    let path = || path.to_path_buf();
+    let area = match read_block(device, 0, 2 * SUPERBLOCK_BYTES) {
+        Ok(area) => area,
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => {
+            let reason = "its data file is too short to hold one".to_string();
+            return Err(OpenError::Foreign { path: path(), reason });
+        }
+        Err(source) => return Err(OpenError::Io { what: "read", path: path(), source }),
+    };
+    choose(&area).map_err(|source| match source {
+        FormatError::Foreign => OpenError::Foreign { path: path(), reason: source.to_string() },
+        FormatError::Newer { .. } => OpenError::Newer { path: path(), source },
+        _ => OpenError::Damaged { path: path(), source },
+    })
+}
+
+/// Writes the superblock with the next generation, durably.
+pub(crate) fn write_superblock(device: &dyn Device, superblock: &mut Superblock) -> io::Result<()> {
+    superblock.generation += 1;
+    write_block(device, superblock.offset(), &superblock.encode())?;
+    device.sync()
+}
+
+/// Makes room for the superblocks at the beginning of a new file.
+pub(crate) fn make_superblock_area(device: &dyn Device) -> io::Result<()> {
+    device.allocate(0, SUPERBLOCK_AREA_BYTES)?;
+    write_block(device, 0, &[0; 2 * SUPERBLOCK_BYTES])
+}

@@ -1,0 +1,182 @@
+//! How to open a store.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use polder_format::PageSize;
+use polder_pool::PoolConfig;
+
+use crate::error::OptionsError;
+
+/// The budget of a new store that was given none: 256 MiB.
+const DEFAULT_BUDGET: u64 = 256 << 20;
+
+/// How a page id becomes a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum TranslationKind {
+    /// An array indexed by page number (calico.txt). Evicts; the default.
+    #[default]
+    Array,
+    /// The page number is the frame. Never evicts: all data must fit in the budget.
+    Direct,
+}
+
+impl TranslationKind {
+    /// All of them.
+    pub const ALL: [TranslationKind; 2] = [TranslationKind::Array, TranslationKind::Direct];
+
+    /// What users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            TranslationKind::Array => "array",
+            TranslationKind::Direct => "direct",
+        }
+    }
+}
+
+impl fmt::Display for TranslationKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for TranslationKind {
+    type Err = OptionsError;
+
+    fn from_str(name: &str) -> Result<TranslationKind, OptionsError> {
+        let found = Self::ALL.into_iter().find(|kind| kind.name() == name);
+        found.ok_or_else(|| OptionsError::Translation { name: name.to_string() })
+    }
+}
+
+/// What to do if a store is there already, or is not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum OpenMode {
+    /// Open it; make it if there is none.
+    #[default]
+    OpenOrCreate,
+    /// Make it; an error if there is one.
+    Create,
+    /// Open it; an error if there is none.
+    Open,
+}
+
+/// How to open a store.
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) path: PathBuf,
+    pub(crate) memory_budget: Option<u64>,
+    pub(crate) page_size: Option<u32>,
+    pub(crate) translation: TranslationKind,
+    pub(crate) prefault: bool,
+    pub(crate) mode: OpenMode,
+}
+
+impl Options {
+    /// The store in the directory `path`, all else as it is best for most.
+    pub fn new(path: impl Into<PathBuf>) -> Options {
+        Options {
+            path: path.into(),
+            memory_budget: None,
+            page_size: None,
+            translation: TranslationKind::default(),
+            prefault: false,
+            mode: OpenMode::default(),
+        }
+    }
+
+    /// Memory for everything that the store keeps, in bytes: at least
+    /// [`Options::least_memory_budget`]. By default what the store was made with; for a new one
+    /// 256 MiB.
+    pub fn memory_budget(mut self, bytes: u64) -> Options {
+        self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Size of all pages of a new store, in bytes: a power of two from 4096 to 65536, by default
+    /// 4096. An existing store keeps its own; asking it for another is an error.
+    pub fn page_size(mut self, bytes: u32) -> Options {
+        self.page_size = Some(bytes);
+        self
+    }
+
+    /// How a page id becomes a frame; [`TranslationKind::Array`] by default. Nothing on disk
+    /// depends on it.
+    pub fn translation(mut self, translation: TranslationKind) -> Options {
+        self.translation = translation;
+        self
+    }
+
+    /// Whether to have the kernel back the whole budget with memory when the store is opened, and
+    /// not as it is used; by default not.
+    pub fn prefault(mut self, prefault: bool) -> Options {
+        self.prefault = prefault;
+        self
+    }
+
+    /// What to do if a store is there already, or is not.
+    pub fn mode(mut self, mode: OpenMode) -> Options {
+        self.mode = mode;
+        self
+    }
+
+    /// The least memory budget in bytes for pages of `page_size` bytes (the nearest allowed size).
+    pub fn least_memory_budget(page_size: u32) -> u64 {
+        let size = page_size.clamp(4096, 65536).next_power_of_two();
+        PageSize::new(size).map_or(0, PoolConfig::least_budget)
+    }
+
+    /// Whether the options are possible.
+    ///
+    /// # Errors
+    /// Which is not, and what it may be.
+    pub fn validate(&self) -> Result<(), OptionsError> {
+        if self.path.as_os_str().is_empty() {
+            return Err(OptionsError::Path);
+        }
+        let page_size = self.page_size.unwrap_or(PageSize::MIN.bytes() as u32);
+        PageSize::new(page_size).map_err(|_| OptionsError::PageSize { bytes: page_size })?;
+        if let Some(given) = self.memory_budget {
+            let least = Self::least_memory_budget(page_size);
+            if given < least {
+                return Err(OptionsError::Budget { given, least, page_size });
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) fn new_page_size(&self) -> Result<PageSize, OptionsError> {
+        let bytes = self.page_size.unwrap_or(PageSize::MIN.bytes() as u32);
+        PageSize::new(bytes).map_err(|_| OptionsError::PageSize { bytes })
+    }
+
+    pub(crate) fn new_budget(&self, size: PageSize) -> u64 {
+        let least = PoolConfig::least_budget(size);
+        self.memory_budget.unwrap_or(DEFAULT_BUDGET.max(least))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn impossible_options_are_refused_by_name() {
+        let ok = Options::new("x");
+        assert!(ok.validate().is_ok());
+        assert!(matches!(Options::new("").validate(), Err(OptionsError::Path)));
+        for bytes in [0, 5000, 2048, 131_072] {
+            let bad = ok.clone().page_size(bytes).validate();
+            assert!(matches!(bad, Err(OptionsError::PageSize { .. })));
+        }
+        let least = Options::least_memory_budget(8192);
+        let tight = ok.clone().page_size(8192).memory_budget(least);
+        assert!(tight.validate().is_ok());
+        let bad = tight.memory_budget(least - 1).validate();
+        assert!(matches!(bad, Err(OptionsError::Budget { .. })));
+        assert_eq!("direct".parse::<TranslationKind>().unwrap(), TranslationKind::Direct);
+        assert!("hash".parse::<TranslationKind>().unwrap_err().to_string().contains("array"));
+    }
+}

@@ -1,0 +1,189 @@
+//! Who writes passes here, so that closing and checking a store can wait until nobody does.
+//!
+//! Each thread counts itself in on a cache line of its own (one of a few), then looks whether the
+//! way is open; who closes it sets the state first and then waits for all counts. `SeqCst` on both
+//! sides: one of the two sees the other. A thread that is inside already may pass again, or a write
+//! from within an update's closure would wait for itself.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use crate::error::StoreError;
+
+const STRIPES: usize = 16;
+const OPEN: u8 = 0;
+const PAUSED: u8 = 1;
+const CLOSED: u8 = 2;
+
+/// How long to sleep between looks at what the other side does.
+const POLL: Duration = Duration::from_micros(200);
+
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Stripe {
+    inside: AtomicU64,
+}
+
+/// The way to write.
+#[derive(Debug)]
+pub(crate) struct Passage {
+    id: u64,
+    state: AtomicU8,
+    stripes: [Stripe; STRIPES],
+}
+
+/// A thread that is inside.
+#[derive(Debug)]
+pub(crate) struct Pass<'p> {
+    passage: &'p Passage,
+    /// What this thread was inside of before; the same passage for a nested pass.
+    outer: (u64, usize),
+}
+
+thread_local! {
+    /// The passage that this thread is inside of, and its stripe there.
+    static INSIDE: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    /// Which stripe this thread uses.
+    static STRIPE: usize = {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        NEXT.fetch_add(1, Ordering::Relaxed) as usize % STRIPES
+    };
+}
+
+/// A number from 0 to 15 that spreads threads over shared counters.
+pub(crate) fn stripe() -> usize {
+    STRIPE.with(|stripe| *stripe)
+}
+
+impl Passage {
+    pub(crate) fn new() -> Passage {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Passage {
+            id: NEXT.fetch_add(1, Ordering::Relaxed),
+            state: AtomicU8::new(OPEN),
+            stripes: Default::default(),
+        }
+    }
+
+    /// Whether the store is closed: for readers, who need no pass.
+    #[inline(always)]
+    pub(crate) fn check_open(&self) -> Result<(), StoreError> {
+        if self.state.load(Ordering::Relaxed) == CLOSED {
+            return Err(StoreError::Closed);
+        }
+        Ok(())
+    }
+
+    /// Goes in to write; waits while the way is paused.
+    pub(crate) fn enter(&self) -> Result<Pass<'_>, StoreError> {
+        let outer = INSIDE.get();
+        if outer.0 == self.id {
+            return Ok(Pass { passage: self, outer });
+        }
+        let stripe = stripe();
+        loop {
+            self.stripes[stripe].inside.fetch_add(1, Ordering::SeqCst);
+            match self.state.load(Ordering::SeqCst) {
+                OPEN => break,
+                state => {
+                    self.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
+                    if state == CLOSED {
+                        return Err(StoreError::Closed);
+                    }
+                    thread::sleep(POLL);
+                }
+            }
+        }
+        INSIDE.set((self.id, stripe));
+        Ok(Pass { passage: self, outer })
+    }
+
+    fn wait_until_empty(&self) {
+        let empty = || self.stripes.iter().all(|s| s.inside.load(Ordering::SeqCst) == 0);
+        while !empty() {
+            thread::sleep(POLL);
+        }
+    }
+
+    /// Keeps writers out until the result is dropped.
+    pub(crate) fn pause(&self) -> Result<Pause<'_>, StoreError> {
+        while let Err(state) =
+            self.state.compare_exchange(OPEN, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
+        {
+            if state == CLOSED {
+                return Err(StoreError::Closed);
+            }
+            thread::sleep(POLL);
+        }
+        let pause = Pause(self);
+        self.wait_until_empty();
+        Ok(pause)
+    }
+
+    /// Keeps everybody out for good. False if that was done before.
+    pub(crate) fn close(&self) -> bool {
+        let pause = self.pause();
+        if pause.is_err() {
+            return false;
+        }
+        std::mem::forget(pause);
+        self.state.store(CLOSED, Ordering::SeqCst);
+        true
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        let (id, stripe) = INSIDE.get();
+        if self.outer.0 == id {
+            return; // Nested: the outer one counts.
+        }
+        INSIDE.set(self.outer);
+        self.passage.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Nobody writes.
+#[derive(Debug)]
+pub(crate) struct Pause<'p>(&'p Passage);
+
+impl Drop for Pause<'_> {
+    fn drop(&mut self) {
+        self.0.state.store(OPEN, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_waits_for_writers_and_they_for_it() {
+        let passage = Passage::new();
+        let inside = AtomicU64::new(0);
+        thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..2000 {
+                        let _pass = passage.enter().unwrap();
+                        let _nested = passage.enter().unwrap();
+                        inside.fetch_add(1, Ordering::SeqCst);
+                        inside.fetch_sub(1, Ordering::SeqCst);
+                    }
+                });
+            }
+            for _ in 0..20 {
+                let _pause = passage.pause().unwrap();
+                for _ in 0..100 {
+                    assert_eq!(inside.load(Ordering::SeqCst), 0);
+                }
+            }
+        });
+        assert!(passage.close());
+        assert!(!passage.close());
+        assert!(matches!(passage.enter(), Err(StoreError::Closed)));
+        assert!(passage.check_open().is_err());
+    }
+}

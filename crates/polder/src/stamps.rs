@@ -1,0 +1,65 @@
+//! Version words for records: a number that no other write of this store ever had.
+//!
+//! Threads take numbers in blocks, so that writers share nothing. Numbers are unique, not in the
+//! order of writes.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Numbers that a thread takes at a time.
+const BLOCK: u64 = 1024;
+
+/// Where a store's version words come from.
+#[derive(Debug)]
+pub(crate) struct Stamps {
+    id: u64,
+    next: AtomicU64,
+}
+
+thread_local! {
+    /// The store whose block this thread has, the next number and the end of the block.
+    static BLOCK_LEFT: Cell<(u64, u64, u64)> = const { Cell::new((0, 0, 0)) };
+}
+
+impl Stamps {
+    /// Numbers from `next` on are unused.
+    pub(crate) fn new(next: u64) -> Stamps {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(1);
+        Stamps { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), next: AtomicU64::new(next) }
+    }
+
+    /// A number that was never given out.
+    pub(crate) fn take(&self) -> u64 {
+        let (id, next, end) = BLOCK_LEFT.get();
+        if id == self.id && next < end {
+            BLOCK_LEFT.set((id, next + 1, end));
+            return next;
+        }
+        let first = self.next.fetch_add(BLOCK, Ordering::Relaxed);
+        BLOCK_LEFT.set((self.id, first + 1, first + BLOCK));
+        first
+    }
+
+    /// Numbers from here on are unused.
+    pub(crate) fn next(&self) -> u64 {
+        self.next.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_number_comes_twice() {
+        let (a, b) = (Stamps::new(1), Stamps::new(1));
+        let mut seen = std::collections::HashSet::new();
+        for i in 0..5000 {
+            assert!(seen.insert(a.take()));
+            if i % 10 == 0 {
+                b.take();
+            }
+        }
+        assert!(seen.iter().all(|n| *n < a.next()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Figures of a store.
+
+use polder_pool::{PoolStats, SpaceStats, Translation};
+
+use crate::any::dispatch;
+use crate::engine::Engine;
+use crate::store::Store;
+
+/// Figures of a store. Counts are since it was opened. Counting costs lookups nothing that other
+/// threads could notice; the figures of memory are found by looking when asked.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// The budget, in bytes.
+    pub memory_budget_bytes: u64,
+    /// Frames that the budget pays for.
+    pub frames: u64,
+    /// Frames without a page.
+    pub frames_free: u64,
+    /// Page size in bytes.
+    pub page_size_bytes: u64,
+    /// Pages that operations went to and found resident.
+    pub hits: u64,
+    /// Pages loaded from the device because an operation needed them.
+    pub faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Pages written to the device.
+    pub write_backs: u64,
+    /// Operations begun again, after a fault or because a page changed.
+    pub restarts: u64,
+    /// Groups of translation entries given back to the kernel.
+    pub hole_punches: u64,
+    /// Pages in memory.
+    pub resident_pages: u64,
+    /// Pages in memory that the device lacks as they are.
+    pub dirty_pages: u64,
+    /// Memory of frames that hold pages, in bytes.
+    pub frame_bytes: u64,
+    /// Memory beside the frames, in bytes.
+    pub metadata_bytes: u64,
+    /// Memory of the translation, in bytes.
+    pub translation_bytes: u64,
+    /// Kernel page tables of translation and frames, in bytes.
+    pub page_table_bytes: u64,
+    /// Frame memory that huge pages back, in bytes.
+    pub huge_page_bytes: u64,
+    /// Pages read from the device.
+    pub device_reads: u64,
+    /// Pages written to the device.
+    pub device_writes: u64,
+    /// Bytes read from the device.
+    pub device_read_bytes: u64,
+    /// Bytes written to the device.
+    pub device_written_bytes: u64,
+    /// Length of the data file in bytes.
+    pub file_bytes: u64,
+    /// The tables that are open, in the order of their names.
+    pub tables: Vec<TableStats>,
+}
+
+/// Figures of one table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TableStats {
+    /// Its name.
+    pub name: String,
+    /// Keys in it.
+    pub entries: u64,
+    /// Pages in use, in memory or not; zero if the maps that tell cannot be read.
+    pub pages: u64,
+    /// Pages in memory.
+    pub resident_pages: u64,
+    /// Pages in memory that the device lacks as they are.
+    pub dirty_pages: u64,
+}
+
+impl Store {
+    /// The figures now.
+    pub fn stats(&self) -> Stats {
+        dispatch!(&self.engine, engine => stats(engine))
+    }
+}
+
+fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
+    // Before the pool is looked at: counting pages may load maps.
+    let mut tables: Vec<_> = engine
+        .open_tables()
+        .into_iter()
+        .map(|table| {
+            let pages = table.tree.space().pages_in_use().unwrap_or(0);
+            let stats = TableStats {
+                name: table.name.clone(),
+                entries: table.len(),
+                pages,
+                ..TableStats::default()
+            };
+            (table.tree.space().id(), stats)
+        })
+        .collect();
+    let pool = engine.pool.stats();
+    for (space, table) in &mut tables {
+        let SpaceStats { resident_pages, dirty_pages } =
+            pool.spaces.get(space).copied().unwrap_or_default();
+        (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
+    }
+    tables.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    Stats { tables: tables.into_iter().map(|(_, table)| table).collect(), ..of_pool(&pool) }
+}
+
+fn of_pool(pool: &PoolStats) -> Stats {
+    Stats {
+        memory_budget_bytes: pool.memory_budget_bytes,
+        frames: pool.frames,
+        frames_free: pool.frames_free,
+        page_size_bytes: pool.page_size_bytes,
+        hits: pool.hits,
+        faults: pool.faults,
+        evictions: pool.evictions,
+        write_backs: pool.write_backs,
+        restarts: pool.restarts,
+        hole_punches: pool.hole_punches,
+        resident_pages: pool.resident_pages,
+        dirty_pages: pool.dirty_pages,
+        frame_bytes: pool.frame_bytes,
+        metadata_bytes: pool.metadata_bytes,
+        translation_bytes: pool.translation_bytes,
+        page_table_bytes: pool.page_table_bytes,
+        huge_page_bytes: pool.huge_page_bytes,
+        device_reads: pool.device_reads,
+        device_writes: pool.device_writes,
+        device_read_bytes: pool.device_read_bytes,
+        device_written_bytes: pool.device_written_bytes,
+        file_bytes: pool.file_bytes,
+        tables: Vec::new(),
+    }
+}
