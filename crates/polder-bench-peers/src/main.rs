@@ -17,6 +17,7 @@ const WRITES_PER_BULK_LOAD: usize = 100_000;
 
 fn main() -> ExitCode {
     let mut engines = polder_bench::engine::built_in();
-    engines.extend([lmdb::KIND, redb::KIND, btreemap::KIND]);
+    engines.extend([lmdb::KIND, redb::KIND]);
+    engines.extend(btreemap::KINDS);
     polder_bench::run("polder-bench-peers", &engines)
 }

@@ -6,7 +6,7 @@
 //! pages of its way shared, so that it cannot be overtaken for ever.
 
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polder_format::{PageId, PageNo};
 
@@ -22,8 +22,9 @@ use crate::translation::{LinkRef, Resolved, Translation};
 const PATIENCE: u32 = 32;
 /// Pins that one operation keeps at most: a path from the root, and neighbours.
 const MAX_PINS: usize = 10;
-/// How often a page is asked for while all frames are in use, a millisecond apart or more.
-const EXHAUSTED_TRIES: u32 = 200;
+/// How long a page is asked for while all frames are in use. A time and not a number of tries: to
+/// find a page's place is an operation of its own, which tries as long.
+const EXHAUSTED_PATIENCE: Duration = Duration::from_secs(2);
 
 /// How often a page may turn out unreadable whose parent was no longer there to ask.
 const UNREADABLE_TRIES: u32 = 16;
@@ -44,13 +45,15 @@ pub enum AccessHint {
 pub struct Attempt<'p> {
     hint: AccessHint,
     conflicts: u32,
-    exhausted: u32,
+    exhausted_since: Option<Instant>,
     unreadable: u32,
     patient: bool,
     pages: u64,
     /// The page to load before the next try, and the parent that leads to it.
     miss: Option<(PageId, Option<Optimistic<'p>>)>,
     failure: Option<PoolError>,
+    /// The page that a patient attempt went to last.
+    latched: Option<Optimistic<'p>>,
     held: Vec<&'p StateCell>,
     pins: Vec<Pin<'p>>,
 }
@@ -60,12 +63,13 @@ impl<'p> Attempt<'p> {
         Attempt {
             hint,
             conflicts: 0,
-            exhausted: 0,
+            exhausted_since: None,
             unreadable: 0,
             patient: false,
             pages: 0,
             miss: None,
             failure: None,
+            latched: None,
             held: Vec::new(),
             pins: Vec::new(),
         }
@@ -175,7 +179,7 @@ impl<T: Translation> Space<T> {
         let core = self.core();
         let wraps = core.wraps.get();
         let found = self.view().resolve(LinkRef::Root(PageId::new(self.id(), page)))?;
-        if !found.word.is_readable() {
+        if !found.word.is_readable() || self.space_core().is_dropped() {
             return None;
         }
         if found.word.is_marked() && attempt.hint == AccessHint::Normal {
@@ -234,28 +238,44 @@ impl<'p, T: Translation> View<'p, T> {
             if found.word.is_marked() && attempt.hint == AccessHint::Normal {
                 found.cell.touch(found.word);
             }
-            if let Some(parent) = parent {
-                parent.validate()?;
+            match parent {
+                Some(parent) => parent.validate()?,
+                None => self.check_own(attempt)?,
             }
             attempt.pages += 1;
             return Ok(page);
         }
-        self.follow_slowly(attempt, link, parent)
+        // By value, and the page by way of the attempt: so that on the way above all of these
+        // stay in registers.
+        self.follow_slowly(attempt, link, parent.copied())?;
+        attempt.latched.take().ok_or(Restart)
     }
 
-    /// The page is not resident, or held, or the attempt takes latches.
+    /// A word that was read without a parent to validate is one of our space, unless that was
+    /// dropped before: then it may serve another one.
+    #[inline(always)]
+    fn check_own(self, attempt: &mut Attempt<'p>) -> Result<(), Restart> {
+        if self.space.is_dropped() {
+            return Err(attempt.fail(PoolError::Dropped { space: self.space.id }));
+        }
+        Ok(())
+    }
+
+    /// The page is not resident, or held, or the attempt takes latches (then the page is in
+    /// `attempt.latched`).
     #[cold]
+    #[inline(never)]
     fn follow_slowly(
         self,
         attempt: &mut Attempt<'p>,
         link: LinkRef<'_>,
-        parent: Option<&Optimistic<'p>>,
-    ) -> Result<Optimistic<'p>, Restart> {
+        parent: Option<Optimistic<'p>>,
+    ) -> Result<(), Restart> {
         let core = &self.shared.core;
         let target = PageId::from_link(link.load());
         let wraps = core.wraps.get();
         let found = self.resolve(link);
-        if let Some(parent) = parent {
+        if let Some(parent) = &parent {
             parent.validate()?;
         }
         if target.space() != self.space.id || target.is_null() {
@@ -264,7 +284,7 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
         let Some(found) = found.filter(|f| !f.word.is_evicted() && !f.word.is_in_flight()) else {
-            attempt.miss = Some((target, parent.copied()));
+            attempt.miss = Some((target, parent));
             return Err(Restart);
         };
         if !attempt.patient {
@@ -272,13 +292,16 @@ impl<'p, T: Translation> View<'p, T> {
         }
         let word = wait_for_share(found.cell).ok_or(Restart)?;
         attempt.held.push(found.cell);
-        if let Some(parent) = parent {
-            parent.validate()?;
+        match &parent {
+            Some(parent) => parent.validate()?,
+            None => self.check_own(attempt)?,
         }
         // Held as another page of the frame: the link was resolved before we held it.
         let frame = self.shared.translation.frame(&self.space.directory, target.page(), word);
         attempt.pages += 1;
-        Ok(Optimistic::new(core, Resolved { cell: found.cell, word, frame }, wraps))
+        let resolved = Resolved { cell: found.cell, word, frame };
+        attempt.latched = Some(Optimistic::new(core, resolved, wraps));
+        Ok(())
     }
 
     /// After a restart: what must be done before the next try.
@@ -309,11 +332,12 @@ impl<'p, T: Translation> View<'p, T> {
             Err(error @ PoolError::Exhausted { .. }) => {
                 // Others may hold what we need and wait for what we hold.
                 attempt.pins.clear();
-                attempt.exhausted += 1;
-                if attempt.exhausted > EXHAUSTED_TRIES {
+                let waited = attempt.exhausted_since.get_or_insert_with(Instant::now).elapsed();
+                if waited > EXHAUSTED_PATIENCE {
                     return Err(error);
                 }
-                thread::sleep(Duration::from_millis(u64::from(attempt.exhausted.min(10))));
+                let shortest = Duration::from_millis(1);
+                thread::sleep((waited / 8).clamp(shortest, 10 * shortest));
                 Ok(())
             }
             // A page that was freed meanwhile may hold anything; its parent has changed then. On a

@@ -93,8 +93,8 @@ impl<T: Translation> Shared<T> {
         while found.freed < goal && visited < frames * ROUNDS {
             if visited % frames < STRIDE {
                 // A new round: the last one's obstacles may have gone.
-                found =
-                    Sweep { freed: found.freed, unwritable: found.unwritable, ..Sweep::default() };
+                self.write_and_evict(&mut dirty, &mut found);
+                found = Sweep { freed: found.freed, ..Sweep::default() };
             }
             let from = self.core.hand.fetch_add(STRIDE, Ordering::Relaxed);
             for i in 0..STRIDE {
@@ -169,7 +169,8 @@ impl<T: Translation> Shared<T> {
         }
         let Some(held) = cell.upgrade(word) else { return Verdict::Latched };
         // E5: what was looked at before we had the latch may have changed.
-        if meta.is_pinned() || meta.is_being_written() || meta.is_dirty(held) {
+        let same = meta.page() == page;
+        if !same || meta.is_pinned() || meta.is_being_written() || meta.is_dirty(held) {
             cell.release_marked(held);
             return Verdict::Latched;
         }
@@ -184,10 +185,11 @@ impl<T: Translation> Shared<T> {
         let page = meta.page().page();
         let (version, _) = self.core.wraps.next(cell.peek().version());
         meta.vacate(version);
-        self.translation.retire(&space.directory, page);
         if !T::EVICTS {
+            // Before the page can be loaded again, which would be into the same frame.
             self.core.frames.discard(frame, 1);
         }
+        self.translation.retire(&space.directory, page);
         self.give_frame(frame);
     }
 }

@@ -110,7 +110,8 @@ impl<T: Translation> Shared<T> {
     fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
         space.check_not_dropped()?;
         let frame = match self.translation.place(&space.directory, page)? {
-            Placement::Any => self.take_frame()?,
+            Placement::Prefer(frame) if self.core.free.take_this(frame) => frame,
+            Placement::Prefer(_) => self.take_frame()?,
             Placement::Fixed(frame) => {
                 let in_use = &self.core.fixed_in_use;
                 let budget = self.core.budget_frames;
@@ -215,7 +216,9 @@ impl<T: Translation> Shared<T> {
         cell.await_flight(&self.core.lot);
         let held = cell.latch()?;
         let frame = self.translation.frame(&space.directory, page, held);
-        Some(Exclusive::new(&self.core, cell, held, frame))
+        let found = Exclusive::new(&self.core, cell, held, frame);
+        // The space may have been dropped while we waited, and the word serve another one.
+        (found.id() == PageId::new(space.id, page)).then_some(found)
     }
 
     /// Where a page lies in the file.
@@ -224,7 +227,10 @@ impl<T: Translation> Shared<T> {
             return Ok(Place::new(page.get()));
         }
         let extent = self.core.schedule.of_page(page);
-        let start = self.array_get(&space.map, extent.index)?;
+        let start = self.array_get(&space.map, extent.index);
+        // What was the map of a dropped space may be anything by now.
+        space.check_not_dropped()?;
+        let start = start?;
         if start == 0 {
             return Err(PoolError::Unmapped { page: PageId::new(space.id, page) });
         }

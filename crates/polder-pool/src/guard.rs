@@ -191,7 +191,6 @@ impl Drop for Exclusive<'_> {
 pub struct NewPage<'p> {
     id: PageId,
     cell: &'p StateCell,
-    frame: FrameId,
     core: &'p Core,
     _pin: Pin<'p>,
 }
@@ -202,7 +201,6 @@ impl<'p> NewPage<'p> {
         NewPage {
             id: made.id(),
             cell: made.cell,
-            frame: made.frame,
             core: made.core,
             _pin: made.pin(),
         }
@@ -216,7 +214,9 @@ impl<'p> NewPage<'p> {
     /// Holds the page exclusively; waits at most for a writer-back that copies it.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
-        Ok(Exclusive::new(self.core, self.cell, held, self.frame))
+        let page = Exclusive::new(self.core, self.cell, held, held.frame());
+        // The space may have been dropped, and the word serve another one.
+        if page.id() == self.id { Ok(page) } else { Err(Restart) }
     }
 }
 

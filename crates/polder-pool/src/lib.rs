@@ -66,3 +66,8 @@ pub use {
     stats::{PoolStats, SpaceStats},
     translation::{Array, Direct, LinkRef, Translation},
 };
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -17,7 +17,7 @@ use crate::kinds::{KindOps, PageKinds};
 use crate::parking::ParkingLot;
 use crate::space::{AllocState, FilePlaces, PagedArray};
 use crate::state::{FrameId, WrapCount};
-use crate::sync::Flag;
+use crate::sync::{Flag, lock};
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::{Signal, Writer};
 
@@ -166,6 +166,11 @@ impl<T: Translation> Shared<T> {
         Ok(space)
     }
 
+    fn open_spaces(&self) -> Vec<Arc<SpaceCore<T>>> {
+        let spaces = self.spaces.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        spaces.values().cloned().collect()
+    }
+
     pub(crate) fn forget_space(&self, id: SpaceId) {
         self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&id);
     }
@@ -287,7 +292,14 @@ impl<T: Translation> Pool<T> {
     /// # Errors
     /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
-        self.shared().flush()
+        let shared = self.shared();
+        for space in shared.open_spaces() {
+            let mut alloc = lock(&space.alloc);
+            if !space.is_dropped() {
+                shared.mark_given_back(&space, &mut alloc)?;
+            }
+        }
+        shared.flush()
     }
 }
 

@@ -14,7 +14,7 @@ use std::fmt;
 use polder_pool::bytes::PageBuf;
 use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Translation};
 
-use crate::descent::{Target, descend};
+use crate::descent::{Target, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
 use crate::overflow::{Long, page_of};
@@ -121,7 +121,7 @@ impl<T: Translation> Cursor<T> {
         let hint = self.hint();
         let Cursor { tree, leaf: copy, .. } = self;
         tree.space.run(hint, |attempt| {
-            let leaf = descend(&tree.space, attempt, target, 0)?.page;
+            let leaf = leaf(&tree.space, attempt, target)?;
             copy.copy_from(leaf.page());
             leaf.validate()
         })?;
@@ -146,7 +146,7 @@ impl<T: Translation> Cursor<T> {
             // The right link saves the descent if it still leads where the fence says.
             let leaf = match neighbour(tree, attempt, right, &fence)? {
                 Some(leaf) => leaf,
-                None => descend(&tree.space, attempt, Target::Key(&fence), 0)?.page,
+                None => leaf(&tree.space, attempt, Target::Key(&fence))?,
             };
             copy.copy_from(leaf.page());
             leaf.validate()

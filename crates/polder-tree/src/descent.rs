@@ -41,41 +41,60 @@ pub(crate) fn next_link(node: NodeRef<'_>, target: Target<'_>) -> usize {
     }
 }
 
+/// The driver: descends to the leaf for `target`, one step after the other.
+#[inline(always)]
+pub(crate) fn leaf<'p, T: Translation>(
+    space: &'p Space<T>,
+    attempt: &mut Attempt<'p>,
+    target: Target<'_>,
+) -> Result<Optimistic<'p>, Restart> {
+    let mut page = space.page(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
+    for _ in 0..MAX_HEIGHT {
+        let node = NodeRef::new(page.page());
+        let level = node.level();
+        if level == 0 {
+            return Ok(page);
+        }
+        let link = LinkRef::InPage(page.page(), next_link(node, target));
+        page = space.follow(attempt, link, Some(&page))?;
+        if level == 1 {
+            NodeRef::new(page.page()).prefetch();
+        }
+    }
+    Err(too_deep(attempt, page))
+}
+
 /// A node, and the parent with the link that led to it (none for the root).
 pub(crate) struct Place<'p> {
     pub(crate) page: Optimistic<'p>,
     pub(crate) parent: Option<(Optimistic<'p>, usize)>,
 }
 
-/// Descends to the node of `level` for `target`. If the tree is not that high: to the root.
-#[inline(always)]
+/// Descends to the node of `level` that covers `key`, for who wants to change its parent as well.
+/// If the tree is not that high: to the root.
 pub(crate) fn descend<'p, T: Translation>(
     space: &'p Space<T>,
     attempt: &mut Attempt<'p>,
-    target: Target<'_>,
+    key: &[u8],
     level: u8,
 ) -> Result<Place<'p>, Restart> {
     let root = PageNo::new(ROOT).ok_or(Restart)?;
     let mut place = Place { page: space.page(attempt, root)?, parent: None };
     for _ in 0..MAX_HEIGHT {
         let node = NodeRef::new(place.page.page());
-        let here = node.level();
-        if here <= level {
+        if node.level() <= level {
             return Ok(place);
         }
-        let at = next_link(node, target);
+        let at = next_link(node, Target::Key(key));
         let link = LinkRef::InPage(place.page.page(), at);
         let child = space.follow(attempt, link, Some(&place.page))?;
-        if here == 1 {
-            NodeRef::new(child.page()).prefetch();
-        }
         place = Place { page: child, parent: Some((place.page, at)) };
     }
-    Err(too_deep(attempt, &place.page))
+    Err(too_deep(attempt, place.page))
 }
 
 #[cold]
-fn too_deep(attempt: &mut Attempt<'_>, page: &Optimistic<'_>) -> Restart {
+fn too_deep(attempt: &mut Attempt<'_>, page: Optimistic<'_>) -> Restart {
     let broken = PoolError::Broken { page: page.id(), what: "the tree's links form a circle" };
     match page.validate() {
         Ok(()) => attempt.fail(broken),

@@ -43,16 +43,14 @@ pub(crate) fn verify_shape(page: PageRef<'_>) -> Result<(), &'static str> {
 }
 
 impl<T: Translation> Tree<T> {
-    /// Writes a value into new pages. On an error none are left.
-    pub(crate) fn write_long(&self, value: &[u8]) -> Result<Long, TreeError> {
+    /// Writes a value into new pages, which it gives as well. On an error none are left.
+    pub(crate) fn write_long(&self, value: &[u8]) -> Result<(Long, Vec<PageNo>), TreeError> {
         let room = self.page_bytes() - at::BYTES;
         let mut long = Long { len: value.len() as u64, link: 0 };
+        let mut pages = Vec::new();
         // From the last piece to the first, so that each page's link is known when it is made.
         for piece in value.chunks(room).rev() {
-            let page = self.space.create().inspect_err(|_| {
-                // The first error is the one to report.
-                let _ = self.free_chain(long.link);
-            })?;
+            let page = self.space.create().inspect_err(|_| self.free_pages(&pages))?;
             if let Ok(mut latched) = page.latch() {
                 let mut bytes = latched.page_mut();
                 bytes.set_u8(header_at::KIND, PageKind::OVERFLOW.0);
@@ -62,8 +60,9 @@ impl<T: Translation> Tree<T> {
                 bytes.write(at::BYTES, piece);
             }
             long.link = page.id().to_bits();
+            pages.push(page.id().page());
         }
-        Ok(long)
+        Ok((long, pages))
     }
 
     /// The bytes of a value whose record had this version. `None` if the record is another one by
@@ -74,58 +73,73 @@ impl<T: Translation> Tree<T> {
         version: u64,
         long: Long,
     ) -> Result<Option<Vec<u8>>, TreeError> {
-        let bytes = self.read_chain(long);
-        // Pages of a chain that was freed meanwhile may hold anything, or not be readable.
-        if self.version(key)? != Some(version) {
-            return Ok(None);
-        }
-        bytes.map(Some)
+        let mut bytes = Vec::new();
+        let pages = self.walk_chain(long, Some(&mut bytes));
+        Ok(self.if_still(key, version, pages)?.map(|_| bytes))
     }
 
-    fn read_chain(&self, long: Long) -> Result<Vec<u8>, TreeError> {
-        let mut bytes = Vec::new();
-        let mut link = long.link;
+    /// The pages of a value whose record had this version. `None` if the record is another one by
+    /// now.
+    pub(crate) fn pages_of_long(
+        &self,
+        key: &[u8],
+        version: u64,
+        long: Long,
+    ) -> Result<Option<Vec<PageNo>>, TreeError> {
+        let pages = self.walk_chain(long, None);
+        self.if_still(key, version, pages)
+    }
+
+    /// What was found in a chain, or its error, if the record still has this version. Pages of a
+    /// chain that was freed meanwhile may hold anything, or not be readable.
+    fn if_still<R>(
+        &self,
+        key: &[u8],
+        version: u64,
+        found: Result<R, TreeError>,
+    ) -> Result<Option<R>, TreeError> {
+        if self.version(key)? == Some(version) { found.map(Some) } else { Ok(None) }
+    }
+
+    /// The pages of a chain; their bytes go to `out`.
+    fn walk_chain(
+        &self,
+        long: Long,
+        mut out: Option<&mut Vec<u8>>,
+    ) -> Result<Vec<PageNo>, TreeError> {
+        let (mut pages, mut link, mut len) = (Vec::new(), long.link, 0);
         for _ in 0..long.pages(self.page_bytes()) {
-            let before = bytes.len();
-            link = self.space.run(AccessHint::Normal, |attempt| {
-                bytes.truncate(before);
+            let begin = out.as_ref().map_or(0, |out| out.len());
+            let (next, piece) = self.space.run(AccessHint::Normal, |attempt| {
                 let guard = self.space.page(attempt, page_of(link))?;
                 let page = guard.page();
                 let (kind, next) = (page.u8(header_at::KIND), page.u64(at::NEXT));
-                page.append_to(at::BYTES, page.u32(at::LEN) as usize, &mut bytes);
+                let piece = page.u32(at::LEN);
+                if let Some(out) = out.as_deref_mut() {
+                    out.truncate(begin);
+                    page.append_to(at::BYTES, piece as usize, out);
+                }
                 guard.validate()?;
                 if kind != PageKind::OVERFLOW.0 {
                     return Err(attempt.fail(broken(link, "this is not an overflow page")));
                 }
-                Ok(next)
+                Ok((next, piece))
             })?;
+            pages.push(page_of(link));
+            (link, len) = (next, len + u64::from(piece));
         }
-        if bytes.len() as u64 != long.len || link != 0 {
+        if len != long.len || link != 0 {
             return Err(broken(long.link, "a chain of overflow pages has the wrong length").into());
         }
-        Ok(bytes)
+        Ok(pages)
     }
 
-    /// Frees the pages of a value whose record is gone.
-    pub(crate) fn free_long(&self, long: Long) -> Result<(), TreeError> {
-        self.free_chain(long.link)
-    }
-
-    fn free_chain(&self, mut link: u64) -> Result<(), TreeError> {
-        while link != 0 {
-            let (id, next) = self.space.run(AccessHint::Normal, |attempt| {
-                let guard = self.space.page(attempt, page_of(link))?;
-                let page = attempt.upgrade(guard)?;
-                if page.page().u8(header_at::KIND) != PageKind::OVERFLOW.0 {
-                    return Err(attempt.fail(broken(link, "this is not an overflow page")));
-                }
-                let next = page.page().u64(at::NEXT);
-                Ok((self.space.discard(page), next))
-            })?;
-            self.space.give_back(id)?;
-            link = next;
+    /// Frees pages that nothing links.
+    pub(crate) fn free_pages(&self, pages: &[PageNo]) {
+        for page in pages {
+            // A page that cannot be marked as free now will be later; until then nobody gets it.
+            let _ = self.space.free(*page);
         }
-        Ok(())
     }
 }
 

@@ -13,7 +13,7 @@
 use polder_format::PageId;
 use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Restart, Translation};
 
-use crate::descent::{MAX_HEIGHT, Target, descend};
+use crate::descent::{MAX_HEIGHT, descend};
 use crate::error::TreeError;
 use crate::node::{NewValue, NodeMut, NodeRef, Split};
 use crate::tree::{Tree, is_underfull};
@@ -104,7 +104,7 @@ impl<T: Translation> Tree<T> {
         spares: &[NewPage<'p>; 2],
         used: &mut usize,
     ) -> Result<Outcome, Restart> {
-        let place = descend(&self.space, attempt, Target::Key(newcomer.key()), level)?;
+        let place = descend(&self.space, attempt, newcomer.key(), level)?;
         let Some((parent, _)) = place.parent else {
             let mut root = attempt.upgrade(place.page)?;
             if split_is_needed(&root, level, newcomer) {
@@ -155,7 +155,7 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         level: u8,
     ) -> Result<Option<(PageId, bool)>, Restart> {
-        let place = descend(&self.space, attempt, Target::Key(key), level)?;
+        let place = descend(&self.space, attempt, key, level)?;
         let Some((parent, at)) = place.parent else {
             return self.try_lower_root(attempt, level);
         };

@@ -6,7 +6,7 @@ use std::mem::MaybeUninit;
 use polder_format::PageNo;
 use polder_pool::{AccessHint, Attempt, PoolError, Restart, Space, Translation};
 
-use crate::descent::{ROOT, Target, descend};
+use crate::descent::{ROOT, Target, leaf};
 use crate::error::TreeError;
 use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Value, max_key_len, must_overflow};
 use crate::overflow::Long;
@@ -159,7 +159,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Option<R>, TreeError> {
         let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
         let found = self.space.run(AccessHint::Normal, |attempt| {
-            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
             let found = match node.search_covered(key) {
                 Err(_) => Found::Nothing,
@@ -215,7 +215,7 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn version(&self, key: &[u8]) -> Result<Option<u64>, TreeError> {
         let found = self.space.run(AccessHint::Normal, |attempt| {
-            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
             let version = node.search_covered(key).ok().map(|slot| node.version(slot));
             leaf.validate()?;
@@ -229,7 +229,7 @@ impl<T: Translation> Tree<T> {
         let mut bytes = Vec::new();
         let found = self.space.run(AccessHint::Normal, |attempt| {
             bytes.clear();
-            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
             let found = node.search_covered(key).ok().map(|slot| {
                 let long = match node.value(slot) {
@@ -325,7 +325,7 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Written, Restart> {
-        let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+        let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
         let slot = node.search_covered(key);
         if !expected(node, slot, expect) {
@@ -356,7 +356,7 @@ impl<T: Translation> Tree<T> {
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Effect>, TreeError> {
         let removed = self.space.run(AccessHint::Normal, |attempt| {
-            let leaf = descend(&self.space, attempt, Target::Key(key), 0)?.page;
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
             let slot = node.search_covered(key);
             if !expected(node, slot, expect) {

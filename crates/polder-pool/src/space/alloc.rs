@@ -8,7 +8,7 @@
 use std::sync::atomic::Ordering;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
-use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
+use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};
 
 use crate::attempt::AccessHint;
 use crate::bytes::PageRef;
@@ -25,6 +25,10 @@ pub(crate) struct AllocState {
     lowest: u64,
     /// How many allocation maps the space has; none if it has not been counted yet.
     maps: Option<u64>,
+    /// The root of the extent map that the space directory is known to name.
+    recorded: Option<Place>,
+    /// Pages that were given back while their allocation map could not be loaded.
+    unmarked: Vec<PageNo>,
 }
 
 impl<T: Translation> Space<T> {
@@ -56,9 +60,23 @@ impl<T: Translation> Space<T> {
     /// Gives the number of a discarded page back. Called with no latch held.
     ///
     /// # Errors
-    /// Those of loading the allocation map.
+    /// Those of loading the allocation map. The page is not lost then: that is tried again with
+    /// the next one, and by [`Pool::flush`](crate::Pool::flush) at the latest.
     pub fn give_back(&self, page: PageId) -> Result<(), PoolError> {
         self.shared().free_page(self.space_core(), page.page())
+    }
+
+    /// Frees a page that nothing refers to any more, resident or not; it is never loaded for that.
+    /// Called with no latch held.
+    ///
+    /// # Errors
+    /// As [`Space::give_back`].
+    pub fn free(&self, page: PageNo) -> Result<(), PoolError> {
+        let (shared, space) = (self.shared(), self.space_core());
+        if let Some(held) = shared.latch_resident(space, page) {
+            shared.discard(space, held);
+        }
+        shared.free_page(space, page)
     }
 
     /// How many pages of the space are in use, allocation maps included.
@@ -97,7 +115,11 @@ impl<T: Translation> Space<T> {
     fn each_map(&self, visit: &mut dyn FnMut(u64, PageRef<'_>)) -> Result<(), PoolError> {
         let (shared, space) = (self.shared(), self.space_core());
         let mut copy = crate::bytes::PageBuf::new(self.page_size());
-        let maps = shared.count_maps(space, &mut lock(&space.alloc))?;
+        let maps = {
+            let mut state = lock(&space.alloc);
+            shared.mark_given_back(space, &mut state)?;
+            shared.count_maps(space, &mut state)?
+        };
         for m in 0..maps {
             let page = shared.alloc_map(m)?;
             self.run(AccessHint::Normal, |attempt| {
@@ -132,14 +154,14 @@ impl<T: Translation> Shared<T> {
         let maps = self.count_maps(space, &mut state)?;
         for m in state.lowest / per_map..=maps {
             if m == maps {
-                self.make_alloc_map(space, m)?;
+                self.make_alloc_map(space, &mut state, m)?;
                 state.maps = Some(maps + 1);
             }
             let map = self.alloc_map(m)?;
             let from = state.lowest.saturating_sub(map.get());
             let Some(bit) = self.find_free(space, map, from)? else { continue };
             let page = PageNo::new(map.get() + bit).ok_or(TOO_MANY_PAGES)?;
-            self.ensure_extent(space, page)?;
+            self.ensure_extent(space, &mut state, page)?;
             self.mark(space, map, bit, true)?;
             state.lowest = page.get() + 1;
             return Ok(page);
@@ -176,11 +198,24 @@ impl<T: Translation> Shared<T> {
 
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) -> Result<(), PoolError> {
         let mut state = lock(&space.alloc);
+        state.unmarked.push(page);
+        self.mark_given_back(space, &mut state)
+    }
+
+    /// Marks as free what could not be marked when it was given back.
+    pub(crate) fn mark_given_back(
+        &self,
+        space: &SpaceCore<T>,
+        state: &mut AllocState,
+    ) -> Result<(), PoolError> {
         let per_map = pages_per_alloc_map(self.core.page_size());
-        let bit = page.get() % per_map;
-        let map = PageNo::new(page.get() - bit).unwrap_or(PageNo::MAX);
-        self.mark(space, map, bit, false)?;
-        state.lowest = state.lowest.min(page.get());
+        while let Some(&page) = state.unmarked.last() {
+            let bit = page.get() % per_map;
+            let map = PageNo::new(page.get() - bit).unwrap_or(PageNo::MAX);
+            self.mark(space, map, bit, false)?;
+            state.unmarked.pop();
+            state.lowest = state.lowest.min(page.get());
+        }
         Ok(())
     }
 
@@ -242,9 +277,14 @@ impl<T: Translation> Shared<T> {
 
     /// Makes the `m`th allocation map. Its predecessor tells of it last, so that an error leaves
     /// no map behind that was not made.
-    fn make_alloc_map(&self, space: &SpaceCore<T>, m: u64) -> Result<(), PoolError> {
+    fn make_alloc_map(
+        &self,
+        space: &SpaceCore<T>,
+        state: &mut AllocState,
+        m: u64,
+    ) -> Result<(), PoolError> {
         let map = self.alloc_map(m)?;
-        let fresh = self.ensure_extent(space, map)?;
+        let fresh = self.ensure_extent(space, state, map)?;
         let new = match self.make(space, map) {
             Ok(new) => new,
             Err(error) if fresh => {
@@ -271,24 +311,29 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Allocates the extent of `page`, if it is not. True if it is new.
-    fn ensure_extent(&self, space: &SpaceCore<T>, page: PageNo) -> Result<bool, PoolError> {
+    fn ensure_extent(
+        &self,
+        space: &SpaceCore<T>,
+        state: &mut AllocState,
+        page: PageNo,
+    ) -> Result<bool, PoolError> {
         let extent = self.core.schedule.of_page(page);
-        if self.array_get(&space.map, extent.index)? != 0 {
-            return Ok(false);
+        let fresh = self.array_get(&space.map, extent.index)? == 0;
+        if fresh {
+            let start = self.allocate_places(space.id, extent.pages)?;
+            let _change = lock(&space.map.change);
+            if let Err(error) = self.array_set(&space.map, extent.index, start.get()) {
+                self.release_places(start, extent.pages);
+                return Err(error);
+            }
         }
-        let start = self.allocate_places(space.id, extent.pages)?;
-        let change = lock(&space.map.change);
-        let before = space.map.root();
-        let set = self.array_set(&space.map, extent.index, start.get());
-        drop(change);
-        if let Err(error) = set {
-            self.release_places(start, extent.pages);
-            return Err(error);
-        }
-        if space.map.root() != before {
+        // Also if the extent was there: whoever made it may have failed at this.
+        let root = space.map.root();
+        if state.recorded != Some(root) {
             self.set_space_root(space)?;
+            state.recorded = Some(root);
         }
-        Ok(true)
+        Ok(fresh)
     }
 
     /// The root of the space's extent map into the space directory.

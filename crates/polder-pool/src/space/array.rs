@@ -112,16 +112,24 @@ impl<T: Translation> Shared<T> {
 
     /// Element `index`; what was never set is zero.
     pub(crate) fn array_get(&self, array: &PagedArray, index: u64) -> Result<u64, PoolError> {
-        self.view(&self.file).run(AccessHint::Normal, |attempt| {
-            match self.array_way(attempt, array, index, 0)? {
-                Way::Found(step) => {
-                    let word = step.page.page().u64(step.at);
-                    step.page.validate()?;
-                    Ok(word)
+        loop {
+            let root = array.root();
+            let word = self.view(&self.file).run(AccessHint::Normal, |attempt| {
+                match self.array_way(attempt, array, index, 0)? {
+                    Way::Found(step) => {
+                        let word = step.page.page().u64(step.at);
+                        step.page.validate()?;
+                        Ok(word)
+                    }
+                    Way::Missing(_) | Way::Beyond => Ok(0),
                 }
-                Way::Missing(_) | Way::Beyond => Ok(0),
+            });
+            match word {
+                // The root has moved: where it was may be anything by now.
+                Err(error) if error.is_about_content() && array.root() != root => {}
+                word => return word,
             }
-        })
+        }
     }
 
     /// The page that holds element `index`, latched, and where in it the element is. The caller

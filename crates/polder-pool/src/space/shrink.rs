@@ -124,7 +124,10 @@ impl<T: Translation> Shared<T> {
             }
             // It was dropped or moved meanwhile, or could not be copied: nothing refers to `to`.
             other => {
-                self.release_places(to, last.pages);
+                match last.owner {
+                    Some(_) => self.release_places(to, last.pages),
+                    None => self.free_array_page(to),
+                }
                 other
             }
         }
@@ -257,7 +260,7 @@ impl<T: Translation> Shared<T> {
     fn move_array_page(&self, pool: &Pool<T>, from: Place, to: Place) -> Result<bool, PoolError> {
         if let Some(parent) = self.find_array_page(&self.directory, from)? {
             let _change = lock(&self.directory.change);
-            return self.replace_array_page(&self.directory, parent, from, to);
+            return self.replace_array_page(&self.directory, None, parent, from, to);
         }
         for id in pool.spaces()? {
             let space = pool.open_space(id)?;
@@ -267,13 +270,8 @@ impl<T: Translation> Shared<T> {
                 if space.check_not_dropped().is_err() {
                     return Ok(false);
                 }
-                let change = lock(&space.map.change);
-                let moved = self.replace_array_page(&space.map, parent, from, to)?;
-                drop(change);
-                if moved && parent.is_none() {
-                    self.set_space_root(space)?;
-                }
-                return Ok(moved);
+                let _change = lock(&space.map.change);
+                return self.replace_array_page(&space.map, Some(space), parent, from, to);
             }
         }
         Ok(false)
@@ -290,10 +288,11 @@ impl<T: Translation> Shared<T> {
         Ok(pages.into_iter().find(|page| page.place == place).map(|page| page.parent))
     }
 
-    /// The caller holds the array's mutex.
+    /// The caller holds the array's mutex. `owner`: the space whose map the array is.
     fn replace_array_page(
         &self,
         array: &PagedArray,
+        owner: Option<&SpaceCore<T>>,
         parent: Option<(Place, usize)>,
         from: Place,
         to: Place,
@@ -317,7 +316,15 @@ impl<T: Translation> Shared<T> {
             page.validate()
         })?;
         match parent {
-            None => array.set_root(to),
+            None => {
+                array.set_root(to);
+                if let Some(space) = owner
+                    && let Err(error) = self.set_space_root(space)
+                {
+                    array.set_root(from);
+                    return Err(error);
+                }
+            }
             Some((parent, at)) => {
                 debug_assert!(at >= ARRAY_WORDS_AT);
                 let parent = PageId::new(SpaceId::FILE, number(parent));

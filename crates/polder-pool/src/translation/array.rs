@@ -5,6 +5,12 @@
 //! by memory only where pages are or were resident: the word of an evicted page is zero, and a
 //! group of 512 words that are all zero is punched out.
 //!
+//! The load of the word and then that of the page are two cache misses one behind the other. So a
+//! page prefers the frame that its number names (modulo the frames), and gets it if it is free when
+//! the page is loaded: the processor predicts that the word says so, and begins to load from there
+//! at the same time as the word (predictive-translation.txt, section 4, for a hash table). Where
+//! that is wrong it costs a mispredicted branch.
+//!
 //! * `ARRAY-1` A chunk, once mapped, stays mapped until the pool is dropped (`POOL-2`). When its
 //!   space is dropped it serves other spaces; what a stale reader sees there fails to validate
 //!   (`POOL-3`).
@@ -35,10 +41,57 @@ const CHUNKS: usize = chunk_count(FIRST);
 pub struct Array {
     /// Bytes of a group of entries: what the kernel backs, and takes back, in one piece.
     group_bytes: usize,
+    preference: Preference,
     chunks: Mutex<Chunks>,
     /// Groups that are backed by memory.
     live_groups: AtomicU64,
     hole_punches: AtomicU64,
+}
+
+/// Which frame a page prefers: its number and its space's offset, modulo the number of frames. The
+/// division is two multiplications (Lemire, Kaser and Kurz, "Faster remainder by direct
+/// computation", 2019).
+#[derive(Debug, Clone, Copy)]
+struct Preference {
+    frames: u32,
+    /// 2^64 / frames, rounded up.
+    inverse: u64,
+}
+
+impl Preference {
+    fn new(frames: u32) -> Preference {
+        let frames = frames.max(1);
+        Preference { frames, inverse: (u64::MAX / u64::from(frames)).wrapping_add(1) }
+    }
+
+    #[inline(always)]
+    fn frame(self, offset: u32, page: PageNo) -> FrameId {
+        let number = (page.get() as u32).wrapping_add(offset);
+        let fraction = self.inverse.wrapping_mul(u64::from(number));
+        let remainder = (u128::from(fraction) * u128::from(self.frames)) >> 64;
+        FrameId::new(remainder as u32 + 1)
+    }
+}
+
+/// The frame in a resident word, through a branch that the processor predicts.
+#[inline(always)]
+fn speculate(word: StateWord, preferred: FrameId) -> FrameId {
+    if word.frame() == preferred { FrameId::new(opaque(preferred.get())) } else { word.frame() }
+}
+
+/// The same number, of which the compiler knows nothing: else it would see that both sides of the
+/// branch are equal, and take the one that waits for the word.
+#[inline(always)]
+fn opaque(number: u32) -> u32 {
+    #[cfg(not(miri))]
+    {
+        let mut number = number;
+        // SAFETY: no instruction at all.
+        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack)) };
+        number
+    }
+    #[cfg(miri)]
+    number
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +160,8 @@ impl Chunk {
 #[derive(Debug)]
 pub struct ArrayDirectory {
     space: SpaceId,
+    /// So that the first pages of all spaces do not prefer the same frames.
+    offset: u32,
     /// Address of the entry that page 0 would have, for each chunk (so that a page number is added
     /// as it is); null if there is no such chunk.
     origins: [AtomicPtr<StateCell>; CHUNKS],
@@ -165,8 +220,9 @@ impl Translation for Array {
     const EVICTS: bool = true;
     type Directory = ArrayDirectory;
 
-    fn new(_config: TranslationConfig) -> Result<Array, PoolError> {
+    fn new(config: TranslationConfig) -> Result<Array, PoolError> {
         Ok(Array {
+            preference: Preference::new(config.frames),
             group_bytes: kernel_page_bytes(),
             chunks: Mutex::default(),
             live_groups: AtomicU64::new(0),
@@ -177,6 +233,7 @@ impl Translation for Array {
     fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
         Ok(Arc::new(ArrayDirectory {
             space,
+            offset: space.get().wrapping_mul(0x9E37_79B9),
             origins: Default::default(),
             chunks: Default::default(),
             closed: Mutex::new(false),
@@ -189,9 +246,11 @@ impl Translation for Array {
         directory: &'p ArrayDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let cell = directory.cell(PageId::from_link(link.load()).page())?;
+        let page = PageId::from_link(link.load()).page();
+        let cell = directory.cell(page)?;
         let word = cell.read();
-        Some(Resolved { cell, word, frame: word.frame() })
+        let preferred = self.preference.frame(directory.offset, page);
+        Some(Resolved { cell, word, frame: speculate(word, preferred) })
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
@@ -203,8 +262,9 @@ impl Translation for Array {
     }
 
     fn place(&self, directory: &ArrayDirectory, page: PageNo) -> Result<Placement, PoolError> {
+        let preferred = Placement::Prefer(self.preference.frame(directory.offset, page));
         if directory.cell(page).is_some() {
-            return Ok(Placement::Any);
+            return Ok(preferred);
         }
         let closed = lock(&directory.closed);
         if *closed {
@@ -226,7 +286,7 @@ impl Translation for Array {
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             directory.origins[k].store(origin, Ordering::Release);
         }
-        Ok(Placement::Any)
+        Ok(preferred)
     }
 
     fn claim<'p>(
@@ -327,6 +387,25 @@ impl Translation for Array {
             translation_bytes: groups * self.group_bytes as u64 + counters,
             page_table_bytes: tables * self.group_bytes as u64,
             hole_punches: self.hole_punches.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preferred_frame_is_a_remainder() {
+        for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
+            let preference = Preference::new(frames);
+            for number in [0, 1, 2, 99, 127, 128, 12_345_678, u32::MAX - 1, u32::MAX] {
+                for offset in [0, 7, u32::MAX] {
+                    let page = PageNo::new(u64::from(number)).unwrap();
+                    let expected = number.wrapping_add(offset) % frames + 1;
+                    assert_eq!(preference.frame(offset, page).get(), expected);
+                }
+            }
         }
     }
 }

@@ -74,8 +74,8 @@ pub struct Claim<'p> {
 /// Where a page wants to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Anywhere.
-    Any,
+    /// Here if the frame is free, else anywhere.
+    Prefer(FrameId),
     /// Nowhere but here.
     Fixed(FrameId),
 }
