@@ -4,7 +4,8 @@
 #![allow(clippy::unwrap_used)]
 
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -114,4 +115,30 @@ fn mistakes_are_said_and_leave_nothing_behind() {
     let output = run(&["compare", "scan", "--engines", "btreemap,device", "--records", "100"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&output.stderr).contains("lookup only"));
+}
+
+#[test]
+fn ctrl_c_stops_a_comparison_and_cleans_up() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut parent = Command::new(env!("CARGO_BIN_EXE_polder-bench-peers"))
+        .args(["compare", "lookup", "--engines", "btreemap,lmdb", "--records", "1000"])
+        .args(["--seconds", "600", "--dir"])
+        .arg(dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // The second engine's directory is there, so the first one's worker is, too.
+    let patience = Instant::now() + Duration::from_secs(60);
+    let is_there = |name: &str| {
+        let runs = dir.path().read_dir().unwrap();
+        runs.flatten().any(|run| run.path().join(name).exists())
+    };
+    while !is_there("lmdb") {
+        assert!(Instant::now() < patience, "it never began");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let killed = Command::new("kill").args(["-INT", &parent.id().to_string()]).status().unwrap();
+    assert!(killed.success());
+    assert_eq!(parent.wait().unwrap().code(), Some(130));
+    assert!(is_empty(dir.path()));
 }

@@ -8,18 +8,23 @@ use hdrhistogram::Histogram;
 
 use crate::bench::Mix;
 use crate::counters::{Counters, Counts};
-use crate::dist::{Chooser, Dist};
+use crate::dist::Dist;
 use crate::engine::{Access, Engine, Session};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::{self, Meter, Stop};
 use crate::plan::Plan;
-use crate::random::Random;
-use crate::records::{self, KEY_BYTES, Key};
+use crate::records;
 use crate::space::RecordSpace;
 
-/// Values checked: one of so many reads.
-const READS_PER_CHECK: u64 = 64;
+mod client;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use client::Client;
+use reader::ScanReader;
+
 /// Records that a loading thread takes at a time.
 const RECORDS_PER_TURN: u64 = 1024;
 
@@ -138,22 +143,9 @@ impl Phase<'_> {
         let access = if mix.is_read_only() { Access::Read } else { Access::Mixed };
         let records = space.readable();
         self.on_threads(access, |thread, session, meter| {
-            let stream = (self.number << 16) | thread as u64;
-            let mut client = Client {
-                phase: self,
-                thread,
-                session,
-                random: Random::new(self.plan.seed, stream),
-                chooser: Chooser::new(dist, self.plan.theta, records),
-                space,
-                records,
-                grows: mix.insert > 0,
-                value: vec![0; self.plan.value_size],
-                read: Vec::with_capacity(self.plan.value_size),
-                until_check: 1,
-            };
+            let mut client = Client::new(self, thread, session, mix, dist, space, records);
             while !meter.is_over() {
-                client.operate(mix, meter)?;
+                client.operate(meter)?;
             }
             Ok(())
         })
@@ -222,7 +214,7 @@ struct Part {
     counts: Option<Counts>,
 }
 
-/// All threads together; the first failure that is not a mere consequence wins.
+/// All threads together; the first failure wins.
 fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome {
         seconds: 0.0,
@@ -246,183 +238,4 @@ fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
         outcome.seconds = (last - first).as_secs_f64();
     }
     Ok(outcome)
-}
-
-/// One thread that mixes operations.
-struct Client<'a, 'b> {
-    phase: &'a Phase<'b>,
-    thread: usize,
-    session: &'a mut dyn Session,
-    random: Random,
-    chooser: Chooser,
-    space: &'a RecordSpace,
-    records: u64,
-    grows: bool,
-    /// What is written.
-    value: Vec<u8>,
-    /// What was read.
-    read: Vec<u8>,
-    until_check: u64,
-}
-
-impl Client<'_, '_> {
-    /// Does one operation of the mix.
-    #[inline]
-    fn operate(&mut self, mix: Mix, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let roll = self.random.below(100);
-        let mut border = mix.read;
-        if roll < border {
-            return self.read(meter);
-        }
-        border += mix.update;
-        if roll < border {
-            return self.update(meter);
-        }
-        border += mix.insert;
-        if roll < border {
-            return self.insert(meter);
-        }
-        border += mix.scan;
-        if roll < border { self.scan(meter) } else { self.modify(meter) }
-    }
-
-    /// A record that is there.
-    #[inline]
-    fn choose(&mut self) -> u64 {
-        if self.grows {
-            self.records = self.space.readable();
-        }
-        self.chooser.record(&mut self.random, self.records)
-    }
-
-    #[inline]
-    fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
-        let found = meter.time(|| self.session.get(&key, &mut self.read));
-        self.expect(found, record)?;
-        self.until_check -= 1;
-        if self.until_check == 0 {
-            self.until_check = READS_PER_CHECK;
-            check_value(key, &self.read, self.phase.plan.value_size)?;
-        }
-        Ok(())
-    }
-
-    fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let key = records::key(self.choose());
-        records::fill(key, self.random.bits(), &mut self.value);
-        let put = meter.time(|| self.session.put(&key, &self.value));
-        put.map_err(BenchError::engine(self.phase.name))
-    }
-
-    fn insert(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let key = records::key(self.space.reserve(self.thread));
-        records::fill(key, 0, &mut self.value);
-        let put = meter.time(|| self.session.put(&key, &self.value));
-        put.map_err(BenchError::engine(self.phase.name))?;
-        self.space.acknowledge(self.thread);
-        Ok(())
-    }
-
-    fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
-        let salt = self.random.bits();
-        let mut whole = true;
-        let size = self.phase.plan.value_size;
-        let found = meter.time(|| {
-            self.session.modify(&key, &mut |value| {
-                whole = value.len() == size;
-                records::fill(key, salt, value);
-            })
-        });
-        self.expect(found, record)?;
-        if whole { Ok(()) } else { Err(wrong_value(key)) }
-    }
-
-    fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let record = self.choose();
-        let key = records::key(record);
-        let most = 1 + self.random.below(Mix::MOST_SCANNED);
-        let start = u64::from_be_bytes(key);
-        // Inserts under way may show up in a scan: any record of any number is right.
-        let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);
-        let mut error = None;
-        let scanned = meter.time(|| {
-            self.session.scan(&key, &mut |key, value| {
-                error = reader.take(key, value).err();
-                error.is_none() && reader.count < most
-            })
-        });
-        scanned.map_err(BenchError::engine(self.phase.name))?;
-        match error {
-            Some(error) => Err(error),
-            None if reader.first != Some(start) => Err(BenchError::Missing { record }),
-            None => Ok(()),
-        }
-    }
-
-    #[inline]
-    fn expect(
-        &self,
-        found: Result<bool, crate::engine::EngineError>,
-        record: u64,
-    ) -> Result<(), BenchError> {
-        match found.map_err(BenchError::engine(self.phase.name))? {
-            true => Ok(()),
-            false => Err(BenchError::Missing { record }),
-        }
-    }
-}
-
-/// Copies what a scan visits, as a read does, and checks it: order always, values now and then.
-struct ScanReader {
-    least: u64,
-    first: Option<u64>,
-    count: u64,
-    value: Vec<u8>,
-    value_size: usize,
-    records: u64,
-}
-
-impl ScanReader {
-    fn new(start: u64, value_size: usize, records: u64) -> ScanReader {
-        let value = Vec::with_capacity(value_size);
-        ScanReader { least: start, first: None, count: 0, value, value_size, records }
-    }
-
-    /// The number whose big-endian bytes the key is.
-    fn key_of(&self, key: &[u8]) -> Result<u64, BenchError> {
-        let key = <[u8; KEY_BYTES]>::try_from(key).map_err(|_| BenchError::WrongKey { key: 0 })?;
-        Ok(u64::from_be_bytes(key))
-    }
-
-    #[inline]
-    fn take(&mut self, key: &[u8], value: &[u8]) -> Result<(), BenchError> {
-        let key = self.key_of(key)?;
-        if key < self.least || (self.count > 0 && key == self.least) {
-            return Err(BenchError::WrongKey { key });
-        }
-        self.least = key;
-        self.first.get_or_insert(key);
-        self.value.clear();
-        self.value.extend_from_slice(value);
-        if self.count.is_multiple_of(READS_PER_CHECK) {
-            if records::record_of(key.to_be_bytes()) >= self.records {
-                return Err(BenchError::WrongKey { key });
-            }
-            check_value(key.to_be_bytes(), &self.value, self.value_size)?;
-        }
-        self.count += 1;
-        Ok(())
-    }
-}
-
-fn check_value(key: Key, value: &[u8], len: usize) -> Result<(), BenchError> {
-    if records::is_value_of(key, value, len) { Ok(()) } else { Err(wrong_value(key)) }
-}
-
-fn wrong_value(key: Key) -> BenchError {
-    BenchError::WrongValue { key: u64::from_be_bytes(key) }
 }

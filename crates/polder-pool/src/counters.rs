@@ -54,6 +54,8 @@ struct Slots {
 
 #[derive(Debug, Default)]
 struct SlotList {
+    /// Boxed, so that a thread can keep the address of its own.
+    #[allow(clippy::vec_box)]
     all: Vec<Box<Slot>>,
     idle: Vec<usize>,
 }

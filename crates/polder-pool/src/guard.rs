@@ -198,12 +198,7 @@ pub struct NewPage<'p> {
 impl<'p> NewPage<'p> {
     /// From the page that its maker holds: releases it, pinned.
     pub(crate) fn new(made: Exclusive<'p>) -> NewPage<'p> {
-        NewPage {
-            id: made.id(),
-            cell: made.cell,
-            core: made.core,
-            _pin: made.pin(),
-        }
+        NewPage { id: made.id(), cell: made.cell, core: made.core, _pin: made.pin() }
     }
 
     /// The page's id.

@@ -39,7 +39,7 @@ impl ParkingLot {
 
     fn bucket(&self, address: usize) -> &Bucket {
         let hash = (address >> 3).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        &self.buckets[hash % BUCKETS]
+        &self.buckets[hash % self.buckets.len()]
     }
 
     /// Sleeps as long as `must_sleep`, which is asked under the mutex, says so.

@@ -6,8 +6,8 @@
 use std::fmt;
 
 use crate::parking::ParkingLot;
-use crate::sync::{Backoff, seq_cst_under_loom};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{Backoff, seq_cst_under_loom};
 
 /// Number of a frame, 1 to 2^28 - 1. Zero is no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,4 +1,5 @@
 //! What goes wrong on the device, or runs out, and what the pool makes of it.
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
 mod support;

@@ -1,4 +1,5 @@
 //! What a pool holds in memory: which pages stay, and what their translation costs.
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
 mod support;
@@ -89,7 +90,10 @@ fn the_budget_pays_for_everything() {
         let frames = stats.frames * PAGE_BYTES;
         assert!(frames + (1 << 20) > stats.memory_budget_bytes / 20 * 19, "{stats:?}");
         assert!(stats.resident_pages <= stats.frames);
-        assert_eq!(stats.spaces.values().map(|s| s.resident_pages).sum::<u64>(), stats.resident_pages);
+        assert_eq!(
+            stats.spaces.values().map(|s| s.resident_pages).sum::<u64>(),
+            stats.resident_pages
+        );
     }
 }
 

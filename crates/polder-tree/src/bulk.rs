@@ -9,7 +9,6 @@ use polder_pool::{AccessHint, NewPage, PoolError, Translation};
 
 use crate::error::TreeError;
 use crate::node::{NodeBuilder, NodeMut, NodeRef};
-use crate::overflow::Long;
 use crate::tree::{Stored, Tree};
 
 /// One level of the tree in the making.
@@ -19,21 +18,23 @@ struct Level<'p> {
     page: NewPage<'p>,
 }
 
-/// What was made, so that it can be freed if the load fails.
+/// The pages that were made, as runs of first page and length, so that they can be freed if the
+/// load fails.
 #[derive(Default)]
 struct Made {
-    /// Runs of node pages: the first one and how many.
-    pages: Vec<(u64, u64)>,
-    /// Values in overflow pages.
-    longs: Vec<Long>,
+    runs: Vec<(u64, u64)>,
 }
 
 impl Made {
     fn note(&mut self, page: PageNo) {
-        match self.pages.last_mut() {
+        match self.runs.last_mut() {
             Some((first, len)) if *first + *len == page.get() => *len += 1,
-            _ => self.pages.push((page.get(), 1)),
+            _ => self.runs.push((page.get(), 1)),
         }
+    }
+
+    fn pages(&self) -> impl Iterator<Item = PageNo> {
+        self.runs.iter().flat_map(|(first, len)| *first..first + len).filter_map(PageNo::new)
     }
 }
 
@@ -54,8 +55,7 @@ impl<T: Translation> Tree<T> {
         let mut made = Made::default();
         let loaded = self.load_sorted(entries.into_iter(), version, &mut made);
         if loaded.is_err() {
-            // The error of the load is the one to report.
-            let _ = self.free_made(made);
+            made.pages().for_each(|page| self.free_pages(&[page]));
         }
         loaded
     }
@@ -87,8 +87,8 @@ impl<T: Translation> Tree<T> {
                 return Err(TreeError::NotSorted { number });
             }
             let stored = self.store(key, value)?;
-            if let Stored::Long(long) = stored {
-                made.longs.push(long);
+            if let Stored::Long(_, pages) = &stored {
+                pages.iter().for_each(|page| made.note(*page));
             }
             levels[0].builder.push_entry(key, version(), stored.as_new());
             while levels[0].builder.is_full() {
@@ -163,24 +163,7 @@ impl<T: Translation> Tree<T> {
         if !installed {
             return Err(TreeError::NotEmpty);
         }
-        self.give_up(&top.page)
-    }
-
-    /// Frees all that a failed load has made.
-    fn free_made(&self, made: Made) -> Result<(), TreeError> {
-        for long in made.longs {
-            self.free_long(long)?;
-        }
-        for (first, len) in made.pages {
-            for page in (first..first + len).filter_map(PageNo::new) {
-                let id = self.space.run(AccessHint::Scan, |attempt| {
-                    let page = self.space.page(attempt, page)?;
-                    let page = attempt.upgrade(page)?;
-                    Ok(self.space.discard(page))
-                })?;
-                self.space.give_back(id)?;
-            }
-        }
+        self.free_pages(&[top.page.id().page()]);
         Ok(())
     }
 }

@@ -12,12 +12,12 @@
 use std::fmt;
 
 use polder_pool::bytes::PageBuf;
-use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Translation};
+use polder_pool::{AccessHint, Translation};
 
 use crate::descent::{Target, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::{Long, page_of};
+use crate::overflow::Long;
 use crate::tree::Tree;
 
 /// Leaves that a cursor reads before it counts as a scan.
@@ -27,6 +27,8 @@ const SCAN_FROM: u32 = 4;
 pub struct Cursor<T: Translation> {
     tree: Tree<T>,
     leaf: PageBuf,
+    /// Where the next leaf is copied to, so that the cursor keeps its own if that fails.
+    next_leaf: PageBuf,
     /// The slot in front of which the cursor stands.
     slot: usize,
     count: usize,
@@ -50,6 +52,7 @@ impl<T: Translation> Tree<T> {
         Cursor {
             tree: self.clone(),
             leaf: PageBuf::new(self.space.page_size()),
+            next_leaf: PageBuf::new(self.space.page_size()),
             slot: 0,
             count: 0,
             leaves: 0,
@@ -116,15 +119,19 @@ impl<T: Translation> Cursor<T> {
         if self.leaves > SCAN_FROM { AccessHint::Scan } else { AccessHint::Normal }
     }
 
-    /// Copies the leaf for `target`.
+    /// Copies the leaf for `target`. On an error the cursor stays where it is.
+    ///
+    /// Always from the root: what a right link in the copy leads to may have been freed since, and
+    /// still be found resident, as it was (a fault that came too late loads it).
     fn load(&mut self, target: Target<'_>) -> Result<(), TreeError> {
         let hint = self.hint();
-        let Cursor { tree, leaf: copy, .. } = self;
+        let Cursor { tree, next_leaf: copy, .. } = self;
         tree.space.run(hint, |attempt| {
             let leaf = leaf(&tree.space, attempt, target)?;
             copy.copy_from(leaf.page());
             leaf.validate()
         })?;
+        std::mem::swap(&mut self.leaf, &mut self.next_leaf);
         self.count = self.node().count();
         self.slot = 0;
         Ok(())
@@ -135,25 +142,12 @@ impl<T: Translation> Cursor<T> {
         if !self.node().has_upper() {
             return Ok(false);
         }
-        self.fence.clear();
-        let node = NodeRef::new(self.leaf.page());
-        node.append_upper_fence(&mut self.fence);
-        let right = page_of(node.right_link());
-        let hint = self.hint();
-        let fence = std::mem::take(&mut self.fence);
-        let Cursor { tree, leaf: copy, .. } = self;
-        let loaded = tree.space.run(hint, |attempt| {
-            // The right link saves the descent if it still leads where the fence says.
-            let leaf = match neighbour(tree, attempt, right, &fence)? {
-                Some(leaf) => leaf,
-                None => leaf(&tree.space, attempt, Target::Key(&fence))?,
-            };
-            copy.copy_from(leaf.page());
-            leaf.validate()
-        });
+        let mut fence = std::mem::take(&mut self.fence);
+        fence.clear();
+        self.node().append_upper_fence(&mut fence);
+        let loaded = self.load(Target::Key(&fence));
         self.fence = fence;
         loaded?;
-        self.count = self.node().count();
         // After a merge the leaf that covers the fence begins below it.
         self.slot = position(self.node(), &self.fence);
         Ok(true)
@@ -243,20 +237,4 @@ impl<T: Translation> Cursor<T> {
 fn position(node: NodeRef<'_>, key: &[u8]) -> usize {
     let (Ok(slot) | Err(slot)) = node.search(key);
     slot
-}
-
-/// The leaf that the right link leads to, if it is resident and begins at `fence`.
-fn neighbour<'p, T: Translation>(
-    tree: &'p Tree<T>,
-    attempt: &mut Attempt<'p>,
-    right: polder_format::PageNo,
-    fence: &[u8],
-) -> Result<Option<Optimistic<'p>>, Restart> {
-    let Some(page) = tree.space.page_if_resident(attempt, right) else { return Ok(None) };
-    let node = NodeRef::new(page.page());
-    if node.is_node() && node.is_leaf() && node.lower_fence_is(fence) {
-        // Whether it is a leaf of this tree at all is validated with the copy.
-        return Ok(Some(page));
-    }
-    Ok(None)
 }

@@ -11,7 +11,8 @@
 //!   it fails to validate, or is stopped by the fences.
 
 use polder_format::PageId;
-use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Restart, Translation};
+use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Optimistic, Restart};
+use polder_pool::Translation;
 
 use crate::descent::{MAX_HEIGHT, descend};
 use crate::error::TreeError;
@@ -69,15 +70,15 @@ impl<T: Translation> Tree<T> {
     fn split(&self, level: u8, newcomer: Newcomer<'_>) -> Result<(), TreeError> {
         loop {
             // A root needs two pages, others one.
-            let spares = [self.space.create()?, self.space.create()?];
+            let first = self.space.create()?;
+            let second = self.space.create().inspect_err(|_| self.give_up(&first))?;
+            let spares = [first, second];
             let mut used = 0;
             let outcome = self.space.run(AccessHint::Normal, |attempt| {
                 used = 0;
                 self.try_split(attempt, level, newcomer, &spares, &mut used)
             });
-            for spare in &spares[used..] {
-                self.give_up(spare)?;
-            }
+            spares[used..].iter().for_each(|spare| self.give_up(spare));
             match outcome? {
                 Outcome::Done => return Ok(()),
                 Outcome::ParentFull(separator) => {
@@ -88,12 +89,8 @@ impl<T: Translation> Tree<T> {
     }
 
     /// Frees a page that was made and not used.
-    pub(crate) fn give_up(&self, spare: &NewPage<'_>) -> Result<(), TreeError> {
-        if let Ok(page) = spare.latch() {
-            let id = self.space.discard(page);
-            self.space.give_back(id)?;
-        }
-        Ok(())
+    fn give_up(&self, spare: &NewPage<'_>) {
+        self.free_pages(&[spare.id().page()]);
     }
 
     fn try_split<'p>(
@@ -132,49 +129,71 @@ impl<T: Translation> Tree<T> {
         Ok(Outcome::Done)
     }
 
-    /// The node of `level` that covers `key` has become small: joins it with a neighbour if that
-    /// has room, and goes on with the parent.
-    pub(crate) fn merge_at(&self, key: &[u8], level: u8) -> Result<(), TreeError> {
-        for level in usize::from(level)..MAX_HEIGHT {
+    /// The leaf that covers `key` has become small: joins it with its neighbours as far as they
+    /// have room, and does the same on each level above that becomes small by it.
+    pub(crate) fn merge_at(&self, key: &[u8]) -> Result<(), TreeError> {
+        let mut level = 0;
+        while usize::from(level) < MAX_HEIGHT {
             let merged = self
                 .space
-                .run(AccessHint::Normal, |attempt| self.try_merge(attempt, key, level as u8))?;
-            let Some((freed, parent_underfull)) = merged else { return Ok(()) };
-            self.space.give_back(freed)?;
-            if !parent_underfull {
-                return Ok(());
+                .run(AccessHint::Normal, |attempt| self.try_merge(attempt, key, level))?;
+            match merged {
+                // What is joined may have brought nodes of the level below together.
+                Merged::Joined(freed) => {
+                    // A page that cannot be marked as free now will be later.
+                    let _ = self.space.give_back(freed);
+                    level = level.saturating_sub(1);
+                }
+                Merged::Apart { parent_small: true } => level += 1,
+                Merged::Apart { parent_small: false } => return Ok(()),
             }
         }
         Ok(())
     }
 
-    /// The page that was freed, and whether the parent is small now.
     fn try_merge<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
         key: &[u8],
         level: u8,
-    ) -> Result<Option<(PageId, bool)>, Restart> {
+    ) -> Result<Merged, Restart> {
         let place = descend(&self.space, attempt, key, level)?;
         let Some((parent, at)) = place.parent else {
-            return self.try_lower_root(attempt, level);
+            return self.try_lower_root(attempt, place.page);
         };
-        let node = NodeRef::new(parent.page());
-        let (Some(index), count) = (node.link_index(at), node.count()) else {
-            return Err(Restart);
-        };
-        // With the right neighbour, or the left one for a last child.
-        let left_index = if index < count { index } else { index.saturating_sub(1) };
-        let right_index = left_index + 1;
-        if right_index > count {
-            parent.validate()?;
-            return Ok(None);
+        let above = NodeRef::new(parent.page());
+        let Some(index) = above.link_index(at) else { return Err(Restart) };
+        if is_underfull(NodeRef::new(place.page.page())) {
+            // With the neighbour on the right, else with that on the left.
+            for left in [Some(index), index.checked_sub(1)].into_iter().flatten() {
+                if left < above.count()
+                    && let Some(freed) = self.try_join(attempt, parent, left)?
+                {
+                    return Ok(Merged::Joined(freed));
+                }
+            }
         }
-        let child = |attempt: &mut Attempt<'p>, i: usize| {
-            let link = LinkRef::InPage(parent.page(), node.link_offset(i));
+        let parent_small = is_underfull(above) || above.count() == 0;
+        parent.validate()?;
+        place.page.validate()?;
+        Ok(Merged::Apart { parent_small })
+    }
+
+    /// Joins the children `left` and `left + 1` of `parent` if that is worth it. The page that was
+    /// freed.
+    fn try_join<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        parent: Optimistic<'p>,
+        left: usize,
+    ) -> Result<Option<PageId>, Restart> {
+        let right_index = left + 1;
+        let above = NodeRef::new(parent.page());
+        let child = |attempt: &mut Attempt<'p>, index: usize| {
+            let link = LinkRef::InPage(parent.page(), above.link_offset(index));
             self.space.follow(attempt, link, Some(&parent))
         };
-        let (left, right) = (child(attempt, left_index)?, child(attempt, right_index)?);
+        let (left, right) = (child(attempt, left)?, child(attempt, right_index)?);
         if !worth_merging(NodeRef::new(left.page()), NodeRef::new(right.page())) {
             left.validate()?;
             right.validate()?;
@@ -187,32 +206,39 @@ impl<T: Translation> Tree<T> {
         if joined.is_err() {
             return Ok(None);
         }
-        let mut above = NodeMut::new(parent.page_mut());
-        above.remove_child(right_index);
-        let underfull = is_underfull(above.node()) || above.node().count() == 0;
-        Ok(Some((self.space.discard(right), underfull)))
+        NodeMut::new(parent.page_mut()).remove_child(right_index);
+        Ok(Some(self.space.discard(right)))
     }
 
     /// `TREE-4`: the only child's content comes up into the root.
     fn try_lower_root<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
-        level: u8,
-    ) -> Result<Option<(PageId, bool)>, Restart> {
-        let root = self.space.page(attempt, Self::root())?;
+        root: Optimistic<'p>,
+    ) -> Result<Merged, Restart> {
         let node = NodeRef::new(root.page());
-        if node.level() == 0 || node.level() > level || node.count() > 0 {
+        if node.level() == 0 || node.count() > 0 {
             root.validate()?;
-            return Ok(None);
+            return Ok(Merged::Apart { parent_small: false });
         }
         let link = LinkRef::InPage(root.page(), node.link_offset(0));
         let child = self.space.follow(attempt, link, Some(&root))?;
         let mut root = attempt.upgrade(root)?;
         let child = attempt.upgrade(child)?;
         NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(child.page()));
-        // The new root may have a single child itself: asked again for the level below.
-        Ok(Some((self.space.discard(child), false)))
+        Ok(Merged::Joined(self.space.discard(child)))
     }
+}
+
+/// How an attempt to merge ended.
+enum Merged {
+    /// Two nodes are one; this page is free.
+    Joined(PageId),
+    /// There was nothing to join.
+    Apart {
+        /// The parent is worth a look.
+        parent_small: bool,
+    },
 }
 
 /// Whether the node is the one meant, and still has no room: somebody else may have split it.
@@ -243,5 +269,7 @@ fn split_root<'p>(
 fn worth_merging(left: NodeRef<'_>, right: NodeRef<'_>) -> bool {
     let usable = left.usable_bytes().min(right.usable_bytes());
     let both = left.used_bytes() + right.used_bytes();
-    both + usable / MERGE_FREE_PART <= usable && left.can_merge(right)
+    // An empty node goes wherever it can.
+    let reserve = if left.count() == 0 || right.count() == 0 { 0 } else { usable / MERGE_FREE_PART };
+    both + reserve <= usable && left.can_merge(right)
 }

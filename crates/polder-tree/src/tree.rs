@@ -65,14 +65,15 @@ enum Found {
 /// A value as it goes into a leaf.
 pub(crate) enum Stored<'v> {
     Inline(&'v [u8]),
-    Long(Long),
+    /// In these pages.
+    Long(Long, Vec<PageNo>),
 }
 
 impl Stored<'_> {
     pub(crate) fn as_new(&self) -> NewValue<'_> {
         match self {
             Stored::Inline(bytes) => NewValue::Inline(bytes),
-            Stored::Long(long) => NewValue::Overflow { len: long.len, link: long.link },
+            Stored::Long(long, _) => NewValue::Overflow { len: long.len, link: long.link },
         }
     }
 }
@@ -92,12 +93,21 @@ pub(crate) enum Held {
 enum Written {
     Done {
         effect: Effect,
-        replaced: Option<Long>,
         underfull: bool,
     },
     NoRoom,
     /// The record is not the expected one.
     Changed,
+    /// The record of this version has a long value, whose pages must be known before it goes: once
+    /// it is gone nothing may fail.
+    HasLong(u64, Long),
+}
+
+/// The pages of a long value that is to be replaced or removed, and the version of its record.
+#[derive(Default)]
+struct OldLong {
+    version: u64,
+    pages: Vec<PageNo>,
 }
 
 /// Which record a write may replace.
@@ -262,7 +272,8 @@ impl<T: Translation> Tree<T> {
             return Err(TreeError::ValueTooLong { len: value.len() });
         }
         if must_overflow(self.page_bytes(), key.len(), value.len()) {
-            Ok(Stored::Long(self.write_long(value)?))
+            let (long, pages) = self.write_long(value)?;
+            Ok(Stored::Long(long, pages))
         } else {
             Ok(Stored::Inline(value))
         }
@@ -287,8 +298,8 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Option<Effect>, TreeError> {
         let stored = self.store(key, value)?;
         let result = self.put_stored(key, &stored, version, expect);
-        if let (Ok(None) | Err(_), Stored::Long(long)) = (&result, &stored) {
-            self.free_long(*long)?;
+        if let (Ok(None) | Err(_), Stored::Long(_, pages)) = (&result, &stored) {
+            self.free_pages(pages);
         }
         result
     }
@@ -300,21 +311,27 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Option<Effect>, TreeError> {
+        let mut old = OldLong::default();
         loop {
             let written = self.space.run(AccessHint::Normal, |attempt| {
-                self.write_leaf(attempt, key, stored, version, expect)
+                self.write_leaf(attempt, key, stored, version, expect, &old)
             })?;
             match written {
-                Written::Done { effect, replaced, .. } => {
-                    if let Some(long) = replaced {
-                        self.free_long(long)?;
-                    }
+                Written::Done { effect, .. } => {
+                    self.free_pages(&old.pages);
                     return Ok(Some(effect));
                 }
                 Written::NoRoom => self.split_leaf(key, stored.as_new())?,
                 Written::Changed => return Ok(None),
+                Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
             }
         }
+    }
+
+    /// An empty one if the record has been changed meanwhile.
+    fn old_long(&self, key: &[u8], version: u64, long: Long) -> Result<OldLong, TreeError> {
+        let pages = self.pages_of_long(key, version, long)?;
+        Ok(pages.map_or_else(OldLong::default, |pages| OldLong { version, pages }))
     }
 
     fn write_leaf<'p>(
@@ -324,6 +341,7 @@ impl<T: Translation> Tree<T> {
         stored: &Stored<'_>,
         version: u64,
         expect: Expect,
+        old: &OldLong,
     ) -> Result<Written, Restart> {
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
@@ -332,7 +350,10 @@ impl<T: Translation> Tree<T> {
             leaf.validate()?;
             return Ok(Written::Changed);
         }
-        let replaced = slot.ok().and_then(|slot| long_value(node, slot));
+        if let Some(found) = unknown_long(node, slot, old) {
+            leaf.validate()?;
+            return Ok(found);
+        }
         // The upgrade goes through only if the page is still what was searched.
         let mut leaf = attempt.upgrade(leaf)?;
         let mut node = NodeMut::new(leaf.page_mut());
@@ -341,7 +362,7 @@ impl<T: Translation> Tree<T> {
             Err(slot) => (node.insert_entry(slot, key, version, stored.as_new()), Effect::Added),
         };
         Ok(match done {
-            Ok(()) => Written::Done { effect, replaced, underfull: false },
+            Ok(()) => Written::Done { effect, underfull: false },
             Err(_) => Written::NoRoom,
         })
     }
@@ -355,37 +376,53 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Effect>, TreeError> {
-        let removed = self.space.run(AccessHint::Normal, |attempt| {
-            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
-            let node = NodeRef::new(leaf.page());
-            let slot = node.search_covered(key);
-            if !expected(node, slot, expect) {
-                leaf.validate()?;
-                return Ok(Written::Changed);
+        let mut old = OldLong::default();
+        loop {
+            let removed = self.space.run(AccessHint::Normal, |attempt| {
+                self.remove_from_leaf(attempt, key, expect, &old)
+            })?;
+            match removed {
+                Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
+                Written::Done { effect, underfull } => {
+                    self.free_pages(&old.pages);
+                    if underfull {
+                        // The entry is gone; a leaf that stays small is no fault.
+                        let _ = self.merge_at(key);
+                    }
+                    return Ok(Some(effect));
+                }
+                Written::NoRoom | Written::Changed => return Ok(None),
             }
-            let Ok(slot) = slot else {
-                leaf.validate()?;
-                return Ok(Written::Done {
-                    effect: Effect::Same,
-                    replaced: None,
-                    underfull: false,
-                });
-            };
-            let replaced = long_value(node, slot);
-            let mut leaf = attempt.upgrade(leaf)?;
-            let mut node = NodeMut::new(leaf.page_mut());
-            node.remove_entry(slot);
-            let underfull = is_underfull(node.node());
-            Ok(Written::Done { effect: Effect::Removed, replaced, underfull })
-        })?;
-        let Written::Done { effect, replaced, underfull } = removed else { return Ok(None) };
-        if let Some(long) = replaced {
-            self.free_long(long)?;
         }
-        if underfull {
-            self.merge_at(key, 0)?;
+    }
+
+    fn remove_from_leaf<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        key: &[u8],
+        expect: Expect,
+        old: &OldLong,
+    ) -> Result<Written, Restart> {
+        let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+        let node = NodeRef::new(leaf.page());
+        let slot = node.search_covered(key);
+        if !expected(node, slot, expect) {
+            leaf.validate()?;
+            return Ok(Written::Changed);
         }
-        Ok(Some(effect))
+        if let Some(found) = unknown_long(node, slot, old) {
+            leaf.validate()?;
+            return Ok(found);
+        }
+        let Ok(slot) = slot else {
+            leaf.validate()?;
+            return Ok(Written::Done { effect: Effect::Same, underfull: false });
+        };
+        let mut leaf = attempt.upgrade(leaf)?;
+        let mut node = NodeMut::new(leaf.page_mut());
+        node.remove_entry(slot);
+        let underfull = is_underfull(node.node());
+        Ok(Written::Done { effect: Effect::Removed, underfull })
     }
 
     /// Reads, changes and writes one key as one step that no other write of the key comes into.
@@ -434,11 +471,13 @@ fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bo
     }
 }
 
-fn long_value(node: NodeRef<'_>, slot: usize) -> Option<Long> {
-    match node.value(slot) {
-        Value::Inline { .. } => None,
-        Value::Overflow { len, link } => Some(Long { len, link }),
-    }
+/// `HasLong` if the record in the slot has a long value other than the known one.
+fn unknown_long(node: NodeRef<'_>, slot: Result<usize, usize>, old: &OldLong) -> Option<Written> {
+    let slot = slot.ok()?;
+    let Value::Overflow { len, link } = node.value(slot) else { return None };
+    let version = node.version(slot);
+    let known = !old.pages.is_empty() && old.version == version;
+    (!known).then_some(Written::HasLong(version, Long { len, link }))
 }
 
 /// Less than a quarter full: worth a look at its neighbour.

@@ -97,6 +97,7 @@ fn opaque(number: u32) -> u32 {
 #[derive(Debug, Default)]
 struct Chunks {
     /// All that were ever made; boxed, so that they do not move.
+    #[allow(clippy::vec_box)]
     all: Vec<Box<Chunk>>,
     /// Those of dropped spaces, by their place in a directory.
     idle: [Vec<usize>; CHUNKS],

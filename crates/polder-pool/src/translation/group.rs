@@ -4,8 +4,8 @@
 //! `docs/protocols.md`, "Group counter"; calico.txt 4.3 and 4.4, with its hole mended: the count
 //! rises *before* an entry is claimed and falls after it is zero again (`POOL-6`).
 
-use crate::sync::{Backoff, seq_cst_under_loom};
 use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{Backoff, seq_cst_under_loom};
 
 const PUNCHING: u32 = 1 << 31;
 

@@ -134,9 +134,8 @@ pub fn free<T: Translation>(space: &Space<T>, page: PageNo) {
 }
 
 pub fn is_resident<T: Translation>(space: &Space<T>, page: PageNo) -> bool {
-    let found = space.run(AccessHint::Scan, |attempt| {
-        Ok(space.page_if_resident(attempt, page).is_some())
-    });
+    let found =
+        space.run(AccessHint::Scan, |attempt| Ok(space.page_if_resident(attempt, page).is_some()));
     found.unwrap()
 }
 
@@ -164,7 +163,8 @@ pub fn places_of(disk: &SimDisk, id: PageId) -> Vec<u64> {
     let image = disk.image();
     let pages = image.chunks(PAGE_BYTES as usize).enumerate();
     let holds = |bytes: &[u8]| {
-        bytes[header_at::KIND] != 0 && bytes[header_at::PAGE_ID..][..8] == id.to_bits().to_le_bytes()
+        bytes[header_at::KIND] != 0
+            && bytes[header_at::PAGE_ID..][..8] == id.to_bits().to_le_bytes()
     };
     pages.filter(|(_, bytes)| holds(bytes)).map(|(place, _)| place as u64).collect()
 }

@@ -1,0 +1,163 @@
+//! One thread that does a mix of operations.
+
+use crate::bench::Mix;
+use crate::dist::{Chooser, Dist};
+use crate::engine::{EngineError, Session};
+use crate::error::BenchError;
+use crate::meter::Meter;
+use crate::random::Random;
+use crate::records;
+use crate::space::RecordSpace;
+
+use super::Phase;
+use super::reader::{READS_PER_CHECK, ScanReader, check_value, wrong_value};
+
+/// One thread that mixes operations.
+pub(super) struct Client<'a, 'b> {
+    phase: &'a Phase<'b>,
+    thread: usize,
+    session: &'a mut dyn Session,
+    mix: Mix,
+    random: Random,
+    chooser: Chooser,
+    space: &'a RecordSpace,
+    records: u64,
+    /// What is written.
+    value: Vec<u8>,
+    /// What was read.
+    read: Vec<u8>,
+    until_check: u64,
+}
+
+impl<'a, 'b> Client<'a, 'b> {
+    /// For a phase that begins with so many records.
+    pub(super) fn new(
+        phase: &'a Phase<'b>,
+        thread: usize,
+        session: &'a mut dyn Session,
+        mix: Mix,
+        dist: Dist,
+        space: &'a RecordSpace,
+        records: u64,
+    ) -> Client<'a, 'b> {
+        let plan = phase.plan;
+        Client {
+            phase,
+            thread,
+            session,
+            mix,
+            random: Random::new(plan.seed, (phase.number << 16) | thread as u64),
+            chooser: Chooser::new(dist, plan.theta, records),
+            space,
+            records,
+            value: vec![0; plan.value_size],
+            read: Vec::with_capacity(plan.value_size),
+            until_check: 1,
+        }
+    }
+
+    /// Does one operation of the mix.
+    #[inline]
+    pub(super) fn operate(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let (mix, roll) = (self.mix, self.random.below(100));
+        let mut border = mix.read;
+        if roll < border {
+            return self.read(meter);
+        }
+        border += mix.update;
+        if roll < border {
+            return self.update(meter);
+        }
+        border += mix.insert;
+        if roll < border {
+            return self.insert(meter);
+        }
+        border += mix.scan;
+        if roll < border { self.scan(meter) } else { self.modify(meter) }
+    }
+
+    /// A record that is there.
+    #[inline]
+    fn choose(&mut self) -> u64 {
+        if self.mix.insert > 0 {
+            self.records = self.space.readable();
+        }
+        self.chooser.record(&mut self.random, self.records)
+    }
+
+    #[inline]
+    fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let found = meter.time(|| self.session.get(&key, &mut self.read));
+        self.expect(found, record)?;
+        self.until_check -= 1;
+        if self.until_check == 0 {
+            self.until_check = READS_PER_CHECK;
+            check_value(key, &self.read, self.phase.plan.value_size)?;
+        }
+        Ok(())
+    }
+
+    fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let key = records::key(self.choose());
+        records::fill(key, self.random.bits(), &mut self.value);
+        let put = meter.time(|| self.session.put(&key, &self.value));
+        put.map_err(BenchError::engine(self.phase.name))
+    }
+
+    fn insert(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let key = records::key(self.space.reserve(self.thread));
+        records::fill(key, 0, &mut self.value);
+        let put = meter.time(|| self.session.put(&key, &self.value));
+        put.map_err(BenchError::engine(self.phase.name))?;
+        self.space.acknowledge(self.thread);
+        Ok(())
+    }
+
+    fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let salt = self.random.bits();
+        let mut whole = true;
+        let size = self.phase.plan.value_size;
+        let found = meter.time(|| {
+            self.session.modify(&key, &mut |value| {
+                whole = value.len() == size;
+                records::fill(key, salt, value);
+            })
+        });
+        self.expect(found, record)?;
+        if whole { Ok(()) } else { Err(wrong_value(key)) }
+    }
+
+    fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let record = self.choose();
+        let key = records::key(record);
+        let most = 1 + self.random.below(Mix::MOST_SCANNED);
+        let start = u64::from_be_bytes(key);
+        // Inserts under way may show up in a scan: any record of any number is right.
+        let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);
+        let mut error = None;
+        let scanned = meter.time(|| {
+            self.session.scan(&key, &mut |key, value| {
+                error = reader.take(key, value).err();
+                error.is_none() && reader.count < most
+            })
+        });
+        scanned.map_err(BenchError::engine(self.phase.name))?;
+        match error {
+            Some(error) => Err(error),
+            None if reader.first != Some(start) => Err(BenchError::Missing { record }),
+            None => Ok(()),
+        }
+    }
+
+    #[inline]
+    fn expect(&self, found: Result<bool, EngineError>, record: u64) -> Result<(), BenchError> {
+        match found.map_err(BenchError::engine(self.phase.name))? {
+            true => Ok(()),
+            false => Err(BenchError::Missing { record }),
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Phases on a small engine that can be told to lie: every lie must be noticed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use super::*;
+use crate::bench::Bench;
+use crate::engine::EngineError;
+use crate::plan::LoadOrder;
+use crate::records::Key;
+use crate::sorted::SortedRecords;
+
+const RECORDS: u64 = 2000;
+const VALUE_SIZE: usize = 40;
+
+/// What is wrong with the engine.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Lie {
+    None,
+    /// Some writes are forgotten.
+    Forgets,
+    /// Values come back with a byte changed.
+    Garbles,
+    /// Values come back shorter than they were.
+    Shortens,
+    /// Scans repeat an entry.
+    Repeats,
+    /// Scans begin behind the entry that they should begin with.
+    Skips,
+    /// Every call fails.
+    Fails,
+}
+
+struct Liar {
+    lie: Lie,
+    map: Mutex<BTreeMap<Key, Vec<u8>>>,
+}
+
+impl Liar {
+    fn told(&self, value: &[u8]) -> Vec<u8> {
+        let mut value = value.to_vec();
+        match self.lie {
+            Lie::Garbles => value[20] ^= 1,
+            Lie::Shortens => value.truncate(VALUE_SIZE - 1),
+            _ => {}
+        }
+        value
+    }
+
+    fn fail(&self) -> Result<(), EngineError> {
+        if self.lie == Lie::Fails { Err("as told".into()) } else { Ok(()) }
+    }
+}
+
+impl Engine for Liar {
+    fn session(&self, _: Access) -> Result<Box<dyn Session + '_>, EngineError> {
+        Ok(Box::new(self))
+    }
+
+    fn bulk_load(&self, _: &mut SortedRecords) -> Result<(), EngineError> {
+        Ok(())
+    }
+}
+
+impl Session for &Liar {
+    fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
+        self.fail()?;
+        let found = self.map.lock().unwrap().get(key).map(|value| self.told(value));
+        Ok(found.map(|found| *value = found).is_some())
+    }
+
+    fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {
+        self.fail()?;
+        if self.lie != Lie::Forgets || key[7] > 8 {
+            self.map.lock().unwrap().insert(*key, value.to_vec());
+        }
+        Ok(())
+    }
+
+    fn modify(
+        &mut self,
+        key: &Key,
+        change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
+        self.fail()?;
+        let mut map = self.map.lock().unwrap();
+        let Some(value) = map.get_mut(key) else { return Ok(false) };
+        let mut changed = self.told(value);
+        change(&mut changed);
+        *value = changed;
+        Ok(true)
+    }
+
+    fn scan(
+        &mut self,
+        start: &Key,
+        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), EngineError> {
+        self.fail()?;
+        let map = self.map.lock().unwrap();
+        let skipped = usize::from(self.lie == Lie::Skips);
+        let twice = if self.lie == Lie::Repeats { 2 } else { 1 };
+        for (key, value) in map.range(*start..).skip(skipped) {
+            for _ in 0..twice {
+                if !visit(key, &self.told(value)) {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn plan(threads: usize) -> Plan {
+    Plan {
+        bench: Bench::Lookup,
+        engine: "liar".to_owned(),
+        dir: PathBuf::new(),
+        records: RECORDS,
+        value_size: VALUE_SIZE,
+        pool_bytes: 0,
+        threads,
+        seconds: 0.02,
+        warmup_seconds: 0.0,
+        dist: None,
+        theta: 0.99,
+        load: LoadOrder::Random,
+        seed: 1,
+        counters: false,
+        device_bytes: None,
+    }
+}
+
+/// Loads, then does `work` with an engine that lies from the beginning on.
+fn with_liar(
+    lie: Lie,
+    threads: usize,
+    work: impl Fn(&Phase<'_>) -> Result<Outcome, BenchError>,
+) -> Result<Outcome, BenchError> {
+    let liar = Liar { lie, map: Mutex::default() };
+    let (plan, interrupt) = (plan(threads), Interrupt::silent());
+    let phase = Phase {
+        name: "liar",
+        engine: &liar,
+        plan: &plan,
+        interrupt: &interrupt,
+        number: 0,
+        seconds: Some(plan.seconds),
+    };
+    assert_eq!(Phase { seconds: None, ..phase }.load()?.ops, RECORDS);
+    work(&phase)
+}
+
+fn run(bench: Bench, lie: Lie, threads: usize) -> Result<Outcome, BenchError> {
+    with_liar(lie, threads, |phase| match (bench.mix(), bench.dist()) {
+        (Some(mix), Some(dist)) => phase.mixed(mix, dist, &RecordSpace::new(RECORDS, threads)),
+        _ => Phase { seconds: None, ..*phase }.scan(RECORDS),
+    })
+}
+
+const READERS: [Bench; 8] = [
+    Bench::Scan,
+    Bench::Lookup,
+    Bench::YcsbA,
+    Bench::YcsbB,
+    Bench::YcsbC,
+    Bench::YcsbD,
+    Bench::YcsbE,
+    Bench::YcsbF,
+];
+
+#[test]
+fn an_honest_engine_passes_every_workload() {
+    for threads in [1, 3] {
+        for bench in READERS {
+            let outcome = run(bench, Lie::None, threads).unwrap();
+            assert!(outcome.ops > 0 && outcome.seconds > 0.0, "{bench:?}");
+            assert_eq!(outcome.latencies.is_empty(), bench == Bench::Scan);
+        }
+    }
+}
+
+#[test]
+fn every_lie_is_noticed_in_every_workload_that_can_see_it() {
+    for bench in READERS {
+        let sees = |lie| match bench {
+            Bench::Scan | Bench::YcsbE => lie != Lie::None,
+            _ => !matches!(lie, Lie::None | Lie::Repeats | Lie::Skips),
+        };
+        let lies =
+            [Lie::Forgets, Lie::Garbles, Lie::Shortens, Lie::Repeats, Lie::Skips, Lie::Fails];
+        for lie in lies.into_iter().filter(|&lie| sees(lie)) {
+            assert!(run(bench, lie, 2).is_err(), "{bench:?} does not see {lie:?}");
+        }
+    }
+}
+
+#[test]
+fn a_scan_without_a_limit_counts_every_entry_once() {
+    for threads in [1, 2, 5] {
+        assert_eq!(run(Bench::Scan, Lie::None, threads).unwrap().ops, RECORDS);
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_phase() {
+    let liar = Liar { lie: Lie::None, map: Mutex::default() };
+    let (plan, interrupt) = (plan(2), Interrupt::silent());
+    interrupt.set();
+    let phase = Phase {
+        name: "liar",
+        engine: &liar,
+        plan: &plan,
+        interrupt: &interrupt,
+        number: 0,
+        seconds: None,
+    };
+    assert!(matches!(phase.load(), Err(BenchError::Interrupted)));
+}
