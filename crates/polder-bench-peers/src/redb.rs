@@ -5,10 +5,10 @@
 //! * Keys are `&[u8; 8]`: redb stores keys of fixed size without their offsets.
 //! * A phase that only reads has one read transaction and one open table in each thread. A mixed
 //!   phase has a transaction for each operation, since a long one would not see what others wrote.
-//! * Random loads put 1000 writes into a transaction, sorted loads 100000. A table cannot be kept
-//!   beside its transaction, and opening it costs more than an insert, so a loading session
-//!   collects its writes and does them together; the latencies of `load` show only the average
-//!   and the tail of that. There is no bulk loader: a sorted load inserts in key order.
+//! * Random loads put 1000 writes into a transaction, sorted loads 100000. A session cannot hold a
+//!   table beside the transaction that it borrows from, so a loading session collects its writes
+//!   and does them together: of its latencies, only the tail shows the engine at work. There is
+//!   no bulk loader: a sorted load inserts in key order.
 
 use polder_bench::SortedRecords;
 use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};

@@ -86,7 +86,7 @@ fn loads_fill_a_store_each_round() {
 fn random_loads_other_value_sizes_and_small_pools_work() {
     let more = ["--load", "random", "--value-size", "500", "--pool", "256KiB", "--theta", "1"];
     for bench in ["ycsb-a", "scan"] {
-        let maps = "btreemap,btreemap:boxed";
+        let maps = "btreemap,btreemap:inline";
         assert_comparison(&compare(bench, maps, &[]), bench, maps);
         assert_comparison(&compare(bench, PEERS, &more), bench, PEERS);
     }

@@ -105,7 +105,7 @@ impl Zipf {
     /// Draws a rank.
     #[inline]
     pub fn rank(&self, random: &mut Random) -> u64 {
-        // Each turn succeeds with a chance far above one half, whatever theta is.
+        // The hat lies close to the bars: few draws are rejected, whatever theta is.
         loop {
             let area = self.highest + random.unit() * (self.lowest - self.highest);
             let point = self.integral_inverse(area);

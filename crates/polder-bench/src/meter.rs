@@ -1,10 +1,10 @@
 //! Counts the operations of one thread and times a sample of them.
 //!
-//! Reading the clock twice costs about 50 ns, which is much beside a read of 500. So one operation
-//! in [`SPARSE`] is timed; where operations take longer than [`SLOW_NS`] on average, the clock
-//! costs nothing beside them and each is timed, so that a tail is seen in a short run as well. A
-//! timed operation stands in the histogram for as many as it was chosen from. The clock is also
-//! what ends a phase: it is looked at with each sample.
+//! Reading the clock twice costs tens of nanoseconds, which is much beside a read of 500. So one
+//! operation in [`SPARSE`] is timed; where operations take longer than [`SLOW_NS`] on average, the
+//! clock costs nothing beside them and each is timed, so that a tail is seen in a short run as
+//! well. A timed operation stands in the histogram for as many as it was chosen from. The clock is
+//! also what ends a phase: it is looked at with each sample.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -145,7 +145,9 @@ mod tests {
         }
         assert!(!meter.is_over());
         let (ops, latencies) = meter.into_parts();
-        assert_eq!((ops, latencies.len()), (1600, 1600));
+        // The last operations may still wait for their sample; each before is stood for.
+        assert_eq!(ops, 1600);
+        assert!((ops - SPARSE + 1..=ops).contains(&latencies.len()));
     }
 
     #[test]

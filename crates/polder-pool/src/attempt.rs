@@ -245,8 +245,12 @@ impl<'p, T: Translation> View<'p, T> {
             attempt.pages += 1;
             return Ok(page);
         }
-        // By value, and the page by way of the attempt: so that on the way above all of these
-        // stay in registers.
+        // Copies, and the page by way of the attempt: so that on the way above all of these stay
+        // in registers.
+        let link = match link {
+            LinkRef::InPage(page, at) => LinkRef::InPage(page, at),
+            LinkRef::Root(page) => LinkRef::Root(page),
+        };
         self.follow_slowly(attempt, link, parent.copied())?;
         attempt.latched.take().ok_or(Restart)
     }
@@ -313,6 +317,7 @@ impl<'p, T: Translation> View<'p, T> {
         if let Some(error) = attempt.failure.take() {
             return Err(error);
         }
+        self.space.check_not_dropped()?;
         let Some((page, parent)) = attempt.miss.take() else {
             attempt.conflicts += 1;
             attempt.patient = attempt.conflicts > PATIENCE;

@@ -1,5 +1,6 @@
 //! What all parts of a pool share, whatever the translation.
 
+use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -16,6 +17,19 @@ use crate::space::{FilePlaces, Moving};
 use crate::state::WrapCount;
 use crate::writer::Signal;
 
+/// Something that is written often, alone on its cache lines: what every lookup reads lies beside
+/// it, and must not go with each write.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Alone<T>(T);
+
+impl<T> Deref for Alone<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// The part of a pool that does not depend on the translation.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -31,11 +45,11 @@ pub(crate) struct Core {
     /// Frames that the budget pays for.
     pub(crate) budget_frames: u32,
     /// Frames in use, where the translation chooses them (`direct`).
-    pub(crate) fixed_in_use: AtomicU32,
+    pub(crate) fixed_in_use: Alone<AtomicU32>,
     /// Where the clock's hand stands, in frames since the beginning.
-    pub(crate) hand: AtomicU64,
+    pub(crate) hand: Alone<AtomicU64>,
     /// How many extents or map pages have moved (F3, F6, M4).
-    pub(crate) relocations: AtomicU64,
+    pub(crate) relocations: Alone<AtomicU64>,
     /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).
     pub(crate) gate: RwLock<Option<Arc<Moving>>>,
     /// Which places of the file no map names.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use crate::counters::Counter;
 use crate::error::PoolError;
+use crate::meta::Obstacle;
 use crate::pool::{Shared, SpaceCore};
 use crate::state::{FrameId, StateCell};
 use crate::sync::lock;
@@ -158,21 +159,12 @@ impl<T: Translation> Shared<T> {
             }
             return self.visit(frame, false);
         }
-        if meta.is_pinned() {
-            return Verdict::Pinned;
-        }
-        if meta.is_being_written() {
-            return Verdict::Latched;
-        }
-        if meta.is_dirty(word) {
-            return Verdict::Dirty;
-        }
-        let Some(held) = cell.upgrade(word) else { return Verdict::Latched };
-        // E5: what was looked at before we had the latch may have changed.
-        let same = meta.page() == page;
-        if !same || meta.is_pinned() || meta.is_being_written() || meta.is_dirty(held) {
-            cell.release_marked(held);
-            return Verdict::Latched;
+        if let Err(obstacle) = meta.seize(page, cell, word) {
+            return match obstacle {
+                Obstacle::Pinned => Verdict::Pinned,
+                Obstacle::Busy => Verdict::Latched,
+                Obstacle::Dirty => Verdict::Dirty,
+            };
         }
         self.retire(&space, cell, frame);
         self.core.counters.add(Counter::Evictions, 1);

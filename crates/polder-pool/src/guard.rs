@@ -14,7 +14,7 @@ use polder_format::PageId;
 
 use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
-use crate::frames::FrameMeta;
+use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::translation::Resolved;
 

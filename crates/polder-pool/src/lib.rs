@@ -15,6 +15,7 @@ pub mod device;
 mod free_list;
 #[cfg(all(loom, test))]
 mod loom_tests;
+mod meta;
 mod parking;
 mod state;
 mod sync;

@@ -2,18 +2,18 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, Place, SpaceId};
 
-use crate::core::Core;
+use crate::core::{Alone, Core};
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::error::PoolError;
-use crate::frames::{FRAME_META_BYTES, Frames};
+use crate::frames::Frames;
 use crate::free_list::FreeList;
 use crate::kinds::{KindOps, PageKinds};
+use crate::meta::FRAME_META_BYTES;
 use crate::parking::ParkingLot;
 use crate::space::{AllocState, FilePlaces, PagedArray};
 use crate::state::{FrameId, WrapCount};
@@ -239,9 +239,9 @@ impl<T: Translation> Pool<T> {
             counters: Counters::new(),
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,
-            fixed_in_use: AtomicU32::new(0),
-            hand: AtomicU64::new(0),
-            relocations: AtomicU64::new(0),
+            fixed_in_use: Alone::default(),
+            hand: Alone::default(),
+            relocations: Alone::default(),
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
             bounces: Mutex::default(),

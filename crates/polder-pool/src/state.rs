@@ -6,8 +6,8 @@
 use std::fmt;
 
 use crate::parking::ParkingLot;
+use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use crate::sync::{Backoff, seq_cst_under_loom};
 
 /// Number of a frame, 1 to 2^28 - 1. Zero is no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -341,7 +341,6 @@ impl StateCell {
     /// moving an extent, which set their flag first and look at the words afterwards.
     pub fn claim(&self) -> bool {
         let ours = self.0.compare_exchange(0, IN_FLIGHT, Ordering::SeqCst, Ordering::Relaxed);
-        seq_cst_under_loom();
         // The former word of the frame that the page will get is gone, visibly, before any byte
         // changes there: pairs with the Acquire fence of validation.
         fence(Ordering::Release);
@@ -351,7 +350,7 @@ impl StateCell {
     /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes who sleeps.
     pub fn publish(&self, word: StateWord, lot: &ParkingLot) {
         let before = self.0.swap(word.0, Ordering::AcqRel);
-        debug_assert!(StateWord(before).is_in_flight());
+        debug_assert!(StateWord(before).is_in_flight(), "POOL-1: the page is not claimed");
         if before & LATCH == IN_FLIGHT_AWAITED {
             lot.wake(self.address());
         }

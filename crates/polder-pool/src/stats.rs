@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use polder_format::SpaceId;
 
 use crate::counters::Counter;
-use crate::frames::FRAME_META_BYTES;
 use crate::free_list::FreeList;
 use crate::memory::HUGE_PAGE_BYTES;
+use crate::meta::FRAME_META_BYTES;
 use crate::pool::Pool;
 use crate::sync::lock;
 use crate::translation::Translation;

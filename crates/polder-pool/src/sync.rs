@@ -32,6 +32,7 @@ impl Flag {
         !before
     }
 
+    #[inline(always)]
     pub(crate) fn is_raised(&self) -> bool {
         self.0.load(atomic::Ordering::SeqCst)
     }

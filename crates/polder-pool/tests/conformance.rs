@@ -118,11 +118,14 @@ fn a_dropped_space_goes_at_once<T: Translation>() {
             for t in 0..4 {
                 let (space, pages) = (space.clone(), &pages);
                 scope.spawn(move || {
-                    let mut random = Random::new(t);
+                    let (mut random, mut created) = (Random::new(t), 0);
                     let error = loop {
                         let page = pages[random.index(pages.len())];
                         let result = match t {
-                            0 => try_create(&space).map(drop),
+                            0 if created < 200 => {
+                                created += 1;
+                                try_create(&space).map(drop)
+                            }
                             1 => increment(&space, page),
                             _ => read(&space, page).map(drop),
                         };

@@ -76,6 +76,34 @@ fn a_hot_set_survives_a_scan() {
     assert!(scan < normal / 2, "{scan} with the hint, {normal} without");
 }
 
+/// `POOL-3`: however often a page comes back, and be it into the frame where it was.
+#[test]
+fn a_guard_does_not_outlive_an_eviction() {
+    let disk = disk();
+    let pool = open::<Array>(&disk, 1, NEW_FILE);
+    let space = pool.create_space().unwrap();
+    let pages = create_many(&space, 600);
+    let (page, others) = pages.split_first().unwrap();
+    pool.flush().unwrap();
+    read(&space, *page).unwrap();
+    space
+        .run(AccessHint::Normal, |attempt| {
+            let mut others = others.iter().cycle();
+            for _ in 0..200 {
+                let guard = space.page_if_resident(attempt, *page).unwrap();
+                assert!(guard.validate().is_ok());
+                while is_resident(&space, *page) {
+                    read_as(&space, *others.next().unwrap(), AccessHint::Scan).unwrap();
+                }
+                assert!(guard.validate().is_err(), "the page is not there");
+                read_as(&space, *page, AccessHint::Scan).unwrap();
+                assert!(guard.validate().is_err(), "the page was away meanwhile");
+            }
+            Ok(())
+        })
+        .unwrap();
+}
+
 #[test]
 fn the_budget_pays_for_everything() {
     for times in [1, 3, 40] {

@@ -11,8 +11,8 @@
 //!   it fails to validate, or is stopped by the fences.
 
 use polder_format::PageId;
-use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Optimistic, Restart};
 use polder_pool::Translation;
+use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Optimistic, Restart};
 
 use crate::descent::{MAX_HEIGHT, descend};
 use crate::error::TreeError;
@@ -56,7 +56,10 @@ impl Newcomer<'_> {
 
 /// How an attempt to split ended.
 enum Outcome {
-    Done,
+    /// With this many of the new pages; none if somebody else has split the node.
+    Done { pages: usize },
+    /// A root's content goes into two new pages (`TREE-4`).
+    RootNeedsTwo,
     /// The parent has no room for this separator (`TREE-3`).
     ParentFull(Vec<u8>),
 }
@@ -64,25 +67,35 @@ enum Outcome {
 impl<T: Translation> Tree<T> {
     /// Splits the leaf that covers `key`, so that it has room for this entry.
     pub(crate) fn split_leaf(&self, key: &[u8], value: NewValue<'_>) -> Result<(), TreeError> {
-        self.split(0, Newcomer::Entry(key, value))
+        let mut spares = Vec::new();
+        let split = self.split(0, Newcomer::Entry(key, value), &mut spares);
+        spares.iter().for_each(|spare| self.give_up(spare));
+        split
     }
 
-    fn split(&self, level: u8, newcomer: Newcomer<'_>) -> Result<(), TreeError> {
+    /// Takes the pages that it needs from `spares`, and makes some if there are none.
+    fn split<'p>(
+        &'p self,
+        level: u8,
+        newcomer: Newcomer<'_>,
+        spares: &mut Vec<NewPage<'p>>,
+    ) -> Result<(), TreeError> {
+        let mut wanted = 1;
         loop {
-            // A root needs two pages, others one.
-            let first = self.space.create()?;
-            let second = self.space.create().inspect_err(|_| self.give_up(&first))?;
-            let spares = [first, second];
-            let mut used = 0;
+            while spares.len() < wanted {
+                spares.push(self.space.create()?);
+            }
             let outcome = self.space.run(AccessHint::Normal, |attempt| {
-                used = 0;
-                self.try_split(attempt, level, newcomer, &spares, &mut used)
-            });
-            spares[used..].iter().for_each(|spare| self.give_up(spare));
-            match outcome? {
-                Outcome::Done => return Ok(()),
+                self.try_split(attempt, level, newcomer, spares)
+            })?;
+            match outcome {
+                Outcome::Done { pages } => {
+                    spares.drain(..pages);
+                    return Ok(());
+                }
+                Outcome::RootNeedsTwo => wanted = 2,
                 Outcome::ParentFull(separator) => {
-                    self.split(level + 1, Newcomer::Separator(&separator))?;
+                    self.split(level + 1, Newcomer::Separator(&separator), spares)?;
                 }
             }
         }
@@ -98,35 +111,33 @@ impl<T: Translation> Tree<T> {
         attempt: &mut Attempt<'p>,
         level: u8,
         newcomer: Newcomer<'_>,
-        spares: &[NewPage<'p>; 2],
-        used: &mut usize,
+        spares: &[NewPage<'p>],
     ) -> Result<Outcome, Restart> {
         let place = descend(&self.space, attempt, newcomer.key(), level)?;
         let Some((parent, _)) = place.parent else {
             let mut root = attempt.upgrade(place.page)?;
-            if split_is_needed(&root, level, newcomer) {
-                split_root(&mut root, newcomer, spares)?;
-                *used = 2;
+            if !split_is_needed(&root, level, newcomer) {
+                return Ok(Outcome::Done { pages: 0 });
             }
-            return Ok(Outcome::Done);
+            let [left, right, ..] = spares else { return Ok(Outcome::RootNeedsTwo) };
+            return split_root(&mut root, newcomer, left, right);
         };
         let mut parent = attempt.upgrade(parent)?;
         let mut node = attempt.upgrade(place.page)?;
         if !split_is_needed(&node, level, newcomer) {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::Done { pages: 0 });
         }
         let Some(split) = newcomer.choose(NodeRef::new(node.page())) else {
-            return Ok(Outcome::Done);
+            return Ok(Outcome::Done { pages: 0 });
         };
         let right_link = spares[0].id().to_bits();
+        let mut right = spares[0].latch()?;
         if NodeMut::new(parent.page_mut()).insert_child(&split.separator, right_link).is_err() {
             return Ok(Outcome::ParentFull(split.separator));
         }
-        let mut right = spares[0].latch()?;
         let mut right = NodeMut::new(right.page_mut());
         NodeMut::new(node.page_mut()).split_into(&mut right, right_link, &split);
-        *used = 1;
-        Ok(Outcome::Done)
+        Ok(Outcome::Done { pages: 1 })
     }
 
     /// The leaf that covers `key` has become small: joins it with its neighbours as far as they
@@ -251,25 +262,30 @@ fn split_is_needed(page: &Exclusive<'_>, level: u8, newcomer: Newcomer<'_>) -> b
 fn split_root<'p>(
     root: &mut Exclusive<'p>,
     newcomer: Newcomer<'_>,
-    spares: &[NewPage<'p>; 2],
-) -> Result<(), Restart> {
+    left: &NewPage<'p>,
+    right: &NewPage<'p>,
+) -> Result<Outcome, Restart> {
     let level = NodeRef::new(root.page()).level();
-    let Some(split) = newcomer.choose(NodeRef::new(root.page())) else { return Ok(()) };
-    let (left_link, right_link) = (spares[0].id().to_bits(), spares[1].id().to_bits());
-    let (mut left, mut right) = (spares[0].latch()?, spares[1].latch()?);
+    let Some(split) = newcomer.choose(NodeRef::new(root.page())) else {
+        return Ok(Outcome::Done { pages: 0 });
+    };
+    let (left_link, right_link) = (left.id().to_bits(), right.id().to_bits());
+    let (mut left, mut right) = (left.latch()?, right.latch()?);
     let mut left = NodeMut::new(left.page_mut());
     left.copy_content_from(NodeRef::new(root.page()));
     left.split_into(&mut NodeMut::new(right.page_mut()), right_link, &split);
     let mut above = NodeMut::new(root.page_mut());
     above.init(level + 1, None, None, 0, left_link);
     // An empty node has room for any key.
-    above.insert_child(&split.separator, right_link).map_err(|_| Restart)
+    above.insert_child(&split.separator, right_link).map_err(|_| Restart)?;
+    Ok(Outcome::Done { pages: 2 })
 }
 
 fn worth_merging(left: NodeRef<'_>, right: NodeRef<'_>) -> bool {
     let usable = left.usable_bytes().min(right.usable_bytes());
     let both = left.used_bytes() + right.used_bytes();
     // An empty node goes wherever it can.
-    let reserve = if left.count() == 0 || right.count() == 0 { 0 } else { usable / MERGE_FREE_PART };
+    let reserve =
+        if left.count() == 0 || right.count() == 0 { 0 } else { usable / MERGE_FREE_PART };
     both + reserve <= usable && left.can_merge(right)
 }

@@ -94,6 +94,8 @@ enum Written {
     Done {
         effect: Effect,
         underfull: bool,
+        /// What went was the long value whose pages were known.
+        long_gone: bool,
     },
     NoRoom,
     /// The record is not the expected one.
@@ -317,8 +319,10 @@ impl<T: Translation> Tree<T> {
                 self.write_leaf(attempt, key, stored, version, expect, &old)
             })?;
             match written {
-                Written::Done { effect, .. } => {
-                    self.free_pages(&old.pages);
+                Written::Done { effect, long_gone, .. } => {
+                    if long_gone {
+                        self.free_pages(&old.pages);
+                    }
                     return Ok(Some(effect));
                 }
                 Written::NoRoom => self.split_leaf(key, stored.as_new())?,
@@ -354,6 +358,7 @@ impl<T: Translation> Tree<T> {
             leaf.validate()?;
             return Ok(found);
         }
+        let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
         // The upgrade goes through only if the page is still what was searched.
         let mut leaf = attempt.upgrade(leaf)?;
         let mut node = NodeMut::new(leaf.page_mut());
@@ -362,7 +367,7 @@ impl<T: Translation> Tree<T> {
             Err(slot) => (node.insert_entry(slot, key, version, stored.as_new()), Effect::Added),
         };
         Ok(match done {
-            Ok(()) => Written::Done { effect, underfull: false },
+            Ok(()) => Written::Done { effect, underfull: false, long_gone },
             Err(_) => Written::NoRoom,
         })
     }
@@ -383,8 +388,10 @@ impl<T: Translation> Tree<T> {
             })?;
             match removed {
                 Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
-                Written::Done { effect, underfull } => {
-                    self.free_pages(&old.pages);
+                Written::Done { effect, underfull, long_gone } => {
+                    if long_gone {
+                        self.free_pages(&old.pages);
+                    }
                     if underfull {
                         // The entry is gone; a leaf that stays small is no fault.
                         let _ = self.merge_at(key);
@@ -416,13 +423,14 @@ impl<T: Translation> Tree<T> {
         }
         let Ok(slot) = slot else {
             leaf.validate()?;
-            return Ok(Written::Done { effect: Effect::Same, underfull: false });
+            return Ok(Written::Done { effect: Effect::Same, underfull: false, long_gone: false });
         };
+        let long_gone = is_long(node, slot);
         let mut leaf = attempt.upgrade(leaf)?;
         let mut node = NodeMut::new(leaf.page_mut());
         node.remove_entry(slot);
         let underfull = is_underfull(node.node());
-        Ok(Written::Done { effect: Effect::Removed, underfull })
+        Ok(Written::Done { effect: Effect::Removed, underfull, long_gone })
     }
 
     /// Reads, changes and writes one key as one step that no other write of the key comes into.
@@ -469,6 +477,10 @@ fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bo
         Expect::Anything => true,
         Expect::Version(version) => slot.ok().map(|slot| node.version(slot)) == version,
     }
+}
+
+fn is_long(node: NodeRef<'_>, slot: usize) -> bool {
+    matches!(node.value(slot), Value::Overflow { .. })
 }
 
 /// `HasLong` if the record in the slot has a long value other than the known one.

@@ -82,7 +82,8 @@ fn leaves_are_full() {
 fn wrong_input_leaves_an_empty_tree() {
     let disk = disk();
     let (_pool, tree) = new_tree::<Array>(&disk, PageSize::MIN);
-    let number = |i: u64| (i.to_be_bytes().to_vec(), vec![3; if i % 50 == 0 { 9000 } else { 90 }]);
+    let number =
+        |i: u64| (i.to_be_bytes().to_vec(), vec![3; if i.is_multiple_of(50) { 9000 } else { 90 }]);
     for wrong in [0, 1, 6999] {
         let ascending = (10..10_000).map(number).chain([number(wrong)]);
         let error = tree.bulk_load(ascending, || 1).unwrap_err();
@@ -123,8 +124,11 @@ fn a_full_disk_leaves_an_empty_tree() {
     {
         let disk = SimDisk::new(FaultPlan::new(1).capacity(kilobytes << 10));
         let (pool, tree) = new_tree::<Array>(&disk, size);
-        let entries =
-            || (0..).map(|i: u64| (i.to_be_bytes(), vec![4; if i % 60 == 0 { 9000 } else { 100 }]));
+        let entries = || {
+            (0..).map(|i: u64| {
+                (i.to_be_bytes(), vec![4; if i.is_multiple_of(60) { 9000 } else { 100 }])
+            })
+        };
         for _ in 0..3 {
             let error = tree.bulk_load(entries(), || 1).unwrap_err();
             assert!(error.to_string().contains("full"), "{error}");

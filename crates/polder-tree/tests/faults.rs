@@ -105,9 +105,11 @@ fn each_write_may_fail_once() {
 fn a_share_of_all_requests_fails() {
     let prepared = prepared();
     for seed in 0..12 * scale() {
-        let plan = FaultPlan::new(seed)
-            .fail(Operation::Read, When::Share(0.15), Errno::IO)
-            .fail(Operation::Write, When::Share(0.15), Errno::IO);
+        let plan = FaultPlan::new(seed).fail(Operation::Read, When::Share(0.15), Errno::IO).fail(
+            Operation::Write,
+            When::Share(0.15),
+            Errno::IO,
+        );
         assert!(survive(&prepared, plan, 300, seed) > 0);
     }
 }

@@ -94,18 +94,18 @@ fn disjoint<T: Translation>(disk: SimDisk, ops: u64) {
 
 #[test]
 fn disjoint_keys_array() {
-    disjoint::<Array>(disk(), 4000 * scale());
+    disjoint::<Array>(disk(), 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_direct() {
-    disjoint::<Direct>(disk(), 4000 * scale());
+    disjoint::<Direct>(disk(), 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_on_a_slow_disk() {
     let plan = FaultPlan::new(9).delay(0.5, Duration::from_micros(100));
-    disjoint::<Array>(SimDisk::new(plan), 800 * scale());
+    disjoint::<Array>(SimDisk::new(plan), 2500 * scale());
 }
 
 /// All threads write, remove and read the same few keys; a read is some write of that key, and the
@@ -124,9 +124,9 @@ fn shared_keys() {
                 let mut random = Random::new(t);
                 // The last write seen, for each key and writer.
                 let mut seen = vec![[0; THREADS as usize]; KEYS as usize];
-                for i in 1..1500 * scale() {
+                for i in 1..20_000 * scale() {
                     let number = random.below(KEYS);
-                    let key = number * 40 << 32 | 1;
+                    let key = (number * 40) << 32 | 1;
                     let bytes = key.to_be_bytes();
                     let write = i * THREADS + t;
                     match random.below(8) {
@@ -167,7 +167,7 @@ fn counters_add_up() {
     let disk = disk();
     let (_pool, tree) = new_tree::<Array>(&disk, PageSize::MIN);
     let versions = AtomicU64::new(1);
-    let rounds = 600 * scale();
+    let rounds = 3000 * scale();
     let count_of = |value: &[u8]| u64::from_be_bytes(value[..8].try_into().unwrap());
     thread::scope(|scope| {
         for t in 0..THREADS {
@@ -176,7 +176,7 @@ fn counters_add_up() {
                 let mut random = Random::new(t);
                 for _ in 0..rounds {
                     let counter = random.below(COUNTERS);
-                    let len = if counter % 4 == 0 { 9000 } else { 8 };
+                    let len = if counter.is_multiple_of(4) { 9000 } else { 8 };
                     let add = |old: Option<&[u8]>| {
                         let count = old.map_or(0, count_of) + 1;
                         let mut new = count.to_be_bytes().to_vec();
@@ -256,7 +256,6 @@ fn cursors<T: Translation>() {
     thread::scope(|scope| {
         for t in 1..=4 {
             let (tree, stop) = (&tree, &stop);
-            // Threads that write the same keys must not be told by their waves: apart by range.
             scope.spawn(move || churn(tree, t, TOP, stop));
         }
         let readers: Vec<_> = (0..4u64)
@@ -264,7 +263,7 @@ fn cursors<T: Translation>() {
                 let tree = &tree;
                 scope.spawn(move || {
                     let mut random = Random::new(100 + t);
-                    for round in 0..6 * scale() {
+                    for round in 0..90 * scale() {
                         let all = if t % 2 == 0 { 0 } else { TOP };
                         let from = if round % 2 == 0 { all } else { random.below(TOP) };
                         pass(tree, t % 2 == 0, from, TOP);

@@ -30,7 +30,7 @@ impl TableRecord {
     pub(crate) fn decode(bytes: &[u8]) -> Result<TableRecord, &'static str> {
         let bytes: &[u8; RECORD_BYTES] =
             bytes.try_into().map_err(|_| "a table's record has the wrong length")?;
-        if bytes[0] != RECORD_LAYOUT || bytes[1] != TABLE {
+        if bytes[0] != RECORD_LAYOUT || bytes[1] != TABLE || bytes[2..4] != [0, 0] {
             return Err("a newer version of Polder wrote a table's record");
         }
         let (space, entries) = bytes[4..].split_at(4);

@@ -29,8 +29,7 @@ impl Directory {
             fs::create_dir_all(path).map_err(error("make the directory"))?;
             sync_directory(path.parent()).map_err(error("sync the directory of"))?;
         }
-        let has_data = path.join(DATA).exists();
-        if !has_data {
+        if !has_store(path) {
             check_empty(path).map_err(error("read the directory"))??;
             if mode == OpenMode::Open {
                 return Err(OpenError::NotFound { path: path.to_path_buf() });
@@ -38,11 +37,11 @@ impl Directory {
         }
         let lock = take_lock(path)?;
         // Somebody else may have made the store before we had the lock.
-        let has_data = path.join(DATA).exists();
-        if has_data && mode == OpenMode::Create {
+        let has_store = has_store(path);
+        if has_store && mode == OpenMode::Create {
             return Err(OpenError::Exists { path: path.to_path_buf() });
         }
-        Ok((Directory { path: path.to_path_buf(), _lock: lock }, !has_data))
+        Ok((Directory { path: path.to_path_buf(), _lock: lock }, !has_store))
     }
 
     pub(crate) fn data_file(&self) -> PathBuf {
@@ -62,12 +61,17 @@ fn sync_directory(path: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// A directory without a store may hold our lock file and nothing else.
+/// Whether there is a store. One that could not be made leaves an empty data file behind at most.
+fn has_store(path: &Path) -> bool {
+    fs::metadata(path.join(DATA)).is_ok_and(|data| data.len() > 0)
+}
+
+/// A directory without a store may hold our lock file and an empty data file, and nothing else.
 fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if name != LOCK {
-            let reason = format!("it holds `{}` and no data file", name.display());
+        if name != LOCK && name != DATA {
+            let reason = format!("it holds `{}` and no store", name.display());
             return Ok(Err(OpenError::Foreign { path: path.to_path_buf(), reason }));
         }
     }

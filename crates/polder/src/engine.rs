@@ -12,7 +12,7 @@ use polder_tree::{Effect, KINDS, Tree};
 use crate::catalogue::{MAX_NAME_BYTES, TableRecord};
 use crate::directory::Directory;
 use crate::error::{CATALOGUE, OpenError, StoreError};
-use crate::file::write_superblock;
+use crate::file::{empty, write_superblock};
 use crate::passage::{Passage, stripe};
 use crate::stamps::Stamps;
 
@@ -81,16 +81,13 @@ impl<T: Translation> Engine<T> {
             },
         };
         let of_pool = |error| OpenError::Store(StoreError::of_pool(CATALOGUE, error));
-        let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
         let pool: Pool<T> = Pool::open(opening.device, &config, &KINDS).map_err(of_pool)?;
-        let catalogue = if opening.is_new {
-            Tree::create(pool.create_space().map_err(of_pool)?).map_err(of_tree)?
-        } else {
-            Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?)
-        };
-        // From here on the file may hold less than what was written to the store.
-        superblock.clean = false;
-        write_superblock(pool.device(), &mut superblock).map_err(|e| of_pool(device_error(e)))?;
+        let begun = begin(&pool, &mut superblock, opening.is_new);
+        let catalogue = begun.inspect_err(|_| {
+            if opening.is_new {
+                empty(pool.device());
+            }
+        })?;
         Ok(Arc::new(Engine {
             pool,
             catalogue,
@@ -246,6 +243,25 @@ impl<T: Translation> Engine<T> {
         let written = write_superblock(self.pool.device(), &mut superblock);
         written.map_err(|e| of_pool(device_error(e)))
     }
+}
+
+/// The catalogue, made now if the store is new; and the mark that the store is open.
+fn begin<T: Translation>(
+    pool: &Pool<T>,
+    superblock: &mut Superblock,
+    is_new: bool,
+) -> Result<Tree<T>, StoreError> {
+    let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
+    let catalogue = if is_new {
+        let made = Tree::create(pool.create_space().map_err(of_pool)?);
+        made.map_err(|error| StoreError::of(CATALOGUE, error))?
+    } else {
+        Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?)
+    };
+    // From here on the file may hold less than what was written to the store.
+    superblock.clean = false;
+    write_superblock(pool.device(), superblock).map_err(|e| of_pool(device_error(e)))?;
+    Ok(catalogue)
 }
 
 fn decode_record<T: Translation>(

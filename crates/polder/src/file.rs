@@ -61,6 +61,12 @@ pub(crate) fn write_superblock(device: &dyn Device, superblock: &mut Superblock)
     device.sync()
 }
 
+/// Leaves nothing of a store that could not be made.
+pub(crate) fn empty(device: &dyn Device) {
+    // What made it fail is the error to report.
+    let _ = device.truncate(0);
+}
+
 /// Makes room for the superblocks at the beginning of a new file.
 pub(crate) fn make_superblock_area(device: &dyn Device) -> io::Result<()> {
     device.allocate(0, SUPERBLOCK_AREA_BYTES)?;

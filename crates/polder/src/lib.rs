@@ -47,7 +47,7 @@ pub use error::{OpenError, OptionsError, StoreError};
 pub use options::{OpenMode, Options, TranslationKind};
 pub use polder_format::tuple;
 pub use polder_tree::Change;
-pub use range::{Entry, Range};
+pub use range::{Entry, EntryRef, Range};
 pub use stats::{Stats, TableStats};
 pub use store::Store;
 pub use table::Table;

@@ -15,6 +15,9 @@ use crate::table::Table;
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
 
+/// A key and its value, lent.
+pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
+
 /// Entries of a table in order. Holds no lock and no latch between steps.
 ///
 /// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error the range
@@ -55,7 +58,7 @@ impl Range {
     ///
     /// # Errors
     /// Those of reading pages.
-    pub fn next_entry(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
+    pub fn next_entry(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
         dispatch!(&mut self.ends, ends => ends.next())
     }
 
@@ -63,12 +66,12 @@ impl Range {
     ///
     /// # Errors
     /// Those of reading pages.
-    pub fn next_entry_back(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
+    pub fn next_entry_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
         dispatch!(&mut self.ends, ends => ends.next_back())
     }
 }
 
-fn owned(entry: Result<Option<(&[u8], &[u8])>, StoreError>) -> Option<Result<Entry, StoreError>> {
+fn owned(entry: Result<Option<EntryRef<'_>>, StoreError>) -> Option<Result<Entry, StoreError>> {
     entry.map(|entry| entry.map(|(key, value)| (key.to_vec(), value.to_vec()))).transpose()
 }
 
@@ -91,7 +94,7 @@ impl<T: Translation> Ends<T> {
         Ends { table, lower, upper, front: None, back: None, done: false }
     }
 
-    fn next(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
+    fn next(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
         let Ends { table, lower, upper, front, done, .. } = self;
         table.check()?;
         if *done {
@@ -116,7 +119,7 @@ impl<T: Translation> Ends<T> {
         Ok(Some((key, value)))
     }
 
-    fn next_back(&mut self) -> Result<Option<(&[u8], &[u8])>, StoreError> {
+    fn next_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
         let Ends { table, lower, upper, back, done, .. } = self;
         table.check()?;
         if *done {

@@ -10,7 +10,7 @@ use crate::any::{Any, dispatch, map_any};
 use crate::directory::Directory;
 use crate::engine::{Engine, Opening};
 use crate::error::{OpenError, StoreError};
-use crate::file::{make_superblock_area, new_superblock, read_superblock};
+use crate::file::{empty, make_superblock_area, new_superblock, read_superblock};
 use crate::options::{Options, TranslationKind};
 use crate::table::Table;
 
@@ -61,7 +61,7 @@ impl Store {
             let path = data.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let kind = if is_new { OpenKind::Create } else { OpenKind::Existing };
+        let kind = if data.exists() { OpenKind::Existing } else { OpenKind::Create };
         let device = FileDevice::open(&data, kind).map_err(io("open"))?;
         if is_new {
             directory.sync().map_err(io("sync the directory of"))?;
@@ -94,7 +94,8 @@ impl Store {
         };
         let (superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
-            make_superblock_area(&*device).map_err(io("write"))?;
+            let made = make_superblock_area(&*device);
+            made.inspect_err(|_| empty(&*device)).map_err(io("write"))?;
             let superblock = new_superblock(size, options.new_budget(size)).map_err(io("make"))?;
             (superblock, None)
         } else {

@@ -138,10 +138,7 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
         let meta = page.meta();
         // A write that is under way must not hit the page after it was given out again.
-        let mut backoff = crate::sync::Backoff::new();
-        while meta.is_being_written() {
-            backoff.wait();
-        }
+        meta.await_written();
         let cell = page.cell();
         let frame = page.into_frame();
         self.retire(space, cell, frame);
@@ -327,10 +324,15 @@ impl<T: Translation> Shared<T> {
                 return Err(error);
             }
         }
-        // Also if the extent was there: whoever made it may have failed at this.
+        // Not only when the root has changed just now: whoever changed it may have failed at this.
         let root = space.map.root();
         if state.recorded != Some(root) {
-            self.set_space_root(space)?;
+            if let Err(error) = self.set_space_root(space) {
+                if fresh {
+                    self.release_extent(space, extent)?;
+                }
+                return Err(error);
+            }
             state.recorded = Some(root);
         }
         Ok(fresh)

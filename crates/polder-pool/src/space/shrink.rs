@@ -102,12 +102,13 @@ impl<T: Translation> Shared<T> {
 
     /// Moves what lies last in the file further down, if there is room. False if there is none.
     fn move_last(&self, pool: &Pool<T>) -> Result<bool, PoolError> {
-        let Some(last) = self.used_runs()?.into_iter().max_by_key(|run| run.start) else {
-            return Ok(false);
-        };
-        let Some(to) = lock(&self.core.places).take_below(last.pages, last.start) else {
-            return Ok(false);
-        };
+        let mut runs = self.used_runs()?;
+        runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
+        // If the last one fits nowhere, others that go down may leave a place for it.
+        let found = runs
+            .into_iter()
+            .find_map(|run| Some((run, lock(&self.core.places).take_below(run.pages, run.start)?)));
+        let Some((last, to)) = found else { return Ok(false) };
         let (from, to) = (Place::new(last.start), Place::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {

@@ -409,4 +409,33 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn pages_of_an_empty_pool_lie_where_they_prefer() {
+        use crate::device::{FileDevice, OpenKind};
+        use polder_format::{ChecksumSeed, PageSize, Place, StoreId};
+        let dir = tempfile::tempdir().unwrap();
+        let device = FileDevice::open(&dir.path().join("data"), OpenKind::Create).unwrap();
+        let config = crate::PoolConfig {
+            memory_budget: 64 << 20,
+            page_size: PageSize::MIN,
+            prefault: false,
+            seed: ChecksumSeed::new(StoreId([0; 16])),
+            file: crate::FileState {
+                space_directory: Place::NONE,
+                next_space: SpaceId::CATALOGUE,
+                file_pages: 0,
+            },
+        };
+        let pool = crate::Pool::<Array>::open(Box::new(device), &config, &[]).unwrap();
+        let space = pool.create_space().unwrap();
+        let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
+        let (array, directory) = (&space.shared().translation, &space.space_core().directory);
+        let preferred = |page: &&PageNo| {
+            let word = array.state(directory, **page).unwrap().read();
+            word.frame() == array.preference.frame(directory.offset, **page)
+        };
+        let there = pages.iter().filter(preferred).count();
+        assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
+    }
 }

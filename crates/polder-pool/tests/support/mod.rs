@@ -80,7 +80,10 @@ fn check(page: PageRef<'_>, id: PageId) -> u64 {
 /// A filled page, still pinned.
 pub fn try_create<T: Translation>(space: &Space<T>) -> Result<NewPage<'_>, PoolError> {
     let new = space.create()?;
-    fill(&mut new.latch().unwrap().page_mut(), new.id());
+    space.run(AccessHint::Normal, |_| {
+        fill(&mut new.latch()?.page_mut(), new.id());
+        Ok(())
+    })?;
     Ok(new)
 }
 

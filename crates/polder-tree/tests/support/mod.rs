@@ -48,11 +48,7 @@ pub fn new_tree<T: Translation>(disk: &SimDisk, size: PageSize) -> (Pool<T>, Tre
 }
 
 /// Flushes, and opens the file with another pool.
-pub fn reopen<T: Translation>(
-    disk: &SimDisk,
-    old: Pool<T>,
-    tree: Tree<T>,
-) -> (Pool<T>, Tree<T>) {
+pub fn reopen<T: Translation>(disk: &SimDisk, old: Pool<T>, tree: Tree<T>) -> (Pool<T>, Tree<T>) {
     old.flush().unwrap();
     let (file, size) = (old.file_state(), old.page_size());
     drop((old, tree));

@@ -1,0 +1,137 @@
+//! A disk without room: inserts are refused, all else goes on.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::path::Path;
+use std::process::Command;
+
+use polder::{Store, StoreError};
+use polder_testkit::{FaultPlan, Model, Random, SimDisk};
+use support::*;
+
+/// Fills the store until it refuses, and sees what still works. Gives what is there.
+fn fill(store: &Store) -> Model {
+    let table = store.open_table("t").unwrap();
+    let mut model = Model::default();
+    let mut random = Random::new(1);
+    let mut refused = 0;
+    while refused < 200 {
+        let key = random.next_u64().to_be_bytes().to_vec();
+        let len = if random.chance(0.03) { 20_000 } else { 400 };
+        match table.insert(&key, &vec![key[0]; len]) {
+            Ok(new) => {
+                assert!(new);
+                model.entries.insert(key, vec![0; len]);
+            }
+            Err(error) => {
+                assert!(matches!(error, StoreError::Full { .. }), "{}", full_text(&error));
+                assert!(error.to_string().contains("no room"), "{error}");
+                assert_eq!(table.get(&key).unwrap(), None);
+                refused += 1;
+            }
+        }
+    }
+    for (key, value) in &mut model.entries {
+        value.fill(key[0]);
+    }
+    let error = store
+        .create_table(&"n".repeat(200))
+        .and_then(|table| table.bulk_load((0..).map(|i: u64| (i.to_be_bytes(), [1; 900]))));
+    assert!(matches!(error, Err(StoreError::Full { .. })), "{error:?}");
+    assert_content(&table, &model);
+    assert_sound(store);
+    model
+}
+
+/// Removing makes room again.
+fn empty_a_little(store: &Store, model: &mut Model) {
+    let table = store.open_table("t").unwrap();
+    for key in model.entries.keys().step_by(2).cloned().collect::<Vec<_>>() {
+        assert!(table.remove(&key).unwrap());
+        model.entries.remove(&key);
+    }
+    for i in 0..50u64 {
+        table.insert(&i.to_be_bytes(), &[1; 400]).unwrap();
+        model.entries.insert(i.to_be_bytes().to_vec(), vec![1; 400]);
+    }
+    assert_content(&table, model);
+}
+
+#[test]
+fn a_full_simulated_disk() {
+    for kilobytes in [400, 901, 2500] {
+        let disk = SimDisk::new(FaultPlan::new(1).capacity(kilobytes << 10));
+        let store = open_on(&disk);
+        let mut model = fill(&store);
+        store.close().unwrap();
+        let store = open_on(&disk);
+        assert_content(&store.table("t").unwrap(), &model);
+        assert_sound(&store);
+        empty_a_little(&store, &mut model);
+        store.close().unwrap();
+        // Dropping works on a full disk, and gives all back.
+        let store = open_on(&disk);
+        assert_content(&store.table("t").unwrap(), &model);
+        for name in store.tables().unwrap() {
+            store.drop_table(&name).unwrap();
+        }
+        assert_sound(&store);
+        fill(&store);
+        store.close().unwrap();
+        // And so does a larger disk.
+        disk.set_plan(FaultPlan::new(1));
+        let store = open_on(&disk);
+        let table = store.table("t").unwrap();
+        let before = table.len();
+        for i in 0..3000u64 {
+            table.insert(&i.to_be_bytes(), &[2; 400]).unwrap();
+        }
+        assert_eq!(table.len(), before + 3000);
+        assert_sound(&store);
+    }
+}
+
+struct Mount<'d>(&'d Path);
+
+impl Drop for Mount<'_> {
+    fn drop(&mut self) {
+        let done = Command::new("umount").arg(self.0).status();
+        assert!(done.is_ok_and(|status| status.success()) || std::thread::panicking());
+    }
+}
+
+fn mount(path: &Path) -> Option<Mount<'_>> {
+    let done = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=8M", "polder-test"])
+        .arg(path)
+        .output();
+    done.is_ok_and(|output| output.status.success()).then_some(Mount(path))
+}
+
+#[test]
+fn a_full_file_system() {
+    let dir = tempfile::tempdir().unwrap();
+    let Some(_mount) = mount(dir.path()) else {
+        eprintln!("skipped: this process may not mount a tmpfs");
+        return;
+    };
+    let path = dir.path().join("store");
+    let store = Store::open(tight(&path)).unwrap();
+    let mut model = fill(&store);
+    store.close().unwrap();
+    let store = Store::open(tight(&path)).unwrap();
+    assert_content(&store.table("t").unwrap(), &model);
+    assert_sound(&store);
+    empty_a_little(&store, &mut model);
+    store.close().unwrap();
+    let store = Store::open(tight(&path)).unwrap();
+    assert_content(&store.table("t").unwrap(), &model);
+    for name in store.tables().unwrap() {
+        store.drop_table(&name).unwrap();
+    }
+    store.shrink().unwrap();
+    let left = std::fs::metadata(path.join("data")).unwrap().len();
+    assert!(left < 1 << 20, "{left} bytes are left");
+    store.close().unwrap();
+}

@@ -1,0 +1,111 @@
+//! What the store's tests share.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::error::Error;
+use std::ops::Bound;
+use std::path::Path;
+
+use polder::{Options, Store, StoreError, Table};
+use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
+
+/// How many times as much as usual is asked of the tests.
+pub fn scale() -> u64 {
+    std::env::var("POLDER_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
+}
+
+/// The least budget, at the smallest page size.
+pub fn tight(path: impl AsRef<Path>) -> Options {
+    Options::new(path.as_ref()).memory_budget(Options::least_memory_budget(4096))
+}
+
+pub fn disk() -> SimDisk {
+    SimDisk::new(FaultPlan::new(1))
+}
+
+pub fn open_on(disk: &SimDisk) -> Store {
+    Store::open_on(Box::new(disk.clone()), tight("simulated")).unwrap()
+}
+
+/// An error and all of its causes, as people see it.
+pub fn full_text(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}
+
+pub fn assert_sound(store: &Store) {
+    let report = store.check(&mut |_, _| true).unwrap();
+    assert_eq!(report.faults, []);
+    assert!(!report.stopped);
+}
+
+/// The table is what the model is, by every way of looking.
+pub fn assert_content(table: &Table, model: &Model) {
+    assert_eq!(table.len(), model.entries.len() as u64);
+    assert_eq!(table.is_empty(), model.entries.is_empty());
+    let owned = |entry: (&Vec<u8>, &Vec<u8>)| (entry.0.clone(), entry.1.clone());
+    assert_eq!(table.first().unwrap(), model.entries.first_key_value().map(owned));
+    assert_eq!(table.last().unwrap(), model.entries.last_key_value().map(owned));
+    for (key, value) in &model.entries {
+        assert_eq!(table.get(key).unwrap().as_ref(), Some(value));
+        assert_eq!(table.get_with(key, <[u8]>::to_vec).unwrap().as_ref(), Some(value));
+    }
+    assert!(table.iter().map(Result::unwrap).eq(model.entries.iter().map(owned)));
+    assert!(table.iter().rev().map(Result::unwrap).eq(model.entries.iter().rev().map(owned)));
+}
+
+/// A table as an ordered key-value store.
+pub struct Subject<'t>(pub &'t Table);
+
+impl Ordered for Subject<'_> {
+    type Error = StoreError;
+
+    fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
+        self.0.insert(key, value).map(|new| !new)
+    }
+
+    fn remove(&mut self, key: &[u8]) -> Result<bool, StoreError> {
+        self.0.remove(key)
+    }
+
+    fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
+        let value = self.0.get(key)?;
+        assert_eq!(self.0.contains_key(key)?, value.is_some());
+        assert_eq!(self.0.get_with(key, <[u8]>::to_vec)?, value);
+        Ok(value)
+    }
+
+    fn range(
+        &mut self,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+        reverse: bool,
+        limit: usize,
+    ) -> Result<Vec<Entry>, StoreError> {
+        let range = self.0.range::<&[u8]>((from, to));
+        if reverse { range.rev().take(limit).collect() } else { range.take(limit).collect() }
+    }
+
+    fn update(&mut self, key: &[u8], change: &Change) -> Result<(), StoreError> {
+        self.0.update_with(key, |old| match change.apply(old) {
+            Some(value) => polder::Change::Insert(value),
+            None => polder::Change::Remove,
+        })
+    }
+
+    fn first(&mut self) -> Result<Option<Entry>, StoreError> {
+        self.0.first()
+    }
+
+    fn last(&mut self) -> Result<Option<Entry>, StoreError> {
+        self.0.last()
+    }
+
+    fn count(&mut self) -> Result<u64, StoreError> {
+        Ok(self.0.len())
+    }
+}
