@@ -48,28 +48,32 @@ pub struct Array {
     hole_punches: AtomicU64,
 }
 
-/// Which frame a page prefers: its number and its space's offset, modulo the number of frames. The
-/// division is two multiplications (Lemire, Kaser and Kurz, "Faster remainder by direct
-/// computation", 2019).
+/// Which frame a page prefers: its number and its space's offset, modulo the number of frames.
 #[derive(Debug, Clone, Copy)]
 struct Preference {
-    frames: u32,
-    /// 2^64 / frames, rounded up.
-    inverse: u64,
+    frames: u64,
 }
 
 impl Preference {
     fn new(frames: u32) -> Preference {
-        let frames = frames.max(1);
-        Preference { frames, inverse: (u64::MAX / u64::from(frames)).wrapping_add(1) }
+        Preference { frames: u64::from(frames.max(1)) }
     }
 
+    /// Where the first page of a space lies: spaces should not all begin at the same frame.
+    fn offset(self, space: SpaceId) -> u64 {
+        u64::from(space.get().wrapping_mul(0x9E37_79B9)) % self.frames
+    }
+
+    /// On the way to every page, before the page can be loaded: so without a division where all
+    /// pages of a space can be resident at once.
     #[inline(always)]
-    fn frame(self, offset: u32, page: PageNo) -> FrameId {
-        let number = (page.get() as u32).wrapping_add(offset);
-        let fraction = self.inverse.wrapping_mul(u64::from(number));
-        let remainder = (u128::from(fraction) * u128::from(self.frames)) >> 64;
-        FrameId::new(remainder as u32 + 1)
+    fn frame(self, offset: u64, page: PageNo) -> FrameId {
+        let number = page.get() + offset;
+        let mut folded = if number < self.frames { number } else { number - self.frames };
+        if folded >= self.frames {
+            folded %= self.frames;
+        }
+        FrameId::new(folded as u32 + 1)
     }
 }
 
@@ -162,7 +166,7 @@ impl Chunk {
 pub struct ArrayDirectory {
     space: SpaceId,
     /// So that the first pages of all spaces do not prefer the same frames.
-    offset: u32,
+    offset: u64,
     /// Address of the entry that page 0 would have, for each chunk (so that a page number is added
     /// as it is); null if there is no such chunk.
     origins: [AtomicPtr<StateCell>; CHUNKS],
@@ -234,7 +238,7 @@ impl Translation for Array {
     fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
         Ok(Arc::new(ArrayDirectory {
             space,
-            offset: space.get().wrapping_mul(0x9E37_79B9),
+            offset: self.preference.offset(space),
             origins: Default::default(),
             chunks: Default::default(),
             closed: Mutex::new(false),
@@ -400,11 +404,12 @@ mod tests {
     fn the_preferred_frame_is_a_remainder() {
         for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
             let preference = Preference::new(frames);
-            for number in [0, 1, 2, 99, 127, 128, 12_345_678, u32::MAX - 1, u32::MAX] {
-                for offset in [0, 7, u32::MAX] {
-                    let page = PageNo::new(u64::from(number)).unwrap();
-                    let expected = number.wrapping_add(offset) % frames + 1;
-                    assert_eq!(preference.frame(offset, page).get(), expected);
+            for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
+                for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
+                    let offset = preference.offset(space);
+                    let page = PageNo::new(number).unwrap();
+                    let expected = (number + offset) % u64::from(frames) + 1;
+                    assert_eq!(u64::from(preference.frame(offset, page).get()), expected);
                 }
             }
         }
