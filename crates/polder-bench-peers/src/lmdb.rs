@@ -79,6 +79,10 @@ impl Engine for Lmdb {
         }
         Ok(())
     }
+
+    fn settle(&self) -> Result<(), EngineError> {
+        Ok(self.env.force_sync()?)
+    }
 }
 
 fn get(lmdb: &Lmdb, txn: &RoTxn<'_>, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {

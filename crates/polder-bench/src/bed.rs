@@ -67,6 +67,10 @@ impl<'a> Bed<'a> {
                 LoadOrder::Sorted => self.bulk()?,
                 LoadOrder::Random => self.phase(0, None)?.load()?,
             };
+            if let Some(engine) = &self.engine {
+                tell("writing down what was loaded");
+                engine.settle().map_err(BenchError::engine(self.kind.name))?;
+            }
             if self.plan.is_resident() {
                 tell("touching everything");
                 self.phase(WARMUP, None)?.scan(self.plan.records)?;

@@ -89,6 +89,12 @@ pub trait Engine: Send + Sync {
     /// Loads the empty store from sorted input, in the best way the engine has.
     fn bulk_load(&self, entries: &mut SortedRecords) -> Result<(), EngineError>;
 
+    /// Brings what was loaded to the device, so that writing it does not go on while reads are
+    /// measured.
+    fn settle(&self) -> Result<(), EngineError> {
+        Ok(())
+    }
+
     /// Requests to the device, where the engine counts them.
     fn device_stats(&self) -> Option<DeviceStats> {
         None

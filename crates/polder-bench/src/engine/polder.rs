@@ -52,6 +52,10 @@ impl Engine for Polder {
         Ok(())
     }
 
+    fn settle(&self) -> Result<(), EngineError> {
+        Ok(self.store.flush()?)
+    }
+
     fn device_stats(&self) -> Option<DeviceStats> {
         let stats = self.store.stats();
         Some(DeviceStats { reads: stats.device_reads, writes: stats.device_writes })
