@@ -34,7 +34,7 @@ pub enum Failure {
 
     /// The store refused a row for a reason that is not the row's.
     #[error("{input}, line {line} could not be loaded. {kept}")]
-    Row { input: String, line: u64, kept: String, source: StoreError },
+    Row { input: String, line: u64, kept: String, source: Box<StoreError> },
 
     /// The store cannot be opened.
     #[error(transparent)]
@@ -84,7 +84,8 @@ impl Failure {
             Failure::NotFound(_) | Failure::Damaged(_) => 1,
             Failure::Usage(_) | Failure::Options(_) | Failure::BadRow { .. } => 2,
             Failure::Open(_) => 3,
-            Failure::Row { source, .. } | Failure::Store(source) => store_code(source),
+            Failure::Row { source, .. } => store_code(source),
+            Failure::Store(source) => store_code(source),
             Failure::Io { .. } => 4,
             Failure::Interrupted => 130,
         }

@@ -247,6 +247,7 @@ impl<'p, T: Translation> View<'p, T> {
         }
         // Copies, and the page by way of the attempt: so that on the way above all of these stay
         // in registers.
+        #[allow(clippy::needless_match)] // That is what makes it a copy.
         let link = match link {
             LinkRef::InPage(page, at) => LinkRef::InPage(page, at),
             LinkRef::Root(page) => LinkRef::Root(page),

@@ -74,7 +74,12 @@ fn load(
                 Err(error) if is_of_the_row(&error) => error.to_string(),
                 Err(source) => {
                     let (input, line) = (input.name().to_owned(), summary.lines);
-                    return Err(Failure::Row { input, line, kept: summary.kept(), source });
+                    return Err(Failure::Row {
+                        input,
+                        line,
+                        kept: summary.kept(),
+                        source: Box::new(source),
+                    });
                 }
             },
         };

@@ -420,7 +420,7 @@ mod tests {
         use crate::device::{FileDevice, OpenKind};
         use polder_format::{ChecksumSeed, PageSize, Place, StoreId};
         let dir = tempfile::tempdir().unwrap();
-        let device = FileDevice::open(&dir.path().join("data"), OpenKind::Create).unwrap();
+        let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
         let config = crate::PoolConfig {
             memory_budget: 64 << 20,
             page_size: PageSize::MIN,
