@@ -170,23 +170,22 @@ impl<T: Translation> Space<T> {
         self.view().follow(attempt, link, parent)
     }
 
-    /// Goes to a page by its number if it is resident and can be read at once; loads nothing.
-    pub fn page_if_resident<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        page: PageNo,
-    ) -> Option<Optimistic<'p>> {
-        let core = self.core();
-        let wraps = core.wraps.get();
-        let found = self.view().resolve(LinkRef::Root(PageId::new(self.id(), page)))?;
-        if !found.word.is_readable() || self.space_core().is_dropped() {
-            return None;
+    /// Asks the processor for the whole of a page that will be read soon, if it is resident. Loads
+    /// nothing from the device and is no access: a number that leads nowhere does no harm.
+    #[inline]
+    pub fn prefetch(&self, page: PageNo) {
+        let link = LinkRef::Root(PageId::new(self.id(), page));
+        if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
+            let page = self.core().frames.page(found.frame);
+            (0..page.size()).step_by(64).for_each(|line| page.prefetch(line));
         }
-        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-            found.cell.touch(found.word);
-        }
-        attempt.pages += 1;
-        Some(Optimistic::new(core, found, wraps))
+    }
+
+    /// Whether a page is resident and can be read at once.
+    pub fn is_resident(&self, page: PageNo) -> bool {
+        let link = LinkRef::Root(PageId::new(self.id(), page));
+        !self.space_core().is_dropped()
+            && self.view().resolve(link).is_some_and(|found| found.word.is_readable())
     }
 
     /// Goes to a page by its number.

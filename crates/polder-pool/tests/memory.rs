@@ -90,7 +90,7 @@ fn a_guard_does_not_outlive_an_eviction() {
         .run(AccessHint::Normal, |attempt| {
             let mut others = others.iter().cycle();
             for _ in 0..200 {
-                let guard = space.page_if_resident(attempt, *page).unwrap();
+                let guard = space.page(attempt, *page)?;
                 assert!(guard.validate().is_ok());
                 while is_resident(&space, *page) {
                     read_as(&space, *others.next().unwrap(), AccessHint::Scan).unwrap();

@@ -17,7 +17,7 @@ use polder_pool::{AccessHint, Translation};
 use crate::descent::{Target, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::Long;
+use crate::overflow::{Long, page_of};
 use crate::tree::Tree;
 
 /// Leaves that a cursor reads before it counts as a scan.
@@ -150,6 +150,9 @@ impl<T: Translation> Cursor<T> {
         loaded?;
         // After a merge the leaf that covers the fence begins below it.
         self.slot = position(self.node(), &self.fence);
+        // The next leaf comes into the cache while this one's entries are given out. Nothing is
+        // read there, so that a right link that is no longer true does no harm.
+        self.tree.space.prefetch(page_of(self.node().right_link()));
         Ok(true)
     }
 

@@ -218,6 +218,9 @@ impl<T: Translation> Tree<T> {
             return Ok(None);
         }
         NodeMut::new(parent.page_mut()).remove_child(right_index);
+        // Discarding may wait for the device: by now nobody needs the page but those who will
+        // find that it is gone.
+        drop((parent, left));
         Ok(Some(self.space.discard(right)))
     }
 
@@ -237,6 +240,7 @@ impl<T: Translation> Tree<T> {
         let mut root = attempt.upgrade(root)?;
         let child = attempt.upgrade(child)?;
         NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(child.page()));
+        drop(root);
         Ok(Merged::Joined(self.space.discard(child)))
     }
 }

@@ -137,9 +137,7 @@ pub fn free<T: Translation>(space: &Space<T>, page: PageNo) {
 }
 
 pub fn is_resident<T: Translation>(space: &Space<T>, page: PageNo) -> bool {
-    let found =
-        space.run(AccessHint::Scan, |attempt| Ok(space.page_if_resident(attempt, page).is_some()));
-    found.unwrap()
+    space.is_resident(page)
 }
 
 /// Flushes, drops the pool and opens the file again.
