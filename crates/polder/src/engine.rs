@@ -217,9 +217,7 @@ impl<T: Translation> Engine<T> {
 
     /// Writes everything down and marks the file clean. Nobody can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        if !self.passage.close() {
-            return Err(StoreError::Closed);
-        }
+        self.passage.close()?;
         let written = self.write_down();
         lock(&self.directory).take();
         // Handles of tables keep the engine, and the engine keeps them.

@@ -161,6 +161,9 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store was closed")]
     Closed,
+    /// Closing or checking waits for all writers, and this thread is one.
+    #[error("a store cannot be closed or checked from within the closure of an update")]
+    Nested,
     /// The key has too many bytes.
     #[error("a key of {len} bytes is too long: the limit is {limit} bytes, an eighth of a page")]
     KeyTooLong {

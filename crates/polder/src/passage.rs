@@ -5,7 +5,7 @@
 //! sides: one of the two sees the other. A thread that is inside already may pass again, or a write
 //! from within an update's closure would wait for itself.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
@@ -38,13 +38,13 @@ pub(crate) struct Passage {
 #[derive(Debug)]
 pub(crate) struct Pass<'p> {
     passage: &'p Passage,
-    /// What this thread was inside of before; the same passage for a nested pass.
-    outer: (u64, usize),
+    /// Where this thread is counted; none if it was inside already.
+    stripe: Option<usize>,
 }
 
 thread_local! {
-    /// The passage that this thread is inside of, and its stripe there.
-    static INSIDE: Cell<(u64, usize)> = const { Cell::new((0, 0)) };
+    /// The passages that this thread is inside of, the innermost one last.
+    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
     /// Which stripe this thread uses.
     static STRIPE: usize = {
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -78,9 +78,9 @@ impl Passage {
 
     /// Goes in to write; waits while the way is paused.
     pub(crate) fn enter(&self) -> Result<Pass<'_>, StoreError> {
-        let outer = INSIDE.get();
-        if outer.0 == self.id {
-            return Ok(Pass { passage: self, outer });
+        if self.is_inside() {
+            INSIDE.with_borrow_mut(|inside| inside.push(self.id));
+            return Ok(Pass { passage: self, stripe: None });
         }
         let stripe = stripe();
         loop {
@@ -96,8 +96,13 @@ impl Passage {
                 }
             }
         }
-        INSIDE.set((self.id, stripe));
-        Ok(Pass { passage: self, outer })
+        INSIDE.with_borrow_mut(|inside| inside.push(self.id));
+        Ok(Pass { passage: self, stripe: Some(stripe) })
+    }
+
+    /// Whether this thread is at work in the store: in the closure of an update, say.
+    fn is_inside(&self) -> bool {
+        INSIDE.with_borrow(|inside| inside.contains(&self.id))
     }
 
     fn wait_until_empty(&self) {
@@ -109,6 +114,9 @@ impl Passage {
 
     /// Keeps writers out until the result is dropped.
     pub(crate) fn pause(&self) -> Result<Pause<'_>, StoreError> {
+        if self.is_inside() {
+            return Err(StoreError::Nested);
+        }
         while let Err(state) =
             self.state.compare_exchange(OPEN, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
         {
@@ -122,26 +130,23 @@ impl Passage {
         Ok(pause)
     }
 
-    /// Keeps everybody out for good. False if that was done before.
-    pub(crate) fn close(&self) -> bool {
-        let pause = self.pause();
-        if pause.is_err() {
-            return false;
-        }
-        std::mem::forget(pause);
+    /// Keeps everybody out for good. An error if that was done before.
+    pub(crate) fn close(&self) -> Result<(), StoreError> {
+        std::mem::forget(self.pause()?);
         self.state.store(CLOSED, Ordering::SeqCst);
-        true
+        Ok(())
     }
 }
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        let (id, stripe) = INSIDE.get();
-        if self.outer.0 == id {
-            return; // Nested: the outer one counts.
+        INSIDE.with_borrow_mut(|inside| {
+            let at = inside.iter().rposition(|id| *id == self.passage.id);
+            at.map(|at| inside.remove(at))
+        });
+        if let Some(stripe) = self.stripe {
+            self.passage.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
         }
-        INSIDE.set(self.outer);
-        self.passage.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -181,9 +186,24 @@ mod tests {
                 }
             }
         });
-        assert!(passage.close());
-        assert!(!passage.close());
+        passage.close().unwrap();
+        assert!(matches!(passage.close(), Err(StoreError::Closed)));
         assert!(matches!(passage.enter(), Err(StoreError::Closed)));
         assert!(passage.check_open().is_err());
+    }
+
+    #[test]
+    fn who_is_inside_cannot_wait_until_nobody_is() {
+        let (a, b) = (Passage::new(), Passage::new());
+        let outer = a.enter().unwrap();
+        let other = b.enter().unwrap();
+        let nested = a.enter().unwrap();
+        assert!(matches!(a.pause(), Err(StoreError::Nested)));
+        assert!(matches!(a.close(), Err(StoreError::Nested)));
+        drop(nested);
+        assert!(matches!(a.close(), Err(StoreError::Nested)));
+        drop((outer, other));
+        a.close().unwrap();
+        b.close().unwrap();
     }
 }

@@ -5,6 +5,7 @@
 //! there is nothing that could contradict the maps.
 
 use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::sync::Arc;
 
 use polder_format::{PageSize, Place, SUPERBLOCK_AREA_BYTES, SpaceId};
@@ -182,7 +183,13 @@ impl<T: Translation> Shared<T> {
             let mut places = lock(&self.core.places);
             places.put(start, pages);
             places.trim();
-            PoolError::Full { space, bytes, source: Arc::new(source) }
+            let source = Arc::new(source);
+            match source.kind() {
+                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
+                    PoolError::Full { space, bytes, source }
+                }
+                _ => PoolError::Device { what: "allocate space in", source },
+            }
         })
     }
 

@@ -112,10 +112,9 @@ impl<T: Translation> Shared<T> {
         let (from, to) = (Place::new(last.start), Place::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {
-            Some((id, index)) => {
-                let space = pool.open_space(id)?;
-                self.move_extent(space.space_core(), index, from, to)
-            }
+            Some((id, index)) => pool
+                .open_space(id)
+                .and_then(|space| self.move_extent(space.space_core(), index, from, to)),
             None => self.move_array_page(pool, from, to),
         };
         match moved {
