@@ -349,6 +349,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Written, Restart> {
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
+        node.prefetch_free(stored.as_new());
         let slot = node.search_covered(key);
         if !expected(node, slot, expect) {
             leaf.validate()?;

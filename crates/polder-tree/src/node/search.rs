@@ -7,13 +7,16 @@
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
 
-use super::NodeRef;
 use super::layout::{
     HEAD_BYTES, HINTS, INNER_RECORD_HEADER, SLOT_BYTES, Slot, at, head_of, hint_distance, rest_of,
 };
+use super::{NewValue, NodeRef};
 
 /// How many slots a prefetch asks for: a leaf of small pages has about as many.
 const PREFETCHED_SLOTS: usize = 24;
+
+/// Bytes of a record beside the value, about: version, length, and the rest of a short key.
+const RECORD_BYTES_AROUND: usize = 16;
 
 /// The longest suffix whose rest is compared as one number.
 const SHORT_SUFFIX: usize = HEAD_BYTES + 8;
@@ -26,6 +29,16 @@ impl NodeRef<'_> {
         for line in (0..at::SLOTS + PREFETCHED_SLOTS * SLOT_BYTES).step_by(64) {
             self.page.prefetch(line);
         }
+    }
+
+    /// Asks the processor for the lines that a new record would be written to, so that they come
+    /// while the leaf is searched.
+    #[inline(always)]
+    pub fn prefetch_free(self, value: NewValue<'_>) {
+        let end = self.heap_low();
+        let begin = end.saturating_sub(value.stored_len() + RECORD_BYTES_AROUND);
+        (begin..end).step_by(64).for_each(|at| self.page.prefetch(at));
+        self.page.prefetch(end.saturating_sub(1));
     }
 
     /// Where `key` stands to the fences: `Less` below the lower one, `Greater` at or above the
