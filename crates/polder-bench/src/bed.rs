@@ -173,6 +173,7 @@ impl<'a> Bed<'a> {
         let setup = Setup {
             dir: &dir,
             cache_bytes: self.plan.pool_bytes,
+            prefault: self.plan.prefault,
             records: self.plan.records,
             value_size: self.plan.value_size,
             data_bytes: self.plan.data_bytes(),

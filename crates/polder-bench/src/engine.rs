@@ -44,6 +44,8 @@ pub struct Setup<'a> {
     pub dir: &'a Path,
     /// Bytes of memory that it may use as its cache.
     pub cache_bytes: u64,
+    /// Whether to touch that memory now.
+    pub prefault: bool,
     /// How many records will be loaded; a workload may insert more.
     pub records: u64,
     /// Bytes of each value.

@@ -28,6 +28,8 @@ pub(crate) struct Plan {
     pub(crate) records: u64,
     pub(crate) value_size: usize,
     pub(crate) pool_bytes: u64,
+    /// Have engines with a pool of their own touch its memory before the clock starts.
+    pub(crate) prefault: bool,
     pub(crate) threads: usize,
     pub(crate) seconds: f64,
     pub(crate) warmup_seconds: f64,

@@ -77,6 +77,10 @@ pub(super) struct CommonArgs {
     /// Engines without a cache of their own say in their description what they do with it.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) pool: Option<u64>,
+    /// Have Polder touch all memory of its pool when the store is made, before the clock starts.
+    /// Else the kernel clears each page when it is first used, as it does for the other engines.
+    #[arg(long)]
+    pub(super) prefault: bool,
     /// Threads that work at once.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
     pub(super) threads: usize,

@@ -160,6 +160,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let setup = Setup {
             dir: dir.path(),
+            prefault: false,
             cache_bytes: 0,
             records: 1000,
             value_size: 100,

@@ -35,6 +35,7 @@ impl Polder {
         let options = Options::new(setup.dir.join("store"))
             .memory_budget(setup.cache_bytes)
             .translation(translation)
+            .prefault(setup.prefault)
             .mode(OpenMode::Create);
         let store = Store::open(options)?;
         let table = store.create_table("records")?;

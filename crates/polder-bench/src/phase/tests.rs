@@ -119,6 +119,7 @@ fn plan(threads: usize) -> Plan {
         dir: PathBuf::new(),
         records: RECORDS,
         value_size: VALUE_SIZE,
+        prefault: false,
         pool_bytes: 0,
         threads,
         seconds: 0.02,
