@@ -110,6 +110,7 @@ impl<'a> Bed<'a> {
         if self.plan.bench.fills() {
             tell("removing the store");
             self.engine = None;
+            usage::return_free_memory();
             self.remove_store()?;
         }
         Ok(result)
