@@ -282,11 +282,6 @@ impl<T: Translation> Pool<T> {
         &*self.shared().core.device
     }
 
-    /// What is known of the kinds of pages.
-    pub fn kinds(&self) -> &PageKinds {
-        &self.shared().core.kinds
-    }
-
     /// Writes all dirty pages and makes them durable.
     ///
     /// # Errors
