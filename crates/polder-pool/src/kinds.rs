@@ -26,18 +26,18 @@ pub struct KindOps {
 
 /// The kinds that a pool knows.
 #[derive(Debug, Clone, Default)]
-pub struct PageKinds {
+pub(crate) struct PageKinds {
     known: Vec<KindOps>,
 }
 
 impl PageKinds {
     /// These kinds, and the pool's own.
-    pub fn new(kinds: &[KindOps]) -> PageKinds {
+    pub(crate) fn new(kinds: &[KindOps]) -> PageKinds {
         PageKinds { known: [kinds, &crate::space::KINDS].concat() }
     }
 
     /// What is known of a kind.
-    pub fn get(&self, kind: PageKind) -> Option<&KindOps> {
+    fn get(&self, kind: PageKind) -> Option<&KindOps> {
         self.known.iter().find(|known| known.kind == kind)
     }
 

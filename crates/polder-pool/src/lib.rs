@@ -62,7 +62,7 @@ pub use {
     attempt::{AccessHint, Attempt},
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
-    kinds::{KindOps, PageKinds},
+    kinds::KindOps,
     pool::{FileState, Pool, PoolConfig, Space},
     stats::{PoolStats, SpaceStats},
     translation::{Array, Direct, LinkRef, Translation},
