@@ -19,6 +19,11 @@ fn sample(generation: u64) -> Superblock {
         next_version: 1,
         file_pages: 100,
         default_budget: 1 << 26,
+        redo_start: polder_format::Lsn(8192),
+        checkpoint: polder_format::Lsn(12288),
+        durable: polder_format::Lsn(16384),
+        incarnation: 6,
+        log_limit: 1 << 28,
     }
 }
 

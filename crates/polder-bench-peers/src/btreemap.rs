@@ -15,9 +15,9 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use polder_bench::SortedRecords;
 use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session};
 use polder_bench::records::Key;
+use polder_bench::{Durability, SortedRecords};
 
 use crate::WRITES_PER_LOAD;
 
@@ -26,19 +26,28 @@ pub(crate) const KINDS: [EngineKind; 2] = [
     EngineKind {
         name: "btreemap",
         about: "std's BTreeMap behind a read-write lock; all in memory, ignores --pool",
-        lookups_only: false,
+        is_bare: false,
+        durability,
         create: |_| Ok(Box::new(Map::<Box<[u8]>>::new())),
     },
     EngineKind {
         name: "btreemap:inline",
         about: "the same with values in the nodes, where they have 120 bytes",
-        lookups_only: false,
+        is_bare: false,
+        durability,
         create: |setup| match setup.value_size {
             INLINE_BYTES => Ok(Box::new(Map::<[u8; INLINE_BYTES]>::new())),
             _ => Ok(Box::new(Map::<Box<[u8]>>::new())),
         },
     },
 ];
+
+fn durability(durability: Durability) -> Result<(), &'static str> {
+    match durability {
+        Durability::None => Ok(()),
+        Durability::Sync | Durability::Periodic(_) => Err("it is in memory alone"),
+    }
+}
 
 /// The value size that is worth a type of its own.
 const INLINE_BYTES: usize = 120;
@@ -167,6 +176,14 @@ impl<V: Stored> Session for Mixed<'_, V> {
         Ok(())
     }
 
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        let mut map = self.0.write();
+        for (key, value) in entries {
+            map.insert(*key, V::store(value)?);
+        }
+        Ok(())
+    }
+
     fn modify(
         &mut self,
         key: &Key,
@@ -216,6 +233,11 @@ impl<V: Stored> Session for Loader<'_, V> {
         Ok(())
     }
 
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.finish()?;
+        Mixed(self.map).put_batch(entries)
+    }
+
     fn modify(
         &mut self,
         key: &Key,
@@ -238,5 +260,35 @@ impl<V: Stored> Session for Loader<'_, V> {
         self.guard = None;
         self.left = 0;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use polder_bench::records;
+
+    #[test]
+    fn a_batch_is_stored_in_every_phase_that_writes() {
+        let entry = |record: u64, salt: u64| {
+            let key = records::key(record);
+            let mut value = vec![0; INLINE_BYTES];
+            records::fill(key, salt, &mut value);
+            (key, value)
+        };
+        let map = Map::<[u8; INLINE_BYTES]>::new();
+        for (access, salt) in [(Access::Mixed, 1), (Access::Load, 2)] {
+            let mut session = map.session(access).unwrap();
+            session.put(&entry(0, 0).0, &entry(0, 0).1).unwrap();
+            let batch: Vec<_> = (0..100).map(|record| entry(record, salt)).collect();
+            session.put_batch(&batch).unwrap();
+            let mut value = Vec::new();
+            for (key, expected) in &batch {
+                assert!(session.get(key, &mut value).unwrap());
+                assert_eq!(&value, expected);
+            }
+        }
+        let mut session = map.session(Access::Read).unwrap();
+        assert!(session.put_batch(&[entry(0, 3)]).is_err());
     }
 }

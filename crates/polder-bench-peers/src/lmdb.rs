@@ -1,7 +1,8 @@
 //! LMDB by heed.
 //!
-//! * `MDB_WRITEMAP | MDB_NOSYNC | MDB_NOMETASYNC`: the fastest form that does not sync; pages are
-//!   changed in the map itself.
+//! * `none` is `MDB_WRITEMAP | MDB_NOSYNC | MDB_NOMETASYNC`: the fastest form that does not sync;
+//!   pages are changed in the map itself. `sync` is without any of them, LMDB's default: each commit
+//!   writes its pages and syncs. With a write map, synced commits were as fast.
 //! * `MDB_NORDAHEAD` where the data is larger than `--pool`: reading ahead hurts random reads.
 //! * A phase that only reads has one long read transaction in each thread. A mixed phase has a
 //!   read transaction for each read, since a long one would not see what others wrote and would
@@ -16,17 +17,21 @@ use std::ops::Bound;
 
 use heed::types::Bytes;
 use heed::{Database, Env, EnvFlags, EnvOpenOptions, PutFlags, RoTxn, RwTxn, WithTls};
-use polder_bench::SortedRecords;
 use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};
 use polder_bench::records::Key;
+use polder_bench::{Durability, SortedRecords};
 
 use crate::{WRITES_PER_BULK_LOAD, WRITES_PER_LOAD};
 
 /// The engine `lmdb`.
 pub(crate) const KIND: EngineKind = EngineKind {
     name: "lmdb",
-    about: "LMDB (heed), write map, no sync; cached by the kernel, --pool is no limit to it",
-    lookups_only: false,
+    about: "LMDB (heed); cached by the kernel, --pool is no limit to it",
+    is_bare: false,
+    durability: |durability| match durability {
+        Durability::Sync | Durability::None => Ok(()),
+        Durability::Periodic(_) => Err("LMDB syncs each commit or none"),
+    },
     create: |setup| Ok(Box::new(Lmdb::create(setup)?)),
 };
 
@@ -42,13 +47,18 @@ impl Lmdb {
     fn create(setup: &Setup<'_>) -> Result<Lmdb, EngineError> {
         // A multiple of any page size there is.
         let map_bytes = (setup.data_bytes.saturating_mul(4) >> 30 << 30) + (5 << 30);
-        let mut flags = EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC;
+        let mut flags = match setup.durability {
+            Durability::Sync => EnvFlags::empty(),
+            Durability::Periodic(_) | Durability::None => {
+                EnvFlags::WRITE_MAP | EnvFlags::NO_SYNC | EnvFlags::NO_META_SYNC
+            }
+        };
         if setup.is_out_of_memory() {
             flags |= EnvFlags::NO_READ_AHEAD;
         }
         let mut options = EnvOpenOptions::new();
         options.map_size(usize::try_from(map_bytes)?).max_readers(READERS);
-        // SAFETY: the flags give up durability, which nothing here relies on; the directory was
+        // SAFETY: flags that give up durability are there only where none is asked for; the directory was
         // made for this environment alone, so nobody else opens, changes or truncates its file.
         let env = unsafe { options.flags(flags).open(setup.dir)? };
         let mut txn = env.write_txn()?;
@@ -157,6 +167,14 @@ impl Session for Mixed<'_> {
         Ok(txn.commit()?)
     }
 
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        let mut txn = self.0.env.write_txn()?;
+        for (key, value) in entries {
+            self.0.database.put(&mut txn, key, value)?;
+        }
+        Ok(txn.commit()?)
+    }
+
     fn modify(
         &mut self,
         key: &Key,
@@ -205,6 +223,11 @@ impl Session for Loader<'_> {
         self.txn = Some(txn);
         self.writes += 1;
         if self.writes == WRITES_PER_LOAD { self.finish() } else { Ok(()) }
+    }
+
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.finish()?;
+        Mixed(self.lmdb).put_batch(entries)
     }
 
     fn modify(

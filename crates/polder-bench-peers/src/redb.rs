@@ -1,6 +1,8 @@
 //! redb.
 //!
-//! * `Durability::None`: commits do not sync.
+//! * `sync` is redb's `Durability::Immediate`, each commit with one sync; `none` its
+//!   `Durability::None`: commits do not sync. Settling is an empty commit that does, which brings
+//!   all before it to the device.
 //! * The cache has `--pool` bytes; the rest goes by the kernel's page cache.
 //! * Keys are `&[u8; 8]`: redb stores keys of fixed size without their offsets.
 //! * A phase that only reads has one read transaction and one open table in each thread. A mixed
@@ -10,18 +12,24 @@
 //!   and does them together: of its latencies, only the tail shows the engine at work. There is
 //!   no bulk loader: a sorted load inserts in key order.
 
-use polder_bench::SortedRecords;
 use polder_bench::engine::{Access, Engine, EngineError, EngineKind, Session, Setup};
 use polder_bench::records::Key;
-use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use polder_bench::{Durability, SortedRecords};
+use redb::{
+    Database, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, WriteTransaction,
+};
 
 use crate::{WRITES_PER_BULK_LOAD, WRITES_PER_LOAD};
 
 /// The engine `redb`.
 pub(crate) const KIND: EngineKind = EngineKind {
     name: "redb",
-    about: "redb without sync; --pool is its cache",
-    lookups_only: false,
+    about: "redb; --pool is its cache",
+    is_bare: false,
+    durability: |durability| match durability {
+        Durability::Sync | Durability::None => Ok(()),
+        Durability::Periodic(_) => Err("redb syncs each commit or none"),
+    },
     create: |setup| Ok(Box::new(Redb::create(setup)?)),
 };
 
@@ -31,6 +39,7 @@ type Reading = ReadOnlyTable<&'static Key, &'static [u8]>;
 
 struct Redb {
     database: Database,
+    durability: redb::Durability,
 }
 
 impl Redb {
@@ -38,10 +47,20 @@ impl Redb {
         let database = Database::builder()
             .set_cache_size(usize::try_from(setup.cache_bytes)?)
             .create(setup.dir.join("redb"))?;
-        let redb = Redb { database };
+        let durability = match setup.durability {
+            Durability::Sync => redb::Durability::Immediate,
+            Durability::Periodic(_) | Durability::None => redb::Durability::None,
+        };
+        let redb = Redb { database, durability };
         // Readers need the table to be there.
         redb.write(std::iter::empty::<(Key, &[u8])>())?;
         Ok(redb)
+    }
+
+    fn begin(&self) -> Result<WriteTransaction, EngineError> {
+        let mut txn = self.database.begin_write()?;
+        txn.set_durability(self.durability)?;
+        Ok(txn)
     }
 
     /// One transaction with these writes.
@@ -49,8 +68,7 @@ impl Redb {
         &self,
         entries: impl Iterator<Item = (Key, V)>,
     ) -> Result<(), EngineError> {
-        let mut txn = self.database.begin_write()?;
-        txn.set_durability(Durability::None)?;
+        let txn = self.begin()?;
         {
             let mut table = txn.open_table(TABLE)?;
             for (key, value) in entries {
@@ -80,6 +98,12 @@ impl Engine for Redb {
             self.write(entries.by_ref().take(WRITES_PER_BULK_LOAD))?;
         }
         Ok(())
+    }
+
+    fn settle(&self) -> Result<(), EngineError> {
+        let mut txn = self.database.begin_write()?;
+        txn.set_durability(redb::Durability::Immediate)?;
+        Ok(txn.commit()?)
     }
 }
 
@@ -147,13 +171,16 @@ impl Session for Mixed<'_> {
         self.0.write(std::iter::once((*key, value)))
     }
 
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.0.write(entries.iter().map(|(key, value)| (*key, value)))
+    }
+
     fn modify(
         &mut self,
         key: &Key,
         change: &mut dyn FnMut(&mut [u8]),
     ) -> Result<bool, EngineError> {
-        let mut txn = self.0.database.begin_write()?;
-        txn.set_durability(Durability::None)?;
+        let txn = self.0.begin()?;
         {
             let mut table = txn.open_table(TABLE)?;
             let found = table.get(key)?.map(|value| value.value().to_vec());
@@ -195,6 +222,11 @@ impl Session for Loader<'_> {
         self.values.extend_from_slice(value);
         self.keys.push((*key, self.values.len()));
         if self.keys.len() == WRITES_PER_LOAD { self.finish() } else { Ok(()) }
+    }
+
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.finish()?;
+        Mixed(self.redb).put_batch(entries)
     }
 
     fn modify(

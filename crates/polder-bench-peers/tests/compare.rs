@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const PEERS: &str = "btreemap,lmdb,redb";
+const PEERS: &str =
+    if cfg!(feature = "rocksdb") { "btreemap,lmdb,redb,rocksdb" } else { "btreemap,lmdb,redb" };
+/// Those that can sync.
+const STORES: &str = if cfg!(feature = "rocksdb") { "lmdb,redb,rocksdb" } else { "lmdb,redb" };
 
 /// Runs the program on tiny data, in a directory of its own that must be empty afterwards.
 fn run(arguments: &[&str]) -> Output {
@@ -65,11 +68,16 @@ fn assert_comparison(lines: &[Value], bench: &str, engines: &str) {
 
 #[test]
 fn engines_take_turns_in_every_workload() {
-    for bench in ["lookup", "scan", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f"] {
+    for bench in
+        ["lookup", "scan", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e", "ycsb-f", "commit"]
+    {
         let lines = compare(bench, PEERS, &["--threads", "2"]);
         assert_comparison(&lines, bench, PEERS);
-        let order: Vec<_> = lines[..6].iter().map(|line| line["engine"].clone()).collect();
-        assert_eq!(order, ["btreemap", "lmdb", "redb", "lmdb", "redb", "btreemap"]);
+        let names: Vec<&str> = PEERS.split(',').collect();
+        let count = names.len();
+        for (at, line) in lines[..2 * count].iter().enumerate() {
+            assert_eq!(line["engine"], names[(at + at / count) % count]);
+        }
     }
 }
 
@@ -78,8 +86,49 @@ fn loads_fill_a_store_each_round() {
     for (bench, threads) in [("load", "1"), ("load", "2"), ("bulk", "1")] {
         let lines = compare(bench, PEERS, &["--threads", threads]);
         assert_comparison(&lines, bench, PEERS);
-        assert!(lines[..9].iter().all(|line| line["ops"] == 3000));
+        let rounds = &lines[..lines.len() - 1];
+        assert!(rounds.iter().all(|line| line["ops"] == 3000));
+        assert!(rounds.iter().all(|line| line["user_bytes_written"] == 3000 * 128));
     }
+}
+
+/// Whether the file system of temporary directories has direct I/O.
+fn has_direct_io() -> bool {
+    let output = run(&["commit", "--engine", "device", "--seconds", "0.01", "--warmup", "0"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    if errors.contains("allows no direct I/O") {
+        eprintln!("without the device: {errors}");
+    } else {
+        assert!(output.status.success(), "{errors}");
+    }
+    output.status.success()
+}
+
+#[test]
+fn synced_commits_are_compared_with_the_device() {
+    let engines = if has_direct_io() { format!("device,{STORES}") } else { STORES.to_owned() };
+    let lines = compare("commit", &engines, &["--durability", "sync", "--threads", "2"]);
+    assert_comparison(&lines, "commit", &engines);
+    for line in &lines[..lines.len() - 1] {
+        assert_eq!(line["durability"], "sync");
+        assert_eq!(line["commits_per_s"], line["ops_per_s"]);
+        // Each engine puts at least what it was given on the device; a file system in memory
+        // counts nothing.
+        let amplification = line["write_amplification"].as_f64().unwrap();
+        assert!(amplification == 0.0 || amplification >= 1.0, "{line}");
+    }
+}
+
+#[test]
+fn batches_and_rates_hold_for_every_engine() {
+    let more = ["--batch", "50", "--rate", "10000", "--durability", "sync", "--log-limit", "4GiB"];
+    for line in &compare("commit", STORES, &more)[..3] {
+        assert_eq!(line["ops"].as_u64().unwrap() % 50, 0);
+        assert_eq!((&line["batch"], &line["rate_per_s"]), (&50.into(), &10_000.into()));
+        assert!(line["ops"].as_u64().unwrap() <= 500, "{line}");
+    }
+    let lines = compare("ycsb-a", STORES, &["--rate", "2000", "--threads", "2"]);
+    assert!(lines[..6].iter().all(|line| line["ops"].as_u64().unwrap() <= 100));
 }
 
 #[test]
@@ -113,8 +162,17 @@ fn mistakes_are_said_and_leave_nothing_behind() {
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("btreemap"));
     let output = run(&["compare", "scan", "--engines", "btreemap,device", "--records", "100"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8_lossy(&output.stderr).contains("lookup only"));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("lookup and commit only"));
+    for (engine, durability, why) in [
+        ("btreemap", "sync", "in memory alone"),
+        ("lmdb", "periodic:10ms", "each commit or none"),
+        ("redb", "periodic:10ms", "each commit or none"),
+    ] {
+        let output = run(&["commit", "--engine", engine, "--durability", durability]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains(why), "{engine}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 //! A workload that reads is prepared once: load, a full scan where everything should be resident
 //! (so that no engine pays its first touches inside a round), a short run that is not counted.
 //! A workload that loads has a new store each round; the old one is gone before the clock starts.
+//! A round that writes ends, behind the clock, with everything on the device.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +15,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::phase::{Outcome, Phase};
 use crate::plan::{LoadOrder, Plan};
-use crate::report::RunResult;
+use crate::report::{Cost, RunResult};
 use crate::sorted::SortedKeys;
 use crate::space::RecordSpace;
 use crate::usage::{self, Usage};
@@ -38,17 +39,9 @@ pub(crate) struct Bed<'a> {
 
 impl<'a> Bed<'a> {
     /// Nothing happens yet.
-    pub(crate) fn new(
-        kind: EngineKind,
-        plan: &'a Plan,
-        interrupt: &'a Interrupt,
-    ) -> Result<Bed<'a>, BenchError> {
-        if kind.lookups_only && plan.bench != Bench::Lookup {
-            let (name, bench) = (kind.name, plan.bench.name());
-            return Err(BenchError::Options(format!("{name} knows lookup only, not {bench}")));
-        }
+    pub(crate) fn new(kind: EngineKind, plan: &'a Plan, interrupt: &'a Interrupt) -> Bed<'a> {
         let space = RecordSpace::new(plan.records, plan.threads);
-        Ok(Bed { kind, plan, interrupt, engine: None, space, rounds: 0 })
+        Bed { kind, plan, interrupt, engine: None, space, rounds: 0 }
     }
 
     /// Does everything that comes before the first round.
@@ -62,15 +55,13 @@ impl<'a> Bed<'a> {
         }
         tell("loading");
         self.engine = Some(self.create()?);
-        if !self.kind.lookups_only {
+        if !self.kind.is_bare {
             match self.plan.load {
                 LoadOrder::Sorted => self.bulk()?,
                 LoadOrder::Random => self.phase(0, None)?.load()?,
             };
-            if let Some(engine) = &self.engine {
-                tell("writing down what was loaded");
-                engine.settle().map_err(BenchError::engine(self.kind.name))?;
-            }
+            tell("writing down what was loaded");
+            self.settle()?;
             if self.plan.is_resident() {
                 tell("touching everything");
                 self.phase(WARMUP, None)?.scan(self.plan.records)?;
@@ -79,6 +70,9 @@ impl<'a> Bed<'a> {
         tell("warming up");
         if self.plan.warmup_seconds > 0.0 {
             self.workload(WARMUP, self.plan.warmup_seconds)?;
+            if self.plan.bench.writes() {
+                self.settle()?;
+            }
         }
         Ok(())
     }
@@ -105,8 +99,21 @@ impl<'a> Bed<'a> {
                 usage.device_writes.saturating_sub(usage_before.device_writes),
             ),
         };
-        let cpu_s = usage.cpu_s - usage_before.cpu_s;
-        let result = RunResult::new(self.plan, &outcome, cpu_s, device, usage::peak_rss_bytes());
+        if self.plan.bench.writes() {
+            tell("writing down what was written");
+            self.settle()?;
+        }
+        let cost = Cost {
+            cpu_s: usage.cpu_s - usage_before.cpu_s,
+            device_reads: device.0,
+            device_writes: device.1,
+            written_bytes: Usage::now()
+                .written_bytes
+                .zip(usage_before.written_bytes)
+                .map(|(now, before)| now.saturating_sub(before)),
+            peak_rss_bytes: usage::peak_rss_bytes(),
+        };
+        let result = RunResult::new(self.plan, &outcome, &cost);
         if self.plan.bench.fills() {
             tell("removing the store");
             self.engine = None;
@@ -114,6 +121,12 @@ impl<'a> Bed<'a> {
             self.remove_store()?;
         }
         Ok(result)
+    }
+
+    /// Has the engine bring everything to the device, so that no engine's writes go on in the turn
+    /// of another, and all that a round has caused is counted in that round.
+    fn settle(&self) -> Result<(), BenchError> {
+        self.engine()?.settle().map_err(BenchError::engine(self.kind.name))
     }
 
     fn workload(&self, number: u64, seconds: f64) -> Result<Outcome, BenchError> {
@@ -155,6 +168,7 @@ impl<'a> Bed<'a> {
         Ok(Outcome {
             seconds,
             ops: self.plan.records,
+            written: self.plan.records,
             latencies: crate::meter::new_histogram(),
             counts: None,
         })
@@ -179,6 +193,9 @@ impl<'a> Bed<'a> {
             value_size: self.plan.value_size,
             data_bytes: self.plan.data_bytes(),
             device_bytes: self.plan.device_bytes,
+            durability: self.plan.durability,
+            log_limit_bytes: self.plan.log_limit_bytes,
+            threads: self.plan.threads,
         };
         (self.kind.create)(&setup).map_err(BenchError::engine(self.kind.name))
     }

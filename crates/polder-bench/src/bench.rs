@@ -28,6 +28,8 @@ pub enum Bench {
     YcsbE,
     /// Half reads, half read-modify-writes.
     YcsbF,
+    /// Overwriting records, one or a batch of them in a commit.
+    Commit,
 }
 
 /// How operations are mixed, in percent; they add up to 100.
@@ -71,6 +73,7 @@ impl Bench {
             Bench::YcsbD => "ycsb-d",
             Bench::YcsbE => "ycsb-e",
             Bench::YcsbF => "ycsb-f",
+            Bench::Commit => "commit",
         }
     }
 
@@ -89,14 +92,20 @@ impl Bench {
             Bench::YcsbD => Some(Mix { read: 95, insert: 5, ..Mix::NONE }),
             Bench::YcsbE => Some(Mix { scan: 95, insert: 5, ..Mix::NONE }),
             Bench::YcsbF => Some(Mix { read: 50, modify: 50, ..Mix::NONE }),
+            Bench::Commit => Some(Mix { update: 100, ..Mix::NONE }),
         }
+    }
+
+    /// Whether anything is written in a round.
+    pub fn writes(self) -> bool {
+        self.fills() || self.mix().is_some_and(|mix| !mix.is_read_only())
     }
 
     /// Which records are asked for, unless told otherwise; `None` where all of them are.
     pub fn dist(self) -> Option<Dist> {
         match self {
             Bench::Load | Bench::Bulk | Bench::Scan => None,
-            Bench::Lookup => Some(Dist::Uniform),
+            Bench::Lookup | Bench::Commit => Some(Dist::Uniform),
             Bench::YcsbD => Some(Dist::Latest),
             _ => Some(Dist::Zipfian),
         }
@@ -125,5 +134,6 @@ mod tests {
         let read_only = |bench: Bench| bench.mix().is_some_and(Mix::is_read_only);
         assert!(read_only(Bench::Lookup) && read_only(Bench::YcsbC));
         assert!(!read_only(Bench::YcsbA) && !read_only(Bench::YcsbD) && !read_only(Bench::YcsbF));
+        assert!(!read_only(Bench::Commit));
     }
 }

@@ -12,6 +12,7 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
+use crate::durability::Durability;
 use crate::engine::{EngineKind, device};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
@@ -85,6 +86,7 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::YcsbD(args) => (Bench::YcsbD, args),
         Command::YcsbE(args) => (Bench::YcsbE, args),
         Command::YcsbF(args) => (Bench::YcsbF, args),
+        Command::Commit(args) => (Bench::Commit, args),
     };
     single(bench, &args, engines)
 }
@@ -98,7 +100,7 @@ fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), Be
         (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
     };
     let dir = run_dir(args.common.dir.as_deref())?;
-    let plan = resolve(bench, kind.name, args.seconds, &args.common, dir.path())?;
+    let plan = resolve(bench, kind, args.seconds, &args.common, dir.path())?;
     check_counters(plan.counters);
     let result = one_round(kind, &plan)?;
     show(&result, args.common.json)
@@ -123,6 +125,10 @@ fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
         seed: args.seed,
         counters: false,
         device_bytes: Some(args.size),
+        durability: Durability::None,
+        log_limit_bytes: None,
+        batch: 1,
+        rate: None,
     };
     let result = one_round(device::KIND, &plan)?;
     show(&result, args.json)
@@ -133,7 +139,7 @@ fn one_round(kind: EngineKind, plan: &Plan) -> Result<RunResult, BenchError> {
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(std::time::Duration::from_millis(200));
     let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
-    let mut bed = Bed::new(kind, plan, &interrupt)?;
+    let mut bed = Bed::new(kind, plan, &interrupt);
     bed.prepare(&tell)?;
     let result = bed.round(&tell)?;
     spinner.finish_and_clear();
@@ -149,7 +155,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
         if plans.iter().any(|plan| plan.engine == kind.name) {
             return Err(BenchError::Options(format!("{name} is named twice")));
         }
-        plans.push(resolve(args.bench, kind.name, args.seconds, &args.common, dir.path())?);
+        plans.push(resolve(args.bench, kind, args.seconds, &args.common, dir.path())?);
     }
     check_counters(args.common.counters);
     let own = Path::new("/proc/self/exe");
@@ -164,7 +170,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
 /// All options of one engine's part.
 fn resolve(
     bench: Bench,
-    engine: &str,
+    kind: EngineKind,
     seconds: f64,
     args: &CommonArgs,
     dir: &Path,
@@ -173,10 +179,19 @@ fn resolve(
         let why = format!("{} touches all records: --dist means nothing to it", bench.name());
         return Err(BenchError::Options(why));
     }
+    if args.batch > 1 && bench != Bench::Commit {
+        return Err(BenchError::Options(format!("--batch is for commit, not {}", bench.name())));
+    }
+    if args.rate.is_some() && bench.mix().is_none() {
+        let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    kind.can_run(bench, args.durability).map_err(BenchError::Options)?;
+    let commit_bytes = (bench == Bench::Commit).then_some(device::COMMIT_BYTES);
     let ample = || plan::ample_pool_bytes(args.records, args.value_size);
     Ok(Plan {
         bench,
-        engine: engine.to_owned(),
+        engine: kind.name.to_owned(),
         dir: dir.to_owned(),
         records: args.records,
         value_size: args.value_size,
@@ -190,7 +205,11 @@ fn resolve(
         load: args.load,
         seed: args.seed,
         counters: args.counters,
-        device_bytes: args.device_size,
+        device_bytes: args.device_size.or(commit_bytes),
+        durability: args.durability,
+        log_limit_bytes: args.log_limit,
+        batch: args.batch,
+        rate: args.rate,
     })
 }
 
@@ -243,6 +262,19 @@ mod tests {
         super::parse("polder-bench", &built_in(), arguments)
     }
 
+    /// The plan of a single run of an engine.
+    fn plan(line: &str, engine: &str) -> Result<Plan, BenchError> {
+        let (bench, args) = match parse(line).unwrap().command {
+            Command::Lookup(args) => (Bench::Lookup, args),
+            Command::Load(args) => (Bench::Load, args),
+            Command::YcsbA(args) => (Bench::YcsbA, args),
+            Command::Commit(args) => (Bench::Commit, args),
+            other => panic!("{other:?}"),
+        };
+        let kind = find_engine(&built_in(), engine)?;
+        resolve(bench, kind, args.seconds, &args.common, Path::new("d"))
+    }
+
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
@@ -251,8 +283,7 @@ mod tests {
     #[test]
     fn options_are_resolved_to_a_plan() {
         let line = "x ycsb-a --records 10M --value-size 100 --pool 64MiB --threads 2 --theta 0.9";
-        let Ok(Cli { command: Command::YcsbA(args) }) = parse(line) else { panic!("not parsed") };
-        let plan = resolve(Bench::YcsbA, "e", args.seconds, &args.common, Path::new("d")).unwrap();
+        let plan = plan(line, "polder:array").unwrap();
         assert_eq!((plan.records, plan.value_size, plan.threads), (10_000_000, 100, 2));
         assert_eq!((plan.pool_bytes, plan.theta), (64 << 20, 0.9));
         assert_eq!(plan.dist, Some(Dist::Zipfian));
@@ -260,11 +291,30 @@ mod tests {
     }
 
     #[test]
+    fn commits_have_a_durability_a_batch_and_a_rate() {
+        let line = "x commit --durability sync --batch 1000 --rate 20k --log-limit 4GiB";
+        let found = plan(line, "device").unwrap();
+        assert_eq!(found.durability, Durability::Sync);
+        assert_eq!((found.batch, found.rate), (1000, Some(20_000)));
+        assert_eq!(found.log_limit_bytes, Some(4 << 30));
+        assert_eq!(found.device_bytes, Some(64 << 20));
+        assert_eq!(found.dist, Some(Dist::Uniform));
+        let found = plan("x commit", "polder:array").unwrap();
+        assert_eq!((found.durability, found.batch, found.rate), (Durability::None, 1, None));
+    }
+
+    #[test]
+    fn a_plan_travels_to_a_worker_as_it_is() {
+        let line = "x commit --durability sync --rate 5 --log-limit 1MiB";
+        let found = plan(line, "device").unwrap();
+        let json = serde_json::to_string(&found).unwrap();
+        let back: Plan = serde_json::from_str(&json).unwrap();
+        assert_eq!(format!("{back:?}"), format!("{found:?}"));
+    }
+
+    #[test]
     fn without_a_pool_everything_is_resident() {
-        let Ok(Cli { command: Command::Lookup(args) }) = parse("x lookup") else {
-            panic!("not parsed")
-        };
-        let plan = resolve(Bench::Lookup, "e", 1.0, &args.common, Path::new("d")).unwrap();
+        let plan = plan("x lookup", "polder:array").unwrap();
         assert!(plan.is_resident());
         assert_eq!(plan.dist, Some(Dist::Uniform));
     }
@@ -286,16 +336,28 @@ mod tests {
             "x lookup --theta 0",
             "x lookup --seconds 0",
             "x lookup --pool 5MB",
+            "x commit --durability always",
+            "x commit --batch 0",
+            "x commit --batch 2M",
+            "x commit --rate 0",
+            "x commit --log-limit 4GB",
             "x compare lookup",
             "x compare lookup --engines a --rounds 0",
             "x ycsb-g",
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
-        let Ok(Cli { command: Command::Load(args) }) = parse("x load --dist uniform") else {
-            panic!("not parsed")
-        };
-        assert!(resolve(Bench::Load, "e", 1.0, &args.common, Path::new("d")).is_err());
+        for line in [
+            "x load --dist uniform",
+            "x load --rate 1000",
+            "x ycsb-a --batch 10",
+            "x ycsb-a --durability sync",
+            "x commit --durability periodic:10ms",
+        ] {
+            let refused = plan(line, "polder:array");
+            assert!(matches!(refused, Err(BenchError::Options(_))), "{line}");
+        }
+        assert!(plan("x ycsb-a", "device").is_err());
         assert!(find_engine(&built_in(), "nobody").is_err());
     }
 

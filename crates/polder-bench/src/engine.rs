@@ -9,6 +9,8 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
+use crate::bench::Bench;
+use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
@@ -25,10 +27,25 @@ pub struct EngineKind {
     pub name: &'static str,
     /// What it is, in a line.
     pub about: &'static str,
-    /// It knows [`Session::get`] alone, and has its data from the moment it is made.
-    pub lookups_only: bool,
+    /// It is no store: it knows [`Bench::Lookup`] and [`Bench::Commit`] alone, and has its data
+    /// from the moment it is made.
+    pub is_bare: bool,
+    /// Whether it can do what the durability promises; if not, why not.
+    pub durability: fn(Durability) -> Result<(), &'static str>,
     /// Makes an empty store.
     pub create: fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>,
+}
+
+impl EngineKind {
+    /// Whether it has a way to run this workload at this durability; if not, why not.
+    pub(crate) fn can_run(&self, bench: Bench, durability: Durability) -> Result<(), String> {
+        let name = self.name;
+        if self.is_bare && !matches!(bench, Bench::Lookup | Bench::Commit) {
+            return Err(format!("{name} knows lookup and commit only, not {}", bench.name()));
+        }
+        (self.durability)(durability)
+            .map_err(|why| format!("{name} cannot do --durability {durability}: {why}"))
+    }
 }
 
 impl fmt::Debug for EngineKind {
@@ -54,6 +71,12 @@ pub struct Setup<'a> {
     pub data_bytes: u64,
     /// Bytes of the file of [`device`], where that was asked for.
     pub device_bytes: Option<u64>,
+    /// What is promised of a write that has returned; one that [`EngineKind::durability`] permits.
+    pub durability: Durability,
+    /// How far its log may grow, where it has one and that was said.
+    pub log_limit_bytes: Option<u64>,
+    /// How many threads will use it at once.
+    pub threads: usize,
 }
 
 impl Setup<'_> {
@@ -68,9 +91,10 @@ impl Setup<'_> {
 pub enum Access {
     /// Reads and scans; nobody writes meanwhile.
     Read,
-    /// Anything; each write is complete, and seen by all threads, when its call returns.
+    /// Anything; each write is complete at its durability, and seen by all threads, when its call
+    /// returns.
     Mixed,
-    /// Inserts only; they may be kept back until [`Session::finish`].
+    /// Inserts only; they may be kept back until [`Session::finish`], and share commits.
     Load,
 }
 
@@ -91,8 +115,8 @@ pub trait Engine: Send + Sync {
     /// Loads the empty store from sorted input, in the best way the engine has.
     fn bulk_load(&self, entries: &mut SortedRecords) -> Result<(), EngineError>;
 
-    /// Brings what was loaded to the device, so that writing it does not go on while reads are
-    /// measured.
+    /// Brings what was written to the device, and ends what goes on about it in the background, so
+    /// that none of it goes on while something else is measured.
     fn settle(&self) -> Result<(), EngineError> {
         Ok(())
     }
@@ -110,6 +134,11 @@ pub trait Session {
 
     /// Stores the value, also where the key is already there.
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError>;
+
+    /// Stores all of these as one commit. A key may come twice; the last one stays.
+    fn put_batch(&mut self, _entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        Err("this engine knows no batches".into())
+    }
 
     /// Reads the value, has it changed (its length stays), and stores it, as one atomic step;
     /// false where the key is not there. `change` may be called again with the value as it is

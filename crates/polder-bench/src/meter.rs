@@ -1,10 +1,16 @@
-//! Counts the operations of one thread and times a sample of them.
+//! Counts the operations of one thread and times a sample of them, or all.
 //!
 //! Reading the clock twice costs tens of nanoseconds, which is much beside a read of 500. So one
 //! operation in [`SPARSE`] is timed; where operations take longer than [`SLOW_NS`] on average, the
 //! clock costs nothing beside them and each is timed, so that a tail is seen in a short run as
 //! well. A timed operation stands in the histogram for as many as it was chosen from. The clock is
 //! also what ends a phase: it is looked at with each sample.
+//!
+//! In an open loop ([`Timing::Open`]) operations have times at which they should begin. The meter
+//! waits for them, times each operation, and counts its latency from that time on. Operations whose
+//! time came before the phase was over, and that did not begin, are not counted as operations; but
+//! their latencies are in the histogram, as long as they had waited by then. Else an engine that
+//! cannot keep up would look better the later it is.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,6 +18,7 @@ use std::time::{Duration, Instant};
 use hdrhistogram::Histogram;
 
 use crate::interrupt::Interrupt;
+use crate::schedule::Schedule;
 
 /// One operation of so many is timed while operations are fast.
 const SPARSE: u64 = 16;
@@ -23,6 +30,11 @@ const ENTRIES_PER_LOOK: u64 = 1024;
 const LONGEST_NS: u64 = 60_000_000_000;
 /// Decimal digits that the histogram keeps of a latency.
 const DIGITS: u8 = 3;
+/// A thread that waits for a time sleeps until so long before it, and yields from there on: the
+/// kernel may wake it too late, by about as much, which would count as latency.
+const WAKE_EARLY: Duration = Duration::from_micros(80);
+/// How long a thread that waits may not notice that it should stop.
+const PATIENCE: Duration = Duration::from_millis(100);
 
 /// An empty histogram of latencies in nanoseconds.
 pub(crate) fn new_histogram() -> Histogram<u64> {
@@ -42,43 +54,63 @@ impl Stop<'_> {
     }
 }
 
+/// Which operations are timed, and from when.
+#[derive(Debug)]
+pub(crate) enum Timing {
+    /// A sample, each from its begin.
+    Sampled,
+    /// Each, from its begin.
+    Each,
+    /// Each, from the time at which it should begin.
+    Open(Schedule),
+}
+
+/// What a meter has counted.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    pub(crate) ops: u64,
+    /// Records written.
+    pub(crate) written: u64,
+    /// In nanoseconds.
+    pub(crate) latencies: Histogram<u64>,
+}
+
 /// One thread's meter.
 #[derive(Debug)]
 pub(crate) struct Meter<'a> {
     stop: &'a Stop<'a>,
     started: Instant,
     limit: Option<Duration>,
+    timing: Timing,
     over: bool,
-    ops: u64,
     stride: u64,
     until_sample: u64,
-    latencies: Histogram<u64>,
+    reading: Reading,
 }
 
 impl<'a> Meter<'a> {
     /// Begins now; `limit` is how long the phase may take, where it is not a fixed amount of work.
-    pub(crate) fn start(limit: Option<Duration>, stop: &'a Stop<'a>) -> Meter<'a> {
-        Meter {
-            latencies: new_histogram(),
-            stop,
-            limit,
-            over: false,
-            ops: 0,
-            stride: SPARSE,
-            until_sample: SPARSE,
-            started: Instant::now(),
-        }
+    pub(crate) fn start(limit: Option<Duration>, timing: Timing, stop: &'a Stop<'a>) -> Meter<'a> {
+        let stride = if matches!(timing, Timing::Sampled) { SPARSE } else { 1 };
+        let reading = Reading { ops: 0, written: 0, latencies: new_histogram() };
+        // A slow open loop may have nothing for this thread to do.
+        let over = match (&timing, limit) {
+            (Timing::Open(schedule), Some(limit)) => schedule.due() >= limit,
+            _ => false,
+        };
+        let started = Instant::now();
+        Meter { stop, started, limit, timing, over, stride, until_sample: stride, reading }
     }
 
     /// Does one operation, counted, and timed if it is its turn.
     #[inline]
     pub(crate) fn time<R>(&mut self, operation: impl FnOnce() -> R) -> R {
-        self.ops += 1;
+        self.reading.ops += 1;
         self.until_sample -= 1;
         if self.until_sample > 0 {
             return operation();
         }
-        let before = Instant::now();
+        let before = self.begin();
         let result = operation();
         self.sample(before);
         result
@@ -87,10 +119,16 @@ impl<'a> Meter<'a> {
     /// Counts one entry that costs too little to be timed.
     #[inline]
     pub(crate) fn count(&mut self) {
-        self.ops += 1;
-        if self.ops.is_multiple_of(ENTRIES_PER_LOOK) {
+        self.reading.ops += 1;
+        if self.reading.ops.is_multiple_of(ENTRIES_PER_LOOK) {
             self.look(Instant::now());
         }
+    }
+
+    /// Counts records that were written.
+    #[inline]
+    pub(crate) fn wrote(&mut self, records: u64) {
+        self.reading.written += records;
     }
 
     /// Whether the phase should end.
@@ -104,26 +142,72 @@ impl<'a> Meter<'a> {
         self.started
     }
 
-    /// Operations and their latencies.
-    pub(crate) fn into_parts(self) -> (u64, Histogram<u64>) {
-        (self.ops, self.latencies)
+    /// What was counted. An open loop lasts until its limit, and takes in what did not begin.
+    pub(crate) fn finish(mut self) -> Reading {
+        if let (Some(limit), Timing::Open(schedule)) = (self.limit, &mut self.timing) {
+            wait_until(self.started + limit, self.stop);
+            let elapsed = self.started.elapsed();
+            while schedule.due() < limit.min(elapsed) {
+                record(&mut self.reading.latencies, elapsed - schedule.due(), 1);
+                schedule.advance();
+            }
+        }
+        self.reading
+    }
+
+    /// From when on the latency of the operation that follows counts.
+    #[inline]
+    fn begin(&mut self) -> Instant {
+        match &mut self.timing {
+            Timing::Sampled | Timing::Each => Instant::now(),
+            Timing::Open(schedule) => {
+                let due = self.started + schedule.due();
+                schedule.advance();
+                wait_until(due, self.stop);
+                due
+            }
+        }
     }
 
     #[cold]
     fn sample(&mut self, before: Instant) {
         let after = Instant::now();
-        let ns = u64::try_from((after - before).as_nanos()).unwrap_or(LONGEST_NS);
-        self.latencies.saturating_record_n(ns.max(1), self.stride);
-        let slow_ns = u128::from(self.ops) * u128::from(SLOW_NS);
-        let is_slow = (after - self.started).as_nanos() > slow_ns;
-        self.stride = if is_slow { 1 } else { SPARSE };
+        record(&mut self.reading.latencies, after - before, self.stride);
+        if matches!(self.timing, Timing::Sampled) {
+            let slow_ns = u128::from(self.reading.ops) * u128::from(SLOW_NS);
+            let is_slow = (after - self.started).as_nanos() > slow_ns;
+            self.stride = if is_slow { 1 } else { SPARSE };
+        }
         self.until_sample = self.stride;
         self.look(after);
     }
 
     fn look(&mut self, now: Instant) {
-        let late = self.limit.is_some_and(|limit| now - self.started >= limit);
+        let next = match &self.timing {
+            Timing::Open(schedule) => schedule.due().max(now - self.started),
+            _ => now - self.started,
+        };
+        let late = self.limit.is_some_and(|limit| next >= limit);
         self.over = late || self.stop.is_set();
+    }
+}
+
+fn record(latencies: &mut Histogram<u64>, latency: Duration, count: u64) {
+    let ns = u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS);
+    latencies.saturating_record_n(ns.max(1), count);
+}
+
+/// Returns at this time, or soon after somebody said to stop.
+fn wait_until(time: Instant, stop: &Stop<'_>) {
+    loop {
+        let left = time.saturating_duration_since(Instant::now());
+        if left.is_zero() || stop.is_set() {
+            return;
+        }
+        match left.checked_sub(WAKE_EARLY) {
+            Some(idle) if !idle.is_zero() => std::thread::sleep(idle.min(PATIENCE)),
+            _ => std::thread::yield_now(),
+        }
     }
 }
 
@@ -139,12 +223,12 @@ mod tests {
     fn fast_operations_are_sampled_and_weighted() {
         let never = Interrupt::silent();
         let stop = stop(&never);
-        let mut meter = Meter::start(None, &stop);
+        let mut meter = Meter::start(None, Timing::Sampled, &stop);
         for _ in 0..1600 {
             meter.time(|| ());
         }
         assert!(!meter.is_over());
-        let (ops, latencies) = meter.into_parts();
+        let Reading { ops, latencies, .. } = meter.finish();
         // The last operations may still wait for their sample; each before is stood for.
         assert_eq!(ops, 1600);
         assert!((ops - SPARSE + 1..=ops).contains(&latencies.len()));
@@ -154,13 +238,13 @@ mod tests {
     fn slow_operations_are_timed_each_and_the_limit_ends_the_phase() {
         let never = Interrupt::silent();
         let stop = stop(&never);
-        let mut meter = Meter::start(Some(Duration::from_millis(30)), &stop);
+        let mut meter = Meter::start(Some(Duration::from_millis(30)), Timing::Sampled, &stop);
         while !meter.is_over() {
             meter.time(|| std::thread::sleep(Duration::from_micros(200)));
         }
         let elapsed = meter.started().elapsed();
         assert!(elapsed >= Duration::from_millis(30));
-        let (ops, latencies) = meter.into_parts();
+        let Reading { ops, latencies, .. } = meter.finish();
         assert_eq!(latencies.len(), ops);
         assert!(latencies.min() >= 200_000);
     }
@@ -170,13 +254,68 @@ mod tests {
         let never = Interrupt::silent();
         let stop = stop(&never);
         stop.failed.store(true, Ordering::Relaxed);
-        let mut meter = Meter::start(None, &stop);
+        let mut meter = Meter::start(None, Timing::Sampled, &stop);
         for _ in 0..SPARSE {
             meter.time(|| ());
         }
         assert!(meter.is_over());
-        let mut meter = Meter::start(None, &stop);
+        let mut meter = Meter::start(None, Timing::Sampled, &stop);
         (0..ENTRIES_PER_LOOK).for_each(|_| meter.count());
         assert!(meter.is_over());
+    }
+
+    /// An open loop of a thousand operations a second, whose first takes this long.
+    fn stalled(stall: Duration, limit: Duration) -> Reading {
+        let never = Interrupt::silent();
+        let stop = stop(&never);
+        let timing = Timing::Open(Schedule::new(1000.0, 0, 1));
+        let mut meter = Meter::start(Some(limit), timing, &stop);
+        let mut stall = Some(stall);
+        while !meter.is_over() {
+            meter.time(|| stall.take().map(std::thread::sleep));
+        }
+        let started = meter.started();
+        let reading = meter.finish();
+        assert!(started.elapsed() >= limit);
+        reading
+    }
+
+    #[test]
+    fn in_an_open_loop_a_stall_counts_against_those_that_it_kept_waiting() {
+        let reading = stalled(Duration::from_millis(200), Duration::from_millis(400));
+        // All have their place in the histogram; a busy machine may keep the last from beginning.
+        assert_eq!(reading.latencies.len(), 400);
+        assert!((300..=400).contains(&reading.ops), "{}", reading.ops);
+        // Those due in the first 100 ms waited for at least another 100.
+        let waited = reading.latencies.count_between(100_000_000, u64::MAX);
+        assert!(waited >= 100, "{waited}");
+        assert!(reading.latencies.max() >= 199_000_000);
+        // In a closed loop the stall would be one operation of many.
+        let mut never = Some(Duration::from_millis(200));
+        let silent = Interrupt::silent();
+        let stop = stop(&silent);
+        let limit = Some(Duration::from_millis(210));
+        let mut meter = Meter::start(limit, Timing::Each, &stop);
+        while !meter.is_over() {
+            meter.time(|| never.take().map(std::thread::sleep));
+        }
+        let closed = meter.finish();
+        assert_eq!(closed.latencies.len(), closed.ops);
+        assert_eq!(closed.latencies.count_between(199_000_000, u64::MAX), 1);
+    }
+
+    #[test]
+    fn operations_that_never_began_have_waited_as_well() {
+        let reading = stalled(Duration::from_millis(100), Duration::from_millis(50));
+        assert_eq!(reading.ops, 1);
+        assert_eq!(reading.latencies.len(), 50);
+        assert!(reading.latencies.min() >= 49_000_000);
+    }
+
+    #[test]
+    fn without_a_stall_an_open_loop_keeps_its_rate() {
+        let reading = stalled(Duration::ZERO, Duration::from_millis(100));
+        assert_eq!(reading.latencies.len(), 100);
+        assert!(reading.ops >= 50, "{}", reading.ops);
     }
 }

@@ -6,15 +6,16 @@ use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
-use crate::bench::Mix;
+use crate::bench::{Bench, Mix};
 use crate::counters::{Counters, Counts};
 use crate::dist::Dist;
 use crate::engine::{Access, Engine, Session};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::meter::{self, Meter, Stop};
+use crate::meter::{self, Meter, Reading, Stop, Timing};
 use crate::plan::Plan;
 use crate::records;
+use crate::schedule::Schedule;
 use crate::space::RecordSpace;
 
 mod client;
@@ -32,8 +33,11 @@ const RECORDS_PER_TURN: u64 = 1024;
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) seconds: f64,
+    /// Operations; where they come in batches, each record of a batch is one.
     pub(crate) ops: u64,
-    /// In nanoseconds; empty where single operations are not timed.
+    /// Records written.
+    pub(crate) written: u64,
+    /// In nanoseconds, of calls: a batch is one. Empty where single calls are not timed.
     pub(crate) latencies: Histogram<u64>,
     pub(crate) counts: Option<Counts>,
 }
@@ -69,6 +73,7 @@ impl Phase<'_> {
                     let put = meter.time(|| session.put(&key, &value));
                     put.map_err(BenchError::engine(self.name))?;
                 }
+                meter.wrote(end - first);
             }
             Ok(())
         })
@@ -142,13 +147,28 @@ impl Phase<'_> {
     ) -> Result<Outcome, BenchError> {
         let access = if mix.is_read_only() { Access::Read } else { Access::Mixed };
         let records = space.readable();
-        self.on_threads(access, |thread, session, meter| {
+        let mut outcome = self.on_threads(access, |thread, session, meter| {
             let mut client = Client::new(self, thread, session, mix, dist, space, records);
             while !meter.is_over() {
                 client.operate(meter)?;
             }
             Ok(())
-        })
+        })?;
+        outcome.ops *= self.plan.batch;
+        Ok(outcome)
+    }
+
+    /// How a thread's operations are timed. Work that is done without a limit of time is done as
+    /// fast as it goes, also where the workload has a rate.
+    fn timing(&self, thread: usize) -> Timing {
+        match (self.plan.rate, self.seconds) {
+            (Some(rate), Some(_)) => {
+                let calls_per_s = rate as f64 / self.plan.batch as f64;
+                Timing::Open(Schedule::new(calls_per_s, thread, self.plan.threads))
+            }
+            (None, Some(_)) if self.plan.bench == Bench::Commit => Timing::Each,
+            _ => Timing::Sampled,
+        }
     }
 
     /// Runs `work` in all threads at once, each with a session and a meter of its own.
@@ -160,8 +180,10 @@ impl Phase<'_> {
         let stop = Stop { interrupt: self.interrupt, failed: AtomicBool::new(false) };
         let gate = Barrier::new(self.plan.threads);
         let one = |thread: usize| {
-            let part = self
-                .one_thread(access, &gate, &stop, |session, meter| work(thread, session, meter));
+            let timing = self.timing(thread);
+            let part = self.one_thread(access, timing, &gate, &stop, |session, meter| {
+                work(thread, session, meter)
+            });
             if part.is_err() {
                 stop.failed.store(true, Ordering::Relaxed);
             }
@@ -184,6 +206,7 @@ impl Phase<'_> {
     fn one_thread(
         &self,
         access: Access,
+        timing: Timing,
         gate: &Barrier,
         stop: &Stop<'_>,
         work: impl FnOnce(&mut dyn Session, &mut Meter<'_>) -> Result<(), BenchError>,
@@ -194,14 +217,13 @@ impl Phase<'_> {
         gate.wait();
         let mut session = session.map_err(BenchError::engine(self.name))?;
         let counting = counters.filter(|counters| counters.start().is_ok());
-        let mut meter = Meter::start(self.seconds.map(Duration::from_secs_f64), stop);
+        let mut meter = Meter::start(self.seconds.map(Duration::from_secs_f64), timing, stop);
         work(&mut *session, &mut meter)?;
         session.finish().map_err(BenchError::engine(self.name))?;
-        let ended = Instant::now();
         let counts = counting.and_then(|counters| counters.stop().ok());
         let started = meter.started();
-        let (ops, latencies) = meter.into_parts();
-        Ok(Part { started, ended, ops, latencies, counts })
+        let reading = meter.finish();
+        Ok(Part { started, ended: Instant::now(), reading, counts })
     }
 }
 
@@ -209,8 +231,7 @@ impl Phase<'_> {
 struct Part {
     started: Instant,
     ended: Instant,
-    ops: u64,
-    latencies: Histogram<u64>,
+    reading: Reading,
     counts: Option<Counts>,
 }
 
@@ -219,6 +240,7 @@ fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome {
         seconds: 0.0,
         ops: 0,
+        written: 0,
         latencies: meter::new_histogram(),
         counts: Some(Counts::default()),
     };
@@ -227,8 +249,10 @@ fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
         let part = part?;
         let (first, last) = span.unwrap_or((part.started, part.ended));
         span = Some((first.min(part.started), last.max(part.ended)));
-        outcome.ops += part.ops;
-        outcome.latencies.add(&part.latencies).expect("all histograms have the same bounds");
+        let Reading { ops, written, latencies } = part.reading;
+        outcome.ops += ops;
+        outcome.written += written;
+        outcome.latencies.add(&latencies).expect("all histograms have the same bounds");
         outcome.counts = outcome.counts.zip(part.counts).map(|(mut sum, counts)| {
             sum.add(counts);
             sum

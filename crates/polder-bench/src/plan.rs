@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
 use crate::dist::Dist;
+use crate::durability::Durability;
 use crate::records::KEY_BYTES;
 
 /// How the data gets in before a workload that reads.
@@ -39,6 +40,14 @@ pub(crate) struct Plan {
     pub(crate) seed: u64,
     pub(crate) counters: bool,
     pub(crate) device_bytes: Option<u64>,
+    pub(crate) durability: Durability,
+    /// How far the engine's log may grow, where it has one.
+    pub(crate) log_limit_bytes: Option<u64>,
+    /// Writes of a commit, in [`Bench::Commit`]; 1 in all others.
+    pub(crate) batch: u64,
+    /// Operations that should begin in each second, in all threads together, whatever became of
+    /// those before; without it, each thread begins one when the last has ended.
+    pub(crate) rate: Option<u64>,
 }
 
 impl Plan {

@@ -6,10 +6,25 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bench::Bench;
 use crate::dist::Dist;
+use crate::durability::Durability;
 use crate::interval::{Median, median};
 use crate::phase::Outcome;
-use crate::plan::Plan;
+use crate::plan::{Plan, data_bytes};
 use crate::size::{show_bytes, show_count, show_ns};
+
+/// What a round has used, beside time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cost {
+    /// Processor time of the whole process.
+    pub(crate) cpu_s: f64,
+    /// Requests to the device within the round.
+    pub(crate) device_reads: u64,
+    pub(crate) device_writes: u64,
+    /// Bytes written towards the device from the begin of the round until the engine has settled
+    /// behind it, where the kernel says so; see [`crate::usage`].
+    pub(crate) written_bytes: Option<u64>,
+    pub(crate) peak_rss_bytes: Option<u64>,
+}
 
 /// The result of one round on one engine; the JSON line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -23,18 +38,36 @@ pub(crate) struct RunResult {
     /// `None` where all records are touched in turn.
     pub(crate) dist: Option<Dist>,
     pub(crate) theta: f64,
+    pub(crate) durability: Durability,
+    pub(crate) log_limit_bytes: Option<u64>,
+    /// Writes in a commit; 1 but for `commit`.
+    pub(crate) batch: u64,
+    /// Operations a second that should begin; `None` in a closed loop.
+    pub(crate) rate_per_s: Option<u64>,
     pub(crate) seconds: f64,
-    /// Operations; for `scan`, entries.
+    /// Operations; for `scan`, entries; for `commit`, the writes of all batches.
     pub(crate) ops: u64,
     pub(crate) ops_per_s: f64,
+    /// Of `commit` alone.
+    pub(crate) commits_per_s: Option<f64>,
     /// Processor time of the whole process, its background threads too.
     pub(crate) cpu_s_per_op: f64,
-    /// Latencies are `None` where single operations are not timed.
+    /// Latencies are `None` where single operations are not timed; for `commit` they are those of
+    /// whole batches. Those of an open loop count from when an operation should have begun.
     pub(crate) p50_ns: Option<u64>,
     pub(crate) p99_ns: Option<u64>,
     pub(crate) p999_ns: Option<u64>,
+    /// The longest of those that were timed.
+    pub(crate) max_ns: Option<u64>,
     pub(crate) device_reads_per_s: f64,
     pub(crate) device_writes_per_s: f64,
+    /// Bytes of keys and values that were written.
+    pub(crate) user_bytes_written: u64,
+    /// See [`Cost::written_bytes`].
+    pub(crate) device_bytes_written: Option<u64>,
+    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An upper
+    /// bound for engines that write by way of the page cache: see [`crate::usage`].
+    pub(crate) write_amplification: Option<f64>,
     pub(crate) peak_rss_bytes: Option<u64>,
     /// Counters are `None` without `--counters`, or where the kernel refuses them.
     pub(crate) instructions_per_op: Option<f64>,
@@ -43,20 +76,17 @@ pub(crate) struct RunResult {
 }
 
 impl RunResult {
-    /// Puts together what was measured; `device` is reads and writes within the round.
-    pub(crate) fn new(
-        plan: &Plan,
-        outcome: &Outcome,
-        cpu_s: f64,
-        device: (u64, u64),
-        peak_rss_bytes: Option<u64>,
-    ) -> RunResult {
+    /// Puts together what was measured.
+    pub(crate) fn new(plan: &Plan, outcome: &Outcome, cost: &Cost) -> RunResult {
         // A round that was over at once still has a rate that JSON can express.
         let seconds = outcome.seconds.max(1e-9);
         let ops = outcome.ops.max(1) as f64;
         let timed = !outcome.latencies.is_empty();
         let quantile = |q: f64| timed.then(|| outcome.latencies.value_at_quantile(q));
         let per_op = |count: f64| count / ops;
+        let ops_per_s = outcome.ops as f64 / seconds;
+        let user_bytes = data_bytes(outcome.written, plan.value_size);
+        let amplified = cost.written_bytes.filter(|_| user_bytes > 0);
         RunResult {
             bench: plan.bench,
             engine: plan.engine.clone(),
@@ -67,16 +97,25 @@ impl RunResult {
             pool_bytes: plan.pool_bytes,
             dist: plan.dist,
             theta: plan.theta,
+            durability: plan.durability,
+            log_limit_bytes: plan.log_limit_bytes,
+            batch: plan.batch,
+            rate_per_s: plan.rate,
             seconds: outcome.seconds,
             ops: outcome.ops,
-            ops_per_s: outcome.ops as f64 / seconds,
-            cpu_s_per_op: per_op(cpu_s),
+            ops_per_s,
+            commits_per_s: (plan.bench == Bench::Commit).then(|| ops_per_s / plan.batch as f64),
+            cpu_s_per_op: per_op(cost.cpu_s),
             p50_ns: quantile(0.5),
             p99_ns: quantile(0.99),
             p999_ns: quantile(0.999),
-            device_reads_per_s: device.0 as f64 / seconds,
-            device_writes_per_s: device.1 as f64 / seconds,
-            peak_rss_bytes,
+            max_ns: timed.then(|| outcome.latencies.max()),
+            device_reads_per_s: cost.device_reads as f64 / seconds,
+            device_writes_per_s: cost.device_writes as f64 / seconds,
+            user_bytes_written: user_bytes,
+            device_bytes_written: cost.written_bytes,
+            write_amplification: amplified.map(|bytes| bytes as f64 / user_bytes as f64),
+            peak_rss_bytes: cost.peak_rss_bytes,
             instructions_per_op: outcome.counts.map(|counts| per_op(counts.instructions)),
             cache_misses_per_op: outcome.counts.map(|counts| per_op(counts.cache_misses)),
             dtlb_misses_per_op: outcome.counts.map(|counts| per_op(counts.dtlb_misses)),
@@ -91,13 +130,16 @@ impl RunResult {
             None => String::new(),
         };
         let ns = |ns: Option<u64>| ns.map_or("not timed".to_owned(), |ns| show_ns(ns as f64));
+        let asked = |rate: u64| format!(", of {}/s asked for", show_count(rate as f64));
+        let asked = self.rate_per_s.map_or(String::new(), asked);
         let mut rows = vec![
-            ("throughput", format!("{}/s", show_count(self.ops_per_s))),
+            ("throughput", format!("{}/s{asked}", show_count(self.ops_per_s))),
             ("operations", format!("{} in {:.2} s", self.ops, self.seconds)),
             ("processor time", format!("{} an operation", show_ns(self.cpu_s_per_op * 1e9))),
             ("latency p50", ns(self.p50_ns)),
             ("latency p99", ns(self.p99_ns)),
             ("latency p99.9", ns(self.p999_ns)),
+            ("longest latency", ns(self.max_ns)),
             ("device reads", format!("{}/s", show_count(self.device_reads_per_s))),
             ("device writes", format!("{}/s", show_count(self.device_writes_per_s))),
             ("peak resident set", self.peak_rss_bytes.map_or("unknown".to_owned(), show_bytes)),
@@ -109,17 +151,25 @@ impl RunResult {
         ] {
             rows.extend(count.map(|count| (name, format!("{count:.2} an operation"))));
         }
+        if let Some(commits) = self.commits_per_s {
+            let batch = self.batch;
+            rows.insert(1, ("commits", format!("{}/s, each of {batch}", show_count(commits))));
+        }
+        if let Some(factor) = self.write_amplification {
+            rows.push(("write amplification", format!("{factor:.2}")));
+        }
         let mut text = format!(
-            "{} on {}: {} records of {} bytes, pool {}, {} thread(s){dist}\n",
+            "{} on {}: {} records of {} bytes, pool {}, {} thread(s){dist}, durability {}\n",
             self.bench.name(),
             self.engine,
             self.records,
             self.value_size,
             show_bytes(self.pool_bytes),
             self.threads,
+            self.durability,
         );
         for (name, value) in rows {
-            let _ = writeln!(text, "  {name:<18} {value}");
+            let _ = writeln!(text, "  {name:<19} {value}");
         }
         text
     }
@@ -150,11 +200,18 @@ pub(crate) struct EngineSummary {
     pub(crate) value_size: usize,
     pub(crate) pool_bytes: u64,
     pub(crate) dist: Option<Dist>,
+    pub(crate) durability: Durability,
+    pub(crate) log_limit_bytes: Option<u64>,
+    pub(crate) batch: u64,
+    pub(crate) rate_per_s: Option<u64>,
     /// This and the following: medians over the rounds.
+    pub(crate) commits_per_s: Option<f64>,
     pub(crate) cpu_s_per_op: Option<f64>,
     pub(crate) p50_ns: Option<f64>,
     pub(crate) p99_ns: Option<f64>,
     pub(crate) p999_ns: Option<f64>,
+    pub(crate) max_ns: Option<f64>,
+    pub(crate) write_amplification: Option<f64>,
     pub(crate) device_reads_per_s: Option<f64>,
     pub(crate) device_writes_per_s: Option<f64>,
     /// As `ratio`, for device reads; `None` where the first engine read nothing in some round.
@@ -190,10 +247,17 @@ impl EngineSummary {
             value_size: any.value_size,
             pool_bytes: any.pool_bytes,
             dist: any.dist,
+            durability: any.durability,
+            log_limit_bytes: any.log_limit_bytes,
+            batch: any.batch,
+            rate_per_s: any.rate_per_s,
+            commits_per_s: known(|round| round.commits_per_s),
             cpu_s_per_op: middle(|round| round.cpu_s_per_op),
             p50_ns: known(|round| round.p50_ns.map(|ns| ns as f64)),
             p99_ns: known(|round| round.p99_ns.map(|ns| ns as f64)),
             p999_ns: known(|round| round.p999_ns.map(|ns| ns as f64)),
+            max_ns: known(|round| round.max_ns.map(|ns| ns as f64)),
+            write_amplification: known(|round| round.write_amplification),
             device_reads_per_s: middle(|round| round.device_reads_per_s),
             device_writes_per_s: middle(|round| round.device_writes_per_s),
             device_ratio: device.map(|ratio| ratio.value),
@@ -226,24 +290,51 @@ fn paired_ratio(
 impl Comparison {
     /// A table for people.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!("{}\n", self.bench.name());
+        let mut text = self.bench.name().to_owned();
+        if let Some((_, any)) = self.engines.first() {
+            let _ = write!(text, ", {} thread(s), durability {}", any.threads, any.durability);
+            if any.batch > 1 {
+                let _ = write!(text, ", {} writes in a commit", any.batch);
+            }
+            if let Some(rate) = any.rate_per_s {
+                let _ = write!(text, ", {}/s asked for", show_count(rate as f64));
+            }
+        }
+        text.push('\n');
         let _ = writeln!(
             text,
-            "  {:<16} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>8}",
-            "engine", "median", "ratio", "interval", "cpu/op", "peak RSS", "reads", "p99"
+            "  {:<16} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "engine",
+            "median",
+            "ratio",
+            "interval",
+            "cpu/op",
+            "peak RSS",
+            "reads",
+            "p50",
+            "p99",
+            "p99.9",
+            "longest",
+            "write amp"
         );
         for (name, engine) in &self.engines {
             let interval = format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high);
             let ns = |figure: Option<f64>| figure.map_or("-".to_owned(), show_ns);
+            let factor = |figure: Option<f64>| figure.map_or("-".to_owned(), |f| format!("{f:.2}"));
             let _ = writeln!(
                 text,
-                "  {name:<16} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>8}",
+                "  {name:<16} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} \
+                 {:>9} {:>9}",
                 format!("{}/s", show_count(engine.median_ops_per_s)),
                 engine.ratio,
                 ns(engine.cpu_s_per_op.map(|s| s * 1e9)),
                 engine.peak_rss_bytes.map_or("-".to_owned(), show_bytes),
                 format!("{}/s", show_count(engine.device_reads_per_s.unwrap_or(0.0))),
+                ns(engine.p50_ns),
                 ns(engine.p99_ns),
+                ns(engine.p999_ns),
+                ns(engine.max_ns),
+                factor(engine.write_amplification),
             );
         }
         if let Some((first, summary)) = self.engines.first() {
@@ -280,6 +371,11 @@ pub(crate) mod tests {
             pool_bytes: 1 << 20,
             dist: Some(Dist::Uniform),
             theta: 0.99,
+            durability: Durability::Sync,
+            log_limit_bytes: None,
+            batch: 1,
+            rate_per_s: None,
+            commits_per_s: None,
             seconds: 1.0,
             ops: ops_per_s as u64,
             ops_per_s,
@@ -287,8 +383,12 @@ pub(crate) mod tests {
             p50_ns: Some(500),
             p99_ns: Some(900),
             p999_ns: None,
+            max_ns: Some(1000),
             device_reads_per_s: reads,
             device_writes_per_s: 0.0,
+            user_bytes_written: 100,
+            device_bytes_written: Some(250),
+            write_amplification: Some(2.5),
             peak_rss_bytes: Some(1000),
             instructions_per_op: None,
             cache_misses_per_op: None,
@@ -320,7 +420,9 @@ pub(crate) mod tests {
         let json = serde_json::to_string(&comparison).unwrap();
         assert!(json.starts_with(r#"{"bench":"lookup","engines":{"z":{"median_ops_per_s":100.0,"#));
         assert!(json.contains(r#""a":{"#) && json.contains(r#""device_ratio":1.0"#));
-        assert!(comparison.table().contains("engine"));
+        let table = comparison.table();
+        assert!(table.contains("engine") && table.contains("durability sync"));
+        assert!(table.contains("write amp") && table.contains("2.50"));
         assert!(rounds[0].table().contains("lookup on z"));
     }
 }

@@ -1,4 +1,6 @@
-//! Numbers of bytes and of things, as people write them.
+//! Numbers of bytes, of things and of seconds, as people write them.
+
+use std::time::Duration;
 
 /// Reads a number of bytes: `4096`, `64KiB`, `1.5GiB`; also `64K`, `64M`, `1G`, `1T`, all powers
 /// of 1024.
@@ -33,6 +35,25 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     };
     let number: u64 = number.parse().map_err(|_| format!("{text:?} is no whole number"))?;
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too much"))
+}
+
+/// Reads a time: `250us`, `10ms`, `1.5s`, at most a day.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    const DAY_SECONDS: f64 = 86_400.0;
+    let digits = text.find(|c: char| !(c.is_ascii_digit() || c == '.')).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let parts_of_a_second = match unit {
+        "us" | "µs" => 1e6,
+        "ms" => 1e3,
+        "s" => 1.0,
+        _ => return Err(format!("{text:?} does not end with us, ms or s")),
+    };
+    let number: f64 =
+        number.parse().map_err(|_| format!("{text:?} does not begin with a number"))?;
+    match number / parts_of_a_second {
+        seconds if seconds <= DAY_SECONDS => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err(format!("{text} is more than a day")),
+    }
 }
 
 /// Writes a number of bytes for people.
@@ -87,6 +108,16 @@ mod tests {
         assert_eq!(parse_count("10M"), Ok(10_000_000));
         assert!(parse_count("ten").is_err());
         assert!(parse_count("99999999999999999999").is_err());
+    }
+
+    #[test]
+    fn times_are_read_with_their_units() {
+        assert_eq!(parse_duration("10ms"), Ok(Duration::from_millis(10)));
+        assert_eq!(parse_duration("250us"), Ok(Duration::from_micros(250)));
+        assert_eq!(parse_duration("1.5s"), Ok(Duration::from_millis(1500)));
+        for text in ["10", "ms", "-1s", "1h", "1.2.3s", "90000s"] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
     }
 
     #[test]

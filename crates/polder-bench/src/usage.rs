@@ -1,4 +1,14 @@
 //! What this process has used, as the kernel counts it.
+//!
+//! Bytes written are `write_bytes` of `/proc/self/io`: what all threads of the process, those of
+//! the engine too, have sent towards the block layer. A direct write counts when it is submitted,
+//! for what it is. What is written by way of the page cache, or through a map, counts when it makes
+//! memory dirty, once until that is written back, however often it changes in between. Where the
+//! file system keeps a file in large folios (ext4 does from Linux 6.16 on), a folio counts in full,
+//! whatever little of it became dirty and is written back later. So this is right for engines with
+//! direct I/O, and an upper bound for others: for small writes in random places, many times what
+//! reaches the device. The journal of the file system is the kernel's own and is not in it, nor is
+//! what the device does inside.
 
 use std::fs;
 use std::io;
@@ -15,6 +25,8 @@ pub(crate) struct Usage {
     pub(crate) device_reads: u64,
     /// Pages of 4 KiB that will be or were written to a device.
     pub(crate) device_writes: u64,
+    /// The same in bytes; `None` where the kernel does not say.
+    pub(crate) written_bytes: Option<u64>,
 }
 
 impl Usage {
@@ -22,10 +34,12 @@ impl Usage {
     pub(crate) fn now() -> Usage {
         // Some containers hide the file; then nothing is counted.
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
+        let written_bytes = field(&io, "write_bytes:");
         Usage {
             cpu_s: cpu_seconds().unwrap_or(0.0),
             device_reads: field(&io, "read_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
-            device_writes: field(&io, "write_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
+            device_writes: written_bytes.unwrap_or(0) / DEVICE_PAGE_BYTES,
+            written_bytes,
         }
     }
 }

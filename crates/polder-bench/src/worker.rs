@@ -33,7 +33,7 @@ fn obey(
     interrupt: &Interrupt,
 ) -> Result<(), BenchError> {
     let kind = cli::find_engine(engines, &plan.engine)?;
-    let mut bed = Bed::new(kind, plan, interrupt)?;
+    let mut bed = Bed::new(kind, plan, interrupt);
     let tell = |what: &str| say(&Answer::Told(what.to_owned()));
     bed.prepare(&tell)?;
     say(&Answer::Ready);

@@ -30,7 +30,7 @@ fn compare(bench: &str, more: &[&str]) -> Value {
 fn translations_take_turns_in_every_workload() {
     for bench in [
         "load", "bulk", "scan", "lookup", "ycsb-a", "ycsb-b", "ycsb-c", "ycsb-d", "ycsb-e",
-        "ycsb-f",
+        "ycsb-f", "commit",
     ] {
         let last = compare(bench, &[]);
         assert_eq!(last["bench"], bench);
@@ -45,4 +45,28 @@ fn translations_take_turns_in_every_workload() {
 fn threads_and_random_loads_work() {
     compare("ycsb-a", &["--threads", "2", "--load", "random"]);
     compare("ycsb-e", &["--threads", "2", "--dist", "latest"]);
+}
+
+#[test]
+fn commits_are_counted_and_paced() {
+    let last = compare("commit", &["--threads", "2", "--batch", "10", "--rate", "20k"]);
+    for engine in ENGINES {
+        let summary = &last["engines"][engine];
+        assert_eq!((&summary["batch"], &summary["rate_per_s"]), (&10.into(), &20_000.into()));
+        assert_eq!(summary["durability"], "none");
+        let figure = |name: &str| summary[name].as_f64().unwrap();
+        assert!(figure("commits_per_s") > 0.0);
+        assert!(figure("max_ns") >= figure("p999_ns"));
+        assert!(figure("write_amplification") >= 0.0);
+    }
+}
+
+#[test]
+fn what_an_engine_cannot_do_is_said_before_anything_is_loaded() {
+    let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
+        .args(["commit", "--durability", "sync", "--engine", "polder:array"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("no log yet"));
 }

@@ -140,7 +140,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// A position in the log. Zero until there is a log.
+/// A position in the log: bytes since its beginning. Zero: before everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Lsn(pub u64);
 

@@ -8,6 +8,7 @@ mod array_page;
 mod extents;
 mod header;
 mod ids;
+pub mod log;
 mod superblock;
 pub mod tuple;
 

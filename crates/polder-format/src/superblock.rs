@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, PageSize, Place, SpaceId};
+use crate::{FormatError, Lsn, PageSize, Place, SpaceId};
 
 /// Length of one superblock in bytes. The two lie one behind the other at byte 0.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -43,7 +43,7 @@ pub struct Superblock {
     pub compatible: u64,
     /// Size of all pages.
     pub page_size: PageSize,
-    /// Nothing is missing from the file: the store was closed.
+    /// The store was closed: there is nothing in the log behind `checkpoint`.
     pub clean: bool,
     /// Root of the space directory.
     pub space_directory: Place,
@@ -55,6 +55,16 @@ pub struct Superblock {
     pub file_pages: u64,
     /// The memory budget in bytes that the store was made with.
     pub default_budget: u64,
+    /// Replay of the log begins here.
+    pub redo_start: Lsn,
+    /// Where the group of the last checkpoint begins; zero: there was none.
+    pub checkpoint: Lsn,
+    /// The log was durable up to here when this was written.
+    pub durable: Lsn,
+    /// One more each time the store is opened.
+    pub incarnation: u32,
+    /// Bytes that the log may have.
+    pub log_limit: u64,
 }
 
 impl Superblock {
@@ -77,6 +87,11 @@ impl Superblock {
         word(88, self.next_version);
         word(96, self.file_pages);
         word(104, self.default_budget);
+        word(112, self.redo_start.0);
+        word(120, self.checkpoint.0);
+        word(128, self.durable.0);
+        word(136, u64::from(self.incarnation));
+        word(144, self.log_limit);
         let sum = checksum(&block);
         block[8..12].copy_from_slice(&sum.to_le_bytes());
         block
@@ -122,6 +137,11 @@ impl Superblock {
             next_version: u64_at(block, 88),
             file_pages: u64_at(block, 96),
             default_budget: u64_at(block, 104),
+            redo_start: Lsn(u64_at(block, 112)),
+            checkpoint: Lsn(u64_at(block, 120)),
+            durable: Lsn(u64_at(block, 128)),
+            incarnation: u32_at(block, 136),
+            log_limit: u64_at(block, 144),
         })
     }
 
@@ -172,6 +192,11 @@ mod tests {
             next_version: 1 << 40,
             file_pages: 12345,
             default_budget: 64 << 20,
+            redo_start: Lsn(8192),
+            checkpoint: Lsn(12288),
+            durable: Lsn(16384),
+            incarnation: 6,
+            log_limit: 256 << 20,
         }
     }
 

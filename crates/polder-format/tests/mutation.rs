@@ -39,6 +39,11 @@ fn superblock(generation: u64) -> Superblock {
         next_version: 9,
         file_pages: 4000,
         default_budget: 64 << 20,
+        redo_start: polder_format::Lsn(8192),
+        checkpoint: polder_format::Lsn(12288),
+        durable: polder_format::Lsn(16384),
+        incarnation: 6,
+        log_limit: 256 << 20,
     }
 }
 

@@ -29,8 +29,11 @@ fn create(space: &Space<Array>) -> Result<PageId, PoolError> {
         let mut page = held.page_mut();
         page.set_u8(header_at::KIND, COUNTER.kind.0);
         page.set_u8(header_at::LAYOUT, COUNTER.max_layout);
-        Ok(new.id())
-    })
+        Ok(())
+    })?;
+    // Until now it was reserved, in memory alone.
+    space.link(&[new.id().page()])?;
+    Ok(new.id())
 }
 
 /// Exclusive: others wait, or begin again.
@@ -64,6 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         prefault: false,
         seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
+        journal: None,
     };
 
     let new_file =

@@ -117,6 +117,14 @@ impl Drop for Attempt<'_> {
     }
 }
 
+/// Why a single try did not go through, and what must be done before the next one, when no latch
+/// is held any more.
+#[derive(Debug)]
+pub struct Interrupted {
+    failure: Option<PoolError>,
+    miss: Option<PageId>,
+}
+
 /// A pool and one of its spaces, borrowed: what an operation works on.
 pub(crate) struct View<'p, T: Translation> {
     shared: &'p Shared<T>,
@@ -156,6 +164,50 @@ impl<T: Translation> Space<T> {
         operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, PoolError> {
         self.view().run(hint, operation)
+    }
+
+    /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
+    ///
+    /// # Errors
+    /// What stood in the way, for [`Space::make_way`].
+    pub fn run_once<'p, R>(
+        &'p self,
+        operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, Interrupted> {
+        let mut attempt = Attempt::new(AccessHint::Normal);
+        operation(&mut attempt).map_err(|Restart| Interrupted {
+            failure: attempt.failure.take(),
+            miss: attempt.miss.take().map(|(page, _)| page),
+        })
+    }
+
+    /// After a try that was interrupted: loads the page that was missing, and keeps it resident by
+    /// the pin; or waits a little for what was in the way. Called with no latch held; `tries`: how
+    /// often it was called for the same operation.
+    ///
+    /// # Errors
+    /// Those of the operation and of loading the page.
+    pub fn make_way(&self, what: Interrupted, tries: u32) -> Result<Option<Pin<'_>>, PoolError> {
+        if let Some(error) = what.failure {
+            return Err(error);
+        }
+        self.space_core().check_not_dropped()?;
+        match what.miss {
+            Some(page) => {
+                let loaded =
+                    self.shared().fault(self.space_core(), page.page(), AccessHint::Normal);
+                match loaded {
+                    // Its parent has changed, or will be found damaged by whoever waits for it.
+                    Err(error) if error.is_about_content() && tries < UNREADABLE_TRIES => Ok(None),
+                    loaded => loaded,
+                }
+            }
+            None => {
+                let mut backoff = Backoff::new();
+                (0..tries.min(20)).for_each(|_| backoff.wait());
+                Ok(None)
+            }
+        }
     }
 
     /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated

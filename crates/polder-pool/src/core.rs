@@ -10,6 +10,7 @@ use crate::counters::Counters;
 use crate::device::Device;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::memory::Bounce;
 use crate::parking::ParkingLot;
@@ -38,6 +39,7 @@ pub(crate) struct Core {
     pub(crate) wraps: WrapCount,
     pub(crate) lot: ParkingLot,
     pub(crate) device: Box<dyn Device>,
+    pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) seed: ChecksumSeed,
     pub(crate) kinds: PageKinds,
     pub(crate) counters: Counters,

@@ -92,6 +92,12 @@ pub enum PoolError {
         /// What the device said.
         source: Arc<io::Error>,
     },
+    /// The log cannot take or keep any more.
+    #[error("the log cannot be written")]
+    Journal {
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// The space was dropped.
     #[error("{space} was dropped")]
     Dropped {

@@ -149,6 +149,13 @@ impl<T: Translation> Shared<T> {
     /// F7 and F8: the caller has the page in flight and owns the frame.
     fn load(&self, frame: FrameId, page: PageId, place: Place) -> Result<(), PoolError> {
         let core = &self.core;
+        if let Some(journal) = &core.journal
+            && !journal.is_trusted(page)
+        {
+            let lost = "it was written before a sync that failed; open the store again";
+            let source = Arc::new(std::io::Error::other(lost));
+            return Err(PoolError::Read { page, place, source });
+        }
         let size = core.page_size();
         let address = core.frames.address(frame);
         // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
@@ -203,6 +210,12 @@ impl<T: Translation> Shared<T> {
         let mut bytes = made.page_mut();
         bytes.zero(0, size);
         bytes.set_u64(header_at::PAGE_ID, id.to_bits());
+        // Whatever the log says of a former life of this page is older.
+        if let Some(journal) = &self.core.journal {
+            bytes.set_u64(header_at::LSN, journal.end().0);
+        }
+        made.meta().set_born(0);
+        made.excuse();
         Ok(NewPage::new(made))
     }
 

@@ -10,7 +10,7 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use polder_format::PageId;
+use polder_format::{Lsn, PageId, header_at};
 
 use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
@@ -107,6 +107,10 @@ pub struct Exclusive<'p> {
     held: StateWord,
     frame: FrameId,
     changed: bool,
+    /// What was changed is in the log, or need not be.
+    logged: bool,
+    /// The whole page is in the group that will be logged.
+    imaged: bool,
     core: &'p Core,
     on_thread: OnThread,
 }
@@ -125,7 +129,17 @@ impl<'p> Exclusive<'p> {
         held: StateWord,
         frame: FrameId,
     ) -> Exclusive<'p> {
-        Exclusive { cell, held, frame, changed: false, core, on_thread: PhantomData }
+        let on_thread = PhantomData;
+        Exclusive {
+            cell,
+            held,
+            frame,
+            changed: false,
+            logged: false,
+            imaged: false,
+            core,
+            on_thread,
+        }
     }
 
     /// The bytes.
@@ -153,6 +167,27 @@ impl<'p> Exclusive<'p> {
         Pin::new(self.core.frames.meta(self.frame))
     }
 
+    /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
+    /// (In debug builds a change that was neither logged nor excused here is found out.)
+    #[inline(always)]
+    pub fn excuse(&mut self) {
+        self.logged = true;
+    }
+
+    pub(crate) fn set_imaged(&mut self) {
+        self.imaged = true;
+    }
+
+    /// A6: the group that names this page ends at `lsn`.
+    #[inline]
+    pub(crate) fn stamp(&mut self, lsn: Lsn, interval: u16) {
+        self.page_mut().set_u64(header_at::LSN, lsn.0);
+        self.logged = true;
+        if self.imaged {
+            self.meta().set_born(interval);
+        }
+    }
+
     pub(crate) fn meta(&self) -> &'p FrameMeta {
         self.core.frames.meta(self.frame)
     }
@@ -172,6 +207,11 @@ impl<'p> Exclusive<'p> {
 impl Drop for Exclusive<'_> {
     #[inline(always)]
     fn drop(&mut self) {
+        debug_assert!(
+            !self.changed || self.logged || self.core.journal.is_none() || std::thread::panicking(),
+            "{} was changed and not logged",
+            self.id()
+        );
         let mut version = self.held.version();
         if self.changed {
             let step;

@@ -37,11 +37,15 @@ mod frames;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
+pub mod journal;
+#[cfg(not(loom))]
 mod kinds;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(not(loom))]
 mod pool;
+#[cfg(not(loom))]
+mod redo;
 #[cfg(not(loom))]
 mod space;
 #[cfg(not(loom))]
@@ -59,11 +63,13 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use {
-    attempt::{AccessHint, Attempt},
+    attempt::{AccessHint, Attempt, Interrupted},
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    journal::{Change, Journal},
     kinds::KindOps,
     pool::{FileState, Pool, PoolConfig, Space},
+    redo::{ApplyRecord, Redone},
     stats::{PoolStats, SpaceStats},
     translation::{Array, Direct, LinkRef, Translation},
 };

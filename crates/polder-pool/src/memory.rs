@@ -141,6 +141,11 @@ impl Bounce {
     }
 
     /// The bytes, for the owner alone.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: a private mapping of `len` bytes that is borrowed, so that nobody writes it.
+        unsafe { std::slice::from_raw_parts(self.0.base().as_ptr(), self.0.len()) }
+    }
+
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: a private mapping of `len` bytes that is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.0.base().as_ptr(), self.0.len()) }

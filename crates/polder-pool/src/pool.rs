@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, RwLock};
 
+use polder_format::log::slot_pages;
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, Place, SpaceId};
 
 use crate::core::{Alone, Core};
@@ -12,12 +13,13 @@ use crate::device::Device;
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::meta::FRAME_META_BYTES;
 use crate::parking::ParkingLot;
-use crate::space::{AllocState, FilePlaces, PagedArray};
+use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
-use crate::sync::{Flag, lock};
+use crate::sync::Flag;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::{Signal, Writer};
 
@@ -43,6 +45,8 @@ pub struct PoolConfig {
     pub seed: ChecksumSeed,
     /// What the file holds already.
     pub file: FileState,
+    /// The log, if there is one: without it nothing outlives a crash.
+    pub journal: Option<Arc<dyn Journal>>,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
@@ -80,13 +84,13 @@ impl PoolConfig {
     }
 
     /// Pages in one batch of write-backs.
-    fn batch_pages(frames: u64) -> u64 {
-        (frames / 16).clamp(8, 64)
+    fn batch_pages(frames: u64, size: PageSize) -> u64 {
+        (frames / 16).clamp(8, slot_pages(size) as u64)
     }
 
     /// One buffer for the background writer and one for a thread that evicts by itself.
     fn bounce_bytes(frames: u64, size: PageSize) -> u64 {
-        2 * Self::batch_pages(frames) * size.bytes() as u64
+        2 * Self::batch_pages(frames, size) * size.bytes() as u64
     }
 }
 
@@ -113,12 +117,16 @@ pub(crate) struct SpaceCore<T: Translation> {
     /// Element `k`: where extent `k` lies.
     pub(crate) map: PagedArray,
     pub(crate) alloc: Mutex<AllocState>,
+    /// Pages that are taken although their allocation bit is clear: made and not linked yet, or
+    /// unlinked and not discarded yet. Held for a moment, under any latch.
+    pub(crate) reserved: Mutex<Runs>,
 }
 
 impl<T: Translation> SpaceCore<T> {
     fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        SpaceCore { id, directory, dropped: Flag::default(), map, alloc }
+        let reserved = Mutex::default();
+        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved }
     }
 
     #[inline(always)]
@@ -164,11 +172,6 @@ impl<T: Translation> Shared<T> {
         let space = Arc::new(SpaceCore::new(id, directory, PagedArray::new(root)));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
-    }
-
-    fn open_spaces(&self) -> Vec<Arc<SpaceCore<T>>> {
-        let spaces = self.spaces.read().unwrap_or_else(|poisoned| poisoned.into_inner());
-        spaces.values().cloned().collect()
     }
 
     pub(crate) fn forget_space(&self, id: SpaceId) {
@@ -234,6 +237,7 @@ impl<T: Translation> Pool<T> {
             wraps: WrapCount::default(),
             lot: ParkingLot::new(),
             device,
+            journal: config.journal.clone(),
             seed: config.seed,
             kinds: PageKinds::new(kinds),
             counters: Counters::new(),
@@ -247,7 +251,8 @@ impl<T: Translation> Pool<T> {
             bounces: Mutex::default(),
             last_write_error: Mutex::default(),
             signal: Signal::default(),
-            batch_pages: PoolConfig::batch_pages(u64::from(budget_frames)) as usize,
+            batch_pages: PoolConfig::batch_pages(u64::from(budget_frames), config.page_size)
+                as usize,
         };
         let translation = T::new(frame_config)?;
         let file = translation.open(SpaceId::FILE)?;
@@ -287,14 +292,17 @@ impl<T: Translation> Pool<T> {
     /// # Errors
     /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
-        let shared = self.shared();
-        for space in shared.open_spaces() {
-            let mut alloc = lock(&space.alloc);
-            if !space.is_dropped() {
-                shared.mark_given_back(&space, &mut alloc)?;
-            }
-        }
-        shared.flush()
+        self.shared().flush(&mut |_, _| {})
+    }
+
+    /// Writes every page that is dirty when this begins (or that somebody holds then), and makes
+    /// them durable: K2 and K3. `pace` is told how many frames were visited, of how many, and may
+    /// sleep.
+    ///
+    /// # Errors
+    /// As [`Pool::flush`].
+    pub fn sweep(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
+        self.shared().flush(pace)
     }
 }
 

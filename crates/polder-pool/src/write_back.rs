@@ -15,6 +15,7 @@ use crate::core::Core;
 use crate::counters::Counter;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
+use crate::journal::Outgoing;
 use crate::memory::Bounce;
 use crate::pool::Shared;
 use crate::space::Moving;
@@ -35,7 +36,7 @@ pub(crate) struct Written {
     /// Pages that could not be copied because somebody holds them, or writes them already.
     pub(crate) busy: Vec<FrameId>,
     /// The first refusal.
-    error: Option<(PageId, Place, Arc<io::Error>)>,
+    error: Option<PoolError>,
 }
 
 /// A page in the bounce buffer, with *writing* set.
@@ -45,6 +46,7 @@ struct Copied {
     place: Place,
     version: Version,
     wraps: u32,
+    born: u16,
 }
 
 impl<T: Translation> Shared<T> {
@@ -110,7 +112,8 @@ impl<T: Translation> Shared<T> {
             && meta.page() == page;
         let copied = if here && meta.is_dirty(word) {
             core.frames.page(frame).copy_to(0, out);
-            Some(Copied { frame, page, place: meta.place(), version: word.version(), wraps })
+            let (place, version, born) = (meta.place(), word.version(), meta.born());
+            Some(Copied { frame, page, place, version, wraps, born })
         } else {
             None
         };
@@ -121,27 +124,45 @@ impl<T: Translation> Shared<T> {
         Ok(copied)
     }
 
-    /// Writes all pages that are dirty when it comes to them, and makes them durable.
-    pub(crate) fn flush(&self) -> Result<(), PoolError> {
+    /// Writes all pages that are dirty when it comes to them, and makes them durable. `pace` is
+    /// told how many frames of how many were visited.
+    pub(crate) fn flush(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
         let mut batch = Vec::with_capacity(self.core.batch_pages);
-        for frame in self.core.frames.ids().take(self.highest_frame() as usize) {
-            if !self.core.frames.meta(frame).page().is_null() {
+        let frames = u64::from(self.highest_frame());
+        for (visited, frame) in self.core.frames.ids().take(frames as usize).enumerate() {
+            if !self.core.frames.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
                 batch.push(frame);
             }
             if batch.len() == self.core.batch_pages {
                 self.flush_batch(std::mem::take(&mut batch))?;
+                pace(visited as u64, frames);
             }
         }
         self.flush_batch(batch)?;
         self.core.device.sync().map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
     }
 
+    /// Whether nobody writes the page in this frame, or its frame, and the device has it.
+    fn is_surely_clean(&self, frame: FrameId) -> bool {
+        let meta = self.core.frames.meta(frame);
+        let page = meta.page();
+        let Some(space) = self.space(page.space()) else { return false };
+        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+            return false;
+        };
+        let word = cell.read();
+        word.is_readable()
+            && self.translation.frame(&space.directory, page.page(), word) == frame
+            && !meta.is_being_written()
+            && !meta.is_dirty(word)
+    }
+
     fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
         let mut tries = 0;
         while !frames.is_empty() {
             let written = self.write_back(&frames);
-            if let Some((page, place, source)) = written.error {
-                return Err(PoolError::Write { page, place, source });
+            if let Some(error) = written.error {
+                return Err(error);
             }
             frames = written.busy;
             if !frames.is_empty() {
@@ -170,6 +191,17 @@ impl Core {
         result: &mut Written,
     ) {
         let size = self.page_size();
+        // B1 to B3.
+        let ticket = match self.ask_journal(copied, bounce) {
+            Ok(ticket) => ticket,
+            Err(source) => {
+                *lock(&self.last_write_error) = Some(Arc::clone(&source));
+                result.failed += copied.len() as u64;
+                result.error.get_or_insert(PoolError::Journal { source });
+                copied.iter().for_each(|page| self.frames.meta(page.frame).end_writing());
+                return;
+            }
+        };
         let request = |(i, page): (usize, &Copied)| {
             // SAFETY: inside the bounce buffer, which has room for a batch and which nobody
             // touches until `return_bounce`.
@@ -182,6 +214,7 @@ impl Core {
         let batch = Batch::Many(copied.iter().enumerate().map(request).collect());
         let batch = self.device.complete(self.device.submit(batch));
         let pages = copied.len() as u64;
+        let mut failed = Vec::new();
         self.counters.add(Counter::DeviceWrites, pages);
         self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
         for (page, request) in copied.iter().zip(batch.into_requests()) {
@@ -190,6 +223,7 @@ impl Core {
                 Ok(()) => {
                     result.written += 1;
                     meta.set_written(page.version);
+                    meta.set_born(0);
                     if self.wraps.get() != page.wraps {
                         meta.set_never_written();
                     }
@@ -200,13 +234,36 @@ impl Core {
                 Err(error) => {
                     let error = Arc::new(error);
                     result.failed += 1;
+                    failed.push(page.page);
                     *lock(&self.last_write_error) = Some(Arc::clone(&error));
-                    result.error.get_or_insert((page.page, page.place, error));
+                    let (page, place) = (page.page, page.place);
+                    result.error.get_or_insert(PoolError::Write { page, place, source: error });
                 }
             }
             meta.end_writing();
         }
         self.counters.add(Counter::WriteBacks, result.written);
+        if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
+            journal.after_write(ticket, &failed);
+        }
+    }
+
+    fn ask_journal(
+        &self,
+        copied: &[Copied],
+        bounce: &Bounce,
+    ) -> Result<Option<u64>, Arc<io::Error>> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        let shift = self.page_size().shift();
+        let outgoing: Vec<Outgoing<'_>> = copied
+            .iter()
+            .zip(bounce.bytes().chunks(1 << shift))
+            .map(|(copied, bytes)| {
+                let Copied { page, place, born, .. } = *copied;
+                Outgoing { page, place, bytes, born }
+            })
+            .collect();
+        journal.before_write(&outgoing).map(Some)
     }
 
     pub(crate) fn take_bounce(&self) -> Result<Bounce, PoolError> {

@@ -97,10 +97,8 @@ fn freed_pages_are_used_again<T: Translation>() {
         assert_eq!(read(space, *page).unwrap(), 0);
     }
     assert_eq!(space.used_pages().unwrap(), pages);
-    assert!(matches!(
-        space.give_back(polder_format::PageId::new(id, number(5000))),
-        Err(PoolError::Broken { .. })
-    ));
+    assert!(matches!(space.unlink(&[number(5000)]), Err(PoolError::Broken { .. })));
+    assert!(matches!(space.link(&pages[..1]), Err(PoolError::Broken { .. })));
     assert_sound(&pool);
 }
 

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::bench::Bench;
 use crate::dist::Dist;
+use crate::durability::Durability;
 use crate::plan::LoadOrder;
 use crate::size::{parse_bytes, parse_count};
 
@@ -14,7 +15,11 @@ pub(super) const DEFAULT_THETA: f64 = 0.99;
 
 /// Workloads on storage engines, and their comparison by engines that take turns.
 ///
-/// A single run prints one table (or one JSON line). Timings on one machine change by half from
+/// A single run prints one table (or one JSON line). Its write amplification is what the process
+/// wrote, by what was asked of it (keys and values): /proc/self/io's write_bytes, direct writes
+/// included, from the begin of the round until the engine has brought all to the device behind it.
+/// For what goes by way of the page cache it is an upper bound, and can be a wide one: the kernel
+/// counts whole folios. Timings on one machine change by half from
 /// minute to minute; to compare engines, use `compare`.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -47,6 +52,9 @@ pub(super) enum Command {
     YcsbE(RunArgs),
     /// YCSB F: half reads, half read-modify-writes, zipfian.
     YcsbF(RunArgs),
+    /// Overwrite records, uniform, one or a batch of them in a commit, each complete at its
+    /// --durability when the call returns. Operations are records, latencies those of commits.
+    Commit(RunArgs),
     /// Compare engines: each in a process of its own, taking turns round by round.
     ///
     /// Each engine loads its data once and lives through the run (for load and bulk: fills a new
@@ -112,9 +120,26 @@ pub(super) struct CommonArgs {
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
     /// Bytes of the file of engine `device`, with KiB, MiB or GiB [default: keys, values and 16
-    /// bytes for each record].
+    /// bytes for each record; for commit, 64 MiB].
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) device_size: Option<u64>,
+    /// What is promised of a write that has returned: that it is on the device (sync), that it will
+    /// be after this time (periodic:10ms), or nothing (none).
+    #[arg(long, value_name = "DURABILITY", default_value = "none")]
+    pub(super) durability: Durability,
+    /// How far the log may grow before what it holds is written in its place, with KiB, MiB or GiB
+    /// [default: what the engine says]. Engines without such a log ignore it.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) log_limit: Option<u64>,
+    /// Records that a commit writes; for commit alone, at most a million.
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = batch)]
+    pub(super) batch: u64,
+    /// Operations that should begin in each second, in all threads together, evenly spaced,
+    /// whatever became of those before (an open loop); their latencies count from when they should
+    /// have begun. For lookup, ycsb-a to ycsb-f and commit [default: each thread begins one when
+    /// its last has ended].
+    #[arg(long, value_name = "COUNT", value_parser = some_count)]
+    pub(super) rate: Option<u64>,
 }
 
 /// What a single run takes.
@@ -177,6 +202,14 @@ pub(super) struct DeviceArgs {
 fn some_count(text: &str) -> Result<u64, String> {
     match parse_count(text)? {
         0 => Err("at least one is needed".to_owned()),
+        count => Ok(count),
+    }
+}
+
+fn batch(text: &str) -> Result<u64, String> {
+    const MOST: u64 = 1_000_000;
+    match some_count(text)? {
+        count if count > MOST => Err("a commit writes at most a million records".to_owned()),
         count => Ok(count),
     }
 }

@@ -1,12 +1,19 @@
-//! The raw device as an engine: each lookup is one direct read of 4 KiB at a random place.
+//! The raw device as an engine: each lookup is one direct read of 4 KiB at a random place, each
+//! commit one direct write of 4 KiB.
 //!
-//! This is the yardstick of a store that is larger than its memory: it reads by `pread` on a file
-//! opened with `O_DIRECT`, one read at a time in each thread, as `fio --rw=randread --direct=1
-//! --ioengine=psync --bs=4k --numjobs=THREADS` does. The file is written in full beforehand, since
-//! ranges that were only allocated are answered without the device. A page begins with its number;
-//! every read checks it. The value handed back is computed from the key.
+//! Lookups are the yardstick of a store that is larger than its memory: they read by `pread` on a
+//! file opened with `O_DIRECT`, one read at a time in each thread, as `fio --rw=randread --direct=1
+//! --ioengine=psync --bs=4k --numjobs=THREADS` does. A page begins with its number; every read
+//! checks it. The value handed back is computed from the key.
 //!
-//! There is no fallback to buffered reads: they would measure the page cache.
+//! Commits are the yardstick of durable writes: with `--durability sync`, what a log would cost
+//! that writes one page for each commit and never grows. Each overwrites one page, and makes that
+//! durable by `fdatasync`; without durability, the write alone. Each thread has a region of the
+//! file of its own, and goes through it from front to back, again and again.
+//!
+//! The file is written in full beforehand: ranges that were only allocated are answered without
+//! the device, and a first write to them changes the file system's own data. There is no fallback
+//! to the page cache: that would measure the page cache.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -14,11 +21,12 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
+use crate::durability::Durability;
 use crate::random::{Random, reduce};
 use crate::records::{self, Key};
 use crate::sorted::SortedRecords;
 
-/// Bytes of a read.
+/// Bytes of a read or a write.
 pub const PAGE_BYTES: usize = 4096;
 
 /// Pages of a write while the file is made: 1 MiB.
@@ -27,11 +35,18 @@ const PAGES_PER_WRITE: usize = 256;
 /// Beside key and value, a record in a file of default size takes so many bytes.
 const OVERHEAD_BYTES: u64 = 16;
 
+/// Bytes of the file for commits, where none were asked for.
+pub(crate) const COMMIT_BYTES: u64 = 64 << 20;
+
 /// The engine `device`.
 pub const KIND: EngineKind = EngineKind {
     name: "device",
-    about: "the raw device: each lookup is one direct random read of 4 KiB (no data of its own)",
-    lookups_only: true,
+    about: "the raw device: a lookup is one direct read of 4 KiB, a commit one direct write",
+    is_bare: true,
+    durability: |durability| match durability {
+        Durability::Sync | Durability::None => Ok(()),
+        Durability::Periodic(_) => Err("it syncs each write or none"),
+    },
     create: |setup| Ok(Box::new(Device::create(setup)?)),
 };
 
@@ -40,18 +55,37 @@ pub const KIND: EngineKind = EngineKind {
 #[repr(C, align(4096))]
 struct Page([u8; PAGE_BYTES]);
 
+impl Page {
+    fn fill(&mut self, noise: &mut Random) {
+        for word in self.0.chunks_exact_mut(8) {
+            word.copy_from_slice(&noise.bits().to_le_bytes());
+        }
+    }
+
+    fn set_number(&mut self, number: u64) {
+        self.0[..8].copy_from_slice(&number.to_le_bytes());
+    }
+}
+
 struct Device {
     file: File,
     pages: u64,
     value_size: usize,
+    syncs: bool,
+    /// Parts of the file that writing sessions take in turn.
+    regions: u64,
+    writing_sessions: AtomicU64,
     reads: AtomicU64,
+    writes: AtomicU64,
 }
 
 impl Device {
     fn create(setup: &Setup<'_>) -> io::Result<Device> {
         let about_the_store = setup.data_bytes + setup.records * OVERHEAD_BYTES;
         let bytes = setup.device_bytes.unwrap_or(about_the_store);
-        let pages = bytes.div_ceil(PAGE_BYTES as u64).max(1);
+        // Each thread has at least a page to write.
+        let regions = setup.threads as u64;
+        let pages = bytes.div_ceil(PAGE_BYTES as u64).max(regions).max(1);
         let path = setup.dir.join("device");
         let file = OpenOptions::new()
             .read(true)
@@ -66,7 +100,16 @@ impl Device {
                 ),
                 _ => error,
             })?;
-        let device = Device { file, pages, value_size: setup.value_size, reads: AtomicU64::new(0) };
+        let device = Device {
+            file,
+            pages,
+            value_size: setup.value_size,
+            syncs: setup.durability == Durability::Sync,
+            regions,
+            writing_sessions: AtomicU64::new(0),
+            reads: AtomicU64::new(0),
+            writes: AtomicU64::new(0),
+        };
         device.write_all_pages()?;
         Ok(device)
     }
@@ -79,10 +122,8 @@ impl Device {
         while first < self.pages {
             let count = (self.pages - first).min(PAGES_PER_WRITE as u64) as usize;
             for (page, number) in pages[..count].iter_mut().zip(first..) {
-                for word in page.0.chunks_exact_mut(8) {
-                    word.copy_from_slice(&noise.bits().to_le_bytes());
-                }
-                page.0[..8].copy_from_slice(&number.to_le_bytes());
+                page.fill(&mut noise);
+                page.set_number(number);
             }
             self.file.write_all_at(as_bytes(&pages[..count]), first * PAGE_BYTES as u64)?;
             first += count as u64;
@@ -99,16 +140,29 @@ fn as_bytes(pages: &[Page]) -> &[u8] {
 }
 
 impl Engine for Device {
-    fn session(&self, _: Access) -> Result<Box<dyn Session + '_>, EngineError> {
-        Ok(Box::new(Reader { device: self, page: Box::new(Page([0; PAGE_BYTES])) }))
+    fn session(&self, access: Access) -> Result<Box<dyn Session + '_>, EngineError> {
+        let mut page = Box::new(Page([0; PAGE_BYTES]));
+        if access == Access::Read {
+            return Ok(Box::new(Reader { device: self, page }));
+        }
+        // A phase has a session in each thread, so its sessions have all regions, each once.
+        let session = self.writing_sessions.fetch_add(1, Ordering::Relaxed);
+        let region = session % self.regions;
+        let border = |region: u64| self.pages * region / self.regions;
+        page.fill(&mut Random::new(0, session));
+        let (first, end) = (border(region), border(region + 1));
+        Ok(Box::new(Writer { device: self, page, first, end, next: first }))
     }
 
     fn bulk_load(&self, _: &mut SortedRecords) -> Result<(), EngineError> {
-        Err(only_lookups())
+        Err(no_store())
     }
 
     fn device_stats(&self) -> Option<DeviceStats> {
-        Some(DeviceStats { reads: self.reads.load(Ordering::Relaxed), writes: 0 })
+        Some(DeviceStats {
+            reads: self.reads.load(Ordering::Relaxed),
+            writes: self.writes.load(Ordering::Relaxed),
+        })
     }
 }
 
@@ -131,11 +185,11 @@ impl Session for Reader<'_> {
     }
 
     fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
-        Err(only_lookups())
+        Err(no_store())
     }
 
     fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
-        Err(only_lookups())
+        Err(no_store())
     }
 
     fn scan(
@@ -143,37 +197,79 @@ impl Session for Reader<'_> {
         _: &Key,
         _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), EngineError> {
-        Err(only_lookups())
+        Err(no_store())
     }
 }
 
-fn only_lookups() -> EngineError {
-    "the raw device knows lookups only".into()
+/// Overwrites the pages from `first` to `end` in turn.
+struct Writer<'a> {
+    device: &'a Device,
+    page: Box<Page>,
+    first: u64,
+    end: u64,
+    next: u64,
+}
+
+impl Session for Writer<'_> {
+    fn get(&mut self, _: &Key, _: &mut Vec<u8>) -> Result<bool, EngineError> {
+        Err(no_store())
+    }
+
+    fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
+        self.page.set_number(self.next);
+        self.device.file.write_all_at(&self.page.0, self.next * PAGE_BYTES as u64)?;
+        if self.device.syncs {
+            self.device.file.sync_data()?;
+        }
+        self.device.writes.fetch_add(1, Ordering::Relaxed);
+        self.next = if self.next + 1 == self.end { self.first } else { self.next + 1 };
+        Ok(())
+    }
+
+    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
+        Err(no_store())
+    }
+
+    fn scan(
+        &mut self,
+        _: &Key,
+        _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), EngineError> {
+        Err(no_store())
+    }
+}
+
+fn no_store() -> EngineError {
+    "the raw device knows lookups and single commits only, each in phases of their own".into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_lookup_reads_one_page_and_sees_a_changed_one() {
-        let dir = tempfile::tempdir().unwrap();
+    /// A device of so many pages for so many threads; `None` where there is no direct I/O.
+    fn device(dir: &std::path::Path, pages: u64, threads: usize) -> Option<Device> {
         let setup = Setup {
-            dir: dir.path(),
+            dir,
             prefault: false,
             cache_bytes: 0,
             records: 1000,
             value_size: 100,
             data_bytes: 108_000,
-            device_bytes: None,
+            device_bytes: Some(pages * PAGE_BYTES as u64),
+            durability: Durability::Sync,
+            log_limit_bytes: None,
+            threads,
         };
-        let device = match Device::create(&setup) {
-            Ok(device) => device,
-            Err(error) => {
-                eprintln!("skipped, no direct I/O here: {error}");
-                return;
-            }
-        };
+        Device::create(&setup)
+            .inspect_err(|error| eprintln!("skipped, no direct I/O here: {error}"))
+            .ok()
+    }
+
+    #[test]
+    fn a_lookup_reads_one_page_and_sees_a_changed_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(device) = device(dir.path(), 31, 1) else { return };
         assert_eq!(device.file.metadata().unwrap().len(), device.pages * PAGE_BYTES as u64);
         let mut session = device.session(Access::Read).unwrap();
         let mut value = Vec::new();
@@ -188,5 +284,34 @@ mod tests {
         other.write_all_at(&vec![0xff; device.pages as usize * PAGE_BYTES], 0).unwrap();
         other.sync_all().unwrap();
         assert!(session.get(&records::key(1), &mut value).is_err());
+    }
+
+    #[test]
+    fn writers_go_round_in_regions_of_their_own() {
+        let dir = tempfile::tempdir().unwrap();
+        let Some(device) = device(dir.path(), 10, 3) else { return };
+        let bytes = || std::fs::read(dir.path().join("device")).unwrap();
+        // Regions of 3, 3 and 4 pages; the sessions of the first phase are gone, those of the
+        // second begin with the first region again.
+        drop([Access::Mixed; 3].map(|access| device.session(access).unwrap()));
+        let mut sessions = [Access::Mixed; 3].map(|access| device.session(access).unwrap());
+        for (session, region) in sessions.iter_mut().zip([0..3, 3..6, 6..10]) {
+            let before = bytes();
+            // More than once round.
+            (0..5).for_each(|record| session.put(&records::key(record), &[]).unwrap());
+            let after = bytes();
+            for number in 0..10 {
+                let page = number * PAGE_BYTES..(number + 1) * PAGE_BYTES;
+                let changed = before[page.clone()] != after[page.clone()];
+                assert_eq!(changed, region.contains(&number), "page {number}");
+                assert_eq!(after[page][..8], (number as u64).to_le_bytes());
+            }
+        }
+        assert_eq!(device.device_stats().unwrap().writes, 15);
+        assert!(sessions[0].put_batch(&[]).is_err());
+        // Lookups still find each page in its place.
+        let mut reader = device.session(Access::Read).unwrap();
+        let mut value = Vec::new();
+        (0..100).for_each(|record| assert!(reader.get(&records::key(record), &mut value).unwrap()));
     }
 }

@@ -6,6 +6,7 @@
 use polder::{Change, OpenMode, Options, Store, Table, TranslationKind};
 
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
+use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
@@ -14,16 +15,28 @@ pub const KINDS: [EngineKind; 2] = [
     EngineKind {
         name: "polder:array",
         about: "Polder with translation arrays, its default; --pool is its memory budget",
-        lookups_only: false,
+        is_bare: false,
+        durability,
         create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::Array)?)),
     },
     EngineKind {
         name: "polder:direct",
         about: "Polder without eviction, the yardstick: all data must fit into --pool",
-        lookups_only: false,
+        is_bare: false,
+        durability,
         create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::Direct)?)),
     },
 ];
+
+/// Nothing written is safe before the store is flushed or closed.
+fn durability(durability: Durability) -> Result<(), &'static str> {
+    match durability {
+        Durability::None => Ok(()),
+        Durability::Sync | Durability::Periodic(_) => {
+            Err("Polder has no log yet; it knows none only")
+        }
+    }
+}
 
 struct Polder {
     store: Store,
@@ -80,6 +93,12 @@ impl Session for Client {
         Ok(())
     }
 
+    /// One insert after the other: the store has no batches yet. Without durability, nothing in
+    /// a workload can tell.
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        entries.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
     fn modify(
         &mut self,
         key: &Key,
@@ -109,5 +128,60 @@ impl Session for Client {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::records;
+
+    #[test]
+    fn a_batch_is_stored_and_the_last_of_a_key_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = Setup {
+            dir: dir.path(),
+            prefault: false,
+            cache_bytes: 64 << 20,
+            records: 100,
+            value_size: 100,
+            data_bytes: 10_800,
+            device_bytes: None,
+            durability: Durability::None,
+            log_limit_bytes: None,
+            threads: 1,
+        };
+        for kind in KINDS {
+            let store = (kind.create)(&setup).unwrap();
+            let mut session = store.session(Access::Mixed).unwrap();
+            let entry = |record: u64, salt: u64| {
+                let key = records::key(record);
+                let mut value = vec![0; 100];
+                records::fill(key, salt, &mut value);
+                (key, value)
+            };
+            let mut batch: Vec<_> = (0..100).map(|record| entry(record, 1)).collect();
+            batch.push(entry(50, 2));
+            session.put_batch(&batch).unwrap();
+            let mut value = Vec::new();
+            for record in 0..100 {
+                let (key, expected) = entry(record, if record == 50 { 2 } else { 1 });
+                assert!(session.get(&key, &mut value).unwrap());
+                assert_eq!(value, expected, "record {record}");
+            }
+            drop(session);
+            drop(store);
+            std::fs::remove_dir_all(dir.path().join("store")).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_needs_a_log_is_refused() {
+        for kind in KINDS {
+            assert!((kind.durability)(Durability::None).is_ok());
+            assert!((kind.durability)(Durability::Sync).is_err());
+            let periodic = Durability::Periodic(std::time::Duration::from_millis(10));
+            assert!((kind.durability)(periodic).is_err());
+        }
     }
 }

@@ -6,7 +6,7 @@ use crate::engine::{EngineError, Session};
 use crate::error::BenchError;
 use crate::meter::Meter;
 use crate::random::Random;
-use crate::records;
+use crate::records::{self, Key};
 use crate::space::RecordSpace;
 
 use super::Phase;
@@ -24,6 +24,8 @@ pub(super) struct Client<'a, 'b> {
     records: u64,
     /// What is written.
     value: Vec<u8>,
+    /// What is written at once, where that is more than one record.
+    batch: Vec<(Key, Vec<u8>)>,
     /// What was read.
     read: Vec<u8>,
     until_check: u64,
@@ -41,6 +43,7 @@ impl<'a, 'b> Client<'a, 'b> {
         records: u64,
     ) -> Client<'a, 'b> {
         let plan = phase.plan;
+        let batch = if plan.batch > 1 { plan.batch as usize } else { 0 };
         Client {
             phase,
             thread,
@@ -51,6 +54,7 @@ impl<'a, 'b> Client<'a, 'b> {
             space,
             records,
             value: vec![0; plan.value_size],
+            batch: vec![(Key::default(), vec![0; plan.value_size]); batch],
             read: Vec::with_capacity(plan.value_size),
             until_check: 1,
         }
@@ -100,9 +104,27 @@ impl<'a, 'b> Client<'a, 'b> {
     }
 
     fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        if !self.batch.is_empty() {
+            return self.update_batch(meter);
+        }
         let key = records::key(self.choose());
         records::fill(key, self.random.bits(), &mut self.value);
         let put = meter.time(|| self.session.put(&key, &self.value));
+        meter.wrote(1);
+        put.map_err(BenchError::engine(self.phase.name))
+    }
+
+    /// The same for many records in one commit; a record may come twice.
+    fn update_batch(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        for at in 0..self.batch.len() {
+            let key = records::key(self.choose());
+            let salt = self.random.bits();
+            let (stored, value) = &mut self.batch[at];
+            *stored = key;
+            records::fill(key, salt, value);
+        }
+        let put = meter.time(|| self.session.put_batch(&self.batch));
+        meter.wrote(self.batch.len() as u64);
         put.map_err(BenchError::engine(self.phase.name))
     }
 
@@ -112,6 +134,7 @@ impl<'a, 'b> Client<'a, 'b> {
         let put = meter.time(|| self.session.put(&key, &self.value));
         put.map_err(BenchError::engine(self.phase.name))?;
         self.space.acknowledge(self.thread);
+        meter.wrote(1);
         Ok(())
     }
 
@@ -128,6 +151,7 @@ impl<'a, 'b> Client<'a, 'b> {
             })
         });
         self.expect(found, record)?;
+        meter.wrote(1);
         if whole { Ok(()) } else { Err(wrong_value(key)) }
     }
 

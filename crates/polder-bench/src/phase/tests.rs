@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use super::*;
-use crate::bench::Bench;
+use crate::durability::Durability;
 use crate::engine::EngineError;
 use crate::plan::LoadOrder;
 use crate::records::Key;
@@ -78,6 +78,10 @@ impl Session for &Liar {
         Ok(())
     }
 
+    fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        entries.iter().try_for_each(|(key, value)| self.put(key, value))
+    }
+
     fn modify(
         &mut self,
         key: &Key,
@@ -130,17 +134,21 @@ fn plan(threads: usize) -> Plan {
         seed: 1,
         counters: false,
         device_bytes: None,
+        durability: Durability::None,
+        log_limit_bytes: None,
+        batch: 1,
+        rate: None,
     }
 }
 
 /// Loads, then does `work` with an engine that lies from the beginning on.
 fn with_liar(
     lie: Lie,
-    threads: usize,
+    plan: Plan,
     work: impl Fn(&Phase<'_>) -> Result<Outcome, BenchError>,
 ) -> Result<Outcome, BenchError> {
     let liar = Liar { lie, map: Mutex::default() };
-    let (plan, interrupt) = (plan(threads), Interrupt::silent());
+    let interrupt = Interrupt::silent();
     let phase = Phase {
         name: "liar",
         engine: &liar,
@@ -154,13 +162,19 @@ fn with_liar(
 }
 
 fn run(bench: Bench, lie: Lie, threads: usize) -> Result<Outcome, BenchError> {
-    with_liar(lie, threads, |phase| match (bench.mix(), bench.dist()) {
+    run_plan(Plan { bench, ..plan(threads) }, lie)
+}
+
+fn run_plan(plan: Plan, lie: Lie) -> Result<Outcome, BenchError> {
+    let (bench, threads) = (plan.bench, plan.threads);
+    with_liar(lie, plan, |phase| match (bench.mix(), bench.dist()) {
         (Some(mix), Some(dist)) => phase.mixed(mix, dist, &RecordSpace::new(RECORDS, threads)),
         _ => Phase { seconds: None, ..*phase }.scan(RECORDS),
     })
 }
 
-const READERS: [Bench; 8] = [
+/// All workloads that need records to be there.
+const USERS: [Bench; 9] = [
     Bench::Scan,
     Bench::Lookup,
     Bench::YcsbA,
@@ -169,12 +183,13 @@ const READERS: [Bench; 8] = [
     Bench::YcsbD,
     Bench::YcsbE,
     Bench::YcsbF,
+    Bench::Commit,
 ];
 
 #[test]
 fn an_honest_engine_passes_every_workload() {
     for threads in [1, 3] {
-        for bench in READERS {
+        for bench in USERS {
             let outcome = run(bench, Lie::None, threads).unwrap();
             assert!(outcome.ops > 0 && outcome.seconds > 0.0, "{bench:?}");
             assert_eq!(outcome.latencies.is_empty(), bench == Bench::Scan);
@@ -184,9 +199,10 @@ fn an_honest_engine_passes_every_workload() {
 
 #[test]
 fn every_lie_is_noticed_in_every_workload_that_can_see_it() {
-    for bench in READERS {
+    for bench in USERS {
         let sees = |lie| match bench {
             Bench::Scan | Bench::YcsbE => lie != Lie::None,
+            Bench::Commit => lie == Lie::Fails,
             _ => !matches!(lie, Lie::None | Lie::Repeats | Lie::Skips),
         };
         let lies =
@@ -202,6 +218,42 @@ fn a_scan_without_a_limit_counts_every_entry_once() {
     for threads in [1, 2, 5] {
         assert_eq!(run(Bench::Scan, Lie::None, threads).unwrap().ops, RECORDS);
     }
+}
+
+#[test]
+fn a_commit_writes_its_batch_and_is_one_call() {
+    let commit = Plan { bench: Bench::Commit, ..plan(2) };
+    let single = run_plan(commit.clone(), Lie::None).unwrap();
+    assert_eq!((single.ops, single.written), (single.latencies.len(), single.latencies.len()));
+    let batches = run_plan(Plan { batch: 7, ..commit.clone() }, Lie::None).unwrap();
+    assert_eq!(batches.ops, 7 * batches.latencies.len());
+    assert_eq!(batches.written, batches.ops);
+    assert!(run_plan(Plan { batch: 7, ..commit }, Lie::Fails).is_err());
+}
+
+#[test]
+fn written_records_are_counted_in_every_mix() {
+    for (bench, least, most) in [
+        (Bench::Lookup, 0.0, 0.0),
+        (Bench::YcsbA, 0.3, 0.7),
+        (Bench::YcsbD, 0.0, 0.2),
+        (Bench::YcsbF, 0.3, 0.7),
+        (Bench::Commit, 1.0, 1.0),
+    ] {
+        let outcome = run(bench, Lie::None, 2).unwrap();
+        let share = outcome.written as f64 / outcome.ops as f64;
+        assert!((least..=most).contains(&share), "{bench:?}: {share}");
+    }
+}
+
+#[test]
+fn a_rate_is_that_of_all_threads_and_of_single_records() {
+    let plan =
+        Plan { bench: Bench::Commit, seconds: 0.1, rate: Some(10_000), batch: 10, ..plan(2) };
+    let outcome = run_plan(plan, Lie::None).unwrap();
+    // 100 commits were due.
+    assert_eq!(outcome.latencies.len(), 100);
+    assert!(outcome.ops <= 1000 && outcome.seconds >= 0.1);
 }
 
 #[test]

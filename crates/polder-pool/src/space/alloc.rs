@@ -1,6 +1,11 @@
 //! Giving out pages of a space, and taking them back.
 //!
-//! Each allocation map (a page of the space itself) has a bit for every page that it speaks of.
+//! Each allocation map (a page of the space itself) has a bit for every page that it speaks of: set
+//! if the page is linked. It changes in the group that links or unlinks the page
+//! ([`Change::mark`](crate::Change::mark)), so that a crash leaves no page that is in use and
+//! linked by nobody. Pages that were made and not linked yet, or unlinked and not discarded yet,
+//! are *reserved*, in memory alone.
+//!
 //! Pages are given out lowest first, so that a space stays dense and its last extents come free.
 //! The space's mutex is held throughout; maps and extents are looked at without latches, which
 //! nobody else changes meanwhile, so that nothing is loaded while a latch is held.
@@ -10,10 +15,12 @@ use std::sync::atomic::Ordering;
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};
 
+use super::array::{log_image, log_word};
 use crate::attempt::AccessHint;
 use crate::bytes::PageRef;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage};
+use crate::journal::image_bytes;
 use crate::pool::{Shared, Space, SpaceCore};
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
@@ -27,15 +34,13 @@ pub(crate) struct AllocState {
     maps: Option<u64>,
     /// The root of the extent map that the space directory is known to name.
     recorded: Option<Place>,
-    /// Pages that were given back while their allocation map could not be loaded.
-    unmarked: Vec<PageNo>,
 }
 
 impl<T: Translation> Space<T> {
     /// A new page, all zeros behind its header.
     ///
-    /// Called with no latch held. The page is the caller's: to be linked somewhere, or given back
-    /// with [`Space::discard`] and [`Space::give_back`].
+    /// Called with no latch held. The page is the caller's: to be linked by a change that marks it
+    /// as used, after which [`Space::linked`] is called; or to be freed.
     ///
     /// # Errors
     /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
@@ -44,12 +49,11 @@ impl<T: Translation> Space<T> {
         let (shared, space) = (self.shared(), self.space_core());
         let page = shared.allocate_page(space)?;
         shared.make(space, page).inspect_err(|_| {
-            // The first error is the one to report.
-            let _ = shared.free_page(space, page);
+            shared.free_page(space, page);
         })
     }
 
-    /// Drops a page that nothing refers to any more from memory. Its number is still taken: give
+    /// Drops a page that nothing refers to any more from memory. Its number is still reserved: give
     /// it back with [`Space::give_back`] once no latch is held.
     pub fn discard(&self, page: Exclusive<'_>) -> PageId {
         let id = page.id();
@@ -57,26 +61,34 @@ impl<T: Translation> Space<T> {
         id
     }
 
-    /// Gives the number of a discarded page back. Called with no latch held.
-    ///
-    /// # Errors
-    /// Those of loading the allocation map. The page is not lost then: that is tried again with
-    /// the next one, and by [`Pool::flush`](crate::Pool::flush) at the latest.
-    pub fn give_back(&self, page: PageId) -> Result<(), PoolError> {
-        self.shared().free_page(self.space_core(), page.page())
+    /// Gives the number of a discarded page back, which was reserved and is marked as free. Called
+    /// with no latch held.
+    pub fn give_back(&self, page: PageId) {
+        self.shared().free_page(self.space_core(), page.page());
     }
 
-    /// Frees a page that nothing refers to any more, resident or not; it is never loaded for that.
+    /// Frees a reserved page that nothing refers to, resident or not; it is never loaded for that.
     /// Called with no latch held.
-    ///
-    /// # Errors
-    /// As [`Space::give_back`].
-    pub fn free(&self, page: PageNo) -> Result<(), PoolError> {
+    pub fn free(&self, page: PageNo) {
         let (shared, space) = (self.shared(), self.space_core());
         if let Some(held) = shared.latch_resident(space, page) {
             shared.discard(space, held);
         }
-        shared.free_page(space, page)
+        shared.free_page(space, page);
+    }
+
+    /// Whether the maps say that a page is in use.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn is_used(&self, page: PageNo) -> Result<bool, PoolError> {
+        let (shared, space) = (self.shared(), self.space_core());
+        let per_map = pages_per_alloc_map(self.page_size());
+        let (m, bit) = (page.get() / per_map, page.get() % per_map);
+        if m >= shared.count_maps(space, &mut lock(&space.alloc))? {
+            return Ok(false);
+        }
+        Ok(shared.find_free(space, shared.alloc_map(m)?, bit)? != Some(bit))
     }
 
     /// How many pages of the space are in use, allocation maps included.
@@ -117,7 +129,6 @@ impl<T: Translation> Space<T> {
         let mut copy = crate::bytes::PageBuf::new(self.page_size());
         let maps = {
             let mut state = lock(&space.alloc);
-            shared.mark_given_back(space, &mut state)?;
             shared.count_maps(space, &mut state)?
         };
         for m in 0..maps {
@@ -156,14 +167,43 @@ impl<T: Translation> Shared<T> {
             }
             let map = self.alloc_map(m)?;
             let from = state.lowest.saturating_sub(map.get());
-            let Some(bit) = self.find_free(space, map, from)? else { continue };
+            let Some(bit) = self.reserve_free(space, map, from)? else { continue };
             let page = PageNo::new(map.get() + bit).ok_or(TOO_MANY_PAGES)?;
-            self.ensure_extent(space, &mut state, page)?;
-            self.mark(space, map, bit, true)?;
+            if let Err(error) = self.ensure_extent(space, &mut state, page) {
+                lock(&space.reserved).remove(page.get(), 1);
+                return Err(error);
+            }
             state.lowest = page.get() + 1;
             return Ok(page);
         }
         Err(TOO_MANY_PAGES)
+    }
+
+    /// Reserves the first page from bit `from` of a map on that is neither in use nor reserved.
+    fn reserve_free(
+        &self,
+        space: &SpaceCore<T>,
+        map: PageNo,
+        mut from: u64,
+    ) -> Result<Option<u64>, PoolError> {
+        loop {
+            let Some(bit) = self.find_free(space, map, from)? else { return Ok(None) };
+            {
+                let mut reserved = lock(&space.reserved);
+                if let Some(end) = reserved.end_of_run(map.get() + bit) {
+                    from = end - map.get();
+                    continue;
+                }
+                reserved.insert(map.get() + bit, 1);
+            }
+            // Whoever had it reserved may have linked it since the bit was read: the bit is set
+            // before the reservation goes.
+            if self.find_free(space, map, bit)? == Some(bit) {
+                return Ok(Some(bit));
+            }
+            lock(&space.reserved).remove(map.get() + bit, 1);
+            from = bit + 1;
+        }
     }
 
     /// The page of the `m`th allocation map.
@@ -193,27 +233,11 @@ impl<T: Translation> Shared<T> {
         Ok(maps)
     }
 
-    pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) -> Result<(), PoolError> {
+    /// A reserved page is free.
+    pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
         let mut state = lock(&space.alloc);
-        state.unmarked.push(page);
-        self.mark_given_back(space, &mut state)
-    }
-
-    /// Marks as free what could not be marked when it was given back.
-    pub(crate) fn mark_given_back(
-        &self,
-        space: &SpaceCore<T>,
-        state: &mut AllocState,
-    ) -> Result<(), PoolError> {
-        let per_map = pages_per_alloc_map(self.core.page_size());
-        while let Some(&page) = state.unmarked.last() {
-            let bit = page.get() % per_map;
-            let map = PageNo::new(page.get() - bit).unwrap_or(PageNo::MAX);
-            self.mark(space, map, bit, false)?;
-            state.unmarked.pop();
-            state.lowest = state.lowest.min(page.get());
-        }
-        Ok(())
+        lock(&space.reserved).remove(page.get(), 1);
+        state.lowest = state.lowest.min(page.get());
     }
 
     /// The first bit from `from` on that is zero.
@@ -245,33 +269,6 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    fn mark(
-        &self,
-        space: &SpaceCore<T>,
-        map: PageNo,
-        bit: u64,
-        used: bool,
-    ) -> Result<(), PoolError> {
-        let id = PageId::new(space.id, map);
-        let at = ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize;
-        let mask = 1 << (bit % 64);
-        let view = self.view(space);
-        view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
-            let mut map = attempt.upgrade(guard)?;
-            let word = map.page().u64(at);
-            if (word & mask != 0) == used {
-                let what = if used { "a free page is in use" } else { "a page was freed twice" };
-                return Err(attempt.fail(PoolError::Broken { page: id, what }));
-            }
-            let count = map.page().u32(ALLOC_MAP_USED_AT);
-            let mut page = map.page_mut();
-            page.set_u64(at, word ^ mask);
-            page.set_u32(ALLOC_MAP_USED_AT, if used { count + 1 } else { count.wrapping_sub(1) });
-            Ok(())
-        })
-    }
-
     /// Makes the `m`th allocation map. Its predecessor tells of it last, so that an error leaves
     /// no map behind that was not made.
     fn make_alloc_map(
@@ -290,19 +287,25 @@ impl<T: Translation> Shared<T> {
             }
             Err(error) => return Err(error),
         };
+        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
         if let Ok(mut latched) = new.latch() {
             let mut page = latched.page_mut();
             page.set_u8(header_at::KIND, PageKind::ALLOC_MAP.0);
             page.set_u8(header_at::LAYOUT, 1);
             page.set_u32(ALLOC_MAP_USED_AT, 1);
             page.set_u64(ALLOC_MAP_BITS_AT, 1);
+            log_image(&mut change, &mut latched);
+            change.commit(&mut [&mut latched]);
         }
+        change.clear();
         let Some(before) = m.checked_sub(1) else { return Ok(()) };
         let id = PageId::new(space.id, self.alloc_map(before)?);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Root(id), None)?;
-            attempt.upgrade(guard)?.page_mut().set_u32(ALLOC_MAP_NEXT_AT, 1);
+            let mut map = attempt.upgrade(guard)?;
+            map.page_mut().set_u32(ALLOC_MAP_NEXT_AT, 1);
+            log_word(&mut change, &mut map, ALLOC_MAP_USED_AT, 0);
             Ok(())
         })
     }
@@ -319,7 +322,8 @@ impl<T: Translation> Shared<T> {
         if fresh {
             let start = self.allocate_places(space.id, extent.pages)?;
             let _change = lock(&space.map.change);
-            if let Err(error) = self.array_set(&space.map, extent.index, start.get()) {
+            if let Err(error) = self.array_set(&space.map, extent.index, start.get(), extent.pages)
+            {
                 self.release_places(start, extent.pages);
                 return Err(error);
             }
@@ -342,7 +346,7 @@ impl<T: Translation> Shared<T> {
     pub(super) fn set_space_root(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
         let _change = lock(&self.directory.change);
         let root = space.map.root();
-        self.array_set(&self.directory, u64::from(space.id.get()), root.get())
+        self.array_set(&self.directory, u64::from(space.id.get()), root.get(), 0)
     }
 
     /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
@@ -361,6 +365,12 @@ impl<T: Translation> Shared<T> {
         let per_map = pages_per_alloc_map(self.core.page_size());
         let maps = self.count_maps(space, state)?;
         let end = extent.first.get() + extent.pages;
+        let is_reserved = || lock(&space.reserved).any_within(extent.first.get(), end);
+        // Before the bits: what was reserved and is linked meanwhile. (Nothing is given out: the
+        // caller holds the mutex.)
+        if is_reserved() {
+            return Ok(false);
+        }
         let mut next = extent.first.get();
         while next < end && next / per_map < maps {
             let map = self.alloc_map(next / per_map)?;
@@ -370,7 +380,8 @@ impl<T: Translation> Shared<T> {
             }
             next = last;
         }
-        Ok(true)
+        // And after them: what was unlinked meanwhile and is not discarded yet.
+        Ok(!is_reserved())
     }
 
     fn any_used(

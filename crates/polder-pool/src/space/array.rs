@@ -7,6 +7,7 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use polder_format::log::Operation;
 use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};
 use polder_format::{array_fanout, header_at};
 
@@ -15,6 +16,7 @@ use crate::attempt::{AccessHint, Attempt};
 use crate::bytes::PageMut;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
+use crate::journal::{Change, image_bytes};
 use crate::pool::Shared;
 use crate::translation::{LinkRef, Translation};
 
@@ -36,7 +38,7 @@ impl PagedArray {
         Place::new(self.root.load(Ordering::Acquire))
     }
 
-    pub(super) fn set_root(&self, root: Place) {
+    pub(crate) fn set_root(&self, root: Place) {
         self.root.store(root.get(), Ordering::Release);
     }
 }
@@ -147,14 +149,19 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Sets element `index`. The caller holds the array's mutex, and no latch.
+    /// Sets element `index`. The caller holds the array's mutex, and no latch. `backed`: the value
+    /// is the place of an extent of so many pages.
+    ///
+    /// Each step is a change of its own, and leaves a sound array.
     pub(super) fn array_set(
         &self,
         array: &PagedArray,
         index: u64,
         value: u64,
+        backed: u64,
     ) -> Result<(), PoolError> {
         loop {
+            let mut change = self.change(PATCH_BYTES)?;
             /// What is missing on the way.
             enum Lack {
                 Root,
@@ -166,6 +173,7 @@ impl<T: Translation> Shared<T> {
                     Way::Found(step) => {
                         let mut page = attempt.upgrade(step.page)?;
                         page.page_mut().set_u64(step.at, value);
+                        log_word(&mut change, &mut page, step.at, backed);
                         None
                     }
                     Way::Missing(step) => Some(Lack::Child { height: step.height - 1 }),
@@ -173,15 +181,18 @@ impl<T: Translation> Shared<T> {
                     Way::Beyond => Some(Lack::Level),
                 })
             })?;
+            // What is made now needs room in the log of its own.
+            drop(change);
             match lack {
                 None => return Ok(()),
                 Some(Lack::Root) => {
                     let page = self.new_array_page(0)?;
-                    array.set_root(Place::new(page.id().page().get()));
+                    self.set_array_root(array, Place::new(page.id().page().get()))?;
                 }
                 Some(Lack::Level) => self.array_grow(array)?,
                 Some(Lack::Child { height }) => {
                     let child = self.new_array_page(height)?;
+                    let mut change = self.change(PATCH_BYTES)?;
                     self.view(&self.file).run(AccessHint::Normal, |attempt| {
                         // Nobody else changes the array, so that the way ends where it did.
                         let above = height + 1;
@@ -190,6 +201,7 @@ impl<T: Translation> Shared<T> {
                         };
                         let mut parent = attempt.upgrade(step.page)?;
                         parent.page_mut().set_u64(step.at, child.id().to_bits());
+                        log_word(&mut change, &mut parent, step.at, 0);
                         Ok(())
                     })?;
                 }
@@ -197,9 +209,22 @@ impl<T: Translation> Shared<T> {
         }
     }
 
+    /// The array begins at this page from now on. For the space directory that is logged; the root
+    /// of a space's map is an element of the directory.
+    pub(super) fn set_array_root(&self, array: &PagedArray, root: Place) -> Result<(), PoolError> {
+        if std::ptr::eq(array, &self.directory) {
+            let mut change = self.change(PATCH_BYTES)?;
+            change.push(PageId::NULL, &Operation::Directory { place: root });
+            change.commit(&mut []);
+        }
+        array.set_root(root);
+        Ok(())
+    }
+
     /// One more level: the root's content goes into a new child.
     fn array_grow(&self, array: &PagedArray) -> Result<(), PoolError> {
         let child = self.new_array_page(0)?;
+        let mut change = self.change(image_bytes(2, self.core.page_size()))?;
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
             let root = PageId::new(SpaceId::FILE, root);
@@ -221,6 +246,9 @@ impl<T: Translation> Shared<T> {
             page.set_u8(ARRAY_HEIGHT_AT, height + 1);
             page.zero(ARRAY_WORDS_AT, size - ARRAY_WORDS_AT);
             page.set_u64(ARRAY_WORDS_AT, child.id().to_bits());
+            log_image(&mut change, &mut lower);
+            log_image(&mut change, &mut root);
+            change.commit(&mut [&mut lower, &mut root]);
             Ok(())
         })
     }
@@ -231,8 +259,11 @@ impl<T: Translation> Shared<T> {
         let page = PageNo::new(place.get())
             .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
         let new = self.make(&self.file, page)?;
+        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
         if let Ok(mut latched) = new.latch() {
             init(&mut latched.page_mut(), height);
+            log_image(&mut change, &mut latched);
+            change.commit(&mut [&mut latched]);
         }
         Ok(new)
     }
@@ -303,6 +334,24 @@ pub(super) struct ArrayPage {
     pub(super) place: Place,
     /// The parent's place and the offset in it; none for the root.
     pub(super) parent: Option<(Place, usize)>,
+}
+
+/// Bytes of log that one changed word takes.
+pub(super) const PATCH_BYTES: usize = 128;
+
+/// Logs the word at `at`, which has been changed.
+pub(super) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: usize, backed: u64) {
+    let bytes = page.page().u64(at).to_le_bytes();
+    let (offset, backed) = (at as u32, backed as u32);
+    change.push(page.id(), &Operation::Patch { offset, backed, bytes: &bytes });
+    change.commit(&mut [page]);
+}
+
+/// Pushes an image of a page of a map, without the zeros at its end.
+pub(super) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
+    let size = page.page().size();
+    let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
+    change.push_image(page, used.map_or(0, |at| at + 8)..size);
 }
 
 fn init(page: &mut PageMut<'_>, height: u8) {

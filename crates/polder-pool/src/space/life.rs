@@ -1,6 +1,9 @@
 //! Making, opening and dropping spaces.
 
-use polder_format::{PageNo, Place, SpaceId};
+use polder_format::log::Operation;
+use polder_format::{PageId, PageNo, Place, SpaceId};
+
+use super::array::PATCH_BYTES;
 
 use crate::error::PoolError;
 use crate::guard::Exclusive;
@@ -122,9 +125,11 @@ impl<T: Translation> Shared<T> {
             let _change = lock(&self.directory.change);
             let known = self.array_get(&self.directory, u64::from(space.id.get()))? != 0;
             if known {
-                self.array_set(&self.directory, u64::from(space.id.get()), 0)?;
+                self.array_set(&self.directory, u64::from(space.id.get()), 0, 0)?;
             }
         }
+        self.log_freed(pages.iter().map(|page| page.place))?;
+        self.settle_log()?;
         for page in pages {
             self.free_array_page(page.place);
         }
@@ -150,6 +155,17 @@ impl<T: Translation> Shared<T> {
             });
             !self.translation.is_quiet(&space.directory)
         } {}
+    }
+
+    /// Logs that these pages of maps are gone, so that a recovery leaves their places alone.
+    pub(super) fn log_freed(&self, places: impl Iterator<Item = Place>) -> Result<(), PoolError> {
+        for place in places {
+            let mut change = self.change(PATCH_BYTES)?;
+            let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
+            change.push(PageId::new(SpaceId::FILE, page), &Operation::Freed);
+            change.commit(&mut []);
+        }
+        Ok(())
     }
 
     /// Frees the place of an array page that nothing refers to any more.

@@ -4,7 +4,6 @@
 //! when the first place is asked for after an open, so that opening a store reads none of them and
 //! there is nothing that could contradict the maps.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
@@ -12,15 +11,15 @@ use polder_format::{PageSize, Place, SUPERBLOCK_AREA_BYTES, SpaceId};
 
 use crate::error::PoolError;
 use crate::pool::Shared;
-use crate::space::PagedArray;
+use crate::space::{PagedArray, Runs};
 use crate::sync::lock;
 use crate::translation::Translation;
 
 /// The free runs of the file.
 #[derive(Debug)]
 pub(crate) struct FilePlaces {
-    /// Start and length of each free run below `end`; runs never touch.
-    free: BTreeMap<u64, u64>,
+    /// The free places below `end`.
+    free: Runs,
     /// Length of the file in pages.
     end: u64,
     /// Whether `free` has been found out.
@@ -33,12 +32,18 @@ impl FilePlaces {
     pub(crate) fn new(file_pages: u64, size: PageSize) -> FilePlaces {
         let first = SUPERBLOCK_AREA_BYTES >> size.shift();
         let end = file_pages.max(first);
-        FilePlaces { free: BTreeMap::new(), end, known: end == first, first }
+        FilePlaces { free: Runs::default(), end, known: end == first, first }
     }
 
     /// Length of the file in pages.
     pub(crate) fn end(&self) -> u64 {
         self.end
+    }
+
+    /// The file is this long, recovery found.
+    pub(crate) fn set_end(&mut self, pages: u64) {
+        self.end = pages.max(self.first);
+        self.known = false;
     }
 
     /// Everything but these runs, which must not overlap, is free.
@@ -66,15 +71,8 @@ impl FilePlaces {
 
     /// The lowest free run of this many pages, below `limit`.
     pub(super) fn take_below(&mut self, pages: u64, limit: u64) -> Option<u64> {
-        let (&start, &len) =
-            self.free.iter().take_while(|(s, _)| **s < limit).find(|(_, len)| **len >= pages)?;
-        if start + pages > limit {
-            return None;
-        }
-        self.free.remove(&start);
-        if len > pages {
-            self.free.insert(start + pages, len - pages);
-        }
+        let start = self.free.first_of(pages, limit).filter(|start| start + pages <= limit)?;
+        self.free.remove(start, pages);
         Some(start)
     }
 
@@ -82,40 +80,27 @@ impl FilePlaces {
     fn take(&mut self, pages: u64) -> u64 {
         self.take_below(pages, self.end).unwrap_or_else(|| {
             // A free run at the very end is made longer.
-            let start = match self.free.last_key_value() {
-                Some((&start, &len)) if start + len == self.end => {
-                    self.free.remove(&start);
-                    start
-                }
-                _ => self.end,
-            };
+            let start = self.cut_free_end().unwrap_or(self.end);
             self.end = start + pages;
             start
         })
     }
 
     /// Gives a run back.
-    pub(super) fn put(&mut self, mut start: u64, mut pages: u64) {
-        if let Some((&before, &len)) = self.free.range(..start).next_back()
-            && before + len == start
-        {
-            self.free.remove(&before);
-            (start, pages) = (before, len + pages);
-        }
-        if let Some(len) = self.free.remove(&(start + pages)) {
-            pages += len;
-        }
+    pub(super) fn put(&mut self, start: u64, pages: u64) {
         self.free.insert(start, pages);
     }
 
     /// Cuts a free run off the end of the file; gives the new length if there was one.
     pub(super) fn trim(&mut self) -> Option<u64> {
-        let (&start, &len) = self.free.last_key_value()?;
-        if start + len != self.end {
-            return None;
-        }
-        self.free.remove(&start);
+        let start = self.cut_free_end()?;
         self.end = start;
+        Some(start)
+    }
+
+    fn cut_free_end(&mut self) -> Option<u64> {
+        let (start, len) = self.free.last().filter(|(start, len)| start + len == self.end)?;
+        self.free.remove(start, len);
         Some(start)
     }
 }
@@ -139,7 +124,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Every run of places that a map names.
-    pub(super) fn used_runs(&self) -> Result<Vec<Run>, PoolError> {
+    pub(crate) fn used_runs(&self) -> Result<Vec<Run>, PoolError> {
         let mut runs = Vec::new();
         self.add_array_pages(&self.directory, &mut runs)?;
         for (id, root) in self.array_elements(&self.directory)? {
@@ -193,8 +178,14 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Gives a run back that nobody refers to any more, and its blocks to the file system.
+    /// Gives a run back that no map names any more, and its blocks to the file system. Waits until
+    /// that is durable: a crash must not bring an owner back whose pages are gone.
+    ///
+    /// If the log cannot be written the places stay taken until the next open.
     pub(super) fn release_places(&self, start: Place, pages: u64) {
+        if self.settle_log().is_err() {
+            return;
+        }
         let shift = self.core.page_size().shift();
         // A device that fails to punch keeps its blocks; the places are free all the same.
         let _ = self.core.device.punch(start.get() << shift, pages << shift);
@@ -217,11 +208,11 @@ impl<T: Translation> Shared<T> {
 
 /// A run of places in use.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
-    pub(super) start: u64,
+pub(crate) struct Run {
+    pub(crate) start: u64,
     pub(super) pages: u64,
     /// The space and the number of the extent; none for a page of a map.
-    pub(super) owner: Option<(SpaceId, u64)>,
+    pub(crate) owner: Option<(SpaceId, u64)>,
 }
 
 #[cfg(test)]
@@ -246,7 +237,9 @@ mod tests {
     fn what_maps_name_is_not_free() {
         let mut places = FilePlaces::new(100, PageSize::MIN);
         places.learn(vec![(20, 10), (16, 1), (90, 5)]).unwrap();
-        assert_eq!(places.free, BTreeMap::from([(17, 3), (30, 60), (95, 5)]));
+        let mut free = Runs::default();
+        [(17, 3), (30, 60), (95, 5)].into_iter().for_each(|(start, len)| free.insert(start, len));
+        assert_eq!(places.free, free);
         assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(20, 10), (25, 1)]).is_err());
         assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(99, 2)]).is_err());
     }

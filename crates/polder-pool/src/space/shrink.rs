@@ -8,10 +8,11 @@ use std::sync::{Arc, Mutex, RwLockWriteGuard};
 
 use polder_format::{ARRAY_WORDS_AT, Extent, PageId, PageNo, Place, SpaceId, header_at};
 
-use super::array::PagedArray;
+use super::array::{PATCH_BYTES, PagedArray, log_image, log_word};
 use crate::attempt::AccessHint;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
+use crate::journal::image_bytes;
 use crate::memory::Bounce;
 use crate::pool::{Pool, Shared, SpaceCore};
 use crate::sync::{Backoff, lock};
@@ -84,7 +85,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         let change = lock(&space.map.change);
         let start = self.array_get(&space.map, extent.index)?;
-        self.array_set(&space.map, extent.index, 0)?;
+        self.array_set(&space.map, extent.index, 0, 0)?;
         drop(change);
         self.note_relocation();
         // Faulters with an old link may have loaded pages that are free: they must go with their
@@ -178,12 +179,17 @@ impl<T: Translation> Shared<T> {
         }
         // The map's page is latched before the gate is closed: it must not have to be loaded
         // afterwards (loading may evict, evicting may write, and writing goes through the gate).
+        let mut change = self.change(PATCH_BYTES)?;
         let (mut map, at) = self.latch_element(&space.map, extent.index)?;
         let mut gate = self.close_gate();
         let noted = std::mem::take(&mut *lock(&moving.noted));
         self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
+        // The copy is durable before the map can name it.
+        let synced = self.core.device.sync();
+        synced.map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })?;
         self.note_relocation();
         map.page_mut().set_u64(at, to.get());
+        log_word(&mut change, &mut map, at, extent.pages);
         for (i, page) in pages_of(extent).enumerate() {
             self.set_place(space, page, Place::new(to.get() + i as u64));
         }
@@ -304,6 +310,7 @@ impl<T: Translation> Shared<T> {
         let number = |place: Place| PageNo::new(place.get()).unwrap_or(PageNo::MAX);
         let old = PageId::new(SpaceId::FILE, number(from));
         let new = self.make(&self.file, number(to))?;
+        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
         let view = self.view(&self.file);
         view.run(AccessHint::Normal, |attempt| {
             let page = view.follow(attempt, LinkRef::Root(old), None)?;
@@ -313,28 +320,37 @@ impl<T: Translation> Shared<T> {
             let mut bytes = copy.page_mut();
             bytes.copy_from(page.page(), 0, 0, size);
             bytes.set_u64(header_at::PAGE_ID, id);
-            page.validate()
+            copy.excuse();
+            page.validate()?;
+            log_image(&mut change, &mut copy);
+            change.commit(&mut [&mut copy]);
+            Ok(())
         })?;
+        drop(change);
         match parent {
             None => {
-                array.set_root(to);
+                self.set_array_root(array, to)?;
                 if let Some(space) = owner
                     && let Err(error) = self.set_space_root(space)
                 {
-                    array.set_root(from);
+                    self.set_array_root(array, from)?;
                     return Err(error);
                 }
             }
             Some((parent, at)) => {
                 debug_assert!(at >= ARRAY_WORDS_AT);
                 let parent = PageId::new(SpaceId::FILE, number(parent));
+                let mut change = self.change(PATCH_BYTES)?;
                 view.run(AccessHint::Normal, |attempt| {
                     let page = view.follow(attempt, LinkRef::Root(parent), None)?;
-                    attempt.upgrade(page)?.page_mut().set_u64(at, new.id().to_bits());
+                    let mut page = attempt.upgrade(page)?;
+                    page.page_mut().set_u64(at, new.id().to_bits());
+                    log_word(&mut change, &mut page, at, 0);
                     Ok(())
                 })?;
             }
         }
+        self.log_freed(std::iter::once(from))?;
         self.note_relocation();
         if let Some(held) = self.latch_resident(&self.file, number(from)) {
             self.discard(&self.file, held);

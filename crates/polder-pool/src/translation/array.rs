@@ -431,6 +431,7 @@ mod tests {
                 next_space: SpaceId::CATALOGUE,
                 file_pages: 0,
             },
+            journal: None,
         };
         let pool = crate::Pool::<Array>::open(Box::new(device), &config, &[]).unwrap();
         let space = pool.create_space().unwrap();

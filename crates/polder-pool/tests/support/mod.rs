@@ -39,6 +39,7 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         prefault: false,
         seed: ChecksumSeed::new(StoreId([7; 16])),
         file,
+        journal: None,
     }
 }
 
@@ -84,6 +85,7 @@ pub fn try_create<T: Translation>(space: &Space<T>) -> Result<NewPage<'_>, PoolE
         fill(&mut new.latch()?.page_mut(), new.id());
         Ok(())
     })?;
+    space.link(&[new.id().page()])?;
     Ok(new)
 }
 
@@ -128,12 +130,13 @@ pub fn increment<T: Translation>(space: &Space<T>, page: PageNo) -> Result<(), P
 }
 
 pub fn free<T: Translation>(space: &Space<T>, page: PageNo) {
+    space.unlink(&[page]).unwrap();
     let id = space.run(AccessHint::Normal, |attempt| {
         let guard = space.page(attempt, page)?;
         let held = attempt.upgrade(guard)?;
         Ok(space.discard(held))
     });
-    space.give_back(id.unwrap()).unwrap();
+    space.give_back(id.unwrap());
 }
 
 pub fn is_resident<T: Translation>(space: &Space<T>, page: PageNo) -> bool {

@@ -36,6 +36,7 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
         prefault: false,
         seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
+        journal: None,
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

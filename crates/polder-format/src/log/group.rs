@@ -1,0 +1,337 @@
+//! A group: records that are durable all together or not at all.
+
+use crate::header::{u32_at, u64_at};
+use crate::{FormatError, Lsn, StoreId};
+
+use super::record::{Operation, RECORD_HEADER_BYTES, Record};
+use crate::PageId;
+
+/// Length of the header of a group in bytes.
+pub const GROUP_HEADER_BYTES: usize = 24;
+
+/// Where the fields of a group's header begin.
+mod at {
+    pub(super) const LEN: usize = 0;
+    pub(super) const CHECKSUM: usize = 4;
+    pub(super) const LSN: usize = 8;
+    pub(super) const LAG: usize = 16;
+    pub(super) const INCARNATION: usize = 20;
+}
+
+/// The seed of all checksums in the log of one store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogSeed(u32);
+
+impl LogSeed {
+    /// The seed of the log of the store with this id; another one than that of its pages.
+    pub fn new(id: StoreId) -> LogSeed {
+        LogSeed(crc32c::crc32c_append(crc32c::crc32c(b"log"), &id.0))
+    }
+
+    /// The checksum of bytes in the log.
+    pub fn checksum(self, bytes: &[u8]) -> u32 {
+        crc32c::crc32c_append(self.0, bytes)
+    }
+
+    /// Over all of a group but the checksum itself.
+    fn of_group(self, group: &[u8]) -> u32 {
+        let len = crc32c::crc32c_append(self.0, &group[..at::CHECKSUM]);
+        crc32c::crc32c_append(len, &group[at::LSN..])
+    }
+}
+
+/// A group in the making: a buffer to be used again and again.
+#[derive(Debug, Default)]
+pub struct Group {
+    /// The header's place, then records.
+    bytes: Vec<u8>,
+}
+
+impl Group {
+    /// An empty group.
+    pub fn new() -> Group {
+        Group::default()
+    }
+
+    /// Forgets all records; keeps the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+    }
+
+    /// Whether there is no record yet.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.len() <= GROUP_HEADER_BYTES
+    }
+
+    /// Length in bytes, header included.
+    pub fn len(&self) -> usize {
+        self.bytes.len().max(GROUP_HEADER_BYTES)
+    }
+
+    /// Adds a record.
+    pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
+        self.bytes.resize(self.bytes.len().max(GROUP_HEADER_BYTES), 0);
+        let begin = self.bytes.len();
+        self.bytes.resize(begin + RECORD_HEADER_BYTES, 0);
+        operation.encode(&mut self.bytes);
+        let len = self.bytes.len() - begin - RECORD_HEADER_BYTES;
+        let header = operation.header(page, len as u32);
+        self.bytes[begin..begin + RECORD_HEADER_BYTES].copy_from_slice(&header);
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+
+    /// Adds the image of a page of `size` bytes: `fill` appends its first `low` bytes and its last
+    /// `high`; what is between them is zero.
+    pub fn push_image(
+        &mut self,
+        page: PageId,
+        size: u32,
+        low: usize,
+        high: usize,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.push(page, &Operation::Image { size, low: &[], high: &[] });
+        // The record is open at its end: its content goes on with the bytes themselves.
+        let begin = self.bytes.len() - RECORD_HEADER_BYTES - 8;
+        let content = begin + RECORD_HEADER_BYTES;
+        self.bytes[content + 4..content + 8].copy_from_slice(&(low as u32).to_le_bytes());
+        fill(&mut self.bytes);
+        self.bytes.resize(content + 8 + low + high, 0);
+        self.bytes[begin..begin + 4].copy_from_slice(&((8 + low + high) as u32).to_le_bytes());
+        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+    }
+
+    /// Completes the group for its place in the log. `lag`: by how many bytes the durable end of
+    /// the log is behind `lsn`.
+    pub fn seal(&mut self, seed: LogSeed, lsn: Lsn, lag: u32, incarnation: u32) -> &[u8] {
+        self.bytes.resize(self.len(), 0);
+        let len = self.bytes.len() as u32;
+        let bytes = &mut self.bytes;
+        bytes[at::LEN..at::LEN + 4].copy_from_slice(&len.to_le_bytes());
+        bytes[at::LSN..at::LSN + 8].copy_from_slice(&lsn.0.to_le_bytes());
+        bytes[at::LAG..at::LAG + 4].copy_from_slice(&lag.to_le_bytes());
+        bytes[at::INCARNATION..at::INCARNATION + 4].copy_from_slice(&incarnation.to_le_bytes());
+        let sum = seed.of_group(bytes);
+        bytes[at::CHECKSUM..at::CHECKSUM + 4].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+
+    /// The records so far.
+    pub fn records(&self) -> Records<'_> {
+        Records { rest: self.bytes.get(GROUP_HEADER_BYTES..).unwrap_or_default() }
+    }
+}
+
+/// What fills the rest of a block behind the last group of a sync: one word, then zeros.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pad;
+
+impl Pad {
+    /// Marks a length as that of a pad.
+    const MARK: u32 = 1 << 31;
+
+    /// The first word of a pad of `len` bytes at `lsn`.
+    pub fn encode(seed: LogSeed, lsn: Lsn, len: u32, incarnation: u32) -> u64 {
+        let len = len | Self::MARK;
+        let sum = crc32c::crc32c_append(seed.0, &len.to_le_bytes());
+        let sum = crc32c::crc32c_append(sum, &lsn.0.to_le_bytes());
+        let sum = crc32c::crc32c_append(sum, &incarnation.to_le_bytes());
+        u64::from(sum) << 32 | u64::from(len)
+    }
+
+    /// The length of the pad that begins with these bytes, if there is one.
+    pub fn decode(bytes: &[u8], seed: LogSeed, lsn: Lsn, incarnation: u32) -> Option<u32> {
+        let word = u64_at(bytes.get(..8)?, 0);
+        let len = word as u32 & !Self::MARK;
+        (word as u32 & Self::MARK != 0 && word == Self::encode(seed, lsn, len, incarnation))
+            .then_some(len)
+    }
+}
+
+/// What the header of a group says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GroupHeader {
+    /// Length in bytes, header included.
+    pub len: u32,
+    /// Where the group begins.
+    pub lsn: Lsn,
+    /// What of the log was durable when it was written.
+    pub durable: Lsn,
+    /// In which opening of the store it was written.
+    pub incarnation: u32,
+}
+
+impl GroupHeader {
+    /// The length that the first word of a group claims; zero: no group begins here. `None` if it
+    /// cannot be one.
+    pub fn claimed_len(bytes: &[u8]) -> Option<usize> {
+        let len = u32_at(bytes.get(..4)?, 0) as usize;
+        let possible = len == 0 || (len >= GROUP_HEADER_BYTES && len.is_multiple_of(8));
+        possible.then_some(len)
+    }
+
+    /// Checks the group at the beginning of `bytes`, which was read at `lsn`.
+    pub fn verify(bytes: &[u8], seed: LogSeed, lsn: Lsn) -> Result<GroupHeader, FormatError> {
+        let len = Self::claimed_len(bytes)
+            .filter(|len| *len > 0)
+            .ok_or(FormatError::Broken("the length of a log group is impossible"))?;
+        let group = bytes.get(..len).ok_or(FormatError::Short {
+            what: "log group",
+            found: bytes.len(),
+            expected: len,
+        })?;
+        let found_lsn = u64_at(group, at::LSN);
+        if found_lsn != lsn.0 {
+            return Err(FormatError::Field {
+                field: "LSN of a log group",
+                found: found_lsn,
+                expected: "it is the position of the group",
+            });
+        }
+        let (stored, found) = (u32_at(group, at::CHECKSUM), seed.of_group(group));
+        if stored != found {
+            return Err(FormatError::Checksum { found, expected: stored });
+        }
+        Ok(GroupHeader {
+            len: len as u32,
+            lsn,
+            durable: Lsn(lsn.0.saturating_sub(u64::from(u32_at(group, at::LAG)))),
+            incarnation: u32_at(group, at::INCARNATION),
+        })
+    }
+
+    /// Where the group ends: the LSN of the pages that it changed.
+    pub fn end(&self) -> Lsn {
+        Lsn(self.lsn.0 + u64::from(self.len))
+    }
+}
+
+/// The records of a group, in order.
+#[derive(Debug, Clone)]
+pub struct Records<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Records<'a> {
+    /// The records of a whole group, which was verified.
+    pub fn of_group(group: &'a [u8]) -> Records<'a> {
+        Records { rest: group.get(GROUP_HEADER_BYTES..).unwrap_or_default() }
+    }
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Result<Record<'a>, FormatError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let record = Record::decode(self.rest);
+        match &record {
+            Ok(record) => self.rest = self.rest.get(record.stored_len()..).unwrap_or_default(),
+            Err(_) => self.rest = &[],
+        }
+        Some(record)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::log::{Counts, LoggedValue, TableCount};
+    use crate::{PageNo, Place, SpaceId};
+    use proptest::prelude::*;
+
+    const SEED: LogSeed = LogSeed(7);
+
+    fn page() -> PageId {
+        PageId::new(SpaceId::CATALOGUE, PageNo::new(3).unwrap())
+    }
+
+    fn samples() -> Vec<Operation<'static>> {
+        let counts = Counts {
+            start: Lsn(4096),
+            next_version: 9,
+            tables: vec![TableCount { space: SpaceId::CATALOGUE, entries: 4 }],
+            more: true,
+        };
+        vec![
+            Operation::Image { size: 4096, low: b"low", high: b"high" },
+            Operation::Patch { offset: 64, backed: 16, bytes: &[1; 8] },
+            Operation::Mark { used: true, runs: vec![(5, 3), (100, 1)] },
+            Operation::Mark { used: false, runs: vec![(5, 1)] },
+            Operation::Directory { place: Place::new(17) },
+            Operation::Insert {
+                added: true,
+                version: 8,
+                key: b"k",
+                value: LoggedValue::Inline(b"value"),
+            },
+            Operation::Insert {
+                added: false,
+                version: 8,
+                key: b"",
+                value: LoggedValue::Long { len: 1 << 20, link: 77 },
+            },
+            Operation::Remove { key: b"key" },
+            Operation::InsertChild { link: 5, separator: b"m" },
+            Operation::RemoveChild { index: 4 },
+            Operation::Split { left_count: 12, right: 99, separator: b"sep" },
+            Operation::Loaded { entries: 1000 },
+            Operation::Checkpoint(counts),
+            Operation::Freed,
+            Operation::Joint { end: Lsn(9000) },
+        ]
+    }
+
+    fn sealed() -> Vec<u8> {
+        let mut group = Group::new();
+        samples().iter().for_each(|operation| group.push(page(), operation));
+        group.seal(SEED, Lsn(8192), 100, 3).to_vec()
+    }
+
+    #[test]
+    fn what_is_logged_comes_back() {
+        let bytes = sealed();
+        let header = GroupHeader::verify(&bytes, SEED, Lsn(8192)).unwrap();
+        assert_eq!((header.durable, header.incarnation), (Lsn(8092), 3));
+        assert_eq!(header.end(), Lsn(8192 + bytes.len() as u64));
+        let records: Vec<_> = Records::of_group(&bytes).map(Result::unwrap).collect();
+        let operations: Vec<_> = records.iter().map(|record| record.operation.clone()).collect();
+        assert_eq!(operations, samples());
+        let mut group = Group::new();
+        group.push_image(page(), 4096, 3, 4, |out| out.extend_from_slice(b"lowhigh"));
+        let image = group.records().next().unwrap().unwrap();
+        assert_eq!(image.operation, samples()[0]);
+        assert!(records.iter().all(|record| record.page == page()));
+    }
+
+    #[test]
+    fn a_group_counts_only_where_it_was_written_and_whole() {
+        let bytes = sealed();
+        assert!(GroupHeader::verify(&bytes, SEED, Lsn(4096)).is_err());
+        assert!(GroupHeader::verify(&bytes, LogSeed(8), Lsn(8192)).is_err());
+        assert!(GroupHeader::verify(&bytes[..bytes.len() - 8], SEED, Lsn(8192)).is_err());
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1;
+            assert!(GroupHeader::verify(&damaged, SEED, Lsn(8192)).is_err(), "byte {at}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_decoder_panic(mut bytes: Vec<u8>, cut: usize) {
+            let whole = sealed();
+            let _ = GroupHeader::verify(&bytes, SEED, Lsn(0));
+            Records::of_group(&bytes).for_each(drop);
+            // Records that were valid but for a few bytes.
+            let at = cut % whole.len();
+            bytes.truncate(16);
+            let mut damaged = whole;
+            let end = (at + bytes.len()).min(damaged.len());
+            damaged[at..end].copy_from_slice(&bytes[..end - at]);
+            Records::of_group(&damaged).for_each(drop);
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The log as it lies on disk: groups of records in segments, and the slots of the double-write
+//! area. Drawn in `docs/format.md`, "The log file".
+
+mod file;
+mod group;
+mod record;
+
+pub use file::{LOG_BLOCK_BYTES, LogHeader, SegmentHeader, SlotHeader, SlotPage, slot_pages};
+pub use group::{GROUP_HEADER_BYTES, Group, GroupHeader, LogSeed, Pad, Records};
+pub use record::{Counts, LoggedValue, Operation, RECORD_BYTES_AT_MOST, Record, TableCount};
+pub use record::{flag, kind};

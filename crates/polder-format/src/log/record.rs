@@ -1,0 +1,457 @@
+//! What one record of the log says: an operation on a page.
+//!
+//! The number and the version of an operation choose how it is replayed. Numbers are added, never
+//! changed; what an operation's content means changes only with its version.
+
+use crate::header::{u32_at, u64_at};
+use crate::{FormatError, Lsn, PageId, Place, SpaceId};
+
+pub(super) const RECORD_HEADER_BYTES: usize = 16;
+/// What a record takes besides keys, values and the bytes of pages, at most.
+pub const RECORD_BYTES_AT_MOST: usize = RECORD_HEADER_BYTES + 40;
+
+/// The version of every operation today.
+const VERSION: u8 = 1;
+
+/// The numbers of operations.
+pub mod kind {
+    /// [`Operation::Image`](super::Operation::Image).
+    pub const IMAGE: u8 = 1;
+    /// [`Operation::Patch`](super::Operation::Patch).
+    pub const PATCH: u8 = 2;
+    /// [`Operation::Mark`](super::Operation::Mark).
+    pub const MARK: u8 = 3;
+    /// [`Operation::Directory`](super::Operation::Directory).
+    pub const DIRECTORY: u8 = 4;
+    /// [`Operation::Freed`](super::Operation::Freed).
+    pub const FREED: u8 = 5;
+    /// [`Operation::Insert`](super::Operation::Insert).
+    pub const INSERT: u8 = 16;
+    /// [`Operation::Remove`](super::Operation::Remove).
+    pub const REMOVE: u8 = 17;
+    /// [`Operation::InsertChild`](super::Operation::InsertChild).
+    pub const INSERT_CHILD: u8 = 18;
+    /// [`Operation::RemoveChild`](super::Operation::RemoveChild).
+    pub const REMOVE_CHILD: u8 = 19;
+    /// [`Operation::Split`](super::Operation::Split).
+    pub const SPLIT: u8 = 20;
+    /// [`Operation::Loaded`](super::Operation::Loaded).
+    pub const LOADED: u8 = 21;
+    /// [`Operation::Checkpoint`](super::Operation::Checkpoint).
+    pub const CHECKPOINT: u8 = 32;
+    /// [`Operation::Joint`](super::Operation::Joint).
+    pub const JOINT: u8 = 33;
+}
+
+/// Flags of records.
+pub mod flag {
+    /// Insert: the key is new. Remove: always. The number of entries changes.
+    pub const COUNTS: u16 = 1;
+    /// Insert: the value lies in overflow pages.
+    pub const LONG: u16 = 2;
+    /// Mark: the pages are in use from now on.
+    pub const USED: u16 = 4;
+    /// Checkpoint: the next group goes on with it.
+    pub const MORE: u16 = 8;
+}
+
+/// A value in an insert.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LoggedValue<'a> {
+    /// The bytes.
+    Inline(&'a [u8]),
+    /// A chain of overflow pages, whose images come earlier in the log.
+    Long {
+        /// Length of the value in bytes.
+        len: u64,
+        /// Link of the first page.
+        link: u64,
+    },
+}
+
+/// What was done to a page.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Operation<'a> {
+    /// The whole page: `low`, then zeros up to `high`, which is its end. The LSN in its header is
+    /// that of the group.
+    Image {
+        /// Size of the page in bytes.
+        size: u32,
+        /// Its beginning.
+        low: &'a [u8],
+        /// Its end.
+        high: &'a [u8],
+    },
+    /// Bytes within the page. `backed`: they are the place of an extent of so many pages, which
+    /// the device was asked to back.
+    Patch {
+        /// Offset in the page.
+        offset: u32,
+        /// Pages of the extent; 0 if it is something else.
+        backed: u32,
+        /// The bytes.
+        bytes: &'a [u8],
+    },
+    /// Pages are in use, or free, from now on: in an allocation map.
+    Mark {
+        /// Whether they are in use.
+        used: bool,
+        /// First bit and number of bits, for each run.
+        runs: Vec<(u32, u32)>,
+    },
+    /// The root of the space directory lies here. Of no page.
+    Directory {
+        /// The place.
+        place: Place,
+    },
+    /// A page of a map is gone; its place may have another owner from now on.
+    Freed,
+    /// An entry of a leaf is new, or has another value.
+    Insert {
+        /// Whether the key is new.
+        added: bool,
+        /// The version word.
+        version: u64,
+        /// The whole key.
+        key: &'a [u8],
+        /// The value.
+        value: LoggedValue<'a>,
+    },
+    /// An entry of a leaf is gone.
+    Remove {
+        /// The whole key.
+        key: &'a [u8],
+    },
+    /// A child of an inner node, for the keys from the separator on.
+    InsertChild {
+        /// Link of the child.
+        link: u64,
+        /// The separator.
+        separator: &'a [u8],
+    },
+    /// A link of an inner node, and the separator before it, are gone.
+    RemoveChild {
+        /// Which link.
+        index: u32,
+    },
+    /// The node keeps its first slots; the others went to a new right neighbour.
+    Split {
+        /// Slots that stay.
+        left_count: u32,
+        /// Link of the right neighbour.
+        right: u64,
+        /// The new upper fence.
+        separator: &'a [u8],
+    },
+    /// An empty tree was filled with so many entries.
+    Loaded {
+        /// How many.
+        entries: u64,
+    },
+    /// A checkpoint is complete. Of no page.
+    Checkpoint(Counts),
+    /// The store was opened again: what was found of the log ended here. Of no page.
+    Joint {
+        /// Where it ended.
+        end: Lsn,
+    },
+}
+
+/// What a checkpoint says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Counts {
+    /// Replay begins here.
+    pub start: Lsn,
+    /// No record below `start` has this version word or a higher one.
+    pub next_version: u64,
+    /// Entries of each table at `start`.
+    pub tables: Vec<TableCount>,
+    /// The next group goes on with more tables.
+    pub more: bool,
+}
+
+/// How many entries a table has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableCount {
+    /// The table's space.
+    pub space: SpaceId,
+    /// Its entries.
+    pub entries: u64,
+}
+
+/// One record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record<'a> {
+    /// The page that it is about, or null.
+    pub page: PageId,
+    /// What happened.
+    pub operation: Operation<'a>,
+    stored_len: usize,
+}
+
+impl Operation<'_> {
+    fn kind_and_flags(&self) -> (u8, u16) {
+        match self {
+            Operation::Image { .. } => (kind::IMAGE, 0),
+            Operation::Patch { .. } => (kind::PATCH, 0),
+            Operation::Mark { used, .. } => (kind::MARK, if *used { flag::USED } else { 0 }),
+            Operation::Directory { .. } => (kind::DIRECTORY, 0),
+            Operation::Freed => (kind::FREED, 0),
+            Operation::Insert { added, value, .. } => {
+                let counts = if *added { flag::COUNTS } else { 0 };
+                let long = matches!(value, LoggedValue::Long { .. });
+                (kind::INSERT, counts | if long { flag::LONG } else { 0 })
+            }
+            Operation::Remove { .. } => (kind::REMOVE, flag::COUNTS),
+            Operation::InsertChild { .. } => (kind::INSERT_CHILD, 0),
+            Operation::RemoveChild { .. } => (kind::REMOVE_CHILD, 0),
+            Operation::Split { .. } => (kind::SPLIT, 0),
+            Operation::Loaded { .. } => (kind::LOADED, flag::COUNTS),
+            Operation::Checkpoint(counts) => {
+                (kind::CHECKPOINT, if counts.more { flag::MORE } else { 0 })
+            }
+            Operation::Joint { .. } => (kind::JOINT, 0),
+        }
+    }
+
+    /// A short name, for people.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Operation::Image { .. } => "image",
+            Operation::Patch { .. } => "patch",
+            Operation::Mark { used: true, .. } => "allocate",
+            Operation::Mark { used: false, .. } => "free",
+            Operation::Directory { .. } => "directory",
+            Operation::Freed => "freed",
+            Operation::Insert { .. } => "insert",
+            Operation::Remove { .. } => "remove",
+            Operation::InsertChild { .. } => "insert child",
+            Operation::RemoveChild { .. } => "remove child",
+            Operation::Split { .. } => "split",
+            Operation::Loaded { .. } => "loaded",
+            Operation::Checkpoint(_) => "checkpoint",
+            Operation::Joint { .. } => "joint",
+        }
+    }
+
+    /// By how much the operation changes the number of entries of its table.
+    pub fn entries(&self) -> i64 {
+        match self {
+            Operation::Insert { added: true, .. } => 1,
+            Operation::Remove { .. } => -1,
+            Operation::Loaded { entries } => *entries as i64,
+            _ => 0,
+        }
+    }
+
+    pub(super) fn header(&self, page: PageId, len: u32) -> [u8; RECORD_HEADER_BYTES] {
+        let (kind, flags) = self.kind_and_flags();
+        let mut header = [0; RECORD_HEADER_BYTES];
+        header[0..4].copy_from_slice(&len.to_le_bytes());
+        header[4] = kind;
+        header[5] = VERSION;
+        header[6..8].copy_from_slice(&flags.to_le_bytes());
+        header[8..16].copy_from_slice(&page.to_bits().to_le_bytes());
+        header
+    }
+
+    /// Appends the content.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+        let word = |out: &mut Vec<u8>, word: u64| out.extend_from_slice(&word.to_le_bytes());
+        let half = |out: &mut Vec<u8>, half: u32| out.extend_from_slice(&half.to_le_bytes());
+        match self {
+            Operation::Image { size, low, high } => {
+                half(out, *size);
+                half(out, low.len() as u32);
+                out.extend_from_slice(low);
+                out.extend_from_slice(high);
+            }
+            Operation::Patch { offset, backed, bytes } => {
+                half(out, *offset);
+                half(out, *backed);
+                out.extend_from_slice(bytes);
+            }
+            Operation::Mark { runs, .. } => {
+                for (first, count) in runs {
+                    half(out, *first);
+                    half(out, *count);
+                }
+            }
+            Operation::Directory { place } => word(out, place.get()),
+            Operation::Freed => {}
+            Operation::Joint { end } => word(out, end.0),
+            Operation::Insert { version, key, value, .. } => {
+                word(out, *version);
+                out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+                out.extend_from_slice(key);
+                match value {
+                    LoggedValue::Inline(bytes) => out.extend_from_slice(bytes),
+                    LoggedValue::Long { len, link } => {
+                        word(out, *len);
+                        word(out, *link);
+                    }
+                }
+            }
+            Operation::Remove { key } => out.extend_from_slice(key),
+            Operation::InsertChild { link, separator } => {
+                word(out, *link);
+                out.extend_from_slice(separator);
+            }
+            Operation::RemoveChild { index } => half(out, *index),
+            Operation::Split { left_count, right, separator } => {
+                word(out, *right);
+                half(out, *left_count);
+                out.extend_from_slice(separator);
+            }
+            Operation::Loaded { entries } => word(out, *entries),
+            Operation::Checkpoint(counts) => {
+                word(out, counts.start.0);
+                word(out, counts.next_version);
+                for table in &counts.tables {
+                    word(out, u64::from(table.space.get()));
+                    word(out, table.entries);
+                }
+            }
+        }
+    }
+}
+
+/// Reads little-endian pieces off a content.
+struct Content<'a>(&'a [u8]);
+
+impl<'a> Content<'a> {
+    fn take(&mut self, len: usize) -> Result<&'a [u8], FormatError> {
+        let (taken, rest) = self.0.split_at_checked(len).ok_or(FormatError::Short {
+            what: "content of a log record",
+            found: self.0.len(),
+            expected: len,
+        })?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn word(&mut self) -> Result<u64, FormatError> {
+        Ok(u64_at(self.take(8)?, 0))
+    }
+
+    fn half(&mut self) -> Result<u32, FormatError> {
+        Ok(u32_at(self.take(4)?, 0))
+    }
+
+    fn short(&mut self) -> Result<u16, FormatError> {
+        let bytes = self.take(2)?;
+        Ok(u16::from_le_bytes([bytes[0], bytes[1]]))
+    }
+
+    fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+}
+
+impl<'a> Record<'a> {
+    /// The record at the beginning of `bytes`.
+    pub fn decode(bytes: &'a [u8]) -> Result<Record<'a>, FormatError> {
+        let short =
+            |expected| FormatError::Short { what: "log record", found: bytes.len(), expected };
+        let header = bytes.get(..RECORD_HEADER_BYTES).ok_or(short(RECORD_HEADER_BYTES))?;
+        let len = u32_at(header, 0) as usize;
+        let end = RECORD_HEADER_BYTES.saturating_add(len);
+        let content = bytes.get(RECORD_HEADER_BYTES..end).ok_or(short(end))?;
+        let (number, version) = (header[4], header[5]);
+        let flags = u16::from_le_bytes([header[6], header[7]]);
+        if version != VERSION {
+            return Err(FormatError::Field {
+                field: "version of a log record's operation",
+                found: u64::from(version),
+                expected: "a newer version of Polder wrote it",
+            });
+        }
+        Ok(Record {
+            page: PageId::from_link(u64_at(header, 8)),
+            operation: operation(number, flags, Content(content))?,
+            stored_len: end.next_multiple_of(8),
+        })
+    }
+
+    /// Bytes from the beginning of this record to that of the next one.
+    pub fn stored_len(&self) -> usize {
+        self.stored_len
+    }
+}
+
+fn operation(
+    number: u8,
+    flags: u16,
+    mut content: Content<'_>,
+) -> Result<Operation<'_>, FormatError> {
+    Ok(match number {
+        kind::IMAGE => {
+            let (size, low) = (content.half()?, content.half()? as usize);
+            let low = content.take(low)?;
+            let high = content.rest();
+            if low.len() + high.len() > size as usize || size > 1 << 16 {
+                return Err(FormatError::Broken("a page image is longer than a page"));
+            }
+            Operation::Image { size, low, high }
+        }
+        kind::PATCH => Operation::Patch {
+            offset: content.half()?,
+            backed: content.half()?,
+            bytes: content.rest(),
+        },
+        kind::MARK => {
+            let mut runs = Vec::new();
+            while !content.0.is_empty() {
+                runs.push((content.half()?, content.half()?));
+            }
+            Operation::Mark { used: flags & flag::USED != 0, runs }
+        }
+        kind::DIRECTORY => Operation::Directory { place: Place::new(content.word()?) },
+        kind::FREED => Operation::Freed,
+        kind::JOINT => Operation::Joint { end: Lsn(content.word()?) },
+        kind::INSERT => {
+            let version = content.word()?;
+            let key_len = content.short()?;
+            let key = content.take(usize::from(key_len))?;
+            let value = if flags & flag::LONG != 0 {
+                LoggedValue::Long { len: content.word()?, link: content.word()? }
+            } else {
+                LoggedValue::Inline(content.rest())
+            };
+            Operation::Insert { added: flags & flag::COUNTS != 0, version, key, value }
+        }
+        kind::REMOVE => Operation::Remove { key: content.rest() },
+        kind::INSERT_CHILD => {
+            Operation::InsertChild { link: content.word()?, separator: content.rest() }
+        }
+        kind::REMOVE_CHILD => Operation::RemoveChild { index: content.half()? },
+        kind::SPLIT => Operation::Split {
+            right: content.word()?,
+            left_count: content.half()?,
+            separator: content.rest(),
+        },
+        kind::LOADED => Operation::Loaded { entries: content.word()? },
+        kind::CHECKPOINT => {
+            let (start, next_version) = (Lsn(content.word()?), content.word()?);
+            let mut tables = Vec::new();
+            while !content.0.is_empty() {
+                let space = content.word()?;
+                let space = SpaceId::new(space).ok_or(FormatError::Field {
+                    field: "space in a checkpoint",
+                    found: space,
+                    expected: "it has at most 28 bits",
+                })?;
+                tables.push(TableCount { space, entries: content.word()? });
+            }
+            let more = flags & flag::MORE != 0;
+            Operation::Checkpoint(Counts { start, next_version, tables, more })
+        }
+        _ => {
+            return Err(FormatError::Field {
+                field: "operation of a log record",
+                found: u64::from(number),
+                expected: "a newer version of Polder wrote it",
+            });
+        }
+    })
+}

@@ -1,0 +1,364 @@
+//! What the pool asks of a log: before a page is written, and when one of its own maps changes.
+//!
+//! The pool knows no log. It (and the structures above it) hand over *groups* of records, each of
+//! which takes the pages that it names from one sound state to another, while these pages are
+//! latched; and it asks before it writes pages in place. `docs/durability.md`, A1 to A6 and B1 to
+//! B4. A pool without a journal keeps nothing over a crash.
+
+use std::cell::Cell;
+use std::fmt;
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use polder_format::log::{Group, Operation};
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
+use polder_format::{Lsn, PageId, PageNo, Place};
+
+use crate::attempt::{AccessHint, Attempt};
+use crate::bytes::PageMut;
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::guard::{Exclusive, Restart};
+use crate::pool::{Shared, Space};
+use crate::sync::lock;
+use crate::translation::{LinkRef, Translation};
+
+/// An error that several waiters share.
+pub type SharedError = Arc<io::Error>;
+
+/// A page on its way to the device, as it will lie there.
+#[derive(Debug, Clone, Copy)]
+pub struct Outgoing<'a> {
+    /// The page.
+    pub page: PageId,
+    /// Where it goes.
+    pub place: Place,
+    /// Its bytes, checksum included; aligned as the device wants it.
+    pub bytes: &'a [u8],
+    /// The interval of checkpoints in which the whole page was last logged; 0: long ago.
+    pub born: u16,
+}
+
+/// The log below a pool: what a pool asks of it.
+pub trait Journal: Send + Sync + fmt::Debug {
+    /// A1: groups of at most `bytes` bytes together will be appended. Called without any latch; may
+    /// wait.
+    fn permit(&self, bytes: u64) -> Result<(), SharedError>;
+
+    /// The bytes of a permit are not needed any more, or have been appended.
+    fn give_back(&self, bytes: u64);
+
+    /// A3 to A5: puts the group into the log. Called while all its pages are latched; gives the LSN
+    /// that they bear from now on.
+    fn append(&self, group: &mut Group) -> Lsn;
+
+    /// Every LSN so far is at most this.
+    fn end(&self) -> Lsn;
+
+    /// The number of the interval between checkpoints; never 0. What is appended after this was read
+    /// will be replayed by a recovery until the number has changed.
+    fn interval(&self) -> u16;
+
+    /// Waits until the log is durable up to `lsn`.
+    fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError>;
+
+    /// B1 to B3: may these pages be written in place now? Gives a ticket for `after_write`.
+    fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError>;
+
+    /// B4: the pages of this ticket's batch lie in their places now, but for `failed`.
+    fn after_write(&self, ticket: u64, failed: &[PageId]);
+
+    /// Whether what the device holds of a page can be relied on: not if it was written before a sync
+    /// that failed.
+    fn is_trusted(&self, page: PageId) -> bool;
+}
+
+thread_local! {
+    /// The buffer of this thread's last change, to be used again.
+    static BUFFER: Cell<Option<Group>> = const { Cell::new(None) };
+}
+
+/// A change to pages that is logged as one group: a permit, the records so far, and the allocation
+/// maps that change with it.
+///
+/// Without a journal records are not kept, and committing only changes the maps.
+pub struct Change<'p> {
+    journal: Option<&'p dyn Journal>,
+    permitted: u64,
+    group: Group,
+    maps: Vec<MapChange<'p>>,
+}
+
+/// An allocation map, latched, and the runs of bits that will be set and cleared in it.
+struct MapChange<'p> {
+    page: Exclusive<'p>,
+    linked: Vec<(u32, u32)>,
+    freed: Vec<(u32, u32)>,
+}
+
+impl fmt::Debug for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Change({} bytes, {} maps)", self.group.len(), self.maps.len())
+    }
+}
+
+impl<'p> Change<'p> {
+    fn new(core: &'p Core, most: usize) -> Result<Change<'p>, PoolError> {
+        let journal = core.journal.as_deref();
+        let permitted = if journal.is_some() { most as u64 } else { 0 };
+        if let Some(journal) = journal {
+            journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
+        }
+        let group = BUFFER.take().unwrap_or_default();
+        Ok(Change { journal, permitted, group, maps: Vec::new() })
+    }
+
+    /// Whether records are kept.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Begins again: no records, no maps held.
+    pub fn clear(&mut self) {
+        self.group.clear();
+        self.maps.clear();
+    }
+
+    /// Adds a record about a page that is latched.
+    #[inline]
+    pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
+        if self.is_logged() {
+            self.group.push(page, operation);
+        }
+    }
+
+    /// Adds the whole page as it is now, but for `hole`, which counts as zeros.
+    pub fn push_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
+        if !self.is_logged() {
+            return;
+        }
+        let (id, bytes) = (page.id(), page.page());
+        let size = bytes.size();
+        let high = hole.end.clamp(hole.start.min(size), size);
+        let low = hole.start.min(high);
+        self.group.push_image(id, size as u32, low, size - high, |out| {
+            bytes.append_to(0, low, out);
+            bytes.append_to(high, size - high, out);
+        });
+        page.set_imaged();
+    }
+
+    /// A5 and A6: logs what was pushed, changes the maps, and stamps all pages that the records
+    /// name. `pages` must be those, and none of them may have been unlatched. The records may have
+    /// been pushed before the pages are changed, or after.
+    pub fn commit(&mut self, pages: &mut [&mut Exclusive<'_>]) -> Lsn {
+        if self.journal.is_some() {
+            for map in &self.maps {
+                for (used, runs) in [(true, &map.linked), (false, &map.freed)] {
+                    if !runs.is_empty() {
+                        let runs = runs.clone();
+                        self.group.push(map.page.id(), &Operation::Mark { used, runs });
+                    }
+                }
+            }
+        }
+        let mut lsn = Lsn(0);
+        if let Some(journal) = self.journal {
+            let interval = journal.interval();
+            lsn = journal.append(&mut self.group);
+            pages.iter_mut().for_each(|page| page.stamp(lsn, interval));
+            self.maps.iter_mut().for_each(|map| map.page.stamp(lsn, interval));
+        }
+        for mut map in self.maps.drain(..) {
+            let mut page = map.page.page_mut();
+            map.linked.into_iter().for_each(|(first, count)| mark(&mut page, first, count, true));
+            map.freed.into_iter().for_each(|(first, count)| mark(&mut page, first, count, false));
+        }
+        self.group.clear();
+        lsn
+    }
+
+    /// Latches the allocation maps of these pages of a space, so that `commit` marks them as used
+    /// or free. Never waits; to be called after all other pages are latched, and before anything
+    /// is changed.
+    ///
+    /// # Errors
+    /// `Restart`, also when a map must be loaded first; a page that is marked so already is
+    /// [`PoolError::Broken`].
+    pub fn mark<T: Translation>(
+        &mut self,
+        space: &'p Space<T>,
+        attempt: &mut Attempt<'p>,
+        pages: &[PageNo],
+        used: bool,
+    ) -> Result<(), Restart> {
+        let mut sorted: Vec<u64> = pages.iter().map(|page| page.get()).collect();
+        sorted.sort_unstable();
+        let per_map = pages_per_alloc_map(space.page_size());
+        for of_map in sorted.chunk_by(|a, b| a / per_map == b / per_map) {
+            let first = of_map[0] / per_map * per_map;
+            let id = PageId::new(space.id(), PageNo::new(first).unwrap_or(PageNo::MAX));
+            let runs = runs_of(of_map.iter().map(|page| (page - first) as u32));
+            let at = match self.maps.iter().position(|map| map.page.id() == id) {
+                Some(at) => at,
+                None => {
+                    let map = space.follow(attempt, LinkRef::Root(id), None)?;
+                    let page = attempt.upgrade(map)?;
+                    self.maps.push(MapChange { page, linked: Vec::new(), freed: Vec::new() });
+                    self.maps.len() - 1
+                }
+            };
+            let map = &mut self.maps[at];
+            let right = |(bit, count): &(u32, u32)| {
+                (*bit..bit + count).all(|bit| is_used(&map.page, bit) != used)
+            };
+            if !runs.iter().all(right) {
+                let what = if used { "a free page is in use" } else { "a page was freed twice" };
+                return Err(attempt.fail(PoolError::Broken { page: id, what }));
+            }
+            if used { map.linked.extend(runs) } else { map.freed.extend(runs) }
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal {
+            journal.give_back(self.permitted);
+        }
+        self.group.clear();
+        BUFFER.set(Some(std::mem::take(&mut self.group)));
+    }
+}
+
+fn is_used(map: &Exclusive<'_>, bit: u32) -> bool {
+    let word = map.page().u64(ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize);
+    word >> (bit % 64) & 1 == 1
+}
+
+/// Ascending numbers as runs of first and length.
+fn runs_of(bits: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for bit in bits {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == bit => *count += 1,
+            _ => runs.push((bit, 1)),
+        }
+    }
+    runs
+}
+
+/// Sets or clears a run of bits in an allocation map, as far as they are not so already.
+pub(crate) fn mark(map: &mut PageMut<'_>, first: u32, count: u32, used: bool) {
+    let bits = (map.size() - ALLOC_MAP_BITS_AT) as u32 * 8;
+    let end = first.saturating_add(count).min(bits);
+    let mut changed = 0;
+    let mut bit = first;
+    while bit < end {
+        let in_word = (64 - bit % 64).min(end - bit);
+        let mask = (u64::MAX >> (64 - in_word)) << (bit % 64);
+        let at = ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize;
+        let word = map.as_ref().u64(at);
+        let new = if used { word | mask } else { word & !mask };
+        changed += (word ^ new).count_ones();
+        map.set_u64(at, new);
+        bit += in_word;
+    }
+    let count = map.as_ref().u32(ALLOC_MAP_USED_AT);
+    let count = if used { count + changed } else { count.wrapping_sub(changed) };
+    map.set_u32(ALLOC_MAP_USED_AT, count);
+}
+
+/// Bytes of log that a group of `records` records, `content` bytes in all, takes at most.
+pub fn group_bytes(records: usize, content: usize) -> usize {
+    use polder_format::log::{GROUP_HEADER_BYTES, RECORD_BYTES_AT_MOST};
+    GROUP_HEADER_BYTES + records * RECORD_BYTES_AT_MOST + content
+}
+
+/// Bytes of log that marking so many pages takes at most: a record and a run for each.
+pub fn mark_bytes(pages: usize) -> usize {
+    group_bytes(pages, 8 * pages)
+}
+
+/// Bytes of log that the images of so many pages take at most.
+pub fn image_bytes(pages: usize, size: PageSize) -> usize {
+    group_bytes(pages, pages * (size.bytes() + 8))
+}
+
+impl<T: Translation> Space<T> {
+    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to wait
+    /// until there is room in the log.
+    ///
+    /// # Errors
+    /// [`PoolError::Journal`] if the log cannot take any more.
+    #[inline]
+    pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        Change::new(self.core(), most)
+    }
+
+    /// Whether changes are logged.
+    pub fn is_logged(&self) -> bool {
+        self.core().journal.is_some()
+    }
+
+    /// A page that leaves the structure is to be marked as free: nobody gets it before
+    /// [`Space::give_back`]. Called before that change is committed; taken back by `give_back`, too.
+    pub fn reserve(&self, pages: &[PageNo]) {
+        let mut reserved = lock(&self.space_core().reserved);
+        pages.iter().for_each(|page| reserved.insert(page.get(), 1));
+    }
+
+    /// Marks pages that were made as in use, in a change of its own: for structures that link
+    /// nothing else at the same time. Called with no latch held.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps, and of the log.
+    pub fn link(&self, pages: &[PageNo]) -> Result<(), PoolError> {
+        self.mark_alone(pages, true)?;
+        self.linked(pages);
+        Ok(())
+    }
+
+    /// Marks pages to which nothing leads any more as free, in a change of its own. They are
+    /// reserved until they are given back ([`Space::free`]). Called with no latch held.
+    ///
+    /// # Errors
+    /// As [`Space::link`]; nothing has changed then.
+    pub fn unlink(&self, pages: &[PageNo]) -> Result<(), PoolError> {
+        self.reserve(pages);
+        self.mark_alone(pages, false).inspect_err(|_| self.linked(pages))
+    }
+
+    fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
+        let mut change = self.change(mark_bytes(pages.len()))?;
+        self.run(AccessHint::Normal, |attempt| {
+            change.clear();
+            change.mark(self, attempt, pages, used)?;
+            change.commit(&mut []);
+            Ok(())
+        })
+    }
+
+    /// Pages that were made are linked, by a change that has been committed.
+    pub fn linked(&self, pages: &[PageNo]) {
+        let mut reserved = lock(&self.space_core().reserved);
+        pages.iter().for_each(|page| reserved.remove(page.get(), 1));
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// A change of the pool's own maps.
+    pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        Change::new(&self.core, most)
+    }
+
+    /// Waits until everything that was logged so far is durable: before what a map no longer names
+    /// may be overwritten or punched.
+    pub(crate) fn settle_log(&self) -> Result<(), PoolError> {
+        let Some(journal) = &self.core.journal else { return Ok(()) };
+        journal.await_durable(journal.end()).map_err(|source| PoolError::Journal { source })
+    }
+}

@@ -1,0 +1,229 @@
+//! Doing again what the log says: R6 to R8 of `docs/durability.md`.
+//!
+//! The records of a group are done to a page if and only if the page's LSN is below that of the
+//! group. Pages are found by the maps as they are when this is called.
+
+use polder_format::log::Operation;
+use polder_format::{Lsn, PageId, Place, SpaceId, header_at};
+
+use crate::attempt::AccessHint;
+use crate::bytes::PageMut;
+use crate::error::PoolError;
+use crate::guard::Exclusive;
+use crate::journal::mark;
+use crate::pool::{Pool, Shared, SpaceCore};
+use crate::sync::lock;
+use crate::translation::{LinkRef, Translation};
+
+/// What became of the records of a group for one page.
+#[derive(Debug)]
+pub enum Redone {
+    /// They were done.
+    Applied,
+    /// The page contained them already.
+    Known,
+    /// The page belongs to no space or extent any more.
+    Absent,
+    /// The page cannot be read, or a record does not fit it. That may turn out to be no fault:
+    /// if the page is free, or its whole image comes later.
+    Suspect(PoolError),
+}
+
+/// How a record of a structure above the pool is done to its page.
+pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
+
+impl<T: Translation> Pool<T> {
+    /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing there. Images
+    /// and changes of maps are the pool's; all else is left to `apply`. May be called by several
+    /// threads for different pages.
+    ///
+    /// # Errors
+    /// If the pool has no frame, or its maps cannot be read.
+    pub fn redo(
+        &self,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+        apply: ApplyRecord,
+    ) -> Result<Redone, PoolError> {
+        let shared = self.shared();
+        let opened;
+        let space: &SpaceCore<T> = if page.space() == SpaceId::FILE {
+            &shared.file
+        } else {
+            opened = match shared.space(page.space()) {
+                Some(space) => space,
+                None => {
+                    let root =
+                        shared.array_get(&shared.directory, u64::from(page.space().get()))?;
+                    if root == 0 {
+                        return Ok(Redone::Absent);
+                    }
+                    shared.open_core(page.space(), Place::new(root))?
+                }
+            };
+            &opened
+        };
+        match shared.redo(space, page, lsn, operations, apply) {
+            Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
+            Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
+            result => result,
+        }
+    }
+
+    /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end.
+    ///
+    /// # Errors
+    /// Those of reading the maps.
+    pub fn is_in_use(&self, page: PageId) -> Result<bool, PoolError> {
+        let shared = self.shared();
+        if page.space() == SpaceId::FILE {
+            let place = page.page().get();
+            let runs = shared.used_runs()?;
+            return Ok(runs.iter().any(|run| run.owner.is_none() && run.start == place));
+        }
+        match self.open_space(page.space()) {
+            Ok(space) => space.is_used(page.page()),
+            Err(PoolError::NoSuchSpace { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The space directory begins here, the log says.
+    pub fn redo_directory(&self, root: Place) {
+        self.shared().directory.set_root(root);
+    }
+
+    /// Has the device back an extent again that the log says was backed. The file may have become
+    /// longer than it was before the crash.
+    ///
+    /// # Errors
+    /// [`PoolError::Full`].
+    pub fn redo_backing(&self, start: Place, pages: u64) -> Result<(), PoolError> {
+        let shift = self.page_size().shift();
+        let (offset, bytes) = (start.get() << shift, pages << shift);
+        self.device().allocate(offset, bytes).map_err(|source| {
+            let source = std::sync::Arc::new(source);
+            PoolError::Full { space: SpaceId::FILE, bytes, source }
+        })
+    }
+
+    /// Ends the redoing of the maps: what they say of the file counts from now on. `next_space`:
+    /// the log shows that all ids below were used.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn redo_maps_done(&self, next_space: SpaceId) -> Result<(), PoolError> {
+        let shared = self.shared();
+        // Pages of maps that were made and not linked: their places are free.
+        let used = shared.used_runs()?;
+        shared.translation.for_each_present(&shared.file.directory, &mut |page, cell| {
+            let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
+            cell.await_flight(&shared.core.lot);
+            if !is_used && let Some(held) = cell.latch() {
+                let frame = shared.translation.frame(&shared.file.directory, page, held);
+                shared.discard(&shared.file, Exclusive::new(&shared.core, cell, held, frame));
+            }
+        });
+        let len = self.device().len().map_err(|e| PoolError::Device {
+            what: "find out the length of",
+            source: std::sync::Arc::new(e),
+        })?;
+        lock(&shared.core.places).set_end(len >> self.page_size().shift());
+        let mut next = lock(&shared.next_space);
+        *next = (*next).max(next_space);
+        Ok(())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn redo(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+        apply: ApplyRecord,
+    ) -> Result<Redone, PoolError> {
+        // A group that brings the whole page brings nothing else of it.
+        if let [Operation::Image { size, low, high }] = *operations {
+            let size_here = self.core.page_size().bytes();
+            if size as usize != size_here {
+                return Err(PoolError::Broken {
+                    page,
+                    what: "an image in the log has another size",
+                });
+            }
+            return self.redo_image(space, page, lsn, (low, high));
+        }
+        let view = self.view(space);
+        let mut misfit = None;
+        let done = view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Root(page), None)?;
+            if guard.page().u64(header_at::LSN) >= lsn.0 {
+                guard.validate()?;
+                return Ok(Redone::Known);
+            }
+            let mut held = attempt.upgrade(guard)?;
+            misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
+            held.page_mut().set_u64(header_at::LSN, lsn.0);
+            held.excuse();
+            Ok(Redone::Applied)
+        })?;
+        let Some(what) = misfit else { return Ok(done) };
+        // What was made of it is nothing to keep.
+        if let Some(held) = self.latch_resident(space, page.page()) {
+            self.discard(space, held);
+        }
+        Ok(Redone::Suspect(PoolError::Broken { page, what }))
+    }
+
+    fn redo_image(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        lsn: Lsn,
+        (low, high): (&[u8], &[u8]),
+    ) -> Result<Redone, PoolError> {
+        let mut held = match self.latch_resident(space, page.page()) {
+            Some(held) if held.page().u64(header_at::LSN) >= lsn.0 => return Ok(Redone::Known),
+            Some(held) => held,
+            // What the device has of it is older, or follows from this image and what comes after.
+            None => {
+                let made = self.make(space, page.page())?;
+                made.latch().map_err(|_| PoolError::Dropped { space: space.id })?
+            }
+        };
+        let size = held.page().size();
+        let mut bytes = held.page_mut();
+        bytes.write(0, low);
+        bytes.zero(low.len(), size - low.len() - high.len());
+        bytes.write(size - high.len(), high);
+        bytes.set_u64(header_at::PAGE_ID, page.to_bits());
+        bytes.set_u64(header_at::LSN, lsn.0);
+        held.excuse();
+        Ok(Redone::Applied)
+    }
+}
+
+/// A record of the pool's own, or of those above.
+fn change(
+    mut page: PageMut<'_>,
+    operation: &Operation<'_>,
+    apply: ApplyRecord,
+) -> Result<(), &'static str> {
+    match operation {
+        Operation::Patch { offset, bytes, .. } => {
+            let at = *offset as usize;
+            if at + bytes.len() > page.size() {
+                return Err("a change in the log lies outside of its page");
+            }
+            page.write(at, bytes);
+        }
+        Operation::Mark { used, runs } => {
+            runs.iter().for_each(|(first, count)| mark(&mut page, *first, *count, *used));
+        }
+        _ => return apply(operation, page),
+    }
+    Ok(())
+}
