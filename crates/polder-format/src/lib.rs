@@ -74,6 +74,14 @@ pub enum FormatError {
         /// The incompatible feature bits that this version does not know.
         bits: u64,
     },
+    /// A page is newer than the log that should tell of it.
+    #[error("its last change lies at {} of the log, which ends at {}: a part of the log is missing", lsn.0, end.0)]
+    AheadOfLog {
+        /// The page's LSN.
+        lsn: Lsn,
+        /// The end of the log.
+        end: Lsn,
+    },
     /// An invariant inside a page does not hold.
     #[error("{0}")]
     Broken(&'static str),

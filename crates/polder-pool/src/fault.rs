@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use polder_format::{PageId, PageNo, Place, SpaceId, header_at};
+use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
 
 use crate::attempt::AccessHint;
 use crate::counters::Counter;
@@ -172,7 +172,13 @@ impl<T: Translation> Shared<T> {
         let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), size.bytes()) };
         core.seed
             .verify(bytes, page)
-            .and_then(|header| core.kinds.check(&header, core.frames.page(frame)))
+            .and_then(|header| {
+                // What is on the device was in the log before.
+                if let Some(journal) = core.journal.as_ref().filter(|j| header.lsn > j.end()) {
+                    return Err(FormatError::AheadOfLog { lsn: header.lsn, end: journal.end() });
+                }
+                core.kinds.check(&header, core.frames.page(frame))
+            })
             .map_err(|source| PoolError::Corrupt { page, place, source })
     }
 

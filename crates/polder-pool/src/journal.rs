@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
@@ -21,6 +21,7 @@ use crate::core::Core;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, Restart};
 use crate::pool::{Shared, Space};
+use crate::space::Runs;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
 
@@ -93,8 +94,29 @@ pub struct Change<'p> {
 /// An allocation map, latched, and the runs of bits that will be set and cleared in it.
 struct MapChange<'p> {
     page: Exclusive<'p>,
+    /// The reservations of the space, and the page number of bit 0.
+    reserved: &'p Mutex<Runs>,
+    first: u64,
     linked: Vec<(u32, u32)>,
     freed: Vec<(u32, u32)>,
+}
+
+impl MapChange<'_> {
+    /// Changes the bits. While everything is latched, so that nobody can link or unlink one of
+    /// these pages again in between: what is freed stays reserved until it is discarded and given
+    /// back, what is linked is no longer reserved. A page without a bit is reserved at all times.
+    fn apply(mut self) {
+        let mut reserved = lock(self.reserved);
+        let mut page = self.page.page_mut();
+        for (first, count) in self.freed {
+            reserved.insert(self.first + u64::from(first), u64::from(count));
+            mark(&mut page, first, count, false);
+        }
+        for (first, count) in self.linked {
+            mark(&mut page, first, count, true);
+            reserved.remove(self.first + u64::from(first), u64::from(count));
+        }
+    }
 }
 
 impl fmt::Debug for Change<'_> {
@@ -171,11 +193,7 @@ impl<'p> Change<'p> {
             pages.iter_mut().for_each(|page| page.stamp(lsn, interval));
             self.maps.iter_mut().for_each(|map| map.page.stamp(lsn, interval));
         }
-        for mut map in self.maps.drain(..) {
-            let mut page = map.page.page_mut();
-            map.linked.into_iter().for_each(|(first, count)| mark(&mut page, first, count, true));
-            map.freed.into_iter().for_each(|(first, count)| mark(&mut page, first, count, false));
-        }
+        self.maps.drain(..).for_each(MapChange::apply);
         self.group.clear();
         lsn
     }
@@ -206,7 +224,13 @@ impl<'p> Change<'p> {
                 None => {
                     let map = space.follow(attempt, LinkRef::Root(id), None)?;
                     let page = attempt.upgrade(map)?;
-                    self.maps.push(MapChange { page, linked: Vec::new(), freed: Vec::new() });
+                    self.maps.push(MapChange {
+                        page,
+                        reserved: &space.space_core().reserved,
+                        first,
+                        linked: Vec::new(),
+                        freed: Vec::new(),
+                    });
                     self.maps.len() - 1
                 }
             };
@@ -278,9 +302,12 @@ pub fn group_bytes(records: usize, content: usize) -> usize {
     GROUP_HEADER_BYTES + records * RECORD_BYTES_AT_MOST + content
 }
 
-/// Bytes of log that marking so many pages takes at most: a record and a run for each.
-pub fn mark_bytes(pages: usize) -> usize {
-    group_bytes(pages, 8 * pages)
+/// Bytes of log that marking these pages takes at most.
+pub fn mark_bytes(pages: &[PageNo]) -> usize {
+    let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
+    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more.
+    let records = breaks + 2 + pages.len() / 32_000;
+    group_bytes(records, 8 * records)
 }
 
 /// Bytes of log that the images of so many pages take at most.
@@ -304,22 +331,13 @@ impl<T: Translation> Space<T> {
         self.core().journal.is_some()
     }
 
-    /// A page that leaves the structure is to be marked as free: nobody gets it before
-    /// [`Space::give_back`]. Called before that change is committed; taken back by `give_back`, too.
-    pub fn reserve(&self, pages: &[PageNo]) {
-        let mut reserved = lock(&self.space_core().reserved);
-        pages.iter().for_each(|page| reserved.insert(page.get(), 1));
-    }
-
     /// Marks pages that were made as in use, in a change of its own: for structures that link
     /// nothing else at the same time. Called with no latch held.
     ///
     /// # Errors
     /// Those of loading the allocation maps, and of the log.
     pub fn link(&self, pages: &[PageNo]) -> Result<(), PoolError> {
-        self.mark_alone(pages, true)?;
-        self.linked(pages);
-        Ok(())
+        self.mark_alone(pages, true)
     }
 
     /// Marks pages to which nothing leads any more as free, in a change of its own. They are
@@ -328,24 +346,17 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// As [`Space::link`]; nothing has changed then.
     pub fn unlink(&self, pages: &[PageNo]) -> Result<(), PoolError> {
-        self.reserve(pages);
-        self.mark_alone(pages, false).inspect_err(|_| self.linked(pages))
+        self.mark_alone(pages, false)
     }
 
     fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
-        let mut change = self.change(mark_bytes(pages.len()))?;
+        let mut change = self.change(mark_bytes(pages))?;
         self.run(AccessHint::Normal, |attempt| {
             change.clear();
             change.mark(self, attempt, pages, used)?;
             change.commit(&mut []);
             Ok(())
         })
-    }
-
-    /// Pages that were made are linked, by a change that has been committed.
-    pub fn linked(&self, pages: &[PageNo]) {
-        let mut reserved = lock(&self.space_core().reserved);
-        pages.iter().for_each(|page| reserved.remove(page.get(), 1));
     }
 }
 

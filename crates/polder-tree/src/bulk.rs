@@ -4,7 +4,9 @@
 //! goes to the level above. Nothing is reachable until the topmost node becomes the root, so that a
 //! load that fails leaves an empty tree.
 
-use polder_format::PageNo;
+use polder_format::log::Operation;
+use polder_format::{Lsn, PageNo};
+use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
 use polder_pool::{AccessHint, NewPage, PoolError, Translation};
 
 use crate::error::TreeError;
@@ -39,7 +41,8 @@ impl Made {
 }
 
 impl<T: Translation> Tree<T> {
-    /// Fills an empty tree from ascending keys. Gives the number of entries.
+    /// Fills an empty tree from ascending keys. Gives the number of entries, and up to where the log
+    /// must be durable for them to be.
     ///
     /// `version` gives the version word of each entry.
     ///
@@ -50,7 +53,7 @@ impl<T: Translation> Tree<T> {
         &self,
         entries: impl IntoIterator<Item = (K, V)>,
         version: impl FnMut() -> u64,
-    ) -> Result<u64, TreeError> {
+    ) -> Result<(u64, Lsn), TreeError> {
         self.check_empty()?;
         let mut made = Made::default();
         let loaded = self.load_sorted(entries.into_iter(), version, &mut made);
@@ -76,7 +79,7 @@ impl<T: Translation> Tree<T> {
         entries: impl Iterator<Item = (K, V)>,
         mut version: impl FnMut() -> u64,
         made: &mut Made,
-    ) -> Result<u64, TreeError> {
+    ) -> Result<(u64, Lsn), TreeError> {
         let builder = NodeBuilder::leaves(self.page_bytes());
         let mut levels = vec![Level { builder, page: self.make(made)? }];
         let mut last: Vec<u8> = Vec::new();
@@ -98,8 +101,8 @@ impl<T: Translation> Tree<T> {
             last.extend_from_slice(key);
             number += 1;
         }
-        self.finish(levels, made)?;
-        Ok(number)
+        let lsn = self.finish(levels, made, number)?;
+        Ok((number, lsn))
     }
 
     fn make(&self, made: &mut Made) -> Result<NewPage<'_>, TreeError> {
@@ -119,7 +122,7 @@ impl<T: Translation> Tree<T> {
         let next_link = next.id().to_bits();
         let here = &mut levels[level];
         let link = here.page.id().to_bits();
-        let separator = latched(&here.page, |node| here.builder.emit(node, next_link))?;
+        let separator = self.write(&here.page, true, |node| here.builder.emit(node, next_link))?;
         here.page = next;
         if level + 1 == levels.len() {
             let builder = NodeBuilder::inner(self.page_bytes(), level as u8 + 1, link);
@@ -133,7 +136,12 @@ impl<T: Translation> Tree<T> {
     }
 
     /// Writes what is left on each level; the topmost node is the root.
-    fn finish<'p>(&'p self, mut levels: Vec<Level<'p>>, made: &mut Made) -> Result<(), TreeError> {
+    fn finish<'p>(
+        &'p self,
+        mut levels: Vec<Level<'p>>,
+        made: &mut Made,
+        entries: u64,
+    ) -> Result<Lsn, TreeError> {
         let mut level = 0;
         while level < levels.len() {
             if !levels[level].builder.fits_last() {
@@ -142,35 +150,59 @@ impl<T: Translation> Tree<T> {
                 level += 1;
             }
         }
-        let Some(top) = levels.pop() else { return Ok(()) };
+        let Some(top) = levels.pop() else { return Ok(Lsn(0)) };
         for level in levels {
-            latched(&level.page, |node| level.builder.emit_last(node))?;
+            self.write(&level.page, true, |node| level.builder.emit_last(node))?;
         }
         // The topmost node is made in its own page first, so that a tree that is no longer empty
         // can still be left as it is.
-        latched(&top.page, |node| top.builder.emit_last(node))?;
+        self.write(&top.page, false, |node| top.builder.emit_last(node))?;
+        let unused = top.page.id().page();
+        let linked: Vec<PageNo> = made.pages().filter(|page| *page != unused).collect();
+        let most = image_bytes(1, self.space.page_size()) + group_bytes(1, 8) + mark_bytes(&linked);
+        let mut change = self.space.change(most)?;
         let installed = self.space.run(AccessHint::Normal, |attempt| {
             let root = self.space.page(attempt, Self::root())?;
             let mut root = attempt.upgrade(root)?;
+            change.clear();
+            change.mark(&self.space, attempt, &linked, true)?;
             let node = NodeRef::new(root.page());
             if !node.is_leaf() || node.count() > 0 {
-                return Ok(false);
+                return Ok(None);
             }
             let whole = top.page.latch()?;
             NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(whole.page()));
-            Ok(true)
+            let hole = NodeRef::new(root.page()).hole();
+            change.push_image(&mut root, hole);
+            change.push(root.id(), &Operation::Loaded { entries });
+            Ok(Some(change.commit(&mut [&mut root])))
         })?;
-        if !installed {
-            return Err(TreeError::NotEmpty);
-        }
-        self.free_pages(&[top.page.id().page()]);
-        Ok(())
+        drop(change);
+        let Some(lsn) = installed else { return Err(TreeError::NotEmpty) };
+        self.free_pages(&[unused]);
+        Ok(lsn)
     }
-}
 
-/// Works on a node that was just made. Only dropping the space can take it away.
-fn latched<R>(page: &NewPage<'_>, f: impl FnOnce(&mut NodeMut<'_>) -> R) -> Result<R, TreeError> {
-    let space = page.id().space();
-    let mut guard = page.latch().map_err(|_| PoolError::Dropped { space })?;
-    Ok(f(&mut NodeMut::new(guard.page_mut())))
+    /// Makes a node in a page that was just made; logs it unless it is only a draft. Only dropping
+    /// the space can take the page away.
+    fn write<R>(
+        &self,
+        page: &NewPage<'_>,
+        is_final: bool,
+        make: impl FnOnce(&mut NodeMut<'_>) -> R,
+    ) -> Result<R, TreeError> {
+        let most = if is_final { image_bytes(1, self.space.page_size()) } else { 0 };
+        let mut change = self.space.change(most)?;
+        let space = page.id().space();
+        let mut guard = page.latch().map_err(|_| PoolError::Dropped { space })?;
+        let result = make(&mut NodeMut::new(guard.page_mut()));
+        if is_final {
+            let hole = NodeRef::new(guard.page()).hole();
+            change.push_image(&mut guard, hole);
+            change.commit(&mut [&mut guard]);
+        } else {
+            guard.excuse();
+        }
+        Ok(result)
+    }
 }

@@ -13,6 +13,7 @@
 //! | `cursor.rs` | going through in order |
 //! | `bulk.rs` | loading sorted input |
 //! | `overflow.rs` | long values |
+//! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
 
 mod bulk;
@@ -23,6 +24,7 @@ mod error;
 mod kinds;
 pub mod node;
 mod overflow;
+mod redo;
 mod reshape;
 mod tree;
 
@@ -30,4 +32,5 @@ pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
 pub use kinds::KINDS;
-pub use tree::{Change, Effect, Tree};
+pub use redo::redo;
+pub use tree::{Applied, Change, Effect, Tree};

@@ -6,6 +6,7 @@
 
 use polder_format::{PageId, PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
+use polder_pool::journal::image_bytes;
 use polder_pool::{AccessHint, PoolError, Translation};
 
 use crate::error::TreeError;
@@ -51,6 +52,11 @@ impl<T: Translation> Tree<T> {
         // From the last piece to the first, so that each page's link is known when it is made.
         for piece in value.chunks(room).rev() {
             let page = self.space.create().inspect_err(|_| self.free_pages(&pages))?;
+            let logged = self.space.change(image_bytes(1, self.space.page_size()));
+            let mut change = logged.inspect_err(|_| {
+                pages.push(page.id().page());
+                self.free_pages(&pages);
+            })?;
             if let Ok(mut latched) = page.latch() {
                 let mut bytes = latched.page_mut();
                 bytes.set_u8(header_at::KIND, PageKind::OVERFLOW.0);
@@ -58,6 +64,8 @@ impl<T: Translation> Tree<T> {
                 bytes.set_u64(at::NEXT, long.link);
                 bytes.set_u32(at::LEN, piece.len() as u32);
                 bytes.write(at::BYTES, piece);
+                change.push_image(&mut latched, at::BYTES + piece.len()..self.page_bytes());
+                change.commit(&mut [&mut latched]);
             }
             long.link = page.id().to_bits();
             pages.push(page.id().page());
@@ -134,12 +142,9 @@ impl<T: Translation> Tree<T> {
         Ok(pages)
     }
 
-    /// Frees pages that nothing links.
+    /// Frees reserved pages that nothing links.
     pub(crate) fn free_pages(&self, pages: &[PageNo]) {
-        for page in pages {
-            // A page that cannot be marked as free now will be later; until then nobody gets it.
-            let _ = self.space.free(*page);
-        }
+        pages.iter().for_each(|page| self.space.free(*page));
     }
 }
 

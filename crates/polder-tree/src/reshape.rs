@@ -11,8 +11,10 @@
 //!   it fails to validate, or is stopped by the fences.
 
 use polder_format::PageId;
+use polder_format::log::Operation;
 use polder_pool::Translation;
-use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, NewPage, Optimistic, Restart};
+use polder_pool::journal::{group_bytes, image_bytes};
+use polder_pool::{AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, Restart};
 
 use crate::descent::{MAX_HEIGHT, descend};
 use crate::error::TreeError;
@@ -85,9 +87,12 @@ impl<T: Translation> Tree<T> {
             while spares.len() < wanted {
                 spares.push(self.space.create()?);
             }
+            let mut change = self.space.change(self.reshape_bytes())?;
             let outcome = self.space.run(AccessHint::Normal, |attempt| {
-                self.try_split(attempt, level, newcomer, spares)
+                change.clear();
+                self.try_split(attempt, &mut change, level, newcomer, spares)
             })?;
+            drop(change);
             match outcome {
                 Outcome::Done { pages } => {
                     spares.drain(..pages);
@@ -101,6 +106,11 @@ impl<T: Translation> Tree<T> {
         }
     }
 
+    /// Most bytes of log that one split or merge takes: three images, and the words between.
+    fn reshape_bytes(&self) -> usize {
+        image_bytes(3, self.space.page_size()) + group_bytes(4, self.page_bytes())
+    }
+
     /// Frees a page that was made and not used.
     fn give_up(&self, spare: &NewPage<'_>) {
         self.free_pages(&[spare.id().page()]);
@@ -109,6 +119,7 @@ impl<T: Translation> Tree<T> {
     fn try_split<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut Change<'p>,
         level: u8,
         newcomer: Newcomer<'_>,
         spares: &[NewPage<'p>],
@@ -120,7 +131,9 @@ impl<T: Translation> Tree<T> {
                 return Ok(Outcome::Done { pages: 0 });
             }
             let [left, right, ..] = spares else { return Ok(Outcome::RootNeedsTwo) };
-            return split_root(&mut root, newcomer, left, right);
+            let pages = [left.id().page(), right.id().page()];
+            change.mark(&self.space, attempt, &pages, true)?;
+            return split_root(change, &mut root, newcomer, left, right);
         };
         let mut parent = attempt.upgrade(parent)?;
         let mut node = attempt.upgrade(place.page)?;
@@ -132,11 +145,19 @@ impl<T: Translation> Tree<T> {
         };
         let right_link = spares[0].id().to_bits();
         let mut right = spares[0].latch()?;
+        change.mark(&self.space, attempt, &[spares[0].id().page()], true)?;
         if NodeMut::new(parent.page_mut()).insert_child(&split.separator, right_link).is_err() {
+            parent.excuse();
             return Ok(Outcome::ParentFull(split.separator));
         }
-        let mut right = NodeMut::new(right.page_mut());
-        NodeMut::new(node.page_mut()).split_into(&mut right, right_link, &split);
+        let mut right_node = NodeMut::new(right.page_mut());
+        NodeMut::new(node.page_mut()).split_into(&mut right_node, right_link, &split);
+        let separator = split.separator.as_slice();
+        change.push(parent.id(), &Operation::InsertChild { link: right_link, separator });
+        let left_count = split.left_count() as u32;
+        change.push(node.id(), &Operation::Split { left_count, right: right_link, separator });
+        push_node(change, &mut right);
+        change.commit(&mut [&mut parent, &mut node, &mut right]);
         Ok(Outcome::Done { pages: 1 })
     }
 
@@ -145,14 +166,16 @@ impl<T: Translation> Tree<T> {
     pub(crate) fn merge_at(&self, key: &[u8]) -> Result<(), TreeError> {
         let mut level = 0;
         while usize::from(level) < MAX_HEIGHT {
-            let merged = self
-                .space
-                .run(AccessHint::Normal, |attempt| self.try_merge(attempt, key, level))?;
+            let mut change = self.space.change(self.reshape_bytes())?;
+            let merged = self.space.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                self.try_merge(attempt, &mut change, key, level)
+            })?;
+            drop(change);
             match merged {
                 // What is joined may have brought nodes of the level below together.
                 Merged::Joined(freed) => {
-                    // A page that cannot be marked as free now will be later.
-                    let _ = self.space.give_back(freed);
+                    self.space.give_back(freed);
                     level = level.saturating_sub(1);
                 }
                 Merged::Apart { parent_small: true } => level += 1,
@@ -165,12 +188,13 @@ impl<T: Translation> Tree<T> {
     fn try_merge<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut Change<'p>,
         key: &[u8],
         level: u8,
     ) -> Result<Merged, Restart> {
         let place = descend(&self.space, attempt, key, level)?;
         let Some((parent, at)) = place.parent else {
-            return self.try_lower_root(attempt, place.page);
+            return self.try_lower_root(attempt, change, place.page);
         };
         let above = NodeRef::new(parent.page());
         let Some(index) = above.link_index(at) else { return Err(Restart) };
@@ -178,7 +202,7 @@ impl<T: Translation> Tree<T> {
             // With the neighbour on the right, else with that on the left.
             for left in [Some(index), index.checked_sub(1)].into_iter().flatten() {
                 if left < above.count()
-                    && let Some(freed) = self.try_join(attempt, parent, left)?
+                    && let Some(freed) = self.try_join(attempt, change, parent, left)?
                 {
                     return Ok(Merged::Joined(freed));
                 }
@@ -195,6 +219,7 @@ impl<T: Translation> Tree<T> {
     fn try_join<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut Change<'p>,
         parent: Optimistic<'p>,
         left: usize,
     ) -> Result<Option<PageId>, Restart> {
@@ -213,11 +238,18 @@ impl<T: Translation> Tree<T> {
         let mut parent = attempt.upgrade(parent)?;
         let mut left = attempt.upgrade(left)?;
         let right = attempt.upgrade(right)?;
+        let freed = [right.id().page()];
+        change.mark(&self.space, attempt, &freed, false)?;
         let joined = NodeMut::new(left.page_mut()).merge_right(NodeRef::new(right.page()));
         if joined.is_err() {
+            left.excuse();
+            change.clear();
             return Ok(None);
         }
         NodeMut::new(parent.page_mut()).remove_child(right_index);
+        change.push(parent.id(), &Operation::RemoveChild { index: right_index as u32 });
+        push_node(change, &mut left);
+        change.commit(&mut [&mut parent, &mut left]);
         // Discarding may wait for the device: by now nobody needs the page but those who will
         // find that it is gone.
         drop((parent, left));
@@ -228,6 +260,7 @@ impl<T: Translation> Tree<T> {
     fn try_lower_root<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut Change<'p>,
         root: Optimistic<'p>,
     ) -> Result<Merged, Restart> {
         let node = NodeRef::new(root.page());
@@ -239,7 +272,11 @@ impl<T: Translation> Tree<T> {
         let child = self.space.follow(attempt, link, Some(&root))?;
         let mut root = attempt.upgrade(root)?;
         let child = attempt.upgrade(child)?;
+        let freed = [child.id().page()];
+        change.mark(&self.space, attempt, &freed, false)?;
         NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(child.page()));
+        push_node(change, &mut root);
+        change.commit(&mut [&mut root]);
         drop(root);
         Ok(Merged::Joined(self.space.discard(child)))
     }
@@ -263,7 +300,14 @@ fn split_is_needed(page: &Exclusive<'_>, level: u8, newcomer: Newcomer<'_>) -> b
     node.level() == level && free < newcomer.bytes_at_most()
 }
 
+/// Pushes an image of a node.
+fn push_node(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
+    let hole = NodeRef::new(page.page()).hole();
+    change.push_image(page, hole);
+}
+
 fn split_root<'p>(
+    change: &mut Change<'p>,
     root: &mut Exclusive<'p>,
     newcomer: Newcomer<'_>,
     left: &NewPage<'p>,
@@ -275,13 +319,16 @@ fn split_root<'p>(
     };
     let (left_link, right_link) = (left.id().to_bits(), right.id().to_bits());
     let (mut left, mut right) = (left.latch()?, right.latch()?);
-    let mut left = NodeMut::new(left.page_mut());
-    left.copy_content_from(NodeRef::new(root.page()));
-    left.split_into(&mut NodeMut::new(right.page_mut()), right_link, &split);
+    let mut left_node = NodeMut::new(left.page_mut());
+    left_node.copy_content_from(NodeRef::new(root.page()));
+    left_node.split_into(&mut NodeMut::new(right.page_mut()), right_link, &split);
     let mut above = NodeMut::new(root.page_mut());
     above.init(level + 1, None, None, 0, left_link);
     // An empty node has room for any key.
-    above.insert_child(&split.separator, right_link).map_err(|_| Restart)?;
+    let _ = above.insert_child(&split.separator, right_link);
+    [&mut left, &mut right].into_iter().for_each(|page| push_node(change, page));
+    push_node(change, root);
+    change.commit(&mut [&mut left, &mut right, root]);
     Ok(Outcome::Done { pages: 2 })
 }
 

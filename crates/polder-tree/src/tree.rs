@@ -3,8 +3,11 @@
 use std::fmt;
 use std::mem::MaybeUninit;
 
-use polder_format::PageNo;
-use polder_pool::{AccessHint, Attempt, PoolError, Restart, Space, Translation};
+use polder_format::log::{LoggedValue, Operation};
+use polder_format::{Lsn, PageNo, header_at};
+use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
+use polder_pool::{AccessHint, Attempt, Change as LogChange, Optimistic};
+use polder_pool::{PoolError, Restart, Space, Translation};
 
 use crate::descent::{ROOT, Target, leaf};
 use crate::error::TreeError;
@@ -53,6 +56,16 @@ pub enum Effect {
     Same,
 }
 
+/// A change that was made, and logged if the pool has a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Applied {
+    /// What it did to the number of entries.
+    pub effect: Effect,
+    /// Once the log is durable up to here, so is the change. If nothing was changed: what the answer
+    /// rests on.
+    pub lsn: Lsn,
+}
+
 /// What a lookup found.
 enum Found {
     Nothing,
@@ -76,6 +89,34 @@ impl Stored<'_> {
             Stored::Long(long, _) => NewValue::Overflow { len: long.len, link: long.link },
         }
     }
+
+    fn as_logged(&self) -> LoggedValue<'_> {
+        match self {
+            Stored::Inline(bytes) => LoggedValue::Inline(bytes),
+            Stored::Long(long, _) => LoggedValue::Long { len: long.len, link: long.link },
+        }
+    }
+
+    /// The pages of a long value.
+    pub(crate) fn pages(&self) -> &[PageNo] {
+        match self {
+            Stored::Inline(_) => &[],
+            Stored::Long(_, pages) => pages,
+        }
+    }
+
+    /// The record of an insert.
+    pub(crate) fn logged<'a>(&'a self, key: &'a [u8], version: u64, added: bool) -> Operation<'a> {
+        Operation::Insert { added, version, key, value: self.as_logged() }
+    }
+
+    /// Bytes of that record that are neither header nor key.
+    pub(crate) fn logged_len(&self) -> usize {
+        match self {
+            Stored::Inline(bytes) => bytes.len(),
+            Stored::Long(..) => 16,
+        }
+    }
 }
 
 /// A value's record as it was found.
@@ -92,7 +133,7 @@ pub(crate) enum Held {
 /// What writing to a leaf came to.
 enum Written {
     Done {
-        effect: Effect,
+        applied: Applied,
         underfull: bool,
         /// What went was the long value whose pages were known.
         long_gone: bool,
@@ -131,10 +172,20 @@ impl<T: Translation> Tree<T> {
             let what = "the space of a new tree is not empty";
             return Err(PoolError::Broken { page: root.id(), what }.into());
         }
-        if let Ok(mut page) = root.latch() {
+        let number = [root.id().page()];
+        let mut change = space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
+        space.run(AccessHint::Normal, |attempt| {
+            change.clear();
+            let mut page = root.latch()?;
+            page.excuse();
             NodeMut::new(page.page_mut()).init(0, None, None, 0, 0);
-        }
-        drop(root);
+            change.mark(&space, attempt, &number, true)?;
+            let hole = NodeRef::new(page.page()).hole();
+            change.push_image(&mut page, hole);
+            change.commit(&mut [&mut page]);
+            Ok(())
+        })?;
+        drop((change, root));
         Ok(Tree { space })
     }
 
@@ -238,6 +289,11 @@ impl<T: Translation> Tree<T> {
 
     /// The record of `key`, as one state of the leaf.
     pub(crate) fn record(&self, key: &[u8]) -> Result<Option<Record>, TreeError> {
+        Ok(self.record_and_lsn(key)?.0)
+    }
+
+    /// The record, and the LSN of the leaf that has it or would have it.
+    fn record_and_lsn(&self, key: &[u8]) -> Result<(Option<Record>, Lsn), TreeError> {
         let mut bytes = Vec::new();
         let found = self.space.run(AccessHint::Normal, |attempt| {
             bytes.clear();
@@ -253,13 +309,15 @@ impl<T: Translation> Tree<T> {
                 };
                 (node.version(slot), long)
             });
+            let lsn = lsn_of(&leaf);
             leaf.validate()?;
-            Ok(found)
+            Ok((found, lsn))
         })?;
-        Ok(found.map(|(version, long)| Record {
+        let record = found.0.map(|(version, long)| Record {
             version,
             value: long.map_or_else(|| Held::Bytes(bytes), Held::Long),
-        }))
+        });
+        Ok((record, found.1))
     }
 
     fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
@@ -286,8 +344,8 @@ impl<T: Translation> Tree<T> {
     /// # Errors
     /// [`TreeError::KeyTooLong`], [`TreeError::ValueTooLong`], and those of the pool; nothing has
     /// changed then.
-    pub fn insert(&self, key: &[u8], value: &[u8], version: u64) -> Result<Effect, TreeError> {
-        self.put(key, value, version, Expect::Anything).map(|effect| effect.unwrap_or(Effect::Same))
+    pub fn insert(&self, key: &[u8], value: &[u8], version: u64) -> Result<Applied, TreeError> {
+        self.put(key, value, version, Expect::Anything).map(|applied| applied.unwrap_or(NOTHING))
     }
 
     /// `None`: the record is not the expected one.
@@ -297,11 +355,11 @@ impl<T: Translation> Tree<T> {
         value: &[u8],
         version: u64,
         expect: Expect,
-    ) -> Result<Option<Effect>, TreeError> {
+    ) -> Result<Option<Applied>, TreeError> {
         let stored = self.store(key, value)?;
         let result = self.put_stored(key, &stored, version, expect);
-        if let (Ok(None) | Err(_), Stored::Long(_, pages)) = (&result, &stored) {
-            self.free_pages(pages);
+        if !matches!(result, Ok(Some(_))) {
+            self.free_pages(stored.pages());
         }
         result
     }
@@ -312,18 +370,24 @@ impl<T: Translation> Tree<T> {
         stored: &Stored<'_>,
         version: u64,
         expect: Expect,
-    ) -> Result<Option<Effect>, TreeError> {
+    ) -> Result<Option<Applied>, TreeError> {
         let mut old = OldLong::default();
         loop {
+            let mut most = group_bytes(1, key.len() + stored.logged_len());
+            if !stored.pages().is_empty() || !old.pages.is_empty() {
+                most += mark_bytes(stored.pages()) + mark_bytes(&old.pages);
+            }
+            let mut change = self.space.change(most)?;
             let written = self.space.run(AccessHint::Normal, |attempt| {
-                self.write_leaf(attempt, key, stored, version, expect, &old)
+                self.write_leaf(attempt, &mut change, key, stored, (version, expect), &old)
             })?;
+            drop(change);
             match written {
-                Written::Done { effect, long_gone, .. } => {
+                Written::Done { applied, long_gone, .. } => {
                     if long_gone {
                         self.free_pages(&old.pages);
                     }
-                    return Ok(Some(effect));
+                    return Ok(Some(applied));
                 }
                 Written::NoRoom => self.split_leaf(key, stored.as_new())?,
                 Written::Changed => return Ok(None),
@@ -341,10 +405,10 @@ impl<T: Translation> Tree<T> {
     fn write_leaf<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut LogChange<'p>,
         key: &[u8],
         stored: &Stored<'_>,
-        version: u64,
-        expect: Expect,
+        (version, expect): (u64, Expect),
         old: &OldLong,
     ) -> Result<Written, Restart> {
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
@@ -362,34 +426,61 @@ impl<T: Translation> Tree<T> {
         let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
         // The upgrade goes through only if the page is still what was searched.
         let mut leaf = attempt.upgrade(leaf)?;
+        self.mark_long(attempt, change, stored.pages(), if long_gone { &old.pages } else { &[] })?;
         let mut node = NodeMut::new(leaf.page_mut());
         let (done, effect) = match slot {
             Ok(slot) => (node.replace_value(slot, version, stored.as_new()), Effect::Same),
             Err(slot) => (node.insert_entry(slot, key, version, stored.as_new()), Effect::Added),
         };
-        Ok(match done {
-            Ok(()) => Written::Done { effect, underfull: false, long_gone },
-            Err(_) => Written::NoRoom,
-        })
+        if done.is_err() {
+            leaf.excuse();
+            change.clear();
+            return Ok(Written::NoRoom);
+        }
+        change.push(leaf.id(), &stored.logged(key, version, effect == Effect::Added));
+        let lsn = change.commit(&mut [&mut leaf]);
+        Ok(Written::Done { applied: Applied { effect, lsn }, underfull: false, long_gone })
+    }
+
+    /// Long values that come and go with a change of a leaf, which is latched: the maps of their
+    /// pages.
+    fn mark_long<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        change: &mut LogChange<'p>,
+        linked: &[PageNo],
+        freed: &[PageNo],
+    ) -> Result<(), Restart> {
+        change.clear();
+        if !linked.is_empty() {
+            change.mark(&self.space, attempt, linked, true)?;
+        }
+        if !freed.is_empty() {
+            change.mark(&self.space, attempt, freed, false)?;
+        }
+        Ok(())
     }
 
     /// Removes `key`.
     ///
     /// # Errors
     /// Those of loading pages.
-    pub fn remove(&self, key: &[u8]) -> Result<Effect, TreeError> {
-        self.remove_expected(key, Expect::Anything).map(|effect| effect.unwrap_or(Effect::Same))
+    pub fn remove(&self, key: &[u8]) -> Result<Applied, TreeError> {
+        self.remove_expected(key, Expect::Anything).map(|applied| applied.unwrap_or(NOTHING))
     }
 
-    fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Effect>, TreeError> {
+    fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
         let mut old = OldLong::default();
         loop {
+            let most = group_bytes(1, key.len()) + mark_bytes(&old.pages);
+            let mut change = self.space.change(most)?;
             let removed = self.space.run(AccessHint::Normal, |attempt| {
-                self.remove_from_leaf(attempt, key, expect, &old)
+                self.remove_from_leaf(attempt, &mut change, key, expect, &old)
             })?;
+            drop(change);
             match removed {
                 Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
-                Written::Done { effect, underfull, long_gone } => {
+                Written::Done { applied, underfull, long_gone } => {
                     if long_gone {
                         self.free_pages(&old.pages);
                     }
@@ -397,7 +488,7 @@ impl<T: Translation> Tree<T> {
                         // The entry is gone; a leaf that stays small is no fault.
                         let _ = self.merge_at(key);
                     }
-                    return Ok(Some(effect));
+                    return Ok(Some(applied));
                 }
                 Written::NoRoom | Written::Changed => return Ok(None),
             }
@@ -407,6 +498,7 @@ impl<T: Translation> Tree<T> {
     fn remove_from_leaf<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
+        change: &mut LogChange<'p>,
         key: &[u8],
         expect: Expect,
         old: &OldLong,
@@ -423,15 +515,20 @@ impl<T: Translation> Tree<T> {
             return Ok(found);
         }
         let Ok(slot) = slot else {
+            let applied = Applied { effect: Effect::Same, lsn: lsn_of(&leaf) };
             leaf.validate()?;
-            return Ok(Written::Done { effect: Effect::Same, underfull: false, long_gone: false });
+            return Ok(Written::Done { applied, underfull: false, long_gone: false });
         };
         let long_gone = is_long(node, slot);
         let mut leaf = attempt.upgrade(leaf)?;
+        self.mark_long(attempt, change, &[], if long_gone { &old.pages } else { &[] })?;
         let mut node = NodeMut::new(leaf.page_mut());
         node.remove_entry(slot);
         let underfull = is_underfull(node.node());
-        Ok(Written::Done { effect: Effect::Removed, underfull, long_gone })
+        change.push(leaf.id(), &Operation::Remove { key });
+        let lsn = change.commit(&mut [&mut leaf]);
+        let applied = Applied { effect: Effect::Removed, lsn };
+        Ok(Written::Done { applied, underfull, long_gone })
     }
 
     /// Reads, changes and writes one key as one step that no other write of the key comes into.
@@ -446,10 +543,11 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         mut change: impl FnMut(Option<&[u8]>) -> Change,
         mut version: impl FnMut() -> u64,
-    ) -> Result<Effect, TreeError> {
+    ) -> Result<Applied, TreeError> {
         self.check_key(key)?;
         loop {
-            let record = self.record(key)?;
+            let (record, lsn) = self.record_and_lsn(key)?;
+            let unchanged = Applied { effect: Effect::Same, lsn };
             let seen = record.as_ref().map(|record| record.version);
             let value = match record.map(|record| record.value) {
                 None => None,
@@ -461,16 +559,24 @@ impl<T: Translation> Tree<T> {
             };
             let expect = Expect::Version(seen);
             let done = match change(value.as_deref()) {
-                Change::Keep => Some(Effect::Same),
+                Change::Keep => Some(unchanged),
                 Change::Insert(new) => self.put(key, &new, version(), expect)?,
-                Change::Remove if seen.is_none() => Some(Effect::Same),
+                Change::Remove if seen.is_none() => Some(unchanged),
                 Change::Remove => self.remove_expected(key, expect)?,
             };
-            if let Some(effect) = done {
-                return Ok(effect);
+            if let Some(applied) = done {
+                return Ok(applied);
             }
         }
     }
+}
+
+/// Nothing was changed, and nothing looked at.
+const NOTHING: Applied = Applied { effect: Effect::Same, lsn: Lsn(0) };
+
+/// The last change of a page, if the guard validates afterwards.
+fn lsn_of(page: &Optimistic<'_>) -> Lsn {
+    Lsn(page.page().u64(header_at::LSN))
 }
 
 fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bool {

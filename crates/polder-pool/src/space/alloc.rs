@@ -40,7 +40,7 @@ impl<T: Translation> Space<T> {
     /// A new page, all zeros behind its header.
     ///
     /// Called with no latch held. The page is the caller's: to be linked by a change that marks it
-    /// as used, after which [`Space::linked`] is called; or to be freed.
+    /// as used ([`Change::mark`](crate::Change::mark)), or freed.
     ///
     /// # Errors
     /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no

@@ -298,7 +298,7 @@ impl NodeMut<'_> {
     }
 
     /// A copy of the page that nobody else sees.
-    pub(super) fn snapshot(&self) -> PageBuf {
+    pub fn snapshot(&self) -> PageBuf {
         let size = PageSize::new(self.page.size() as u32);
         let mut copy = PageBuf::new(size.expect("a page was made with a PageSize"));
         copy.copy_from(self.page.as_ref());

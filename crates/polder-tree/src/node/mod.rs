@@ -147,6 +147,12 @@ impl<'a> NodeRef<'a> {
         self.page.u64(at::RIGHT)
     }
 
+    /// The bytes between slots and records, which mean nothing.
+    pub fn hole(self) -> std::ops::Range<usize> {
+        let begin = at::SLOTS + SLOT_BYTES * self.count();
+        begin..self.heap_low().max(begin)
+    }
+
     /// Bytes between slots and records.
     #[inline]
     pub fn free_bytes(self) -> usize {

@@ -113,6 +113,18 @@ impl NodeRef<'_> {
     }
 }
 
+impl Split {
+    /// A split that was chosen before: the log tells it.
+    pub fn again(separator: &[u8], left_count: usize) -> Split {
+        Split { separator: separator.to_vec(), left_count }
+    }
+
+    /// How many slots stay in the left node.
+    pub fn left_count(&self) -> usize {
+        self.left_count
+    }
+}
+
 impl NodeMut<'_> {
     /// Moves what is at or above the separator to `right`, whose page is `right_page` and may hold
     /// anything. Afterwards each node has the fences of what it covers, and this one's right link
@@ -121,7 +133,7 @@ impl NodeMut<'_> {
         let whole = self.snapshot();
         let old = NodeRef::new(whole.page());
         let (level, count, cut) = (old.level(), old.count(), split.left_count.min(old.count()));
-        let (lower, upper) = (old.lower_fence(), old.upper_fence());
+        let upper = old.upper_fence();
         let separator = Some(split.separator.as_slice());
 
         let (right_from, right_child) = if old.is_leaf() {
@@ -132,9 +144,16 @@ impl NodeMut<'_> {
         right.init(level, separator, upper.as_deref(), old.right_link(), right_child);
         right.push_from(old, right_from..count);
         right.finish();
+        self.keep_left(old, right_page, split);
+    }
 
+    /// Keeps of `old`, a copy of this node, what lies below the separator: the left half of a
+    /// split, whose right half is made elsewhere or has been.
+    pub fn keep_left(&mut self, old: NodeRef<'_>, right_page: u64, split: &Split) {
+        let (cut, lower) = (split.left_count.min(old.count()), old.lower_fence());
+        let separator = Some(split.separator.as_slice());
         let first_child = if old.is_leaf() { 0 } else { old.link(0) };
-        self.init(level, lower.as_deref(), separator, right_page, first_child);
+        self.init(old.level(), lower.as_deref(), separator, right_page, first_child);
         self.push_from(old, 0..cut);
         self.finish();
     }

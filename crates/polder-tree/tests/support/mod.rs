@@ -105,11 +105,11 @@ impl<T: Translation> Ordered for Subject<'_, T> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, TreeError> {
         let version = self.next_version();
-        Ok(self.tree.insert(key, value, version)? == Effect::Same)
+        Ok(self.tree.insert(key, value, version)?.effect == Effect::Same)
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, TreeError> {
-        Ok(self.tree.remove(key)? == Effect::Removed)
+        Ok(self.tree.remove(key)?.effect == Effect::Removed)
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {

@@ -1,0 +1,216 @@
+//! Writing the ring out, and syncing: one thread does it for all.
+//!
+//! `docs/durability.md`, L1 to L5. Whoever wants something to be durable leads, if nobody does;
+//! else it sleeps until a leader has finished and looks again. So a single thread commits without
+//! another one, and many share each sync.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use polder_format::log::{LOG_BLOCK_BYTES, Pad};
+use polder_format::{Lsn, PageId};
+use polder_pool::device::{Batch, Buffer, Direction, Request};
+use polder_pool::journal::SharedError;
+
+use crate::log::{Log, lock};
+use crate::tally::Tally;
+
+const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
+/// The longest stretch that is written and not synced.
+pub(crate) const WINDOW_BYTES: u64 = 16 << 20;
+/// What is written out while later groups are still waited for, as a part of the ring.
+const PREFIX_PART: u64 = 4;
+
+/// What only the leader knows.
+#[derive(Debug)]
+pub(crate) struct Leader {
+    /// All groups up to here are complete.
+    walked: u64,
+    /// Entries of all tables at `walked`.
+    pub(crate) tally: Tally,
+}
+
+impl Leader {
+    pub(crate) fn new(at: u64, tally: Tally) -> Leader {
+        Leader { walked: at, tally }
+    }
+}
+
+/// Who leads, and how many syncs there were.
+#[derive(Debug, Default)]
+pub(crate) struct Syncs {
+    leading: bool,
+    /// Syncs that have begun; the number of the last one.
+    pub(crate) begun: u64,
+    /// The last one that has ended well.
+    pub(crate) finished: u64,
+}
+
+/// Gives way for a moment; longer each time.
+fn wait_a_little(tries: &mut u32) {
+    if *tries < 64 {
+        std::hint::spin_loop();
+    } else {
+        std::thread::yield_now();
+    }
+    *tries += 1;
+}
+
+impl Log {
+    /// Leads, or waits for those who do, until `done` says so.
+    pub(crate) fn flush_until(
+        &self,
+        done: impl Fn(&Log, &Syncs) -> bool,
+    ) -> Result<(), SharedError> {
+        let mut syncs = lock(&self.syncs);
+        loop {
+            if done(self, &syncs) {
+                return Ok(());
+            }
+            self.check()?;
+            if syncs.leading {
+                let woken = self.synced.wait(syncs);
+                syncs = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
+                continue;
+            }
+            syncs.leading = true;
+            syncs.begun += 1;
+            let number = syncs.begun;
+            drop(syncs);
+            let led = self.lead(|leader| self.cut_and_sync(leader));
+            syncs = lock(&self.syncs);
+            syncs.leading = false;
+            if led.is_ok() {
+                syncs.finished = number;
+            }
+            self.synced.notify_all();
+            led?;
+        }
+    }
+
+    /// Writes out what is complete, without a sync if that can wait: for the clerk.
+    pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
+        let unsynced =
+            self.tail().load(Ordering::Acquire) - self.durable.load(Ordering::Acquire);
+        if unsynced > WINDOW_BYTES {
+            return self.flush();
+        }
+        self.lead(|leader| {
+            self.walk(leader, self.tail().load(Ordering::Acquire));
+            self.write_out(leader.walked / BLOCK * BLOCK)
+        })
+    }
+
+    /// A cut, synced, and what is known at it: K1. `at_cut` runs before anything is appended behind
+    /// it that the leader knows of.
+    pub(crate) fn cut_for_checkpoint<R>(
+        &self,
+        at_cut: impl FnOnce(Lsn, &Tally) -> R,
+    ) -> Result<R, SharedError> {
+        let mut at_cut = Some(at_cut);
+        let mut result = None;
+        self.lead(|leader| {
+            self.cut_and_sync(leader)?;
+            result = at_cut.take().map(|at_cut| at_cut(Lsn(leader.walked), &leader.tally));
+            Ok(())
+        })?;
+        drop(lock(&self.syncs));
+        self.synced.notify_all();
+        result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
+    }
+
+    pub(crate) fn lead(
+        &self,
+        work: impl FnOnce(&mut Leader) -> io::Result<()>,
+    ) -> Result<(), SharedError> {
+        let mut leader = lock(&self.leader);
+        self.check()?;
+        work(&mut leader).map_err(|error| self.poison("writing the log", &error))
+    }
+
+    /// L1 to L5.
+    fn cut_and_sync(&self, leader: &mut Leader) -> io::Result<()> {
+        let (tail, cut) = self.cut();
+        let mut tries = 0;
+        loop {
+            self.walk(leader, tail);
+            let written = self.written.load(Ordering::Relaxed);
+            let whole = leader.walked / BLOCK * BLOCK;
+            if leader.walked == tail && cut <= written + self.ring.len() {
+                break;
+            }
+            // Others may wait for room in the ring before they can complete their groups.
+            let is_full = self.tail().load(Ordering::Acquire) > written + self.ring.len();
+            let much = whole - written >= self.ring.len() / PREFIX_PART;
+            if whole > written && (is_full || much || leader.walked == tail) {
+                self.write_out(whole)?;
+            } else {
+                wait_a_little(&mut tries);
+            }
+        }
+        if cut > tail {
+            let pad = Pad::encode(self.seed, Lsn(tail), (cut - tail) as u32, self.incarnation);
+            self.ring.put_word(tail, pad);
+        }
+        leader.walked = cut;
+        self.write_out(cut)?;
+        self.device.sync()?;
+        self.durable.store(cut, Ordering::Release);
+        Ok(())
+    }
+
+    /// L1: no group lies between the tail and the next block, and none will.
+    fn cut(&self) -> (u64, u64) {
+        let tail = self.tail();
+        let mut now = tail.load(Ordering::Acquire);
+        loop {
+            let cut = now.next_multiple_of(BLOCK);
+            match tail.compare_exchange_weak(now, cut, Ordering::AcqRel, Ordering::Acquire) {
+                Ok(_) => return (now, cut),
+                Err(changed) => now = changed,
+            }
+        }
+    }
+
+    /// L2, as far as groups are complete, up to `end`.
+    fn walk(&self, leader: &mut Leader, end: u64) {
+        while leader.walked < end {
+            let len = u64::from(self.ring.first_word(leader.walked) as u32);
+            if len == 0 {
+                return;
+            }
+            leader.tally.add_group(&self.ring, leader.walked, len);
+            leader.walked += len;
+        }
+    }
+
+    /// L3 and L5: writes the ring up to `to`, a multiple of a block, and gives it back.
+    fn write_out(&self, to: u64) -> io::Result<()> {
+        let from = self.written.load(Ordering::Relaxed);
+        if from >= to {
+            return Ok(());
+        }
+        let mut requests = Vec::new();
+        {
+            let mut segments = lock(&self.segments);
+            let share = segments.header().share();
+            let mut at = from;
+            while at < to {
+                let end = to.min((at / share + 1) * share);
+                let offset = segments.offset_to_write(at)?;
+                let piece = self.ring.piece(at, end);
+                // SAFETY: the range is complete and not given back, so that nobody writes it until
+                // `written` is stored, below.
+                let buffer = unsafe { Buffer::new(piece.at, piece.len) };
+                requests.push(Request::new(Direction::Write, PageId::NULL, offset, buffer));
+                at += piece.len as u64;
+            }
+        }
+        let batch = self.device.complete(self.device.submit(Batch::Many(requests)));
+        batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
+        self.ring.zero(from, to);
+        self.written.store(to, Ordering::Release);
+        Ok(())
+    }
+}

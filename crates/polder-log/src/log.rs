@@ -1,0 +1,393 @@
+//! The log as its users see it: permits, appending, waiting.
+
+use std::fmt;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use polder_format::log::{Group, LOG_BLOCK_BYTES, LogSeed};
+use polder_format::{Lsn, PageId, PageSize};
+use polder_pool::device::Device;
+use polder_pool::journal::{Journal, Outgoing, SharedError};
+
+use crate::clerk::Signal;
+use crate::double::Double;
+use crate::flush::{Leader, Syncs};
+use crate::ring::Ring;
+use crate::segments::{self, Segments};
+use crate::tally::Tally;
+
+/// Segments that permits never count on: one for checkpoints and joints, one because a stretch of
+/// the log may begin and end within a segment.
+const SPARE_SEGMENTS: u64 = 2;
+/// How often a flush that nobody waits for is asked for: each time this much was appended.
+const WAKE_BYTES_SHIFT: u32 = 17;
+/// The rest of a block that a sync behind a group may fill.
+const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
+
+/// How a log is made and kept.
+#[derive(Debug, Clone, Copy)]
+pub struct LogOptions {
+    /// Bytes that the log may take on the device.
+    pub limit: u64,
+    /// Bytes of memory for groups that are not written yet: a power of two.
+    pub buffer_bytes: u64,
+}
+
+impl LogOptions {
+    /// The least limit in bytes.
+    pub const LEAST_LIMIT: u64 = 4 << 20;
+
+    /// A buffer that suits a memory budget.
+    pub fn buffer_for(memory_budget: u64, page_size: PageSize) -> u64 {
+        let least = (256 << 10).max(16 * page_size.bytes() as u64);
+        (memory_budget / 32).clamp(least, 16 << 20).next_power_of_two()
+    }
+
+    /// Bytes of a segment of a new log.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        (self.limit / 128).clamp(256 << 10, 64 << 20).next_power_of_two()
+    }
+}
+
+/// What all writers change, alone on its cache lines.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Hot {
+    /// A3: where the next group goes.
+    tail: AtomicU64,
+    /// Bytes of all permits.
+    permits: AtomicU64,
+}
+
+/// Whether there is room in the log, and why not.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// The last checkpoint failed.
+    pub(crate) blocked: Option<SharedError>,
+    /// The file could not be made longer.
+    pub(crate) no_growth: bool,
+}
+
+/// The log of an open store.
+pub struct Log {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) data: Arc<dyn Device>,
+    pub(crate) seed: LogSeed,
+    pub(crate) incarnation: u32,
+    pub(crate) ring: Ring,
+    hot: Hot,
+    /// Where permits end.
+    ceiling: AtomicU64,
+    /// Where replay would begin.
+    pub(crate) start: AtomicU64,
+    /// A checkpoint is wanted when the tail is here.
+    trigger: AtomicU64,
+    limit_segments: u64,
+    group_max: u64,
+    /// What was written out of the ring; the ring has room for its length from here on.
+    pub(crate) written: AtomicU64,
+    pub(crate) durable: AtomicU64,
+    pub(crate) interval: AtomicU16,
+    pub(crate) segments: Mutex<Segments>,
+    /// Held while the file is made longer.
+    growth: Mutex<()>,
+    pub(crate) leader: Mutex<Leader>,
+    pub(crate) syncs: Mutex<Syncs>,
+    pub(crate) synced: Condvar,
+    poison: OnceLock<SharedError>,
+    pub(crate) poisoned: AtomicBool,
+    pub(crate) double: Double,
+    pub(crate) room: Mutex<Room>,
+    pub(crate) room_changed: Condvar,
+    pub(crate) clerk: Signal,
+    pub(crate) checkpointer: Signal,
+}
+
+impl fmt::Debug for Log {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Log({}..{})", self.start.load(Ordering::Relaxed), self.end().0)
+    }
+}
+
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// With what a log goes on.
+pub(crate) struct Beginning {
+    pub(crate) start: Lsn,
+    /// A multiple of a block: everything below is durable.
+    pub(crate) tail: Lsn,
+    pub(crate) incarnation: u32,
+    pub(crate) tally: Tally,
+    pub(crate) next_slot: u64,
+}
+
+impl Log {
+    pub(crate) fn begin(
+        device: Arc<dyn Device>,
+        data: Arc<dyn Device>,
+        mut segments: Segments,
+        options: LogOptions,
+        beginning: Beginning,
+    ) -> Arc<Log> {
+        let Beginning { start, tail, incarnation, tally, next_slot } = beginning;
+        segments.keep(start.0, tail.0);
+        let header = *segments.header();
+        let limit_segments = (options.limit / header.segment_bytes).max(segments.count());
+        let log = Log {
+            seed: LogSeed::new(header.store_id),
+            incarnation,
+            ring: Ring::new(options.buffer_bytes),
+            hot: Hot { tail: AtomicU64::new(tail.0), permits: AtomicU64::new(0) },
+            ceiling: AtomicU64::new(0),
+            start: AtomicU64::new(start.0),
+            trigger: AtomicU64::new(0),
+            limit_segments,
+            group_max: (options.buffer_bytes / 2)
+                .min((limit_segments - SPARE_SEGMENTS) * header.share() / 4),
+            written: AtomicU64::new(tail.0),
+            durable: AtomicU64::new(tail.0),
+            interval: AtomicU16::new(1),
+            leader: Mutex::new(Leader::new(tail.0, tally)),
+            double: Double::new(header, next_slot),
+            segments: Mutex::new(segments),
+            growth: Mutex::default(),
+            syncs: Mutex::default(),
+            synced: Condvar::new(),
+            poison: OnceLock::new(),
+            poisoned: AtomicBool::new(false),
+            room: Mutex::default(),
+            room_changed: Condvar::new(),
+            clerk: Signal::default(),
+            checkpointer: Signal::default(),
+            device,
+            data,
+        };
+        log.set_start(start);
+        Arc::new(log)
+    }
+
+    /// Replay begins at `start` from now on, as far as both superblocks say; what lies below is
+    /// free.
+    pub(crate) fn set_start(&self, start: Lsn) {
+        self.start.store(start.0, Ordering::Release);
+        lock(&self.segments).keep(start.0, u64::MAX);
+        self.set_ceiling();
+    }
+
+    /// After the start or the number of segments has changed.
+    fn set_ceiling(&self) {
+        let mut room = lock(&self.room);
+        let segments = lock(&self.segments);
+        let (share, count) = (segments.header().share(), segments.count());
+        drop(segments);
+        let start = self.start.load(Ordering::Acquire);
+        let begin = start / share * share;
+        self.ceiling.store(begin + (count - SPARE_SEGMENTS) * share, Ordering::Release);
+        let most = if room.no_growth { count } else { self.limit_segments };
+        let half = (most - SPARE_SEGMENTS) * share / 2;
+        self.trigger.store(start + half, Ordering::Release);
+        room.blocked = None;
+        drop(room);
+        self.room_changed.notify_all();
+    }
+
+    /// Most bytes of the log that checkpoints may leave.
+    pub(crate) fn target(&self) -> u64 {
+        2 * (self.trigger.load(Ordering::Acquire) - self.start.load(Ordering::Acquire))
+    }
+
+    /// The most bytes that one group may have.
+    pub fn group_max(&self) -> u64 {
+        self.group_max
+    }
+
+    /// Up to where the log is durable.
+    pub fn durable(&self) -> Lsn {
+        Lsn(self.durable.load(Ordering::Acquire))
+    }
+
+    /// Bytes that would be replayed now.
+    pub fn replay_bytes(&self) -> u64 {
+        self.end().0 - self.start.load(Ordering::Acquire)
+    }
+
+    /// Bytes of the log file.
+    pub fn file_bytes(&self) -> u64 {
+        let segments = lock(&self.segments);
+        segments.header().segment_offset(segments.count())
+    }
+
+    pub(crate) fn tail(&self) -> &AtomicU64 {
+        &self.hot.tail
+    }
+
+    /// The error that made the log unusable.
+    pub(crate) fn check(&self) -> Result<(), SharedError> {
+        if !self.poisoned.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let unknown = || Arc::new(io::Error::other("the log cannot be used"));
+        Err(self.poison.get().cloned().unwrap_or_else(unknown))
+    }
+
+    /// `LOG-6`: nothing becomes durable any more.
+    pub fn poison(&self, what: &str, error: &io::Error) -> SharedError {
+        let first = self.poison.get_or_init(|| {
+            let text = format!("{what} failed ({error}); nothing is durable any more: open the store again");
+            Arc::new(io::Error::new(error.kind(), text))
+        });
+        self.poisoned.store(true, Ordering::Release);
+        drop(lock(&self.syncs));
+        self.synced.notify_all();
+        self.room_changed.notify_all();
+        Arc::clone(first)
+    }
+
+    /// Waits until the log is durable up to everything that was appended so far.
+    ///
+    /// # Errors
+    /// What made the log unusable.
+    pub fn flush(&self) -> Result<(), SharedError> {
+        self.await_durable(self.end())
+    }
+
+    /// A1, the slow way: there is no room up to `end`.
+    #[cold]
+    fn make_room(&self, end: u64) -> Result<(), SharedError> {
+        self.check()?;
+        {
+            let _growing = lock(&self.growth);
+            if end <= self.ceiling.load(Ordering::Acquire) {
+                return Ok(());
+            }
+            let (count, header) = {
+                let segments = lock(&self.segments);
+                (segments.count(), *segments.header())
+            };
+            if count < self.limit_segments && !lock(&self.room).no_growth {
+                match segments::make(&*self.device, &header, count) {
+                    Ok(()) => lock(&self.segments).add(),
+                    // The log makes do with what it has.
+                    Err(_) => lock(&self.room).no_growth = true,
+                }
+                self.set_ceiling();
+                return Ok(());
+            }
+        }
+        self.checkpointer.wake();
+        let room = lock(&self.room);
+        if end <= self.ceiling.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        if let Some(error) = &room.blocked {
+            return Err(Arc::clone(error));
+        }
+        let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));
+        drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
+        self.check()
+    }
+
+    /// A3 to A5, without a permit: for what the spare segment is there for.
+    pub(crate) fn append_spare(&self, group: &mut Group) -> Lsn {
+        let len = group.len() as u64;
+        let start = self.hot.tail.fetch_add(len, Ordering::AcqRel);
+        let end = start + len;
+        if end > self.written.load(Ordering::Acquire) + self.ring.len() && !self.await_ring(end) {
+            return Lsn(end);
+        }
+        let lag = start.saturating_sub(self.durable.load(Ordering::Relaxed));
+        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
+        self.ring.put(start, group.seal(self.seed, Lsn(start), lag, self.incarnation));
+        if (start ^ end) >> WAKE_BYTES_SHIFT != 0 {
+            self.clerk.wake();
+        }
+        Lsn(end)
+    }
+
+    /// A4. False: the log is dead, and what is appended goes nowhere.
+    #[cold]
+    fn await_ring(&self, end: u64) -> bool {
+        let mut tries = 0u32;
+        while end > self.written.load(Ordering::Acquire) + self.ring.len() {
+            if self.poisoned.load(Ordering::Acquire) {
+                return false;
+            }
+            self.clerk.wake();
+            if tries < 10 {
+                std::thread::yield_now();
+            } else {
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            tries += 1;
+        }
+        true
+    }
+}
+
+impl Journal for Log {
+    fn permit(&self, bytes: u64) -> Result<(), SharedError> {
+        if self.poisoned.load(Ordering::Acquire) {
+            return self.check();
+        }
+        let need = bytes + PAD_BYTES;
+        if bytes > self.group_max {
+            let text = format!(
+                "a change takes {bytes} bytes of log at once, and {} are the most; make it smaller, or the memory budget or the log's limit larger",
+                self.group_max
+            );
+            return Err(Arc::new(io::Error::new(io::ErrorKind::QuotaExceeded, text)));
+        }
+        loop {
+            let others = self.hot.permits.fetch_add(need, Ordering::AcqRel);
+            let tail = self.hot.tail.load(Ordering::Acquire);
+            let end = tail + others + need;
+            if end <= self.ceiling.load(Ordering::Acquire) {
+                if tail >= self.trigger.load(Ordering::Relaxed) {
+                    self.checkpointer.wake();
+                }
+                return Ok(());
+            }
+            self.hot.permits.fetch_sub(need, Ordering::AcqRel);
+            self.make_room(end)?;
+        }
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.hot.permits.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
+    }
+
+    fn append(&self, group: &mut Group) -> Lsn {
+        self.append_spare(group)
+    }
+
+    fn end(&self) -> Lsn {
+        Lsn(self.hot.tail.load(Ordering::Acquire))
+    }
+
+    fn interval(&self) -> u16 {
+        self.interval.load(Ordering::Acquire)
+    }
+
+    fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError> {
+        if self.durable.load(Ordering::Acquire) >= lsn.0 {
+            return Ok(());
+        }
+        self.flush_until(|log, _| log.durable.load(Ordering::Acquire) >= lsn.0)
+    }
+
+    fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        self.protect(pages)
+    }
+
+    fn after_write(&self, ticket: u64, failed: &[PageId]) {
+        self.double.placed(ticket, failed);
+    }
+
+    fn is_trusted(&self, page: PageId) -> bool {
+        !self.poisoned.load(Ordering::Acquire) || self.double.is_synced(page)
+    }
+}

@@ -1,0 +1,114 @@
+//! Where in the file which part of the log lies.
+//!
+//! The log is one stream of bytes, cut into shares; each lies in a segment of the file, whose first
+//! block says which. A segment whose share no checkpoint needs any more is used again, for a share
+//! that is to come (`LOG-5`).
+
+use std::io;
+use std::sync::Arc;
+
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
+use polder_pool::device::{Device, read_block, write_block};
+
+/// Bytes that are written at a time when a segment is made.
+const ZEROS_BYTES: u64 = 1 << 20;
+
+#[derive(Debug)]
+pub(crate) struct Segments {
+    device: Arc<dyn Device>,
+    header: LogHeader,
+    seed: LogSeed,
+    /// Which share each segment of the file holds; none: it is free.
+    shares: Vec<Option<u64>>,
+    /// The segment that was asked for last.
+    last: Option<(u64, u64)>,
+}
+
+impl Segments {
+    /// What the file holds.
+    pub(crate) fn read(device: Arc<dyn Device>, header: LogHeader) -> io::Result<Segments> {
+        let seed = LogSeed::new(header.store_id);
+        let bytes = device.len()?.saturating_sub(header.segment_offset(0));
+        let mut shares = Vec::new();
+        for index in 0..bytes / header.segment_bytes {
+            let block = read_block(&*device, header.segment_offset(index), LOG_BLOCK_BYTES)?;
+            shares.push(SegmentHeader::decode(&block, seed).ok().map(|segment| segment.number));
+        }
+        Ok(Segments { device, header, seed, shares, last: None })
+    }
+
+    pub(crate) fn header(&self) -> &LogHeader {
+        &self.header
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.shares.len() as u64
+    }
+
+    /// Where in the file a position of the log lies, if its segment is there.
+    pub(crate) fn offset(&self, at: u64) -> Option<u64> {
+        let (number, within) = (at / self.header.share(), at % self.header.share());
+        let index = self.shares.iter().position(|share| *share == Some(number))? as u64;
+        Some(self.header.segment_offset(index) + LOG_BLOCK_BYTES as u64 + within)
+    }
+
+    /// Where to write a position of the log; begins its segment if need be.
+    pub(crate) fn offset_to_write(&mut self, at: u64) -> io::Result<u64> {
+        let (number, within) = (at / self.header.share(), at % self.header.share());
+        let begin = match self.last {
+            Some((last, begin)) if last == number => begin,
+            _ => {
+                let begin = self.begin(number)?;
+                self.last = Some((number, begin));
+                begin
+            }
+        };
+        Ok(begin + LOG_BLOCK_BYTES as u64 + within)
+    }
+
+    fn begin(&mut self, number: u64) -> io::Result<u64> {
+        let there = self.shares.iter().position(|share| *share == Some(number));
+        let index = match there {
+            Some(index) => index,
+            None => {
+                let free = self.shares.iter().position(Option::is_none);
+                let index = free.ok_or_else(|| io::Error::other("the log has no free segment"))?;
+                let block = SegmentHeader { number }.encode(self.seed);
+                write_block(&*self.device, self.header.segment_offset(index as u64), &block)?;
+                self.shares[index] = Some(number);
+                index
+            }
+        };
+        Ok(self.header.segment_offset(index as u64))
+    }
+
+    /// The segments that hold nothing at or above this position are free. Those from `end` on too:
+    /// they are left over from an earlier use.
+    pub(crate) fn keep(&mut self, start: u64, end: u64) {
+        let share = self.header.share();
+        for held in &mut self.shares {
+            let keep = held.is_some_and(|n| (n + 1) * share > start && n * share < end);
+            if !keep {
+                *held = None;
+            }
+        }
+    }
+
+    /// A segment was made at the end of the file.
+    pub(crate) fn add(&mut self) {
+        self.shares.push(None);
+    }
+}
+
+/// Makes the segment `index` at the end of the file: zeros, synced, so that syncs of what is
+/// written there later have nothing else to write.
+pub(crate) fn make(device: &dyn Device, header: &LogHeader, index: u64) -> io::Result<()> {
+    let begin = header.segment_offset(index);
+    device.allocate(begin, header.segment_bytes)?;
+    let zeros = vec![0; ZEROS_BYTES.min(header.segment_bytes) as usize];
+    for at in (0..header.segment_bytes).step_by(zeros.len()) {
+        let len = (header.segment_bytes - at).min(zeros.len() as u64) as usize;
+        write_block(device, begin + at, &zeros[..len])?;
+    }
+    device.sync()
+}

@@ -1,0 +1,97 @@
+//! How many entries each table has, at any point of the log.
+//!
+//! The records themselves say when a key is new or gone. Whoever leads a flush adds them up as it
+//! walks over the groups, so that the numbers belong to one position of the log exactly, and no
+//! writer shares a counter.
+
+use std::collections::BTreeMap;
+
+use polder_format::SpaceId;
+use polder_format::log::{GROUP_HEADER_BYTES, Operation, TableCount, flag, kind};
+
+use crate::ring::Ring;
+
+/// Entries of each table.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Tally {
+    counts: BTreeMap<u32, i64>,
+    /// The table that was counted last, and what is not in `counts` yet.
+    last: (u32, i64),
+}
+
+impl Tally {
+    /// What a checkpoint said.
+    pub fn add_counts(&mut self, tables: &[TableCount]) {
+        tables.iter().for_each(|table| self.add(table.space.get(), table.entries as i64));
+    }
+
+    /// One record of a group.
+    pub fn add_operation(&mut self, space: SpaceId, operation: &Operation<'_>) {
+        let change = operation.entries();
+        if change != 0 {
+            self.add(space.get(), change);
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, space: u32, change: i64) {
+        if self.last.0 != space {
+            self.settle();
+            self.last = (space, 0);
+        }
+        self.last.1 += change;
+    }
+
+    fn settle(&mut self) {
+        let (space, change) = self.last;
+        if change != 0 {
+            *self.counts.entry(space).or_insert(0) += change;
+            self.last.1 = 0;
+        }
+    }
+
+    /// The records of the group of `len` bytes at `at` in the ring, which is complete.
+    #[inline]
+    pub(crate) fn add_group(&mut self, ring: &Ring, at: u64, len: u64) {
+        let mut next = at + GROUP_HEADER_BYTES as u64;
+        while next < at + len {
+            let header = ring.word(next);
+            let (content, number) = (header as u32, (header >> 32) as u8);
+            if (header >> 48) as u16 & flag::COUNTS != 0 {
+                let space = polder_format::PageId::from_link(ring.word(next + 8)).space();
+                let change = match number {
+                    kind::INSERT => 1,
+                    kind::REMOVE => -1,
+                    kind::LOADED => ring.word(next + 16) as i64,
+                    _ => 0,
+                };
+                self.add(space.get(), change);
+            }
+            next += 16 + u64::from(content).next_multiple_of(8);
+        }
+    }
+
+    /// The tables that have entries.
+    pub fn counts(&self) -> Vec<TableCount> {
+        let mut settled = self.clone();
+        settled.settle();
+        let table = |(space, entries): (&u32, &i64)| {
+            let entries = u64::try_from(*entries).ok().filter(|entries| *entries > 0)?;
+            Some(TableCount { space: SpaceId::new(u64::from(*space))?, entries })
+        };
+        settled.counts.iter().filter_map(table).collect()
+    }
+
+    /// Entries of one table.
+    pub fn entries(&self, space: SpaceId) -> u64 {
+        let last = if self.last.0 == space.get() { self.last.1 } else { 0 };
+        let entries = self.counts.get(&space.get()).copied().unwrap_or(0) + last;
+        u64::try_from(entries).unwrap_or(0)
+    }
+
+    /// The table was dropped.
+    pub fn forget(&mut self, space: SpaceId) {
+        self.settle();
+        self.counts.remove(&space.get());
+    }
+}

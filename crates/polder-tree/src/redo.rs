@@ -1,0 +1,77 @@
+//! Doing again what the log says of the pages of trees; `docs/durability.md`, R7.
+//!
+//! A record finds its page in the state in which it was logged, so that it is done by the very
+//! edits that were done then. That the page is one that the record can be about is checked all the
+//! same: a page that was freed and written by others since may be met first.
+
+use polder_format::log::{LoggedValue, Operation};
+use polder_pool::bytes::PageMut;
+
+use crate::node::{NewValue, NodeMut, Split};
+
+/// Does one record to its page.
+///
+/// # Errors
+/// If the record cannot be about this page. The page is then to be thrown away.
+pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static str> {
+    let mut node = NodeMut::new(page);
+    let seen = node.node();
+    if !seen.is_node() || seen.verify_shape().is_err() {
+        return Err("a record of a tree is about a page that is no node");
+    }
+    let at_leaf = matches!(operation, Operation::Insert { .. } | Operation::Remove { .. });
+    if at_leaf != seen.is_leaf() && !matches!(operation, Operation::Split { .. }) {
+        return Err("a record of a tree is about a node of another level");
+    }
+    let no_room = |_| "a record of a tree has no room in its node";
+    match *operation {
+        Operation::Insert { version, key, value, .. } => {
+            check_covers(&node, key)?;
+            let value = match value {
+                LoggedValue::Inline(bytes) => NewValue::Inline(bytes),
+                LoggedValue::Long { len, link } => NewValue::Overflow { len, link },
+            };
+            match node.node().search_covered(key) {
+                Ok(slot) => node.replace_value(slot, version, value).map_err(no_room),
+                Err(slot) => node.insert_entry(slot, key, version, value).map_err(no_room),
+            }
+        }
+        Operation::Remove { key } => {
+            check_covers(&node, key)?;
+            let slot = node.node().search_covered(key);
+            node.remove_entry(slot.map_err(|_| "a record removes a key that is not there")?);
+            Ok(())
+        }
+        Operation::InsertChild { link, separator } => {
+            check_covers(&node, separator)?;
+            node.insert_child(separator, link).map_err(no_room)
+        }
+        Operation::RemoveChild { index } => {
+            let index = index as usize;
+            if index == 0 || index > node.node().count() {
+                return Err("a record removes a child that is not there");
+            }
+            node.remove_child(index);
+            Ok(())
+        }
+        Operation::Split { left_count, right, separator } => {
+            check_covers(&node, separator)?;
+            let left_count = left_count as usize;
+            if left_count > node.node().count() {
+                return Err("a record splits a node that has fewer entries");
+            }
+            let whole = node.snapshot();
+            let old = crate::node::NodeRef::new(whole.page());
+            node.keep_left(old, right, &Split::again(separator, left_count));
+            Ok(())
+        }
+        _ => Err("a record is not one of a tree"),
+    }
+}
+
+fn check_covers(node: &NodeMut<'_>, key: &[u8]) -> Result<(), &'static str> {
+    match node.node().compare_to_fences(key) {
+        std::cmp::Ordering::Equal => Ok(()),
+        _ => Err("a record of a tree is about a key that its node does not cover"),
+    }
+}
