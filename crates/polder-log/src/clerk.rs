@@ -59,19 +59,23 @@ pub struct Clerk {
 
 impl Clerk {
     /// Starts the thread for `log`.
-    pub fn start(log: &Arc<Log>, period: Duration) -> Clerk {
+    pub fn start(log: &Arc<Log>) -> Clerk {
         let works_for = Arc::clone(log);
         let thread = thread::Builder::new()
             .name("polder-log".to_string())
-            .spawn(move || run(&works_for, period))
+            .spawn(move || run(&works_for))
             .ok();
         Clerk { log: Arc::clone(log), thread }
     }
 }
 
-fn run(log: &Log, period: Duration) {
+fn run(log: &Log) {
     let mut synced = Instant::now();
-    while log.clerk.wait(period.saturating_sub(synced.elapsed())) {
+    loop {
+        let period = Duration::from_nanos(log.period.load(Ordering::Relaxed));
+        if !log.clerk.wait(period.saturating_sub(synced.elapsed())) {
+            return;
+        }
         if synced.elapsed() >= period {
             synced = Instant::now();
             // Who waits for the log, or wants to append to it, is told of the error.

@@ -113,7 +113,8 @@ impl Double {
     /// The data file will be synced: what is in place by now.
     fn before_sync(&self) -> (Vec<u64>, HashSet<PageId>) {
         let mut area = lock(&self.area);
-        let placed = |slot: &&Slot| matches!(&slot.state, State::Placed { failed } if failed.is_empty());
+        let placed =
+            |slot: &&Slot| matches!(&slot.state, State::Placed { failed } if failed.is_empty());
         let placed = area.slots.iter().filter(placed).map(|slot| slot.sequence).collect();
         // Pages whose batch is under way are not synced by this.
         let used = area.slots.iter().filter(|slot| slot.state == State::Used);
@@ -148,7 +149,8 @@ impl Double {
 
     fn is_stuck(&self) -> bool {
         let area = lock(&self.area);
-        let stuck = |slot: &Slot| matches!(&slot.state, State::Placed { failed } if !failed.is_empty());
+        let stuck =
+            |slot: &Slot| matches!(&slot.state, State::Placed { failed } if !failed.is_empty());
         area.slots.iter().all(stuck)
     }
 

@@ -91,8 +91,7 @@ impl Log {
 
     /// Writes out what is complete, without a sync if that can wait: for the clerk.
     pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
-        let unsynced =
-            self.tail().load(Ordering::Acquire) - self.durable.load(Ordering::Acquire);
+        let unsynced = self.tail().load(Ordering::Acquire) - self.durable.load(Ordering::Acquire);
         if unsynced > WINDOW_BYTES {
             return self.flush();
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
 use polder_format::log::{Group, LOG_BLOCK_BYTES, LogSeed};
-use polder_format::{Lsn, PageId, PageSize};
+use polder_format::{Lsn, PageId, PageSize, SpaceId};
 use polder_pool::device::Device;
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 
@@ -23,6 +23,8 @@ use crate::tally::Tally;
 const SPARE_SEGMENTS: u64 = 2;
 /// How often a flush that nobody waits for is asked for: each time this much was appended.
 const WAKE_BYTES_SHIFT: u32 = 17;
+/// Nothing stays unsynced for longer, whoever waits.
+const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// The rest of a block that a sync behind a group may fill.
 const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 
@@ -101,6 +103,8 @@ pub struct Log {
     pub(crate) double: Double,
     pub(crate) room: Mutex<Room>,
     pub(crate) room_changed: Condvar,
+    /// Nanoseconds within which the clerk syncs what was appended.
+    pub(crate) period: AtomicU64,
     pub(crate) clerk: Signal,
     pub(crate) checkpointer: Signal,
 }
@@ -161,6 +165,7 @@ impl Log {
             poisoned: AtomicBool::new(false),
             room: Mutex::default(),
             room_changed: Condvar::new(),
+            period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
             clerk: Signal::default(),
             checkpointer: Signal::default(),
             device,
@@ -237,7 +242,9 @@ impl Log {
     /// `LOG-6`: nothing becomes durable any more.
     pub fn poison(&self, what: &str, error: &io::Error) -> SharedError {
         let first = self.poison.get_or_init(|| {
-            let text = format!("{what} failed ({error}); nothing is durable any more: open the store again");
+            let text = format!(
+                "{what} failed ({error}); nothing is durable any more: open the store again"
+            );
             Arc::new(io::Error::new(error.kind(), text))
         });
         self.poisoned.store(true, Ordering::Release);
@@ -245,6 +252,20 @@ impl Log {
         self.synced.notify_all();
         self.room_changed.notify_all();
         Arc::clone(first)
+    }
+
+    /// From now on what is appended becomes durable within this time, at least (a second, if nobody
+    /// asks for less).
+    pub fn sync_within(&self, period: Duration) {
+        let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(100_000);
+        if self.period.fetch_min(period, Ordering::Relaxed) > period {
+            self.clerk.wake();
+        }
+    }
+
+    /// Entries of a table that nobody has written since the log was opened.
+    pub fn entries(&self, space: SpaceId) -> u64 {
+        lock(&self.leader).tally.entries(space)
     }
 
     /// Waits until the log is durable up to everything that was appended so far.

@@ -125,6 +125,13 @@ pub struct Interrupted {
     miss: Option<PageId>,
 }
 
+impl Interrupted {
+    /// Whether somebody else held or changed a page, so that the same may go through at once.
+    pub fn is_conflict(&self) -> bool {
+        self.failure.is_none() && self.miss.is_none()
+    }
+}
+
 /// A pool and one of its spaces, borrowed: what an operation works on.
 pub(crate) struct View<'p, T: Translation> {
     shared: &'p Shared<T>,

@@ -109,22 +109,15 @@ impl<T: Translation> Pool<T> {
     }
 
     /// Ends the redoing of the maps: what they say of the file counts from now on. `next_space`:
-    /// the log shows that all ids below were used.
+    /// the log shows that all ids below were used. `changed`: whether there was anything to redo.
     ///
     /// # Errors
     /// Those of the device.
-    pub fn redo_maps_done(&self, next_space: SpaceId) -> Result<(), PoolError> {
+    pub fn redo_maps_done(&self, next_space: SpaceId, changed: bool) -> Result<(), PoolError> {
         let shared = self.shared();
-        // Pages of maps that were made and not linked: their places are free.
-        let used = shared.used_runs()?;
-        shared.translation.for_each_present(&shared.file.directory, &mut |page, cell| {
-            let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
-            cell.await_flight(&shared.core.lot);
-            if !is_used && let Some(held) = cell.latch() {
-                let frame = shared.translation.frame(&shared.file.directory, page, held);
-                shared.discard(&shared.file, Exclusive::new(&shared.core, cell, held, frame));
-            }
-        });
+        if changed {
+            shared.discard_strays()?;
+        }
         let len = self.device().len().map_err(|e| PoolError::Device {
             what: "find out the length of",
             source: std::sync::Arc::new(e),
@@ -137,6 +130,21 @@ impl<T: Translation> Pool<T> {
 }
 
 impl<T: Translation> Shared<T> {
+    /// Pages of maps that were made and not linked: their places are free, and may be somebody
+    /// else's soon.
+    fn discard_strays(&self) -> Result<(), PoolError> {
+        let used = self.used_runs()?;
+        self.translation.for_each_present(&self.file.directory, &mut |page, cell| {
+            let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
+            cell.await_flight(&self.core.lot);
+            if !is_used && let Some(held) = cell.latch() {
+                let frame = self.translation.frame(&self.file.directory, page, held);
+                self.discard(&self.file, Exclusive::new(&self.core, cell, held, frame));
+            }
+        });
+        Ok(())
+    }
+
     fn redo(
         &self,
         space: &SpaceCore<T>,

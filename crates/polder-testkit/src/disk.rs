@@ -157,19 +157,15 @@ impl SimDisk {
     /// The disk as the power comes back, if it fails now: one of the images that may be left, with
     /// the same capacity and no other faults. This disk goes on.
     pub fn crash(&self, seed: u64) -> SimDisk {
-        let state = self.state();
-        let mut random = Random::new(seed);
-        let under_way: Vec<Change> = state
-            .pending
-            .values()
-            .flat_map(|delayed| delayed.batch.requests())
-            .filter(|request| request.direction == Direction::Write)
-            .map(change_of)
-            .collect();
-        let mut image = state.durable.clone();
-        settle(&mut image, state.unsynced.iter().chain(&under_way), &mut random);
-        let plan = FaultPlan::new(random.next_u64()).capacity(state.plan.capacity_bytes);
-        SimDisk::with(image, plan)
+        self.state().crash(seed)
+    }
+
+    /// Several disks of one machine as the power comes back, if it fails now, for all at the same
+    /// instant.
+    pub fn crash_all<const N: usize>(disks: [&SimDisk; N], seed: u64) -> [SimDisk; N] {
+        let states = disks.map(SimDisk::state);
+        let mut seeds = Random::new(seed);
+        states.each_ref().map(|state| state.crash(seeds.next_u64()))
     }
 
     /// The whole file as a read sees it.
@@ -312,6 +308,21 @@ impl Device for SimDisk {
 }
 
 impl State {
+    fn crash(&self, seed: u64) -> SimDisk {
+        let mut random = Random::new(seed);
+        let under_way: Vec<Change> = self
+            .pending
+            .values()
+            .flat_map(|delayed| delayed.batch.requests())
+            .filter(|request| request.direction == Direction::Write)
+            .map(change_of)
+            .collect();
+        let mut image = self.durable.clone();
+        settle(&mut image, self.unsynced.iter().chain(&under_way), &mut random);
+        let plan = FaultPlan::new(random.next_u64()).capacity(self.plan.capacity_bytes);
+        SimDisk::with(image, plan)
+    }
+
     /// Counts an operation, and lets it fail if the plan says so.
     fn attempt(&mut self, operation: Operation) -> io::Result<()> {
         match self.plan.failure(operation) {

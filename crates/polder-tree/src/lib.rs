@@ -11,11 +11,13 @@
 //! | `tree.rs` | looking up, inserting, removing |
 //! | `reshape.rs` | splits and merges |
 //! | `cursor.rs` | going through in order |
+//! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
 //! | `overflow.rs` | long values |
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
 
+mod batch;
 mod bulk;
 mod check;
 mod cursor;
@@ -28,6 +30,7 @@ mod redo;
 mod reshape;
 mod tree;
 
+pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
 pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;

@@ -251,13 +251,22 @@ impl<T: Translation> Tree<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+        Ok(self.versioned(key)?.map(|(_, value)| value))
+    }
+
+    /// The version word and the value of `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn versioned(&self, key: &[u8]) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
         loop {
             let Some(record) = self.record(key)? else { return Ok(None) };
+            let version = record.version;
             match record.value {
-                Held::Bytes(bytes) => return Ok(Some(bytes)),
+                Held::Bytes(bytes) => return Ok(Some((version, bytes))),
                 Held::Long(long) => {
-                    if let Some(bytes) = self.read_long(key, record.version, long)? {
-                        return Ok(Some(bytes));
+                    if let Some(bytes) = self.read_long(key, version, long)? {
+                        return Ok(Some((version, bytes)));
                     }
                 }
             }
@@ -320,7 +329,7 @@ impl<T: Translation> Tree<T> {
         Ok((record, found.1))
     }
 
-    fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
+    pub(crate) fn check_key(&self, key: &[u8]) -> Result<(), TreeError> {
         let (len, limit) = (key.len(), max_key_len(self.page_bytes()));
         if len > limit { Err(TreeError::KeyTooLong { len, limit }) } else { Ok(()) }
     }

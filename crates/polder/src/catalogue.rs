@@ -2,6 +2,9 @@
 
 use polder_format::SpaceId;
 
+/// Where the tag of the last batch lies that had one. No table has an empty name.
+pub(crate) const TAG_KEY: &[u8] = b"";
+
 const RECORD_LAYOUT: u8 = 1;
 const TABLE: u8 = 1;
 const RECORD_BYTES: usize = 16;
@@ -13,8 +16,6 @@ pub(crate) const MAX_NAME_BYTES: usize = 255;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct TableRecord {
     pub(crate) space: SpaceId,
-    /// Entries when the store was closed.
-    pub(crate) entries: u64,
 }
 
 impl TableRecord {
@@ -23,7 +24,6 @@ impl TableRecord {
         bytes[0] = RECORD_LAYOUT;
         bytes[1] = TABLE;
         bytes[4..8].copy_from_slice(&self.space.get().to_le_bytes());
-        bytes[8..16].copy_from_slice(&self.entries.to_le_bytes());
         bytes
     }
 
@@ -33,13 +33,12 @@ impl TableRecord {
         if bytes[0] != RECORD_LAYOUT || bytes[1] != TABLE || bytes[2..4] != [0, 0] {
             return Err("a newer version of Polder wrote a table's record");
         }
-        let (space, entries) = bytes[4..].split_at(4);
-        let space = space.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
-        let entries = entries.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let space = bytes[4..8].iter().rev();
+        let space = space.fold(0, |number, byte| number << 8 | u64::from(*byte));
         let space = SpaceId::new(space)
             .filter(|space| *space > SpaceId::CATALOGUE)
             .ok_or("a table's record names an impossible space")?;
-        Ok(TableRecord { space, entries })
+        Ok(TableRecord { space })
     }
 }
 
@@ -49,7 +48,7 @@ mod tests {
 
     #[test]
     fn records_come_back_and_damage_is_seen() {
-        let record = TableRecord { space: SpaceId::new(7).unwrap(), entries: 1 << 40 };
+        let record = TableRecord { space: SpaceId::new(7).unwrap() };
         assert_eq!(TableRecord::decode(&record.encode()), Ok(record));
         for bad in [&[][..], &[0; 16], &[1; 16], &[1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]]
         {

@@ -4,11 +4,14 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
+use polder_format::SUPERBLOCK_BYTES;
+
 use crate::error::OpenError;
 use crate::options::OpenMode;
 
 const DATA: &str = "data";
 const LOCK: &str = "lock";
+const LOG: &str = "log";
 
 /// A locked directory. The lock goes with it, also when the process dies.
 #[derive(Debug)]
@@ -48,6 +51,10 @@ impl Directory {
         self.path.join(DATA)
     }
 
+    pub(crate) fn log_file(&self) -> PathBuf {
+        self.path.join(LOG)
+    }
+
     /// Makes the entry of a new file durable.
     pub(crate) fn sync(&self) -> io::Result<()> {
         sync_directory(Some(&self.path))
@@ -61,16 +68,24 @@ fn sync_directory(path: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Whether there is a store. One that could not be made leaves an empty data file behind at most.
+/// Whether there is a store. One that could not be made completely has no superblock: it is none.
 fn has_store(path: &Path) -> bool {
-    fs::metadata(path.join(DATA)).is_ok_and(|data| data.len() > 0)
+    let Ok(mut data) = File::open(path.join(DATA)) else { return false };
+    let mut area = [0; 2 * SUPERBLOCK_BYTES];
+    let read = data.metadata().and_then(|m| {
+        let len = m.len().min(area.len() as u64) as usize;
+        data.read_exact(&mut area[..len])
+    });
+    // What cannot be read is not overwritten.
+    read.is_err() || area.iter().any(|byte| *byte != 0)
 }
 
-/// A directory without a store may hold our lock file and an empty data file, and nothing else.
+/// A directory without a store may hold our lock file and the beginnings of our others, and nothing
+/// else.
 fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if name != LOCK && name != DATA {
+        if name != LOCK && name != DATA && name != LOG {
             let reason = format!("it holds `{}` and no store", name.display());
             return Ok(Err(OpenError::Foreign { path: path.to_path_buf(), reason }));
         }

@@ -3,16 +3,20 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::thread::JoinHandle;
 
-use polder_format::{ChecksumSeed, FormatError, SpaceId, Superblock};
-use polder_pool::device::Device;
-use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation};
-use polder_tree::{Effect, KINDS, Tree};
+use polder_format::{FormatError, Lsn};
+use polder_log::{Clerk, Log, Recovered};
+use polder_pool::journal::Journal;
+use polder_pool::{Pool, PoolError, Translation};
+use polder_tree::{Effect, Tree};
 
-use crate::catalogue::{MAX_NAME_BYTES, TableRecord};
+use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::directory::Directory;
-use crate::error::{CATALOGUE, OpenError, StoreError};
-use crate::file::{empty, write_superblock};
+use crate::durability::Durability;
+use crate::error::{CATALOGUE, StoreError};
+use crate::keeper::Keeper;
+use crate::opening::Opened;
 use crate::passage::{Passage, stripe};
 use crate::stamps::Stamps;
 
@@ -27,8 +31,12 @@ pub(crate) struct Engine<T: Translation> {
     tables: RwLock<HashMap<String, Arc<TableCore<T>>>>,
     ddl: Mutex<()>,
     pub(crate) passage: Passage,
-    pub(crate) stamps: Stamps,
-    superblock: Mutex<Superblock>,
+    pub(crate) keeper: Arc<Keeper<T>>,
+    /// The threads of the log and of checkpoints; none once the store is closed.
+    threads: Mutex<Option<Threads>>,
+    /// What opening the store had to do.
+    pub(crate) recovered: Recovered,
+    pub(crate) durability: Durability,
     /// The other superblock was damaged when the store was opened.
     pub(crate) superblock_damage: Option<FormatError>,
     /// Released when the store is closed, or the last handle goes.
@@ -47,59 +55,64 @@ pub(crate) struct TableCore<T: Translation> {
     entries: [EntryCount; STRIPES],
 }
 
+#[derive(Debug)]
+struct Threads {
+    checkpoints: Option<JoinHandle<()>>,
+    _clerk: Clerk,
+}
+
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct EntryCount(AtomicI64);
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// What opening needs to know.
-pub(crate) struct Opening {
-    pub(crate) device: Box<dyn Device>,
-    pub(crate) superblock: Superblock,
-    pub(crate) superblock_damage: Option<FormatError>,
-    pub(crate) is_new: bool,
-    pub(crate) memory_budget: u64,
-    pub(crate) prefault: bool,
-    pub(crate) directory: Option<Directory>,
-}
-
 impl<T: Translation> Engine<T> {
-    pub(crate) fn open(opening: Opening) -> Result<Arc<Engine<T>>, OpenError> {
-        let mut superblock = opening.superblock;
-        let config = PoolConfig {
-            memory_budget: opening.memory_budget,
-            page_size: superblock.page_size,
-            prefault: opening.prefault,
-            seed: ChecksumSeed::new(superblock.store_id),
-            file: FileState {
-                space_directory: superblock.space_directory,
-                next_space: superblock.next_space,
-                file_pages: superblock.file_pages,
-            },
-        };
-        let of_pool = |error| OpenError::Store(StoreError::of_pool(CATALOGUE, error));
-        let pool: Pool<T> = Pool::open(opening.device, &config, &KINDS).map_err(of_pool)?;
-        let begun = begin(&pool, &mut superblock, opening.is_new);
-        let catalogue = begun.inspect_err(|_| {
-            if opening.is_new {
-                empty(pool.device());
-            }
-        })?;
-        Ok(Arc::new(Engine {
-            pool,
+    pub(crate) fn new(opened: Opened<T>) -> Arc<Engine<T>> {
+        let Opened { keeper, catalogue, opening, recovered } = opened;
+        let keeper = Arc::new(keeper);
+        if let Durability::Periodic(period) = opening.durability {
+            keeper.log.sync_within(period);
+        }
+        let threads = Threads { checkpoints: keeper.start(), _clerk: Clerk::start(&keeper.log) };
+        Arc::new(Engine {
+            pool: keeper.pool.clone(),
             catalogue,
             tables: RwLock::default(),
             ddl: Mutex::default(),
             passage: Passage::new(),
-            stamps: Stamps::new(superblock.next_version),
-            superblock: Mutex::new(superblock),
+            keeper,
+            threads: Mutex::new(Some(threads)),
+            recovered,
+            durability: opening.durability,
             superblock_damage: opening.superblock_damage,
             directory: Mutex::new(opening.directory),
             memory_budget: opening.memory_budget,
-        }))
+        })
+    }
+
+    pub(crate) fn log(&self) -> &Log {
+        &self.keeper.log
+    }
+
+    pub(crate) fn stamps(&self) -> &Stamps {
+        &self.keeper.stamps
+    }
+
+    /// Waits as `durability` asks, for a change that is durable when the log is up to `lsn`. Called
+    /// without a pass, so that nobody who pauses writers waits for the device as well.
+    #[inline]
+    pub(crate) fn commit(&self, lsn: Lsn, durability: Durability) -> Result<(), StoreError> {
+        match durability {
+            Durability::Sync => self.await_durable(lsn),
+            Durability::Periodic(_) | Durability::None => Ok(()),
+        }
+    }
+
+    fn await_durable(&self, lsn: Lsn) -> Result<(), StoreError> {
+        self.log().await_durable(lsn).map_err(|source| StoreError::NotDurable { source })
     }
 
     /// The handle of a table that exists.
@@ -115,7 +128,9 @@ impl<T: Translation> Engine<T> {
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
         let space = self.pool.open_space(record.space);
         let space = space.map_err(|error| StoreError::of_pool(name, error))?;
-        Ok(self.keep(name, Tree::open(space), record.entries))
+        // Nobody has written the table since the store was opened: that needs a handle.
+        let entries = self.log().entries(record.space);
+        Ok(self.keep(name, Tree::open(space), entries))
     }
 
     /// What the catalogue says of a table.
@@ -132,6 +147,9 @@ impl<T: Translation> Engine<T> {
         let mut cursor = self.catalogue.cursor_first().map_err(of_tree)?;
         let mut records = Vec::new();
         while let Some((name, record)) = cursor.next().map_err(of_tree)? {
+            if name == TAG_KEY {
+                continue;
+            }
             let record = decode_record(record, &self.catalogue)?;
             records.push((String::from_utf8_lossy(name).into_owned(), record));
         }
@@ -169,12 +187,15 @@ impl<T: Translation> Engine<T> {
         let of_pool = |error| StoreError::of_pool(name, error);
         let space = self.pool.create_space().map_err(of_pool)?;
         let made = Tree::create(space.clone()).and_then(|tree| {
-            let record = TableRecord { space: space.id(), entries: 0 }.encode();
-            self.catalogue.insert(name.as_bytes(), &record, self.stamps.take())?;
-            Ok(tree)
+            let record = TableRecord { space: space.id() }.encode();
+            let made = self.catalogue.insert(name.as_bytes(), &record, self.stamps().take())?;
+            Ok((tree, made.lsn))
         });
         match made {
-            Ok(tree) => Ok(self.keep(name, tree, 0)),
+            Ok((tree, lsn)) => {
+                self.commit(lsn, self.durability)?;
+                Ok(self.keep(name, tree, 0))
+            }
             Err(error) => {
                 // The first error is the one to report.
                 let _ = space.drop_space();
@@ -196,7 +217,11 @@ impl<T: Translation> Engine<T> {
             return Err(StoreError::of(CATALOGUE, error));
         }
         self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(name);
-        table.tree.space().drop_space().map_err(|error| StoreError::of_pool(name, error))
+        let space = table.tree.space();
+        // Its places are free only when the log is durable: there is nothing more to wait for.
+        space.drop_space().map_err(|error| StoreError::of_pool(name, error))?;
+        self.log().forget_table(space.id());
+        Ok(())
     }
 
     /// Handles of all tables that are open now.
@@ -207,7 +232,12 @@ impl<T: Translation> Engine<T> {
 
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         self.passage.check_open()?;
-        self.pool.flush().map_err(|error| StoreError::of_pool(CATALOGUE, error))
+        self.await_durable(self.log().end())
+    }
+
+    pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        self.passage.check_open()?;
+        self.keeper.checkpoint(true, false).map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
 
     pub(crate) fn shrink(&self) -> Result<u64, StoreError> {
@@ -226,40 +256,14 @@ impl<T: Translation> Engine<T> {
     }
 
     fn write_down(&self) -> Result<(), StoreError> {
-        for table in self.open_tables() {
-            table.write_count()?;
+        self.log().stop_checkpoints();
+        let threads = lock(&self.threads).take();
+        if let Some(checkpoints) = threads.and_then(|threads| threads.checkpoints) {
+            // It has nothing to tell: what failed there will fail here.
+            let _ = checkpoints.join();
         }
-        let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
-        self.pool.flush().map_err(of_pool)?;
-        let state = self.pool.file_state();
-        let mut superblock = lock(&self.superblock);
-        superblock.clean = true;
-        superblock.space_directory = state.space_directory;
-        superblock.next_space = state.next_space;
-        superblock.file_pages = state.file_pages;
-        superblock.next_version = self.stamps.next();
-        let written = write_superblock(self.pool.device(), &mut superblock);
-        written.map_err(|e| of_pool(device_error(e)))
+        self.keeper.checkpoint(true, true).map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
-}
-
-/// The catalogue, made now if the store is new; and the mark that the store is open.
-fn begin<T: Translation>(
-    pool: &Pool<T>,
-    superblock: &mut Superblock,
-    is_new: bool,
-) -> Result<Tree<T>, StoreError> {
-    let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
-    let catalogue = if is_new {
-        let made = Tree::create(pool.create_space().map_err(of_pool)?);
-        made.map_err(|error| StoreError::of(CATALOGUE, error))?
-    } else {
-        Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?)
-    };
-    // From here on the file may hold less than what was written to the store.
-    superblock.clean = false;
-    write_superblock(pool.device(), superblock).map_err(|e| of_pool(device_error(e)))?;
-    Ok(catalogue)
 }
 
 fn decode_record<T: Translation>(
@@ -274,10 +278,6 @@ fn decode_record<T: Translation>(
 
 fn first_page() -> polder_format::PageNo {
     polder_format::PageNo::new(1).unwrap_or(polder_format::PageNo::MAX)
-}
-
-pub(crate) fn device_error(source: std::io::Error) -> PoolError {
-    PoolError::Device { what: "write the superblock of", source: Arc::new(source) }
 }
 
 impl<T: Translation> TableCore<T> {
@@ -308,16 +308,5 @@ impl<T: Translation> TableCore<T> {
     pub(crate) fn len(&self) -> u64 {
         let sum: i64 = self.entries.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
         sum.max(0) as u64
-    }
-
-    /// The number of entries into the catalogue.
-    fn write_count(&self) -> Result<(), StoreError> {
-        if self.dropped.load(Ordering::SeqCst) {
-            return Ok(());
-        }
-        let record = TableRecord { space: self.tree.space().id(), entries: self.len() }.encode();
-        let engine = &self.engine;
-        let written = engine.catalogue.insert(self.name.as_bytes(), &record, engine.stamps.take());
-        written.map(|_| ()).map_err(|error| StoreError::of(CATALOGUE, error))
     }
 }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use polder_format::FormatError;
+use polder_log::LogError;
 use polder_pool::PoolError;
 use polder_tree::TreeError;
 
@@ -33,6 +35,14 @@ pub enum OptionsError {
         least: u64,
         /// The page size in bytes.
         page_size: u32,
+    },
+    /// The limit of the log is too small.
+    #[error("a log of at most {given} bytes is too small: the least limit is {least} bytes")]
+    LogLimit {
+        /// What was asked for.
+        given: u64,
+        /// The least that is possible.
+        least: u64,
     },
     /// There is no such translation.
     #[error("there is no translation `{name}`; there are `array` and `direct`")]
@@ -85,17 +95,19 @@ pub enum OpenError {
         /// What is new.
         source: FormatError,
     },
-    /// The process that had it open ended without closing it.
-    #[error(
-        "the store in {} was not closed: the process that had it open ended before it could write everything down, so that its content cannot be trusted{}; restore it from a copy",
-        path.display(),
-        damage.as_ref().map(|damage| format!(" (and one of its superblocks is damaged: {damage})")).unwrap_or_default()
-    )]
-    NotClosed {
+    /// The log file is missing.
+    #[error("the store in {} has no log file: it is not whole without; put back the file `log`, or save what can be read with `polder salvage`", path.display())]
+    NoLog {
         /// Where.
         path: PathBuf,
-        /// A damaged superblock, which may have been the one that said that it was closed.
-        damage: Option<FormatError>,
+    },
+    /// The log cannot be used, or tells of damage.
+    #[error("cannot open the store in {}", path.display())]
+    Log {
+        /// Where.
+        path: PathBuf,
+        /// What is wrong.
+        source: LogError,
     },
     /// The superblocks cannot be read.
     #[error("both superblocks of the store in {} are damaged", path.display())]
@@ -208,6 +220,19 @@ pub enum StoreError {
         #[source]
         source: PoolError,
     },
+    /// The change was made, but it may not outlive this process: the log cannot be written. So it is
+    /// for all writes from now on, until the store is opened again.
+    #[error("the change may not be durable; open the store again, and look whether it is there")]
+    NotDurable {
+        /// What went wrong.
+        source: Arc<io::Error>,
+    },
+    /// The log cannot take the change.
+    #[error("the change cannot be logged")]
+    Log {
+        /// Why.
+        source: Arc<io::Error>,
+    },
     /// A page is not what was written.
     #[error("table `{table}` is damaged")]
     Corrupt {
@@ -245,7 +270,7 @@ impl StoreError {
             other => StoreError::Io {
                 source: PoolError::Device {
                     what: "use",
-                    source: std::sync::Arc::new(io::Error::other(other)),
+                    source: Arc::new(io::Error::other(other)),
                 },
             },
         }
@@ -262,6 +287,7 @@ impl StoreError {
                 StoreError::Corrupt { table: table(), source }
             }
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
+            PoolError::Journal { source } => StoreError::Log { source },
             _ => StoreError::Io { source },
         }
     }

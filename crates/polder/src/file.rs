@@ -4,7 +4,7 @@ use std::io;
 use std::path::Path;
 
 use polder_format::{
-    FormatError, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
+    FormatError, Lsn, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
 };
 use polder_format::{StoreId, Superblock, choose};
 use polder_pool::device::{Device, read_block, write_block};
@@ -12,7 +12,11 @@ use polder_pool::device::{Device, read_block, write_block};
 use crate::error::OpenError;
 
 /// The superblock of a new store, which is not in the file yet.
-pub(crate) fn new_superblock(page_size: PageSize, budget: u64) -> io::Result<Superblock> {
+pub(crate) fn new_superblock(
+    page_size: PageSize,
+    budget: u64,
+    log_limit: u64,
+) -> io::Result<Superblock> {
     Ok(Superblock {
         store_id: StoreId(random_id()?),
         generation: 0,
@@ -24,6 +28,11 @@ pub(crate) fn new_superblock(page_size: PageSize, budget: u64) -> io::Result<Sup
         next_version: 1,
         file_pages: SUPERBLOCK_AREA_BYTES >> page_size.shift(),
         default_budget: budget,
+        redo_start: Lsn(0),
+        checkpoint: Lsn(0),
+        durable: Lsn(0),
+        incarnation: 1,
+        log_limit,
     })
 }
 
@@ -54,11 +63,18 @@ pub(crate) fn read_superblock(
     })
 }
 
-/// Writes the superblock with the next generation, durably.
-pub(crate) fn write_superblock(device: &dyn Device, superblock: &mut Superblock) -> io::Result<()> {
-    superblock.generation += 1;
-    write_block(device, superblock.offset(), &superblock.encode())?;
-    device.sync()
+/// Writes both superblocks, durably, one after the other: whichever is lost later, the other says
+/// the same.
+pub(crate) fn write_superblocks(
+    device: &dyn Device,
+    superblock: &mut Superblock,
+) -> io::Result<()> {
+    for _ in 0..2 {
+        superblock.generation += 1;
+        write_block(device, superblock.offset(), &superblock.encode())?;
+        device.sync()?;
+    }
+    Ok(())
 }
 
 /// Leaves nothing of a store that could not be made.
@@ -67,8 +83,21 @@ pub(crate) fn empty(device: &dyn Device) {
     let _ = device.truncate(0);
 }
 
+/// Whether no store was ever made here: there is nothing where superblocks would be.
+pub(crate) fn is_blank(device: &dyn Device) -> io::Result<bool> {
+    if device.is_empty()? {
+        return Ok(true);
+    }
+    match read_block(device, 0, 2 * SUPERBLOCK_BYTES) {
+        Ok(area) => Ok(area.iter().all(|byte| *byte == 0)),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
+        Err(e) => Err(e),
+    }
+}
+
 /// Makes room for the superblocks at the beginning of a new file.
 pub(crate) fn make_superblock_area(device: &dyn Device) -> io::Result<()> {
+    device.truncate(0)?;
     device.allocate(0, SUPERBLOCK_AREA_BYTES)?;
     write_block(device, 0, &[0; 2 * SUPERBLOCK_BYTES])
 }

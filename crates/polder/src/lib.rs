@@ -24,30 +24,39 @@
 //! # }
 //! ```
 //!
-//! A store that was not closed is refused when it is opened again: there is no log yet.
+//! What a call has written when it returns outlives the process, the system and the power, unless
+//! it asks for less ([`Durability`]).
 #![forbid(unsafe_code)]
 
 mod any;
+mod batch;
 mod catalogue;
 mod check;
 mod directory;
+mod durability;
 mod engine;
 mod error;
 mod file;
+mod keeper;
+mod opening;
 mod options;
 mod passage;
 mod range;
+mod recovery;
 mod stamps;
 mod stats;
 mod store;
 mod table;
 
+pub use batch::{BatchError, WriteBatch};
 pub use check::{CheckFault, CheckReport};
+pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
 pub use options::{OpenMode, Options, TranslationKind};
 pub use polder_format::tuple;
 pub use polder_tree::Change;
 pub use range::{Entry, EntryRef, Range};
+pub use recovery::Recovery;
 pub use stats::{Stats, TableStats};
 pub use store::Store;
 pub use table::Table;

@@ -3,14 +3,19 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use polder_format::PageSize;
+use polder_log::LogOptions;
 use polder_pool::PoolConfig;
 
+use crate::durability::Durability;
 use crate::error::OptionsError;
 
 /// The budget of a new store that was given none: 256 MiB.
 const DEFAULT_BUDGET: u64 = 256 << 20;
+/// The most that the log of a new store takes that was given no limit: 256 MiB.
+const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
 
 /// How a page id becomes a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -72,6 +77,21 @@ pub struct Options {
     pub(crate) translation: TranslationKind,
     pub(crate) prefault: bool,
     pub(crate) mode: OpenMode,
+    pub(crate) durability: Durability,
+    pub(crate) log_limit: Option<u64>,
+    pub(crate) progress: Option<RecoveryProgress>,
+}
+
+/// A function that is told how far recovery is.
+#[derive(Clone)]
+pub(crate) struct RecoveryProgress(pub(crate) Arc<Progress>);
+
+type Progress = dyn Fn(u64, u64) + Send + Sync;
+
+impl fmt::Debug for RecoveryProgress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("RecoveryProgress")
+    }
 }
 
 impl Options {
@@ -84,6 +104,9 @@ impl Options {
             translation: TranslationKind::default(),
             prefault: false,
             mode: OpenMode::default(),
+            durability: Durability::default(),
+            log_limit: None,
+            progress: None,
         }
     }
 
@@ -122,10 +145,32 @@ impl Options {
         self
     }
 
+    /// When writes are durable; [`Durability::Sync`] by default. Each write can choose for itself
+    /// ([`Table::with_durability`](crate::Table::with_durability)).
+    pub fn durability(mut self, durability: Durability) -> Options {
+        self.durability = durability;
+        self
+    }
+
+    /// Most bytes that the log of a new store takes on the device, at least 4 MiB; by default 256
+    /// MiB. The longer the log, the less often pages are written, and the longer a recovery reads.
+    pub fn log_limit(mut self, bytes: u64) -> Options {
+        self.log_limit = Some(bytes);
+        self
+    }
+
+    /// Calls `progress` while the log is replayed that a crash has left: bytes done, and bytes in
+    /// all.
+    pub fn on_recovery(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Options {
+        self.progress = Some(RecoveryProgress(Arc::new(progress)));
+        self
+    }
+
     /// The least memory budget in bytes for pages of `page_size` bytes (the nearest allowed size).
     pub fn least_memory_budget(page_size: u32) -> u64 {
         let size = page_size.clamp(4096, 65536).next_power_of_two();
-        PageSize::new(size).map_or(0, PoolConfig::least_budget)
+        PageSize::new(size)
+            .map_or(0, |size| PoolConfig::least_budget(size) + LogOptions::buffer_for(0, size))
     }
 
     /// Whether the options are possible.
@@ -138,6 +183,9 @@ impl Options {
         }
         let page_size = self.page_size.unwrap_or(PageSize::MIN.bytes() as u32);
         PageSize::new(page_size).map_err(|_| OptionsError::PageSize { bytes: page_size })?;
+        if let Some(given) = self.log_limit.filter(|limit| *limit < LogOptions::LEAST_LIMIT) {
+            return Err(OptionsError::LogLimit { given, least: LogOptions::LEAST_LIMIT });
+        }
         if let Some(given) = self.memory_budget {
             let least = Self::least_memory_budget(page_size);
             if given < least {
@@ -153,8 +201,12 @@ impl Options {
     }
 
     pub(crate) fn new_budget(&self, size: PageSize) -> u64 {
-        let least = PoolConfig::least_budget(size);
+        let least = Self::least_memory_budget(size.bytes() as u32);
         self.memory_budget.unwrap_or(DEFAULT_BUDGET.max(least))
+    }
+
+    pub(crate) fn new_log_limit(&self) -> u64 {
+        self.log_limit.unwrap_or(DEFAULT_LOG_LIMIT)
     }
 }
 

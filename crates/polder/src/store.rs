@@ -8,10 +8,13 @@ use polder_pool::{Array, Direct};
 
 use crate::any::{Any, dispatch, map_any};
 use crate::directory::Directory;
-use crate::engine::{Engine, Opening};
+use crate::durability::Durability;
+use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
-use crate::file::{empty, make_superblock_area, new_superblock, read_superblock};
+use crate::file::{empty, is_blank, make_superblock_area, new_superblock, read_superblock};
+use crate::opening::Opening;
 use crate::options::{Options, TranslationKind};
+use crate::recovery::Recovery;
 use crate::table::Table;
 
 /// An open store. Cheap to clone; all clones are the same store.
@@ -61,30 +64,45 @@ impl Store {
             let path = data.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let kind = if data.exists() { OpenKind::Existing } else { OpenKind::Create };
-        let device = FileDevice::open(&data, kind).map_err(io("open"))?;
+        let open = |path: &Path| {
+            let kind = if path.exists() { OpenKind::Existing } else { OpenKind::Create };
+            FileDevice::open(path, kind).map(Arc::new)
+        };
+        let data_device = open(&data).map_err(io("open"))?;
+        let log = directory.log_file();
+        if !is_new && !log.exists() {
+            return Err(OpenError::NoLog { path: options.path });
+        }
+        let log_device = open(&log).map_err(|source| OpenError::Io {
+            what: "open",
+            path: log.clone(),
+            source,
+        })?;
         if is_new {
             directory.sync().map_err(io("sync the directory of"))?;
         }
-        Store::open_device(Box::new(device), Some(directory), is_new, options)
+        Store::open_devices(data_device, log_device, Some(directory), options)
     }
 
-    /// Opens the store on a device of one's own, or makes it if the device is empty. Nothing keeps
-    /// others from the device; the path of the options is only for messages.
+    /// Opens the store on two devices of one's own, for data and log, or makes it if no store was
+    /// ever made there. Nothing keeps others from the devices; the path of the options is only for
+    /// messages.
     ///
     /// # Errors
     /// As [`Store::open`].
-    pub fn open_on(device: Box<dyn Device>, options: Options) -> Result<Store, OpenError> {
+    pub fn open_on(
+        data: Box<dyn Device>,
+        log: Box<dyn Device>,
+        options: Options,
+    ) -> Result<Store, OpenError> {
         options.validate()?;
-        let io = |source| OpenError::Io { what: "look at", path: options.path.clone(), source };
-        let is_new = device.is_empty().map_err(io)?;
-        Store::open_device(device, None, is_new, options)
+        Store::open_devices(Arc::from(data), Arc::from(log), None, options)
     }
 
-    fn open_device(
-        device: Box<dyn Device>,
+    fn open_devices(
+        data: Arc<dyn Device>,
+        log: Arc<dyn Device>,
         directory: Option<Directory>,
-        is_new: bool,
         options: Options,
     ) -> Result<Store, OpenError> {
         let path = options.path.clone();
@@ -92,18 +110,17 @@ impl Store {
             let path = path.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let (superblock, superblock_damage) = if is_new {
+        let is_new = is_blank(&*data).map_err(io("look at"))?;
+        let (mut superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
-            let made = make_superblock_area(&*device);
-            made.inspect_err(|_| empty(&*device)).map_err(io("write"))?;
-            let superblock = new_superblock(size, options.new_budget(size)).map_err(io("make"))?;
-            (superblock, None)
+            let made = make_superblock_area(&*data);
+            made.inspect_err(|_| empty(&*data)).map_err(io("write"))?;
+            let (budget, limit) = (options.new_budget(size), options.new_log_limit());
+            (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {
-            read_superblock(&*device, &path)?
+            read_superblock(&*data, &path)?
         };
-        if !is_new && !superblock.clean {
-            return Err(OpenError::NotClosed { path, damage: superblock_damage });
-        }
+        superblock.log_limit = options.log_limit.unwrap_or(superblock.log_limit);
         let found = superblock.page_size.bytes() as u32;
         if let Some(asked) = options.page_size.filter(|asked| *asked != found) {
             return Err(OpenError::PageSize { path, asked, found });
@@ -112,7 +129,11 @@ impl Store {
         options.clone().page_size(found).memory_budget(memory_budget).validate()?;
         let prefault = options.prefault;
         let opening = Opening {
-            device,
+            path: path.clone(),
+            data: Arc::clone(&data),
+            log,
+            durability: options.durability,
+            progress: options.progress,
             superblock,
             superblock_damage,
             is_new,
@@ -121,9 +142,16 @@ impl Store {
             directory,
         };
         let engine = match options.translation {
-            TranslationKind::Array => Any::Array(Engine::<Array>::open(opening)?),
-            TranslationKind::Direct => Any::Direct(Engine::<Direct>::open(opening)?),
+            TranslationKind::Array => opening.open().map(|opened| Any::Array(Engine::new(opened))),
+            TranslationKind::Direct => {
+                opening.open().map(|opened| Any::Direct(Engine::new(opened)))
+            }
         };
+        let engine = engine.inspect_err(|_| {
+            if is_new {
+                empty(&*data);
+            }
+        })?;
         let closer = Arc::new(Closer(engine.clone()));
         Ok(Store { engine, path, closer })
     }
@@ -183,12 +211,26 @@ impl Store {
         Ok(records.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// Writes all changed pages to the device and has it make them durable.
+    /// Waits until everything that was written so far is durable, whatever it asked for.
     ///
     /// # Errors
-    /// Those of writing; what could not be written stays in memory.
+    /// [`StoreError::NotDurable`].
     pub fn flush(&self) -> Result<(), StoreError> {
         dispatch!(&self.engine, engine => engine.flush())
+    }
+
+    /// Writes all changed pages in place now, so that the log that a recovery would read is as short
+    /// as it can be. That also happens by itself, whenever the log has grown to half its limit.
+    ///
+    /// # Errors
+    /// Those of writing; what could not be written stays in memory, and in the log.
+    pub fn checkpoint(&self) -> Result<(), StoreError> {
+        dispatch!(&self.engine, engine => engine.checkpoint())
+    }
+
+    /// What opening the store had to do again; nothing if it had been closed.
+    pub fn recovery(&self) -> Recovery {
+        dispatch!(&self.engine, engine => Recovery::of(&engine.recovered))
     }
 
     /// Makes the file as short as it can be, moving data down to free places. Others may work on.
@@ -204,10 +246,15 @@ impl Store {
     /// work; every later use gets [`StoreError::Closed`].
     ///
     /// # Errors
-    /// Those of writing. The store is closed all the same, and will be refused as not closed when it
-    /// is opened.
+    /// Those of writing. The store is closed all the same; what is missing in place will be replayed
+    /// from the log when it is opened.
     pub fn close(self) -> Result<(), StoreError> {
         dispatch!(&self.closer.0, engine => engine.close())
+    }
+
+    /// When writes are durable that do not choose for themselves.
+    pub fn durability(&self) -> Durability {
+        dispatch!(&self.engine, engine => engine.durability)
     }
 
     /// The directory of the store.

@@ -7,6 +7,7 @@ use polder_pool::{Array, Direct};
 use polder_tree::Change;
 
 use crate::any::{Any, dispatch};
+use crate::durability::Durability;
 use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::range::{Entry, Range};
@@ -20,11 +21,13 @@ pub struct Table {
     pub(crate) core: AnyTable,
     /// So that the store is not closed while a table of it is in use.
     store: Store,
+    durability: Durability,
 }
 
 impl Table {
     pub(crate) fn new(core: AnyTable, store: Store) -> Table {
-        Table { core, store }
+        let durability = store.durability();
+        Table { core, store, durability }
     }
 
     /// The table's name.
@@ -35,6 +38,14 @@ impl Table {
     /// The store that it belongs to.
     pub fn store(&self) -> &Store {
         &self.store
+    }
+
+    /// The same table, whose writes by this handle are durable as asked here.
+    pub fn with_durability(&self, durability: Durability) -> Table {
+        if let Durability::Periodic(period) = durability {
+            dispatch!(&self.core, table => table.engine.log().sync_within(period));
+        }
+        Table { durability, ..self.clone() }
     }
 
     /// A copy of the value of `key`.
@@ -78,6 +89,28 @@ impl Table {
         })
     }
 
+    /// The version word of `key`: another one after each write of it. `None` without the key.
+    ///
+    /// # Errors
+    /// Those of reading pages.
+    pub fn version(&self, key: &[u8]) -> Result<Option<u64>, StoreError> {
+        dispatch!(&self.core, table => {
+            table.check()?;
+            table.tree.version(key).map_err(|error| table.error(error))
+        })
+    }
+
+    /// The value of `key` and its version word, which belong together.
+    ///
+    /// # Errors
+    /// Those of reading pages.
+    pub fn get_versioned(&self, key: &[u8]) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
+        dispatch!(&self.core, table => {
+            table.check()?;
+            table.tree.versioned(key).map_err(|error| table.error(error))
+        })
+    }
+
     /// Gives `key` a value. True if the key is new.
     ///
     /// # Errors
@@ -85,11 +118,13 @@ impl Table {
     /// [`StoreError::Full`], and those of reading pages. Nothing has changed then.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let _pass = table.engine.passage.enter()?;
-            let version = table.engine.stamps.take();
-            let effect = table.tree.insert(key, value, version).map_err(|e| table.error(e))?;
-            table.count(effect);
-            Ok(effect == polder_tree::Effect::Added)
+            let pass = table.engine.passage.enter()?;
+            let version = table.engine.stamps().take();
+            let applied = table.tree.insert(key, value, version).map_err(|e| table.error(e))?;
+            table.count(applied.effect);
+            drop(pass);
+            table.engine.commit(applied.lsn, self.durability)?;
+            Ok(applied.effect == polder_tree::Effect::Added)
         })
     }
 
@@ -99,10 +134,12 @@ impl Table {
     /// Those of reading pages.
     pub fn remove(&self, key: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let _pass = table.engine.passage.enter()?;
-            let effect = table.tree.remove(key).map_err(|e| table.error(e))?;
-            table.count(effect);
-            Ok(effect == polder_tree::Effect::Removed)
+            let pass = table.engine.passage.enter()?;
+            let applied = table.tree.remove(key).map_err(|e| table.error(e))?;
+            table.count(applied.effect);
+            drop(pass);
+            table.engine.commit(applied.lsn, self.durability)?;
+            Ok(applied.effect == polder_tree::Effect::Removed)
         })
     }
 
@@ -136,11 +173,13 @@ impl Table {
         change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), StoreError> {
         dispatch!(&self.core, table => {
-            let _pass = table.engine.passage.enter()?;
-            let version = || table.engine.stamps.take();
-            let effect = table.tree.update_with(key, change, version);
-            table.count(effect.map_err(|error| table.error(error))?);
-            Ok(())
+            let pass = table.engine.passage.enter()?;
+            let version = || table.engine.stamps().take();
+            let applied = table.tree.update_with(key, change, version);
+            let applied = applied.map_err(|error| table.error(error))?;
+            table.count(applied.effect);
+            drop(pass);
+            table.engine.commit(applied.lsn, self.durability)
         })
     }
 
@@ -217,11 +256,13 @@ impl Table {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64, StoreError> {
         dispatch!(&self.core, table => {
-            let _pass = table.engine.passage.enter()?;
-            let version = || table.engine.stamps.take();
+            let pass = table.engine.passage.enter()?;
+            let version = || table.engine.stamps().take();
             let loaded = table.tree.bulk_load(entries, version);
-            let loaded = loaded.map_err(|error| table.error(error))?;
+            let (loaded, lsn) = loaded.map_err(|error| table.error(error))?;
             table.add_entries(loaded);
+            drop(pass);
+            table.engine.commit(lsn, self.durability)?;
             Ok(loaded)
         })
     }

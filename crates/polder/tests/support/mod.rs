@@ -5,7 +5,7 @@ use std::error::Error;
 use std::ops::Bound;
 use std::path::Path;
 
-use polder::{Options, Store, StoreError, Table};
+use polder::{OpenError, Options, Store, StoreError, Table};
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 
 /// How many times as much as usual is asked of the tests.
@@ -18,12 +18,36 @@ pub fn tight(path: impl AsRef<Path>) -> Options {
     Options::new(path.as_ref()).memory_budget(Options::least_memory_budget(4096))
 }
 
-pub fn disk() -> SimDisk {
-    SimDisk::new(FaultPlan::new(1))
+/// The disks of a simulated machine: one for the data file, one for the log.
+#[derive(Clone)]
+pub struct Disks {
+    pub data: SimDisk,
+    pub log: SimDisk,
 }
 
-pub fn open_on(disk: &SimDisk) -> Store {
-    Store::open_on(Box::new(disk.clone()), tight("simulated")).unwrap()
+impl Disks {
+    pub fn new() -> Disks {
+        let disk = || SimDisk::new(FaultPlan::new(1));
+        Disks { data: disk(), log: disk() }
+    }
+
+    pub fn open(&self, options: Options) -> Result<Store, OpenError> {
+        Store::open_on(Box::new(self.data.clone()), Box::new(self.log.clone()), options)
+    }
+
+    /// The disks as the power comes back, if it fails now.
+    pub fn crash(&self, seed: u64) -> Disks {
+        let [data, log] = SimDisk::crash_all([&self.data, &self.log], seed);
+        Disks { data, log }
+    }
+}
+
+pub fn disk() -> Disks {
+    Disks::new()
+}
+
+pub fn open_on(disks: &Disks) -> Store {
+    disks.open(tight("simulated")).unwrap()
 }
 
 /// An error and all of its causes, as people see it.

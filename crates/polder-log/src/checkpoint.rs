@@ -1,0 +1,142 @@
+//! Checkpoints: making the part of the log shorter that would be replayed. K1 to K6.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use polder_format::Lsn;
+use polder_format::PageId;
+use polder_format::log::{Counts, Group, Operation, TableCount};
+use polder_pool::journal::{Journal, SharedError};
+use polder_pool::{Pool, PoolError, Translation};
+
+use crate::log::{Log, lock};
+
+/// Tables in one group of a checkpoint.
+const TABLES_A_GROUP: usize = 4096;
+/// A sweep that is ahead of the log rests so long for each batch, at most.
+const REST: Duration = Duration::from_millis(2);
+
+/// A checkpoint that has begun: what is known at its position of the log.
+#[derive(Debug)]
+pub struct Begun {
+    /// Where replay will begin.
+    pub start: Lsn,
+    tables: Vec<TableCount>,
+}
+
+/// What the superblocks must say before the log may be cut.
+#[derive(Debug, Clone, Copy)]
+pub struct CheckpointMark {
+    /// Where replay begins.
+    pub redo_start: Lsn,
+    /// Where the checkpoint's own groups begin.
+    pub checkpoint: Lsn,
+    /// Up to where the log is durable.
+    pub durable: Lsn,
+    /// No record below `redo_start` has this version word or a higher one.
+    pub next_version: u64,
+}
+
+impl Log {
+    /// Waits until a checkpoint is wanted, at most so long. `None`: the log is being closed.
+    pub fn await_checkpoint(&self, most: Duration) -> Option<bool> {
+        if !self.checkpointer.wait(most) {
+            return None;
+        }
+        let tail = self.end().0;
+        Some(tail - self.start.load(Ordering::Acquire) >= self.target() / 2)
+    }
+
+    /// Ends the waiting of [`Log::await_checkpoint`].
+    pub fn stop_checkpoints(&self) {
+        self.checkpointer.stop();
+    }
+
+    /// K1. The number of the interval changes behind the cut: who read it before his group was
+    /// appended may believe that the group lies behind the cut, only if it does.
+    ///
+    /// # Errors
+    /// What made the log unusable.
+    pub fn begin_checkpoint(&self) -> Result<Begun, SharedError> {
+        self.cut_for_checkpoint(|start, tally| {
+            let next = self.interval.load(Ordering::Relaxed).checked_add(1).unwrap_or(1);
+            self.interval.store(next, Ordering::Release);
+            Begun { start, tables: tally.counts() }
+        })
+    }
+
+    /// K2 and K3: writes all that is dirty, as fast as the log needs it. `in_haste`: without rests.
+    ///
+    /// # Errors
+    /// Those of writing pages; they stay dirty, and all can be tried again.
+    pub fn sweep<T: Translation>(
+        &self,
+        begun: &Begun,
+        pool: &Pool<T>,
+        in_haste: bool,
+    ) -> Result<(), PoolError> {
+        let begin = begun.start.0;
+        // What may be appended until the sweep should be done.
+        let room = (self.start.load(Ordering::Acquire) + self.target() / 8 * 7)
+            .saturating_sub(begin)
+            .max(1);
+        pool.sweep(&mut |visited, frames| {
+            let swept = visited as f64 / frames.max(1) as f64;
+            let used = (self.end().0 - begin) as f64 / room as f64;
+            if !in_haste && swept > used && !self.checkpointer.is_stopped() {
+                let ahead = (swept - used).min(0.5);
+                std::thread::sleep(REST.mul_f64(2.0 * ahead));
+            }
+        })
+    }
+
+    /// K4 to K6. `mark` writes both superblocks, durably, one after the other.
+    ///
+    /// # Errors
+    /// What made the log unusable; an error of `mark` does.
+    pub fn finish_checkpoint(
+        &self,
+        begun: &Begun,
+        next_version: u64,
+        mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
+    ) -> Result<(), SharedError> {
+        self.check()?;
+        let mut first = None;
+        let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();
+        if parts.is_empty() {
+            parts.push(&[]);
+        }
+        let last = parts.len() - 1;
+        let mut end = Lsn(0);
+        for (i, tables) in parts.into_iter().enumerate() {
+            let (start, more) = (begun.start, i < last);
+            let counts = Counts { start, next_version, tables: tables.to_vec(), more };
+            let mut group = Group::new();
+            group.push(PageId::NULL, &Operation::Checkpoint(counts));
+            let len = group.len() as u64;
+            end = self.append_spare(&mut group);
+            first.get_or_insert(Lsn(end.0 - len));
+        }
+        self.await_durable(end)?;
+        let mark_of = CheckpointMark {
+            redo_start: begun.start,
+            checkpoint: first.unwrap_or(begun.start),
+            durable: self.durable(),
+            next_version,
+        };
+        mark(mark_of).map_err(|error| self.poison("writing the superblocks", &error))?;
+        self.set_start(begun.start);
+        Ok(())
+    }
+
+    /// A checkpoint could not be made: who waits for room in the log is told why.
+    pub fn checkpoint_failed(&self, error: SharedError) {
+        lock(&self.room).blocked = Some(error);
+        self.room_changed.notify_all();
+    }
+
+    /// The table was dropped: checkpoints speak of it no more.
+    pub fn forget_table(&self, space: polder_format::SpaceId) {
+        lock(&self.leader).tally.forget(space);
+    }
+}

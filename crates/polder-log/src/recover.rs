@@ -1,0 +1,453 @@
+//! Doing again what the log tells: R4 to R8.
+
+use std::collections::HashMap;
+use std::collections::HashSet;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+use std::thread;
+
+use polder_format::log::{Group, LOG_BLOCK_BYTES, Operation, Record, Records, SlotHeader};
+use polder_format::{ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, SpaceId};
+use polder_pool::device::{Device, read_block, write_block};
+use polder_pool::journal::Journal;
+use polder_pool::{ApplyRecord, Pool, PoolError, Redone, Translation};
+
+use crate::double::pages_checksum;
+use crate::error::LogError;
+use crate::log::{Beginning, Log, LogOptions, lock};
+use crate::scan::{FIRST_LSN, Found, LogFile};
+
+/// Threads that redo pages: as many reads are asked of the device at a time.
+const WORKERS: usize = 16;
+/// Bytes of groups that are dealt out at a time.
+const DEAL_BYTES: usize = 1 << 20;
+
+/// How far a recovery is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the log that are done; each is looked at twice.
+    pub done: u64,
+    /// Bytes in all. While the end of the log is looked for this is what was found so far.
+    pub total: u64,
+}
+
+/// What a recovery did.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Groups of records in them.
+    pub groups: u64,
+    /// Records that were done again.
+    pub redone: u64,
+    /// Pages that were torn and have been restored.
+    pub restored_pages: u64,
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised.
+    pub cut_short: Option<String>,
+}
+
+impl Found {
+    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`]), when there is a
+    /// pool. `incarnation` was never used before.
+    ///
+    /// # Errors
+    /// Those of the devices.
+    pub fn open(
+        &self,
+        file: LogFile,
+        data: Arc<dyn Device>,
+        page_size: PageSize,
+        options: LogOptions,
+        incarnation: u32,
+        recovered: &mut Recovered,
+    ) -> Result<Arc<Log>, LogError> {
+        let slots = read_slots(&file)?;
+        let next_slot = slots.iter().map(|slot| slot.header.sequence + 1).max().unwrap_or(1);
+        if self.groups > 0 {
+            file.device.sync().map_err(LogError::io("sync"))?; // R4
+            recovered.restored_pages = restore_torn(&file, slots, &*data, page_size, self.end)?;
+        }
+        recovered.log_bytes = self.end.0 - self.start.0;
+        recovered.groups = self.groups;
+        recovered.cut_short = self.behind.as_ref().map(ToString::to_string);
+        let tail = Lsn(self.end.0.next_multiple_of(LOG_BLOCK_BYTES as u64));
+        let (start, tally) = (self.start, self.tally.clone());
+        let beginning = Beginning { start, tail, incarnation, tally, next_slot };
+        Ok(Log::begin(file.device, data, file.segments, options, beginning))
+    }
+}
+
+impl LogFile {
+    /// The log of a new store, ready to be appended to.
+    pub fn begin(self, data: Arc<dyn Device>, options: LogOptions, incarnation: u32) -> Arc<Log> {
+        let beginning = Beginning {
+            start: FIRST_LSN,
+            tail: FIRST_LSN,
+            incarnation,
+            tally: crate::tally::Tally::default(),
+            next_slot: 1,
+        };
+        Log::begin(self.device, data, self.segments, options, beginning)
+    }
+
+    /// The same file once more, to read from while the log is open.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn again(&self) -> Result<LogFile, LogError> {
+        LogFile::open(Arc::clone(&self.device), self.segments.header().store_id)
+    }
+}
+
+impl Log {
+    /// R10: the first group of a new life, which knows where the last one ended.
+    ///
+    /// # Errors
+    /// What made the log unusable.
+    pub fn join(&self, end: Lsn) -> Result<(), LogError> {
+        let mut group = Group::new();
+        group.push(PageId::NULL, &Operation::Joint { end });
+        let lsn = self.append_spare(&mut group);
+        self.await_durable(lsn).map_err(|source| LogError::Io { what: "write", source })
+    }
+}
+
+/// R6 to R8: redoes what the log tells of pages.
+///
+/// # Errors
+/// Damage that the log cannot mend, and those of reading.
+pub fn recover<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    apply: ApplyRecord,
+    recovered: &mut Recovered,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(), LogError> {
+    let total = 2 * (found.end.0 - found.start.0);
+    let half = total / 2;
+    redo_maps(file, found, pool, apply, recovered)?;
+    pool.redo_maps_done(found.next_space, found.maps.is_some())?;
+    let suspects = redo_pages(file, found, pool, apply, recovered, &mut |done| {
+        progress(Progress { done: half + done, total });
+    })?;
+    for (page, error) in suspects {
+        if pool.is_in_use(page)? {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+/// R6.
+fn redo_maps<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    apply: ApplyRecord,
+    recovered: &mut Recovered,
+) -> Result<(), LogError> {
+    let Some((first, last)) = found.maps else { return Ok(()) };
+    let mut suspects = Suspects::default();
+    let mut backed = Vec::new();
+    file.visit(first, Lsn(last.0 + 1), &mut |header, bytes| {
+        let end = header.end();
+        let mut records = Vec::new();
+        for record in Records::of_group(bytes) {
+            let record = record.map_err(|source| broken(file, header.lsn, source))?;
+            match record.operation {
+                Operation::Directory { place } => pool.redo_directory(place),
+                Operation::Freed => {}
+                _ if record.page.space() != SpaceId::FILE || record.page.is_null() => {}
+                // What was freed later may lie in somebody else's place by now.
+                _ if found.freed.get(&record.page).is_some_and(|freed| *freed >= header.lsn) => {}
+                _ => {
+                    if let Operation::Patch { backed: pages @ 1.., bytes, .. } = record.operation {
+                        backed.push((word_of(bytes), u64::from(pages)));
+                    }
+                    records.push(record);
+                }
+            }
+        }
+        for of_page in records.chunk_by(|a, b| a.page == b.page) {
+            recovered.redone += suspects.redo(pool, end, of_page, apply)?;
+        }
+        Ok(())
+    })?;
+    for (start, pages) in backed {
+        pool.redo_backing(polder_format::Place::new(start), pages)?;
+    }
+    for (page, error) in suspects.pages {
+        if !found.freed.contains_key(&page) && pool.is_in_use(page)? {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+fn broken(file: &LogFile, lsn: Lsn, source: FormatError) -> LogError {
+    LogError::Record { lsn, offset: file.offset(lsn), source }
+}
+
+/// R8: pages that could not be read, or did not fit their records.
+#[derive(Debug, Default)]
+struct Suspects {
+    pages: HashMap<PageId, PoolError>,
+}
+
+impl Suspects {
+    /// The records of one group for one page. Gives how many were done.
+    fn redo<T: Translation>(
+        &mut self,
+        pool: &Pool<T>,
+        end: Lsn,
+        records: &[Record<'_>],
+        apply: ApplyRecord,
+    ) -> Result<u64, PoolError> {
+        let Some(page) = records.first().map(|record| record.page) else { return Ok(0) };
+        let is_image = matches!(records[0].operation, Operation::Image { .. });
+        if is_image {
+            self.pages.remove(&page);
+        } else if self.pages.contains_key(&page) {
+            return Ok(0);
+        }
+        // Records that only count belong to the page's table and not to the page.
+        let mut operations = Vec::with_capacity(records.len());
+        operations.extend(
+            records.iter().map(|record| record.operation.clone()).filter(|operation| {
+                !matches!(operation, Operation::Loaded { .. } | Operation::Freed)
+            }),
+        );
+        if operations.is_empty() {
+            return Ok(0);
+        }
+        match pool.redo(page, end, &operations, apply)? {
+            Redone::Applied => Ok(operations.len() as u64),
+            Redone::Known | Redone::Absent => Ok(0),
+            Redone::Suspect(error) => {
+                self.pages.insert(page, error);
+                Ok(0)
+            }
+        }
+    }
+}
+
+/// Groups that are dealt out together, and which records are for whom.
+struct Deal {
+    bytes: Arc<Vec<u8>>,
+    /// Offset of each record in `bytes`, and the end of its group.
+    records: Vec<(u32, Lsn)>,
+}
+
+/// R7.
+fn redo_pages<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    apply: ApplyRecord,
+    recovered: &mut Recovered,
+    progress: &mut dyn FnMut(u64),
+) -> Result<HashMap<PageId, PoolError>, LogError> {
+    let failure: Mutex<Option<LogError>> = Mutex::new(None);
+    let done = Mutex::new((HashMap::new(), 0));
+    thread::scope(|scope| {
+        let (senders, receivers): (Vec<_>, Vec<_>) =
+            (0..WORKERS).map(|_| sync_channel::<Deal>(2)).unzip();
+        for receiver in receivers {
+            let (failure, done) = (&failure, &done);
+            scope.spawn(move || match redo_deals(pool, &receiver, apply) {
+                Ok((suspects, redone)) => {
+                    let mut done = lock(done);
+                    done.0.extend(suspects);
+                    done.1 += redone;
+                }
+                Err(error) => {
+                    lock(failure).get_or_insert(error);
+                }
+            });
+        }
+        let dealt = deal(file, found, &senders, progress);
+        if let Err(error) = dealt {
+            lock(&failure).get_or_insert(error);
+        }
+    });
+    if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
+        return Err(error);
+    }
+    let (suspects, redone) = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    recovered.redone += redone;
+    Ok(suspects)
+}
+
+/// Reads the log and deals its records to the workers, by page.
+fn deal(
+    file: &LogFile,
+    found: &Found,
+    workers: &[SyncSender<Deal>],
+    progress: &mut dyn FnMut(u64),
+) -> Result<(), LogError> {
+    let mut bytes: Vec<u8> = Vec::with_capacity(DEAL_BYTES);
+    let mut hands: Vec<Vec<(u32, Lsn)>> = vec![Vec::new(); workers.len()];
+    // False: a worker has ended, which tells why.
+    let send = |bytes: &mut Vec<u8>, hands: &mut Vec<Vec<(u32, Lsn)>>| -> bool {
+        let shared = Arc::new(std::mem::replace(bytes, Vec::with_capacity(DEAL_BYTES)));
+        hands.iter_mut().zip(workers).all(|(records, worker)| {
+            let records = std::mem::take(records);
+            records.is_empty() || worker.send(Deal { bytes: Arc::clone(&shared), records }).is_ok()
+        })
+    };
+    let mut goes_on = true;
+    file.visit(found.start, found.end, &mut |header, group| {
+        if !goes_on {
+            return Ok(());
+        }
+        if bytes.len() + group.len() > DEAL_BYTES && !bytes.is_empty() {
+            goes_on = send(&mut bytes, &mut hands);
+            progress(header.lsn.0 - found.start.0);
+        }
+        let begin = bytes.len();
+        bytes.extend_from_slice(group);
+        let mut at = begin + polder_format::log::GROUP_HEADER_BYTES;
+        for record in Records::of_group(group) {
+            let record = record.map_err(|source| broken(file, header.lsn, source))?;
+            let is_file = record.page.space() == SpaceId::FILE;
+            if !is_file {
+                hands[worker_of(record.page, workers.len())].push((at as u32, header.end()));
+            }
+            at += record.stored_len();
+        }
+        Ok(())
+    })?;
+    send(&mut bytes, &mut hands);
+    Ok(())
+}
+
+fn worker_of(page: PageId, workers: usize) -> usize {
+    (page.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize % workers
+}
+
+fn redo_deals<T: Translation>(
+    pool: &Pool<T>,
+    deals: &Receiver<Deal>,
+    apply: ApplyRecord,
+) -> Result<(HashMap<PageId, PoolError>, u64), LogError> {
+    let mut suspects = Suspects::default();
+    let mut redone = 0;
+    for deal in deals {
+        let mut records: Vec<Record<'_>> = Vec::new();
+        let mut group = Lsn(0);
+        for (at, end) in &deal.records {
+            let source = |source| LogError::Record { lsn: *end, offset: 0, source };
+            let record = Record::decode(&deal.bytes[*at as usize..]).map_err(source)?;
+            if *end != group {
+                redone += redo_group(pool, group, &mut records, &mut suspects, apply)?;
+                group = *end;
+            }
+            records.push(record);
+        }
+        redone += redo_group(pool, group, &mut records, &mut suspects, apply)?;
+    }
+    Ok((suspects.pages, redone))
+}
+
+/// The records of one group that this worker has.
+fn redo_group<T: Translation>(
+    pool: &Pool<T>,
+    end: Lsn,
+    records: &mut Vec<Record<'_>>,
+    suspects: &mut Suspects,
+    apply: ApplyRecord,
+) -> Result<u64, PoolError> {
+    let mut redone = 0;
+    // A stable sort: those of one page stay in order.
+    if records.len() > 1 {
+        records.sort_by_key(|record| record.page);
+    }
+    for of_page in records.chunk_by(|a, b| a.page == b.page) {
+        redone += suspects.redo(pool, end, of_page, apply)?;
+    }
+    records.clear();
+    Ok(redone)
+}
+
+/// A slot of the double-write area that holds a whole batch.
+struct SlotFound {
+    header: SlotHeader,
+    index: u32,
+}
+
+fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
+    let log = file.segments.header();
+    let mut slots = Vec::new();
+    for index in 0..log.slots {
+        let block = read_block(&*file.device, log.slot_offset(index), LOG_BLOCK_BYTES);
+        let block = block.map_err(LogError::io("read"))?;
+        if let Ok(header) = SlotHeader::decode(&block, file.seed) {
+            slots.push(SlotFound { header, index });
+        }
+    }
+    Ok(slots)
+}
+
+/// R5: restores what is torn in place. Gives the number of pages.
+fn restore_torn(
+    file: &LogFile,
+    mut slots: Vec<SlotFound>,
+    data: &dyn Device,
+    page_size: PageSize,
+    end: Lsn,
+) -> Result<u64, LogError> {
+    let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
+    slots.retain(|slot| slot.header.sequence >= retired);
+    // The latest first: it counts, unless its page is newer than the log.
+    slots.sort_by_key(|slot| std::cmp::Reverse(slot.header.sequence));
+    let log = file.segments.header();
+    let seed = ChecksumSeed::new(log.store_id);
+    let size = page_size.bytes();
+    let len = data.len().map_err(LogError::io("read"))?;
+    let mut seen = HashSet::new();
+    let mut restored = 0;
+    for slot in slots {
+        let bytes = slot.header.pages.len() * size;
+        if bytes + LOG_BLOCK_BYTES > log.slot_bytes as usize || bytes == 0 {
+            continue;
+        }
+        let from = log.slot_offset(slot.index) + LOG_BLOCK_BYTES as u64;
+        let images = read_block(&*file.device, from, bytes).map_err(LogError::io("read"))?;
+        let sums: Vec<u8> = images.chunks(size).flat_map(|image| image[..4].to_vec()).collect();
+        if pages_checksum(&sums) != slot.header.pages_checksum {
+            continue;
+        }
+        for (page, image) in slot.header.pages.iter().zip(images.chunks(size)) {
+            let valid = seed.verify(image, page.page).is_ok_and(|header| header.lsn <= end);
+            if !valid || !seen.insert(page.place) {
+                continue;
+            }
+            let offset = page.place.offset(page_size);
+            if offset + size as u64 > len {
+                continue;
+            }
+            let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
+            if is_torn(&there, seed) {
+                write_block(data, offset, image).map_err(LogError::io("write"))?;
+                restored += 1;
+            }
+        }
+    }
+    if restored > 0 {
+        data.sync().map_err(LogError::io("sync"))?;
+    }
+    Ok(restored)
+}
+
+/// Whether a page is not whole, whichever it is.
+fn is_torn(page: &[u8], seed: ChecksumSeed) -> bool {
+    match PageHeader::decode(page) {
+        Ok(header) => seed.verify(page, header.page_id).is_err(),
+        Err(_) => true,
+    }
+}

@@ -1,0 +1,418 @@
+//! Reading the log from the file, and finding where it ends: R1 to R3.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+
+use polder_format::log::{
+    GROUP_HEADER_BYTES, GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Pad, Records,
+    slot_pages,
+};
+use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
+use polder_pool::device::{Device, read_block, write_block};
+
+use crate::error::LogError;
+use crate::flush::WINDOW_BYTES;
+use crate::log::LogOptions;
+use crate::segments::{self, Segments};
+use crate::tally::Tally;
+
+const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
+/// Slots of the double-write area.
+const SLOTS: u32 = 16;
+/// Segments that a new log has.
+const FIRST_SEGMENTS: u64 = 8;
+/// Bytes that are read at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+/// No group is longer, and no log's buffer.
+const GROUP_BYTES_MAX: u64 = 16 << 20;
+/// R3: how far behind the end of the log a group must be looked for that knows better. Syncs are at
+/// most a window apart, and what is not synced fits a window and a buffer.
+const LOOK_AHEAD_BYTES: u64 = 2 * WINDOW_BYTES + 2 * GROUP_BYTES_MAX;
+
+/// The first position of every log.
+pub(crate) const FIRST_LSN: Lsn = Lsn(BLOCK);
+
+/// The log file of a store, to read from.
+#[derive(Debug)]
+pub struct LogFile {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) segments: Segments,
+    pub(crate) seed: LogSeed,
+}
+
+impl LogFile {
+    /// Makes the log of a new store on an empty device.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn create(
+        device: Arc<dyn Device>,
+        store_id: StoreId,
+        page_size: PageSize,
+        options: &LogOptions,
+    ) -> Result<LogFile, LogError> {
+        let header = LogHeader {
+            store_id,
+            segment_bytes: options.segment_bytes(),
+            slots: SLOTS,
+            slot_bytes: (LOG_BLOCK_BYTES + (slot_pages(page_size) << page_size.shift())) as u32,
+        };
+        let make = || -> io::Result<()> {
+            let first = header.segment_offset(0);
+            device.allocate(0, first)?;
+            // Written and not only allocated, so that syncs of it have nothing else to write.
+            let zeros = vec![0; 1 << 20];
+            for at in (0..first).step_by(zeros.len()) {
+                let len = (first - at).min(zeros.len() as u64) as usize;
+                write_block(&*device, at, &zeros[..len])?;
+            }
+            write_block(&*device, 0, &header.encode())?;
+            (0..FIRST_SEGMENTS).try_for_each(|index| segments::make(&*device, &header, index))
+        };
+        make().map_err(LogError::io("make"))?;
+        LogFile::open(device, store_id)
+    }
+
+    /// R1: the log of the store with this id.
+    ///
+    /// # Errors
+    /// [`LogError::Header`], and those of the device.
+    pub fn open(device: Arc<dyn Device>, store_id: StoreId) -> Result<LogFile, LogError> {
+        let block = read_block(&*device, 0, LOG_BLOCK_BYTES);
+        let block = match block {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => vec![0; LOG_BLOCK_BYTES],
+            block => block.map_err(LogError::io("read"))?,
+        };
+        let header = LogHeader::decode(&block, store_id)
+            .map_err(|source| LogError::Header { offset: 0, source })?;
+        let segments = Segments::read(Arc::clone(&device), header).map_err(LogError::io("read"))?;
+        if segments.count() < FIRST_SEGMENTS {
+            let (offset, what) = (header.segment_offset(0), "segments of the log are missing");
+            return Err(LogError::Header { offset, source: FormatError::Broken(what) });
+        }
+        Ok(LogFile { device, segments, seed: LogSeed::new(store_id) })
+    }
+
+    /// Where in the file a position of the log lies.
+    pub fn offset(&self, lsn: Lsn) -> u64 {
+        self.segments.offset(lsn.0).unwrap_or(0)
+    }
+
+    /// The groups from `start` on.
+    pub fn groups(&self, start: Lsn) -> Groups<'_> {
+        Groups {
+            file: self,
+            at: start,
+            incarnation: None,
+            chunk: Vec::new(),
+            chunk_at: 0,
+            current: 0..0,
+            ended: None,
+        }
+    }
+
+    /// Calls `visit` with each group of the log from `start` to `end`, in order.
+    ///
+    /// # Errors
+    /// Those of the visitor and of the device.
+    pub fn visit(&self, start: Lsn, end: Lsn, visit: &mut Visit<'_>) -> Result<(), LogError> {
+        let mut groups = self.groups(start);
+        while groups.at < end {
+            let Some((header, bytes)) = groups.next()? else { break };
+            visit(&header, bytes)?;
+        }
+        Ok(())
+    }
+
+    /// R2 and R3: reads the log that a superblock tells of. `progress` is told the bytes that were
+    /// read.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`LogError::Record`], and those of the device.
+    pub fn find_end(
+        &self,
+        superblock: &Superblock,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Found, LogError> {
+        let start = superblock.redo_start;
+        let mut found = Found {
+            start,
+            end: start,
+            behind: None,
+            durable: superblock.durable.max(superblock.checkpoint),
+            incarnation: 0,
+            groups: 0,
+            next_version: superblock.next_version,
+            next_space: superblock.next_space,
+            tally: Tally::default(),
+            maps: None,
+            freed: HashMap::new(),
+        };
+        let mut checkpoint_at = superblock.checkpoint;
+        let mut groups = self.groups(start);
+        while let Some((header, bytes)) = groups.next()? {
+            found.add(&header, bytes, start, &mut checkpoint_at).map_err(|source| {
+                let offset = self.segments.offset(header.lsn.0).unwrap_or(0);
+                LogError::Record { lsn: header.lsn, offset, source }
+            })?;
+            progress(header.lsn.0 - start.0);
+        }
+        found.end = groups.at;
+        let ended = groups.ended.take();
+        // A store that was closed ends behind its checkpoint; nobody has written there.
+        if !superblock.clean || found.end != superblock.durable {
+            self.look_ahead(&mut found)?;
+        }
+        if found.durable > found.end {
+            let offset = self.segments.offset(found.end.0).unwrap_or(0);
+            let source = ended.unwrap_or(FormatError::Broken("its segment is missing"));
+            let (lsn, durable) = (found.end, found.durable);
+            return Err(LogError::Damaged { lsn, offset, durable, source });
+        }
+        found.behind = ended;
+        Ok(found)
+    }
+
+    /// R3: groups behind the end may know that more was durable. Those that begin at a block are
+    /// found without what came before them, and the first one behind each sync does.
+    fn look_ahead(&self, found: &mut Found) -> Result<(), LogError> {
+        let from = found.end.0.next_multiple_of(BLOCK);
+        let mut groups = self.groups(Lsn(from));
+        let mut at = if from == found.end.0 { from + BLOCK } else { from };
+        while at < from + LOOK_AHEAD_BYTES {
+            if self.segments.offset(at).is_none() {
+                let share = self.segments.header().share();
+                at = (at / share + 1) * share;
+                continue;
+            }
+            if let Some(header) = groups.probe(Lsn(at))?
+                && header.incarnation >= found.incarnation
+            {
+                found.durable = found.durable.max(header.durable);
+            }
+            at += BLOCK;
+        }
+        Ok(())
+    }
+}
+
+/// Called with a group's header and the whole group.
+pub type Visit<'v> = dyn FnMut(&GroupHeader, &[u8]) -> Result<(), LogError> + 'v;
+
+/// What was found of a log.
+#[derive(Debug)]
+pub struct Found {
+    /// Where replay begins.
+    pub start: Lsn,
+    /// Where the log ends.
+    pub end: Lsn,
+    /// Why it ends there, if there is something behind it that is no group.
+    pub behind: Option<FormatError>,
+    /// Up to where it is known to have been durable.
+    pub durable: Lsn,
+    /// The last incarnation in it.
+    pub incarnation: u32,
+    /// How many groups there are.
+    pub groups: u64,
+    /// No record has this version word or a higher one.
+    pub next_version: u64,
+    /// No space has this id or a higher one.
+    pub next_space: SpaceId,
+    /// Entries of each table at the end.
+    pub tally: Tally,
+    /// The first and the last group that concern the maps.
+    pub(crate) maps: Option<(Lsn, Lsn)>,
+    /// Pages of maps that were freed, and where.
+    pub(crate) freed: HashMap<PageId, Lsn>,
+}
+
+impl Found {
+    fn add(
+        &mut self,
+        header: &GroupHeader,
+        bytes: &[u8],
+        start: Lsn,
+        checkpoint_at: &mut Lsn,
+    ) -> Result<(), FormatError> {
+        self.groups += 1;
+        self.incarnation = header.incarnation;
+        self.durable = self.durable.max(header.durable);
+        for record in Records::of_group(bytes) {
+            let record = record?;
+            let space = record.page.space();
+            self.tally.add_operation(space, &record.operation);
+            self.next_space = self
+                .next_space
+                .max(SpaceId::new(u64::from(space.get()) + 1).unwrap_or(SpaceId::MAX));
+            match &record.operation {
+                Operation::Insert { version, .. } => {
+                    self.next_version = self.next_version.max(version + 1);
+                }
+                Operation::Checkpoint(counts) => {
+                    self.next_version = self.next_version.max(counts.next_version);
+                    if header.lsn == *checkpoint_at && counts.start == start {
+                        self.tally.add_counts(&counts.tables);
+                        *checkpoint_at = if counts.more { header.end() } else { Lsn(0) };
+                    }
+                }
+                Operation::Freed => {
+                    self.freed.insert(record.page, header.lsn);
+                }
+                _ => {}
+            }
+            let is_map = space == SpaceId::FILE && !record.page.is_null()
+                || matches!(record.operation, Operation::Directory { .. });
+            if is_map {
+                let first = self.maps.map_or(header.lsn, |(first, _)| first);
+                self.maps = Some((first, header.lsn));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The groups of a log, one after the other.
+#[derive(Debug)]
+pub struct Groups<'f> {
+    file: &'f LogFile,
+    at: Lsn,
+    incarnation: Option<u32>,
+    /// A stretch of the log that was read, and where it begins.
+    chunk: Vec<u8>,
+    chunk_at: u64,
+    /// Where in the chunk the group is that was given last.
+    current: std::ops::Range<usize>,
+    ended: Option<FormatError>,
+}
+
+impl Groups<'_> {
+    /// Where the next group begins, or the log has ended.
+    pub fn position(&self) -> Lsn {
+        self.at
+    }
+
+    /// The next group; `None` at the end of the log.
+    ///
+    /// # Errors
+    /// Those of the device.
+    #[allow(clippy::should_implement_trait)] // It lends.
+    pub fn next(&mut self) -> Result<Option<(GroupHeader, &[u8])>, LogError> {
+        loop {
+            match self.look(self.at)? {
+                Look::Pad(len) => self.at = Lsn(self.at.0 + u64::from(len)),
+                Look::Group(header) => {
+                    self.incarnation = Some(header.incarnation);
+                    self.at = header.end();
+                    let begin = (header.lsn.0 - self.chunk_at) as usize;
+                    self.current = begin..begin + header.len as usize;
+                    return Ok(Some((header, &self.chunk[self.current.clone()])));
+                }
+                Look::Nothing(why) => {
+                    // A later life of the store may go on at the next block, and knows this end.
+                    let next = Lsn(self.at.0.next_multiple_of(BLOCK));
+                    if next > self.at
+                        && let Look::Group(header) = self.look(next)?
+                    {
+                        self.at = header.lsn;
+                        continue;
+                    }
+                    self.ended = why;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// The group that begins here, whatever came before.
+    fn probe(&mut self, at: Lsn) -> Result<Option<GroupHeader>, LogError> {
+        self.incarnation = None;
+        Ok(match self.look(at)? {
+            Look::Group(header) => Some(header),
+            _ => None,
+        })
+    }
+
+    /// What begins at `at`.
+    fn look(&mut self, at: Lsn) -> Result<Look, LogError> {
+        let (seed, incarnation) = (self.file.seed, self.incarnation);
+        let end = self.at;
+        let bytes = self.bytes(at.0, GROUP_HEADER_BYTES.max(8))?;
+        if bytes.len() < 8 {
+            return Ok(Look::Nothing(None));
+        }
+        if let Some(incarnation) = incarnation
+            && let Some(len) = Pad::decode(bytes, seed, at, incarnation)
+            && (at.0 + u64::from(len)).is_multiple_of(BLOCK)
+        {
+            return Ok(Look::Pad(len));
+        }
+        let len = match GroupHeader::claimed_len(bytes) {
+            Some(0) => return Ok(Look::Nothing(None)),
+            Some(len) if len as u64 <= GROUP_BYTES_MAX => len,
+            _ => {
+                let what = "the length of a log group is impossible";
+                return Ok(Look::Nothing(Some(FormatError::Broken(what))));
+            }
+        };
+        let bytes = self.bytes(at.0, len)?;
+        let header = match GroupHeader::verify(bytes, seed, at) {
+            Ok(header) => header,
+            Err(error) => return Ok(Look::Nothing(Some(error))),
+        };
+        let follows = incarnation.is_none_or(|now| header.incarnation == now && at == end);
+        let is_later = incarnation.is_some_and(|now| header.incarnation > now);
+        if follows || is_later && is_joint(bytes, end) {
+            return Ok(Look::Group(header));
+        }
+        Ok(Look::Nothing(Some(FormatError::Field {
+            field: "incarnation of a log group",
+            found: u64::from(header.incarnation),
+            expected: "it is left over from an earlier life of the store",
+        })))
+    }
+
+    /// At least `len` bytes at `at`, or as many as there are.
+    fn bytes(&mut self, at: u64, len: usize) -> Result<&[u8], LogError> {
+        let there = |this: &Self| {
+            let chunk_end = this.chunk_at + this.chunk.len() as u64;
+            at >= this.chunk_at && at + len as u64 <= chunk_end
+        };
+        if !there(self) {
+            self.read(at, len)?;
+        }
+        let begin = (at - self.chunk_at) as usize;
+        let end = (begin + len).min(self.chunk.len());
+        Ok(&self.chunk[begin.min(end)..end])
+    }
+
+    fn read(&mut self, at: u64, len: usize) -> Result<(), LogError> {
+        let from = at / BLOCK * BLOCK;
+        let to = (at + len as u64).next_multiple_of(BLOCK).max(from + CHUNK_BYTES);
+        self.chunk.clear();
+        self.chunk_at = from;
+        let share = self.file.segments.header().share();
+        let mut next = from;
+        while next < to {
+            let Some(offset) = self.file.segments.offset(next) else { break };
+            let end = to.min((next / share + 1) * share);
+            let bytes = read_block(&*self.file.device, offset, (end - next) as usize);
+            self.chunk.extend_from_slice(&bytes.map_err(LogError::io("read"))?);
+            next = end;
+        }
+        Ok(())
+    }
+}
+
+enum Look {
+    Group(GroupHeader),
+    Pad(u32),
+    /// No group, and why not if there is something.
+    Nothing(Option<FormatError>),
+}
+
+/// Whether a group is the first one of a life of the store that found the log to end at `end`.
+fn is_joint(group: &[u8], end: Lsn) -> bool {
+    let first = Records::of_group(group).next();
+    matches!(first, Some(Ok(record)) if record.operation == Operation::Joint { end })
+}

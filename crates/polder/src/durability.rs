@@ -1,0 +1,29 @@
+//! When a write is durable.
+
+use std::time::Duration;
+
+/// When a write is durable: it survives the end of the process, of the system and of the power.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use polder::{Durability, Options, Store};
+/// let options = Options::new(dir.path().join("s")).memory_budget(16 << 20);
+/// let store = Store::open(options.durability(Durability::None))?;
+/// let table = store.open_table("t")?;
+/// table.insert(b"soon", b"durable")?;
+/// table.with_durability(Durability::Sync).insert(b"now", b"durable")?; // and all before it
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// When the call returns. Writers that wait at the same time share one sync of the device.
+    #[default]
+    Sync,
+    /// Within this time. After a crash the store holds a prefix of what was written.
+    Periodic(Duration),
+    /// Soon (within a second or so), and nobody waits. After a crash the store holds a prefix of
+    /// what was written.
+    None,
+}

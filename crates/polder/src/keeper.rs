@@ -1,0 +1,86 @@
+//! Keeping a store's log short: checkpoints, in a thread of their own and when it is closed.
+
+use std::sync::{Arc, Mutex};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use polder_format::Superblock;
+use polder_log::{CheckpointMark, Log};
+use polder_pool::{Pool, PoolError, Translation};
+
+use crate::engine::lock;
+use crate::file::write_superblocks;
+use crate::stamps::Stamps;
+
+/// How long the thread sleeps if nobody wakes it; also the pause after a checkpoint that failed.
+const REST: Duration = Duration::from_secs(1);
+
+/// What a checkpoint needs.
+#[derive(Debug)]
+pub(crate) struct Keeper<T: Translation> {
+    pub(crate) pool: Pool<T>,
+    pub(crate) log: Arc<Log>,
+    pub(crate) superblock: Mutex<Superblock>,
+    pub(crate) stamps: Stamps,
+    /// Held over a checkpoint.
+    turn: Mutex<()>,
+}
+
+impl<T: Translation> Keeper<T> {
+    pub(crate) fn new(
+        pool: Pool<T>,
+        log: Arc<Log>,
+        superblock: Superblock,
+        stamps: Stamps,
+    ) -> Keeper<T> {
+        Keeper { pool, log, superblock: Mutex::new(superblock), stamps, turn: Mutex::default() }
+    }
+
+    /// K1 to K6. `in_haste`: as fast as it goes. `closing`: nothing comes after it.
+    pub(crate) fn checkpoint(&self, in_haste: bool, closing: bool) -> Result<(), PoolError> {
+        let _turn = lock(&self.turn);
+        let journal = |source| PoolError::Journal { source };
+        let begun = self.log.begin_checkpoint().map_err(journal)?;
+        self.log.sweep(&begun, &self.pool, in_haste)?;
+        let next_version = self.stamps.next();
+        let mark = |mark: CheckpointMark| {
+            let mut superblock = lock(&self.superblock);
+            self.describe(&mut superblock);
+            superblock.clean = closing;
+            superblock.redo_start = mark.redo_start;
+            superblock.checkpoint = mark.checkpoint;
+            superblock.durable = mark.durable;
+            superblock.next_version = mark.next_version;
+            write_superblocks(self.pool.device(), &mut superblock)
+        };
+        self.log.finish_checkpoint(&begun, next_version, mark).map_err(journal)
+    }
+
+    /// What the superblock says of the file.
+    pub(crate) fn describe(&self, superblock: &mut Superblock) {
+        let state = self.pool.file_state();
+        superblock.space_directory = state.space_directory;
+        superblock.next_space = state.next_space;
+        superblock.file_pages = state.file_pages;
+    }
+
+    /// Starts the thread, which ends when the log tells it to.
+    pub(crate) fn start(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+        let keeper = Arc::clone(self);
+        let thread = thread::Builder::new().name("polder-checkpoint".to_string());
+        thread.spawn(move || keeper.run()).ok()
+    }
+
+    fn run(&self) {
+        while let Some(wanted) = self.log.await_checkpoint(REST) {
+            if !wanted {
+                continue;
+            }
+            if let Err(error) = self.checkpoint(false, false) {
+                let text = format!("the log is full, and a checkpoint failed: {error}");
+                self.log.checkpoint_failed(Arc::new(std::io::Error::other(text)));
+                thread::sleep(REST / 10);
+            }
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Opening a store on its two devices: what recovery needs, in the order of R1 to R10
+//! (`docs/durability.md`), or making a new one.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use polder_format::{ChecksumSeed, FormatError, Lsn, SpaceId, Superblock};
+use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, recover};
+use polder_pool::device::Device;
+use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation};
+use polder_tree::{KINDS, Tree, redo};
+
+use crate::catalogue::{TAG_KEY, TableRecord};
+use crate::directory::Directory;
+use crate::durability::Durability;
+use crate::error::{CATALOGUE, OpenError, StoreError};
+use crate::file::write_superblocks;
+use crate::keeper::Keeper;
+use crate::options::RecoveryProgress;
+use crate::stamps::Stamps;
+
+/// What opening needs to know.
+pub(crate) struct Opening {
+    pub(crate) path: PathBuf,
+    pub(crate) data: Arc<dyn Device>,
+    pub(crate) log: Arc<dyn Device>,
+    pub(crate) superblock: Superblock,
+    pub(crate) superblock_damage: Option<FormatError>,
+    pub(crate) is_new: bool,
+    pub(crate) memory_budget: u64,
+    pub(crate) prefault: bool,
+    pub(crate) durability: Durability,
+    pub(crate) directory: Option<Directory>,
+    pub(crate) progress: Option<RecoveryProgress>,
+}
+
+/// A store that is ready to be used, but for its threads.
+pub(crate) struct Opened<T: Translation> {
+    pub(crate) keeper: Keeper<T>,
+    pub(crate) catalogue: Tree<T>,
+    pub(crate) opening: Opening,
+    pub(crate) recovered: Recovered,
+}
+
+impl Opening {
+    fn log_options(&self) -> LogOptions {
+        LogOptions {
+            limit: self.superblock.log_limit,
+            buffer_bytes: LogOptions::buffer_for(self.memory_budget, self.superblock.page_size),
+        }
+    }
+
+    fn pool<T: Translation>(&self, log: &Arc<Log>) -> Result<Pool<T>, OpenError> {
+        let superblock = &self.superblock;
+        let config = PoolConfig {
+            memory_budget: self.memory_budget - self.log_options().buffer_bytes,
+            page_size: superblock.page_size,
+            prefault: self.prefault,
+            seed: ChecksumSeed::new(superblock.store_id),
+            file: FileState {
+                space_directory: superblock.space_directory,
+                next_space: superblock.next_space,
+                file_pages: superblock.file_pages,
+            },
+            journal: Some(Arc::clone(log) as _),
+        };
+        Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
+    }
+
+    fn log_error(&self, source: polder_log::LogError) -> OpenError {
+        OpenError::Log { path: self.path.clone(), source }
+    }
+
+    fn io<'a>(&'a self, what: &'static str) -> impl Fn(io::Error) -> OpenError + 'a {
+        move |source| OpenError::Io { what, path: self.path.clone(), source }
+    }
+
+    pub(crate) fn open<T: Translation>(self) -> Result<Opened<T>, OpenError> {
+        if self.is_new { self.make() } else { self.reopen() }
+    }
+
+    /// A new store. It is one when its superblocks are there, which are written last.
+    fn make<T: Translation>(mut self) -> Result<Opened<T>, OpenError> {
+        let (id, size, options) =
+            (self.superblock.store_id, self.superblock.page_size, self.log_options());
+        self.log.truncate(0).map_err(self.io("make"))?;
+        let file = LogFile::create(Arc::clone(&self.log), id, size, &options);
+        let file = file.map_err(|error| self.log_error(error))?;
+        let start = Lsn(polder_format::log::LOG_BLOCK_BYTES as u64);
+        let log = file.begin(Arc::clone(&self.data), options, self.superblock.incarnation);
+        let pool: Pool<T> = self.pool(&log)?;
+        let made = Tree::create(pool.create_space().map_err(of_pool)?);
+        let catalogue = made.map_err(|error| StoreError::of(CATALOGUE, error))?;
+        log.flush().map_err(|source| of_pool(PoolError::Journal { source }))?;
+        self.superblock.redo_start = start;
+        self.superblock.durable = log.durable();
+        let stamps = Stamps::new(self.superblock.next_version);
+        let keeper = Keeper::new(pool, log, self.superblock.clone(), stamps);
+        self.mark_open(&keeper)?;
+        Ok(Opened { keeper, catalogue, opening: self, recovered: Recovered::default() })
+    }
+
+    fn reopen<T: Translation>(mut self) -> Result<Opened<T>, OpenError> {
+        let file = LogFile::open(Arc::clone(&self.log), self.superblock.store_id);
+        let file = file.map_err(|error| self.log_error(error))?;
+        let report = self.progress.take();
+        let tell = |done: u64, total: u64| {
+            if let Some(report) = &report {
+                (report.0)(done, total);
+            }
+        };
+        let found = file.find_end(&self.superblock, &mut |read| tell(read, 2 * read));
+        let found = found.map_err(|error| self.log_error(error))?;
+        self.superblock.incarnation = self.superblock.incarnation.max(found.incarnation) + 1;
+        let mut recovered = Recovered::default();
+        let again = file.again().map_err(|error| self.log_error(error))?;
+        let log = found
+            .open(
+                file,
+                Arc::clone(&self.data),
+                self.superblock.page_size,
+                self.log_options(),
+                self.superblock.incarnation,
+                &mut recovered,
+            )
+            .map_err(|error| self.log_error(error))?;
+        let pool: Pool<T> = self.pool(&log)?;
+        let mut progress = |at: Progress| tell(at.done, at.total);
+        recover(&again, &found, &pool, redo, &mut recovered, &mut progress)
+            .map_err(|error| self.log_error(error))?;
+        self.superblock.durable = self.superblock.durable.max(found.end);
+        let next_version = self.superblock.next_version.max(found.next_version);
+        let stamps = Stamps::new(next_version);
+        let keeper = Keeper::new(pool.clone(), log, self.superblock.clone(), stamps);
+        self.mark_open(&keeper)?;
+        keeper.log.join(found.end).map_err(|error| self.log_error(error))?;
+        let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
+        if recovered.groups > 0 {
+            drop_orphans(&pool, &catalogue)?;
+        }
+        Ok(Opened { keeper, catalogue, opening: self, recovered })
+    }
+
+    /// R10: from here on the file may hold less than what was written to the store.
+    fn mark_open<T: Translation>(&self, keeper: &Keeper<T>) -> Result<(), OpenError> {
+        let mut superblock = crate::engine::lock(&keeper.superblock);
+        superblock.clean = false;
+        if self.is_new {
+            keeper.describe(&mut superblock);
+        }
+        write_superblocks(&*self.data, &mut superblock)
+            .map_err(self.io("write the superblock of the store in"))
+    }
+}
+
+/// R9: spaces that no table names. Making or dropping a table was cut short.
+fn drop_orphans<T: Translation>(pool: &Pool<T>, catalogue: &Tree<T>) -> Result<(), OpenError> {
+    let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
+    let mut known = vec![SpaceId::CATALOGUE];
+    let mut cursor = catalogue.cursor_first().map_err(of_tree)?;
+    while let Some((name, record)) = cursor.next().map_err(of_tree)? {
+        if name != TAG_KEY
+            && let Ok(record) = TableRecord::decode(record)
+        {
+            known.push(record.space);
+        }
+    }
+    for space in pool.spaces().map_err(of_pool)? {
+        if !known.contains(&space) {
+            pool.open_space(space).and_then(|space| space.drop_space()).map_err(of_pool)?;
+        }
+    }
+    Ok(())
+}
+
+fn of_pool(error: PoolError) -> OpenError {
+    OpenError::Store(StoreError::of_pool(CATALOGUE, error))
+}

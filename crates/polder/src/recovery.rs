@@ -1,0 +1,26 @@
+//! What opening a store after a crash did.
+
+use polder_log::Recovered;
+
+/// What opening a store had to do again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Recovery {
+    /// Bytes of the log that were replayed.
+    pub log_bytes: u64,
+    /// Groups of records in them: changes that are there as a whole.
+    pub groups: u64,
+    /// Records that were missing in the data file.
+    pub redone: u64,
+    /// Pages that were torn and have been restored from their second copy.
+    pub restored_pages: u64,
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised.
+    pub cut_short: Option<String>,
+}
+
+impl Recovery {
+    pub(crate) fn of(recovered: &Recovered) -> Recovery {
+        let Recovered { log_bytes, groups, redone, restored_pages, cut_short } = recovered.clone();
+        Recovery { log_bytes, groups, redone, restored_pages, cut_short }
+    }
+}

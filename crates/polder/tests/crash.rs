@@ -1,0 +1,348 @@
+//! The power fails at a random moment, writes that were not synced are kept, torn or dropped, and
+//! the store is opened again: everything that was acknowledged is there, nothing is there by half,
+//! and the check finds no fault. Then it goes on.
+//!
+//! Each seed is a store of its own, of one of a closed list of configurations. Threads write keys
+//! of their own, so that for each of them what is found must be what it had after some number of
+//! its operations: at least those that were acknowledged (`Sync`) or known to be flushed.
+//!
+//! `POLDER_CRASH_SEEDS=a..b` chooses the seeds: a single one to replay it, many for a soak.
+
+mod support;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+
+use polder::{Change, Durability, Options, Store, StoreError, Table, TranslationKind};
+use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
+
+use support::{Disks, full_text};
+
+/// Seeds that CI runs.
+const SEEDS: std::ops::Range<u64> = 0..2000;
+/// Lives of a store: each ends with a crash, the last one is only looked at.
+const LIVES: u64 = 3;
+/// Operations of a thread in one life, at most.
+const OPERATIONS: u64 = 60;
+
+#[derive(Debug, Clone, Copy)]
+struct Config {
+    name: &'static str,
+    threads: u64,
+    page_size: u32,
+    translation: TranslationKind,
+    /// Budgets: the least one times this.
+    memory: u64,
+    durability: Durability,
+    /// Devices answer late and out of order.
+    delays: bool,
+}
+
+const BASE: Config = Config {
+    name: "one thread, sync",
+    threads: 1,
+    page_size: 4096,
+    translation: TranslationKind::Array,
+    memory: 1,
+    durability: Durability::Sync,
+    delays: false,
+};
+
+const CONFIGS: [Config; 8] = [
+    BASE,
+    Config { name: "four threads, sync", threads: 4, ..BASE },
+    Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
+    Config {
+        name: "three threads, periodic",
+        threads: 3,
+        durability: Durability::Periodic(Duration::from_millis(2)),
+        ..BASE
+    },
+    Config { name: "two threads, delayed devices", threads: 2, delays: true, ..BASE },
+    Config { name: "two threads, pages of 16 KiB", threads: 2, page_size: 16384, ..BASE },
+    Config {
+        name: "two threads, direct",
+        threads: 2,
+        translation: TranslationKind::Direct,
+        memory: 8,
+        ..BASE
+    },
+    Config { name: "one thread, none", durability: Durability::None, ..BASE },
+];
+
+type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+
+const TABLES: [&str; 2] = ["left", "right"];
+
+/// One thing that a thread does, which is there as a whole afterwards or not at all.
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(usize, Vec<u8>, Vec<u8>),
+    Remove(usize, Vec<u8>),
+    Append(usize, Vec<u8>, u8),
+    /// Values, or `None` to remove.
+    Batch(Vec<(usize, Vec<u8>, Option<Vec<u8>>)>),
+    Flush,
+}
+
+impl Step {
+    fn random(random: &mut Random, thread: u64) -> Step {
+        let table = random.index(2);
+        let key = |random: &mut Random| {
+            let mut key = vec![thread as u8];
+            let number = random.below(120);
+            key.extend_from_slice(&number.to_be_bytes());
+            // Long keys make few entries fit, so that nodes split and merge.
+            key.resize(9 + (number as usize % 7) * 40, 7);
+            key
+        };
+        let value = |random: &mut Random| {
+            let len = match random.below(20) {
+                0 => 3000 + random.index(20_000),
+                1..=8 => random.index(600),
+                _ => random.index(60),
+            };
+            let mut value = vec![0; len];
+            random.fill(&mut value);
+            value
+        };
+        match random.below(20) {
+            0..=9 => Step::Insert(table, key(random), value(random)),
+            10..=14 => Step::Remove(table, key(random)),
+            15..=16 => Step::Append(table, key(random), random.below(256) as u8),
+            17..=18 => {
+                let count = 1 + random.index(12);
+                let change = |random: &mut Random| {
+                    let value = random.chance(0.7).then(|| value(random));
+                    (random.index(2), key(random), value)
+                };
+                Step::Batch((0..count).map(|_| change(random)).collect())
+            }
+            _ => Step::Flush,
+        }
+    }
+
+    fn model(&self, content: &mut Content) {
+        match self {
+            Step::Insert(table, key, value) => {
+                content.insert((*table, key.clone()), value.clone());
+            }
+            Step::Remove(table, key) => {
+                content.remove(&(*table, key.clone()));
+            }
+            Step::Append(table, key, byte) => {
+                content.entry((*table, key.clone())).or_default().push(*byte);
+            }
+            Step::Batch(changes) => {
+                for (table, key, value) in changes {
+                    match value {
+                        Some(value) => content.insert((*table, key.clone()), value.clone()),
+                        None => content.remove(&(*table, key.clone())),
+                    };
+                }
+            }
+            Step::Flush => {}
+        }
+    }
+
+    fn run(&self, store: &Store, tables: &[Table]) -> Result<(), StoreError> {
+        match self {
+            Step::Insert(table, key, value) => tables[*table].insert(key, value).map(|_| ()),
+            Step::Remove(table, key) => tables[*table].remove(key).map(|_| ()),
+            Step::Append(table, key, byte) => tables[*table].update_with(key, |old| {
+                let mut new = old.unwrap_or_default().to_vec();
+                new.push(*byte);
+                Change::Insert(new)
+            }),
+            Step::Batch(changes) => {
+                let mut batch = polder::WriteBatch::new();
+                for (table, key, value) in changes {
+                    match value {
+                        Some(value) => batch.insert(&tables[*table], key, value),
+                        None => batch.remove(&tables[*table], key),
+                    };
+                }
+                store.apply(batch).map(|_| ()).map_err(|error| match error {
+                    polder::BatchError::Store(error) => error,
+                    other => panic!("no expectation was made: {other}"),
+                })
+            }
+            Step::Flush => store.flush(),
+        }
+    }
+}
+
+/// What a thread did in one life.
+#[derive(Default)]
+struct History {
+    steps: Mutex<Vec<Step>>,
+    /// So many of the steps are durable.
+    durable: AtomicUsize,
+}
+
+fn options(config: &Config) -> Options {
+    Options::new("simulated")
+        .page_size(config.page_size)
+        .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
+        .translation(config.translation)
+        .durability(config.durability)
+        .log_limit(4 << 20)
+}
+
+/// One thread at work until it has done its steps, or the machine is gone.
+fn work(
+    store: &Store,
+    config: &Config,
+    history: &History,
+    thread: u64,
+    seed: u64,
+    stop: &AtomicBool,
+) {
+    let mut random = Random::new(seed ^ (thread << 32));
+    let tables = TABLES.map(|name| store.open_table(name).unwrap());
+    let steps = 1 + random.below(OPERATIONS);
+    for number in 1..=steps as usize {
+        if stop.load(Ordering::Relaxed) {
+            return;
+        }
+        let step = Step::random(&mut random, thread);
+        history.steps.lock().unwrap().push(step.clone());
+        step.run(store, &tables).unwrap_or_else(|error| panic!("{step:?}: {}", full_text(&error)));
+        if config.durability == Durability::Sync || matches!(step, Step::Flush) {
+            history.durable.store(number, Ordering::SeqCst);
+        }
+    }
+}
+
+/// What the store holds, by the thread that wrote it.
+fn content(store: &Store, threads: u64) -> Vec<Content> {
+    let mut found = vec![Content::new(); threads as usize];
+    for (t, name) in TABLES.iter().enumerate() {
+        let Ok(table) = store.table(name) else { continue };
+        let mut entries = 0;
+        for entry in table.iter() {
+            let (key, value) = entry.unwrap();
+            entries += 1;
+            found[key[0] as usize].insert((t, key), value);
+        }
+        assert_eq!(table.len(), entries, "entries of `{name}`");
+    }
+    found
+}
+
+fn open(disks: &Disks, config: &Config) -> Store {
+    disks.open(options(config)).unwrap_or_else(|error| panic!("{}", full_text(&error)))
+}
+
+/// Opens the store and lets the machine die on the way, a few times.
+fn die_while_opening(mut disks: Disks, config: &Config, random: &mut Random) -> Disks {
+    while random.chance(0.3) {
+        let survives = random.below(60);
+        for disk in [&disks.data, &disks.log] {
+            let plan = FaultPlan::new(random.next_u64());
+            let syncs = random.below(6);
+            disk.set_plan(plan.fail(Operation::Write, When::From(survives), Errno::IO).fail(
+                Operation::Sync,
+                When::From(syncs),
+                Errno::IO,
+            ));
+        }
+        // It may also succeed.
+        drop(disks.open(options(config)));
+        disks = disks.crash(random.next_u64());
+    }
+    disks
+}
+
+fn run(seed: u64) {
+    let config = &CONFIGS[(seed % CONFIGS.len() as u64) as usize];
+    let mut random = Random::new(seed);
+    let mut disks = Disks::new();
+    let mut base = vec![Content::new(); config.threads as usize];
+    for life in 0..LIVES {
+        disks = die_while_opening(disks, config, &mut random);
+        if config.delays {
+            for disk in [&disks.data, &disks.log] {
+                disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
+            }
+        }
+        let store = open(&disks, config);
+        let report = store.check(&mut |_, _| true).unwrap();
+        assert_eq!(report.faults, [], "life {life}");
+        let histories: Vec<_> = (0..config.threads).map(|_| Arc::new(History::default())).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let workers: Vec<_> = (0..config.threads)
+            .map(|t| {
+                let (store, history, stop) =
+                    (store.clone(), Arc::clone(&histories[t as usize]), Arc::clone(&stop));
+                let (config, seed) = (*config, random.next_u64());
+                thread::spawn(move || work(&store, &config, &history, t, seed, &stop))
+            })
+            .collect();
+        let writes = |disks: &Disks| disks.data.counts().writes + disks.log.counts().writes;
+        let last = writes(&disks) + random.below(100 * config.threads);
+        let checkpoint_at = writes(&disks) + random.below(200);
+        while writes(&disks) < last && !workers.iter().all(thread::JoinHandle::is_finished) {
+            if writes(&disks) >= checkpoint_at && random.chance(0.2) {
+                store.checkpoint().unwrap();
+            }
+            thread::yield_now();
+        }
+        let durable: Vec<_> =
+            histories.iter().map(|history| history.durable.load(Ordering::SeqCst)).collect();
+        let crashed = disks.crash(random.next_u64());
+        stop.store(true, Ordering::Relaxed);
+        workers.into_iter().for_each(|worker| worker.join().unwrap());
+        drop(store);
+        disks = crashed;
+        let reopened = open(&disks.crash(random.next_u64()), config);
+        let found = content(&reopened, config.threads);
+        for (t, history) in histories.iter().enumerate() {
+            let steps = history.steps.lock().unwrap();
+            let mut model = base[t].clone();
+            let mut fits = (durable[t] == 0 && model == found[t]).then_some(0);
+            for (i, step) in steps.iter().enumerate() {
+                step.model(&mut model);
+                if i + 1 >= durable[t] && model == found[t] {
+                    fits.get_or_insert(i + 1);
+                }
+            }
+            assert!(
+                fits.is_some(),
+                "life {life}: what thread {t} finds is not what it had after any of its steps from \
+                 {} to {}",
+                durable[t],
+                steps.len(),
+            );
+        }
+        base = found;
+    }
+}
+
+#[test]
+fn what_was_acknowledged_survives() {
+    let seeds = std::env::var("POLDER_CRASH_SEEDS").ok().map(|text| {
+        let mut ends = text.split("..").map(|end| end.parse::<u64>().expect("a seed is a number"));
+        let first = ends.next().expect("seeds are `a` or `a..b`");
+        first..ends.next().unwrap_or(first + 1)
+    });
+    let seeds = seeds.unwrap_or(SEEDS.start..SEEDS.end * support::scale());
+    let next = Mutex::new(seeds);
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let Some(seed) = next.lock().unwrap().next() else { return };
+                    let config = CONFIGS[(seed % CONFIGS.len() as u64) as usize].name;
+                    let ran = std::panic::catch_unwind(|| run(seed));
+                    if ran.is_err() {
+                        panic!("seed {seed} ({config}); again: POLDER_CRASH_SEEDS={seed}");
+                    }
+                }
+            });
+        }
+    });
+}
