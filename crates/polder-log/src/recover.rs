@@ -162,8 +162,12 @@ fn redo_maps<T: Translation>(
                 // What was freed later may lie in somebody else's place by now.
                 _ if found.freed.get(&record.page).is_some_and(|freed| *freed >= header.lsn) => {}
                 _ => {
-                    if let Operation::Patch { backed: pages @ 1.., bytes, .. } = record.operation {
-                        backed.push((word_of(bytes), u64::from(pages)));
+                    match record.operation {
+                        Operation::Patch { backed: pages @ 1.., bytes, .. } => {
+                            backed.push((word_of(bytes), u64::from(pages)));
+                        }
+                        Operation::Image { .. } => backed.push((record.page.page().get(), 1)),
+                        _ => {}
                     }
                     records.push(record);
                 }
@@ -174,9 +178,7 @@ fn redo_maps<T: Translation>(
         }
         Ok(())
     })?;
-    for (start, pages) in backed {
-        pool.redo_backing(polder_format::Place::new(start), pages)?;
-    }
+    pool.redo_backing(&backed)?;
     for (page, error) in suspects.pages {
         if !found.freed.contains_key(&page) && pool.is_in_use(page)? {
             return Err(error.into());

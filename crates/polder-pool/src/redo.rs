@@ -3,6 +3,9 @@
 //! The records of a group are done to a page if and only if the page's LSN is below that of the
 //! group. Pages are found by the maps as they are when this is called.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use polder_format::log::Operation;
 use polder_format::{Lsn, PageId, Place, SpaceId, header_at};
 
@@ -94,18 +97,23 @@ impl<T: Translation> Pool<T> {
         self.shared().directory.set_root(root);
     }
 
-    /// Has the device back an extent again that the log says was backed. The file may have become
-    /// longer than it was before the crash.
+    /// Has the device back runs of places again that the log says were backed: the crash may have
+    /// taken that back. Those that no map names any more are left out.
     ///
     /// # Errors
     /// [`PoolError::Full`].
-    pub fn redo_backing(&self, start: Place, pages: u64) -> Result<(), PoolError> {
+    pub fn redo_backing(&self, runs: &[(u64, u64)]) -> Result<(), PoolError> {
         let shift = self.page_size().shift();
-        let (offset, bytes) = (start.get() << shift, pages << shift);
-        self.device().allocate(offset, bytes).map_err(|source| {
-            let source = std::sync::Arc::new(source);
-            PoolError::Full { space: SpaceId::FILE, bytes, source }
-        })
+        let used: HashSet<u64> =
+            self.shared().used_runs()?.into_iter().map(|run| run.start).collect();
+        for (start, pages) in runs.iter().filter(|(start, _)| used.contains(start)) {
+            let (offset, bytes) = (start << shift, pages << shift);
+            self.device().allocate(offset, bytes).map_err(|source| {
+                let source = Arc::new(source);
+                PoolError::Full { space: SpaceId::FILE, bytes, source }
+            })?;
+        }
+        Ok(())
     }
 
     /// Ends the redoing of the maps: what they say of the file counts from now on. `next_space`:
@@ -120,7 +128,7 @@ impl<T: Translation> Pool<T> {
         }
         let len = self.device().len().map_err(|e| PoolError::Device {
             what: "find out the length of",
-            source: std::sync::Arc::new(e),
+            source: Arc::new(e),
         })?;
         lock(&shared.core.places).set_end(len >> self.page_size().shift());
         let mut next = lock(&shared.next_space);

@@ -22,6 +22,8 @@ use crate::tree::{Effect, Stored, Tree, is_underfull};
 
 /// Tries to latch one leaf that others hold, before all are let go.
 const LATCH_TRIES: u32 = 200;
+/// What an entry takes in a leaf besides key and value, at most.
+const ENTRY_BYTES: usize = 32;
 /// Tries of a whole batch after which it rests longer.
 const TRIES_IN_HASTE: u32 = 10;
 
@@ -81,8 +83,8 @@ type OldPages = HashMap<u64, Vec<PageNo>>;
 enum Tried {
     Done(Vec<Effect>, Lsn, Vec<usize>),
     Unexpected(usize),
-    /// This part needs room in its leaf.
-    NoRoom(usize),
+    /// These parts need room in the leaf that they have in common.
+    NoRoom(Range<usize>),
     /// The record that this part replaces has a long value, whose pages must be known.
     HasLong(usize, u64, Long),
     /// The tree of this part stood in the way.
@@ -146,11 +148,7 @@ fn run<T: Translation>(
                 return Ok(BatchOutcome::Done { effects, lsn });
             }
             Tried::Unexpected(index) => return Ok(BatchOutcome::Unexpected(index)),
-            Tried::NoRoom(index) => {
-                if let Some(stored) = &stored[index] {
-                    ops[index].tree.split_leaf(ops[index].key, stored.as_new())?;
-                }
-            }
+            Tried::NoRoom(range) => make_room(&ops[range.clone()], &stored[range])?,
             Tried::HasLong(index, version, long) => {
                 let op = &ops[index];
                 if let Some(pages) = op.tree.pages_of_long(op.key, version, long)? {
@@ -163,6 +161,26 @@ fn run<T: Translation>(
                 pins.extend(ops[index].tree.space().make_way(what, tries)?);
                 std::thread::sleep(std::time::Duration::from_micros(u64::from(rest.min(1000))));
             }
+        }
+    }
+}
+
+/// Splits a leaf for the parts of a batch that concern it.
+fn make_room<T: Translation>(
+    ops: &[BatchOp<'_, T>],
+    stored: &[Option<Stored<'_>>],
+) -> Result<(), TreeError> {
+    let inserts = ops.iter().zip(stored).filter_map(|(op, stored)| Some((op, stored.as_ref()?)));
+    let inserts: Vec<_> = inserts.collect();
+    match inserts.as_slice() {
+        [] => Ok(()),
+        [(op, stored)] => op.tree.split_leaf(op.key, stored.as_new()),
+        [(first, _), ..] => {
+            let bytes = |(op, stored): &(&BatchOp<'_, T>, &Stored<'_>)| {
+                op.key.len() + stored.logged_len() + ENTRY_BYTES
+            };
+            let entries: Vec<_> = inserts.iter().map(|entry| (entry.0.key, bytes(entry))).collect();
+            first.tree.split_leaf_for(&entries)
         }
     }
 }
@@ -211,7 +229,7 @@ fn try_batch<'p, T: Translation>(
                     effects[index] = effect;
                     freed.extend(gone.map(|version| (index, version)));
                 }
-                Err(Edit::NoRoom) => return Tried::NoRoom(index),
+                Err(Edit::NoRoom) => return Tried::NoRoom(held.ops.clone()),
                 Err(Edit::HasLong(version, long)) => return Tried::HasLong(index, version, long),
             }
         }

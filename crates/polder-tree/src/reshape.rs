@@ -29,6 +29,8 @@ const MERGE_FREE_PART: usize = 8;
 #[derive(Clone, Copy)]
 enum Newcomer<'a> {
     Entry(&'a [u8], NewValue<'a>),
+    /// Several entries of one leaf: keys, and the bytes that they take at most.
+    Entries(&'a [(&'a [u8], usize)]),
     Separator(&'a [u8]),
 }
 
@@ -36,11 +38,15 @@ impl Newcomer<'_> {
     fn key(&self) -> &[u8] {
         match self {
             Newcomer::Entry(key, _) | Newcomer::Separator(key) => key,
+            Newcomer::Entries(entries) => entries.first().map_or(&[], |(key, _)| key),
         }
     }
 
     /// Bytes that it takes at most, slot included.
     fn bytes_at_most(&self) -> usize {
+        if let Newcomer::Entries(entries) = self {
+            return entries.iter().map(|(_, bytes)| bytes).sum();
+        }
         let stored = match self {
             Newcomer::Entry(_, NewValue::Inline(bytes)) => bytes.len(),
             _ => 16,
@@ -51,6 +57,7 @@ impl Newcomer<'_> {
     fn choose(&self, node: NodeRef<'_>) -> Option<Split> {
         match *self {
             Newcomer::Entry(key, value) => node.choose_leaf_split(key, value),
+            Newcomer::Entries(entries) => node.choose_leaf_split_for(entries),
             Newcomer::Separator(key) => node.choose_inner_split(key),
         }
     }
@@ -71,6 +78,15 @@ impl<T: Translation> Tree<T> {
     pub(crate) fn split_leaf(&self, key: &[u8], value: NewValue<'_>) -> Result<(), TreeError> {
         let mut spares = Vec::new();
         let split = self.split(0, Newcomer::Entry(key, value), &mut spares);
+        spares.iter().for_each(|spare| self.give_up(spare));
+        split
+    }
+
+    /// Splits the leaf that covers these keys, in order, which take so many bytes each at most, if it
+    /// has no room for all of them.
+    pub(crate) fn split_leaf_for(&self, entries: &[(&[u8], usize)]) -> Result<(), TreeError> {
+        let mut spares = Vec::new();
+        let split = self.split(0, Newcomer::Entries(entries), &mut spares);
         spares.iter().for_each(|spare| self.give_up(spare));
         split
     }

@@ -72,6 +72,43 @@ impl NodeRef<'_> {
         Some(Split { separator, left_count })
     }
 
+    /// Where to split this leaf for several newcomers, each a key and the bytes that it takes: so
+    /// that both sides get about the same. What is there fits afterwards; the newcomers may need
+    /// more splits, or one side may have nothing but them.
+    ///
+    /// `None` only if there are less than two keys in all.
+    pub fn choose_leaf_split_for(self, newcomers: &[(&[u8], usize)]) -> Option<Split> {
+        // Each key with its bytes of now and those that come.
+        let mut keys: Vec<(Vec<u8>, usize, usize)> =
+            (0..self.count()).map(|index| (self.key(index), self.entry_bytes(index), 0)).collect();
+        keys.extend(newcomers.iter().map(|(key, bytes)| (key.to_vec(), 0, *bytes)));
+        keys.sort();
+        keys.dedup_by(|b, a| {
+            let same = a.0 == b.0;
+            if same {
+                a.1 += b.1;
+                a.2 += b.2;
+            }
+            same
+        });
+        let (old, all) =
+            keys.iter().fold((0, 0), |(old, all), key| (old + key.1, all + key.1 + key.2));
+        let mut choice = Choice::new(self, all);
+        let (mut left_old, mut left) = (0, 0);
+        for (cut, key) in keys.iter().enumerate() {
+            if cut > 0 && choice.fits(left_old, old - left_old, key.0.len()) {
+                choice.prefer(cut, left);
+            }
+            left_old += key.1;
+            left += key.1 + key.2;
+        }
+        let cut = choice.best?;
+        let mut separator = keys[cut].0.clone();
+        separator.truncate(common_prefix(&keys[cut - 1].0, &separator) + 1);
+        let left_count = keys[..cut].iter().filter(|key| key.1 > 0).count();
+        Some(Split { separator, left_count })
+    }
+
     /// Where to split this inner node so that `separator` fits on its side afterwards. Near the
     /// middle or, as with leaves, at one end. The chosen separator leaves the node: it is the one
     /// for the parent.
@@ -197,11 +234,21 @@ impl Choice {
 
     /// Takes the cut if both sides fit, beside a fence of at most `fence_len`, and it is nearer.
     fn consider(&mut self, cut: usize, left: usize, right: usize, fence_len: usize) {
+        if self.fits(left, right, fence_len) {
+            self.prefer(cut, left);
+        }
+    }
+
+    fn fits(&self, left: usize, right: usize, fence_len: usize) -> bool {
         // An odd fence costs an inner node up to 7 bytes more.
         let fence = fence_len + 7;
-        let fits = left + fence <= self.left_room && right + fence <= self.right_room;
+        left + fence <= self.left_room && right + fence <= self.right_room
+    }
+
+    /// Takes the cut if it is nearer.
+    fn prefer(&mut self, cut: usize, left: usize) {
         let distance = left.abs_diff(self.left_aim);
-        if fits && distance < self.distance {
+        if distance < self.distance {
             (self.distance, self.best) = (distance, Some(cut));
         }
     }
