@@ -91,7 +91,8 @@ impl Log {
 
     /// Writes out what is complete, without a sync if that can wait: for the clerk.
     pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
-        let unsynced = self.tail().load(Ordering::Acquire) - self.durable.load(Ordering::Acquire);
+        let durable = self.durable.load(Ordering::Acquire);
+        let unsynced = self.tail().load(Ordering::Acquire) - durable;
         if unsynced > WINDOW_BYTES {
             return self.flush();
         }

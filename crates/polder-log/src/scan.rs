@@ -107,7 +107,6 @@ impl LogFile {
             incarnation: None,
             chunk: Vec::new(),
             chunk_at: 0,
-            current: 0..0,
             ended: None,
         }
     }
@@ -281,8 +280,6 @@ pub struct Groups<'f> {
     /// A stretch of the log that was read, and where it begins.
     chunk: Vec<u8>,
     chunk_at: u64,
-    /// Where in the chunk the group is that was given last.
-    current: std::ops::Range<usize>,
     ended: Option<FormatError>,
 }
 
@@ -301,27 +298,27 @@ impl Groups<'_> {
         loop {
             match self.look(self.at)? {
                 Look::Pad(len) => self.at = Lsn(self.at.0 + u64::from(len)),
-                Look::Group(header) => {
-                    self.incarnation = Some(header.incarnation);
-                    self.at = header.end();
-                    let begin = (header.lsn.0 - self.chunk_at) as usize;
-                    self.current = begin..begin + header.len as usize;
-                    return Ok(Some((header, &self.chunk[self.current.clone()])));
-                }
+                Look::Group(header) => return Ok(Some(self.give(header))),
                 Look::Nothing(why) => {
                     // A later life of the store may go on at the next block, and knows this end.
                     let next = Lsn(self.at.0.next_multiple_of(BLOCK));
                     if next > self.at
                         && let Look::Group(header) = self.look(next)?
                     {
-                        self.at = header.lsn;
-                        continue;
+                        return Ok(Some(self.give(header)));
                     }
                     self.ended = why;
                     return Ok(None);
                 }
             }
         }
+    }
+
+    fn give(&mut self, header: GroupHeader) -> (GroupHeader, &[u8]) {
+        self.incarnation = Some(header.incarnation);
+        self.at = header.end();
+        let begin = (header.lsn.0 - self.chunk_at) as usize;
+        (header, &self.chunk[begin..begin + header.len as usize])
     }
 
     /// The group that begins here, whatever came before.

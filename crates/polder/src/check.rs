@@ -77,12 +77,6 @@ fn check<T: Translation>(
         let table = table.map(str::to_string);
         report.faults.push(CheckFault { table, page: None, what });
     };
-    if let Some(damage) = &engine.superblock_damage {
-        fault(
-            None,
-            format!("one of the two superblocks was damaged when the store was opened: {damage}"),
-        );
-    }
     let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
     for what in engine.pool.check_maps().map_err(of_pool)? {
         fault(None, what);

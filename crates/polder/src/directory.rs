@@ -5,8 +5,10 @@ use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
 use polder_format::SUPERBLOCK_BYTES;
+use polder_format::log::LOG_BLOCK_BYTES;
 
 use crate::error::OpenError;
+use crate::file::is_unmade;
 use crate::options::OpenMode;
 
 const DATA: &str = "data";
@@ -68,16 +70,18 @@ fn sync_directory(path: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Whether there is a store. One that could not be made completely has no superblock: it is none.
+/// Whether there is a store. One that could not be made to its end is none.
 fn has_store(path: &Path) -> bool {
-    let Ok(mut data) = File::open(path.join(DATA)) else { return false };
-    let mut area = [0; 2 * SUPERBLOCK_BYTES];
-    let read = data.metadata().and_then(|m| {
-        let len = m.len().min(area.len() as u64) as usize;
-        data.read_exact(&mut area[..len])
-    });
-    // What cannot be read is not overwritten.
-    read.is_err() || area.iter().any(|byte| *byte != 0)
+    let beginning = |name: &str, len: usize| -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        File::open(path.join(name))?.take(len as u64).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    match beginning(DATA, 2 * SUPERBLOCK_BYTES) {
+        Ok(area) => !is_unmade(&area, &beginning(LOG, LOG_BLOCK_BYTES).unwrap_or_default()),
+        // What cannot be read is not overwritten.
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
 }
 
 /// A directory without a store may hold our lock file and the beginnings of our others, and nothing

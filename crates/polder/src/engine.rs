@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::thread::JoinHandle;
 
-use polder_format::{FormatError, Lsn};
-use polder_log::{Clerk, Log, Recovered};
+use polder_format::Lsn;
+use polder_log::{Clerk, Log};
 use polder_pool::journal::Journal;
 use polder_pool::{Pool, PoolError, Translation};
 use polder_tree::{Effect, Tree};
@@ -18,6 +18,7 @@ use crate::error::{CATALOGUE, StoreError};
 use crate::keeper::Keeper;
 use crate::opening::Opened;
 use crate::passage::{Passage, stripe};
+use crate::recovery::Recovery;
 use crate::stamps::Stamps;
 
 const STRIPES: usize = 16;
@@ -35,10 +36,8 @@ pub(crate) struct Engine<T: Translation> {
     /// The threads of the log and of checkpoints; none once the store is closed.
     threads: Mutex<Option<Threads>>,
     /// What opening the store had to do.
-    pub(crate) recovered: Recovered,
+    pub(crate) recovery: Recovery,
     pub(crate) durability: Durability,
-    /// The other superblock was damaged when the store was opened.
-    pub(crate) superblock_damage: Option<FormatError>,
     /// Released when the store is closed, or the last handle goes.
     directory: Mutex<Option<Directory>>,
     pub(crate) memory_budget: u64,
@@ -85,9 +84,8 @@ impl<T: Translation> Engine<T> {
             passage: Passage::new(),
             keeper,
             threads: Mutex::new(Some(threads)),
-            recovered,
+            recovery: Recovery::of(recovered, opening.superblock_damage.as_ref()),
             durability: opening.durability,
-            superblock_damage: opening.superblock_damage,
             directory: Mutex::new(opening.directory),
             memory_budget: opening.memory_budget,
         })

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{
     FormatError, Lsn, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
 };
@@ -83,21 +84,39 @@ pub(crate) fn empty(device: &dyn Device) {
     let _ = device.truncate(0);
 }
 
-/// Whether no store was ever made here: there is nothing where superblocks would be.
-pub(crate) fn is_blank(device: &dyn Device) -> io::Result<bool> {
-    if device.is_empty()? {
-        return Ok(true);
+/// Whether no store was made here, or not to its end. `area`: the beginning of the data file; `log`:
+/// that of the log file. The superblocks are written last, one after the other, when the log is
+/// there: so one that is not valid beside one that was never written is the torn first one.
+pub(crate) fn is_unmade(area: &[u8], log: &[u8]) -> bool {
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
+    if is_zero(area) {
+        return true;
     }
-    match read_block(device, 0, 2 * SUPERBLOCK_BYTES) {
-        Ok(area) => Ok(area.iter().all(|byte| *byte == 0)),
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(false),
-        Err(e) => Err(e),
+    let never_written = area.chunks(SUPERBLOCK_BYTES).any(is_zero);
+    let valid = !matches!(
+        choose(area),
+        Err(FormatError::Checksum { .. } | FormatError::Foreign | FormatError::Field { .. })
+    );
+    never_written && !valid && LogHeader::is_one(log)
+}
+
+/// As [`is_unmade`], of devices.
+pub(crate) fn is_blank(data: &dyn Device, log: &dyn Device) -> io::Result<bool> {
+    let read = |device: &dyn Device, len: usize| match device.len()? {
+        there if there < len as u64 => Ok(Vec::new()),
+        _ => read_block(device, 0, len),
+    };
+    let area = read(data, 2 * SUPERBLOCK_BYTES)?;
+    if area.is_empty() && !data.is_empty()? {
+        return Ok(false);
     }
+    Ok(is_unmade(&area, &read(log, LOG_BLOCK_BYTES)?))
 }
 
 /// Makes room for the superblocks at the beginning of a new file.
 pub(crate) fn make_superblock_area(device: &dyn Device) -> io::Result<()> {
     device.truncate(0)?;
     device.allocate(0, SUPERBLOCK_AREA_BYTES)?;
-    write_block(device, 0, &[0; 2 * SUPERBLOCK_BYTES])
+    // Before the log is made anew: what is left of an attempt to make the store goes first.
+    device.sync()
 }

@@ -1,5 +1,6 @@
 //! What opening a store after a crash did.
 
+use polder_format::FormatError;
 use polder_log::Recovered;
 
 /// What opening a store had to do again.
@@ -16,11 +17,15 @@ pub struct Recovery {
     pub restored_pages: u64,
     /// What lay behind the end of the log: a write that was cut short, which nobody was promised.
     pub cut_short: Option<String>,
+    /// What was wrong with one of the two superblocks, which has been written anew from the other:
+    /// a crash while it was written, or damage.
+    pub superblock: Option<String>,
 }
 
 impl Recovery {
-    pub(crate) fn of(recovered: &Recovered) -> Recovery {
-        let Recovered { log_bytes, groups, redone, restored_pages, cut_short } = recovered.clone();
-        Recovery { log_bytes, groups, redone, restored_pages, cut_short }
+    pub(crate) fn of(recovered: Recovered, superblock: Option<&FormatError>) -> Recovery {
+        let Recovered { log_bytes, groups, redone, restored_pages, cut_short } = recovered;
+        let superblock = superblock.map(ToString::to_string);
+        Recovery { log_bytes, groups, redone, restored_pages, cut_short, superblock }
     }
 }

@@ -110,7 +110,7 @@ impl Store {
             let path = path.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let is_new = is_blank(&*data).map_err(io("look at"))?;
+        let is_new = is_blank(&*data, &*log).map_err(io("look at"))?;
         let (mut superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
             let made = make_superblock_area(&*data);
@@ -230,7 +230,7 @@ impl Store {
 
     /// What opening the store had to do again; nothing if it had been closed.
     pub fn recovery(&self) -> Recovery {
-        dispatch!(&self.engine, engine => Recovery::of(&engine.recovered))
+        dispatch!(&self.engine, engine => engine.recovery.clone())
     }
 
     /// Makes the file as short as it can be, moving data down to free places. Others may work on.

@@ -145,6 +145,13 @@ impl LogHeader {
         Ok(header)
     }
 
+    /// Whether this is the first block of a log, of whatever store.
+    pub fn is_one(bytes: &[u8]) -> bool {
+        let mut id = [0; 16];
+        id.copy_from_slice(bytes.get(16..32).unwrap_or(&[0; 16]));
+        LogHeader::decode(bytes, StoreId(id)).is_ok()
+    }
+
     /// Where slot `slot` begins in the file.
     pub fn slot_offset(&self, slot: u32) -> u64 {
         LOG_BLOCK_BYTES as u64 + u64::from(slot) * u64::from(self.slot_bytes)
