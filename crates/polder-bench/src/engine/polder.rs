@@ -3,7 +3,7 @@
 //! The memory budget is `--pool`; everything else is as a new store has it. Nothing is kept back in
 //! a session and nothing is prepared for a phase: each call is one operation of the store.
 
-use polder::{Change, OpenMode, Options, Store, Table, TranslationKind};
+use polder::{Change, OpenMode, Options, Store, Table, TranslationKind, WriteBatch};
 
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
 use crate::durability::Durability;
@@ -28,14 +28,9 @@ pub const KINDS: [EngineKind; 2] = [
     },
 ];
 
-/// Nothing written is safe before the store is flushed or closed.
-fn durability(durability: Durability) -> Result<(), &'static str> {
-    match durability {
-        Durability::None => Ok(()),
-        Durability::Sync | Durability::Periodic(_) => {
-            Err("Polder has no log yet; it knows none only")
-        }
-    }
+/// All of them.
+fn durability(_: Durability) -> Result<(), &'static str> {
+    Ok(())
 }
 
 struct Polder {
@@ -49,7 +44,16 @@ impl Polder {
             .memory_budget(setup.cache_bytes)
             .translation(translation)
             .prefault(setup.prefault)
+            .durability(match setup.durability {
+                Durability::Sync => polder::Durability::Sync,
+                Durability::Periodic(period) => polder::Durability::Periodic(period),
+                Durability::None => polder::Durability::None,
+            })
             .mode(OpenMode::Create);
+        let options = match setup.log_limit_bytes {
+            Some(bytes) => options.log_limit(bytes),
+            None => options,
+        };
         let store = Store::open(options)?;
         let table = store.create_table("records")?;
         Ok(Polder { store, table })
@@ -67,7 +71,7 @@ impl Engine for Polder {
     }
 
     fn settle(&self) -> Result<(), EngineError> {
-        Ok(self.store.flush()?)
+        Ok(self.store.checkpoint()?)
     }
 
     fn device_stats(&self) -> Option<DeviceStats> {
@@ -93,10 +97,12 @@ impl Session for Client {
         Ok(())
     }
 
-    /// One insert after the other: the store has no batches yet. Without durability, nothing in
-    /// a workload can tell.
     fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
-        entries.iter().try_for_each(|(key, value)| self.put(key, value))
+        let mut batch = WriteBatch::new();
+        for (key, value) in entries {
+            batch.insert(&self.0, key, value);
+        }
+        Ok(self.0.store().apply(batch)?)
     }
 
     fn modify(
