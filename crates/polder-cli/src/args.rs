@@ -4,8 +4,9 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use polder::TranslationKind;
+use polder::{Durability, TranslationKind};
 
+use crate::durability::parse_durability;
 use crate::units::parse_bytes;
 
 /// Shown at the end of `polder --help`.
@@ -18,11 +19,18 @@ Text and bytes:
 
 Sizes: 4096, 4KiB, 64MiB, 2GiB (powers of 1024); 64MB (powers of 1000).
 
+Durability: when a write survives the end of the process, of the system and of the power:
+  sync            when it has returned
+  periodic:10ms   within this time (us, ms or s)
+  none            within a second or so; it is at the latest when the command has ended
+  After a crash a store holds all writes up to some point of time, and none behind it. The next
+  command that opens the store recovers it, and says on standard error what was recovered.
+
 Exit codes:
     0  all went well
     1  not found: the key or the table; or damage was found
     2  the command line or a row of the input is wrong
-    3  the store cannot be opened: none there, held by a process, not closed, foreign, newer
+    3  the store cannot be opened: none there, held by a process, damaged, foreign, newer
     4  reading or writing failed, or the device or the memory budget is full
   130  stopped by Ctrl-C (or a signal to end); the store was closed";
 
@@ -92,6 +100,11 @@ pub struct CreateArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_bytes)]
     pub page_size: u64,
 
+    /// Most bytes that the log takes on the disk, at least 4MiB: the more, the less often pages are
+    /// written, and the longer a recovery may read.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    pub log_limit: u64,
+
     /// Tries this way of finding pages; it is chosen anew at each opening.
     #[arg(long, default_value_t = TranslationKind::Array)]
     pub translation: TranslationKind,
@@ -103,6 +116,25 @@ pub enum Format {
     Lines,
     /// A row of columns with tabs between them: one column is the key, the whole row the value.
     Tsv,
+}
+
+/// How to write.
+#[derive(Debug, Args)]
+pub struct WriteArgs {
+    /// Most bytes that the log takes on the disk, now and by default later.
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub log_limit: Option<u64>,
+}
+
+/// When a write that the command waits for is durable.
+#[derive(Debug, Args)]
+pub struct DurabilityArgs {
+    /// When the write is durable: sync, periodic:TIME or none.
+    #[arg(long, value_name = "WHEN", default_value = "sync", value_parser = parse_durability)]
+    pub durability: Durability,
+
+    #[command(flatten)]
+    pub write: WriteArgs,
 }
 
 /// How keys and values are given.
@@ -137,6 +169,13 @@ pub struct LoadArgs {
     #[arg(long)]
     pub skip_bad: bool,
 
+    /// When each row is durable: sync, periodic:TIME or none. All are when the command has ended.
+    #[arg(long, value_name = "WHEN", default_value = "none", value_parser = parse_durability)]
+    pub durability: Durability,
+
+    #[command(flatten)]
+    pub write: WriteArgs,
+
     #[command(flatten)]
     pub text: TextArgs,
 }
@@ -167,6 +206,8 @@ pub struct PutArgs {
     /// The value.
     pub value: OsString,
     #[command(flatten)]
+    pub durability: DurabilityArgs,
+    #[command(flatten)]
     pub text: TextArgs,
 }
 
@@ -178,6 +219,8 @@ pub struct DelArgs {
     pub table: String,
     /// The key.
     pub key: OsString,
+    #[command(flatten)]
+    pub durability: DurabilityArgs,
     #[command(flatten)]
     pub text: TextArgs,
 }

@@ -1,8 +1,8 @@
 //! Ctrl-C as a flag.
 //!
 //! A signal only sets the flag. Every loop of a command that can take long looks at it and ends in
-//! good order, so that the store is closed. There is no second, harder Ctrl-C: a store that was
-//! not closed is worse than a moment's patience.
+//! good order, so that the store is closed. There is no second, harder Ctrl-C: a recovery takes
+//! longer than a moment's patience.
 
 use std::io;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! `polder`: Polder's command line.
 //!
 //! A command opens the store, does one thing and closes it again, whatever happens in between: a
-//! store that was not closed is refused by the next one. That is why Ctrl-C is a flag that loops
-//! look at ([`interrupt`]) and not the end of the process, and why a reader of the output that
-//! goes away is an ordinary error ([`failure`]).
+//! store that was not closed must be recovered by the next one. That is why Ctrl-C is a flag that
+//! loops look at ([`interrupt`]) and not the end of the process, and why a reader of the output
+//! that goes away is an ordinary error ([`failure`]).
 //!
 //! Results go to standard output, for people or, with `--json`, for programs; progress and errors
 //! go to standard error.
@@ -15,12 +15,14 @@ use clap::Parser;
 
 mod args;
 mod commands;
+mod durability;
 mod failure;
 mod input;
 mod interrupt;
 mod opening;
 mod output;
 mod progress;
+mod recovery;
 mod text;
 mod units;
 

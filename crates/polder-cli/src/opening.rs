@@ -1,20 +1,48 @@
 //! Opens a store for one command and closes it after it.
 
-use polder::{OpenMode, Options, Store, Table};
+use polder::{Durability, OpenMode, Options, Store, Table};
 
-use crate::args::StoreArgs;
+use crate::args::{DurabilityArgs, StoreArgs, WriteArgs};
 use crate::failure::Failure;
+use crate::recovery::Watch;
 
 /// Opens the store, does `work` and closes the store, however the work went.
 pub fn with_store<T>(
     args: &StoreArgs,
     work: impl FnOnce(&Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let mut options = Options::new(&args.dir).mode(OpenMode::Open).translation(args.translation);
-    if let Some(budget) = args.budget {
-        options = options.memory_budget(budget);
+    opened(existing(args), work)
+}
+
+/// The same for a command that writes.
+pub fn with_store_to_write<T>(
+    args: &StoreArgs,
+    durability: Durability,
+    write: &WriteArgs,
+    work: impl FnOnce(&Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let mut options = existing(args).durability(durability);
+    if let Some(limit) = write.log_limit {
+        options = options.log_limit(limit);
     }
     opened(options, work)
+}
+
+/// The same for one write.
+pub fn with_store_to_write_once<T>(
+    args: &StoreArgs,
+    durability: &DurabilityArgs,
+    work: impl FnOnce(&Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    with_store_to_write(args, durability.durability, &durability.write, work)
+}
+
+fn existing(args: &StoreArgs) -> Options {
+    let options = Options::new(&args.dir).mode(OpenMode::Open).translation(args.translation);
+    match args.budget {
+        Some(budget) => options.memory_budget(budget),
+        None => options,
+    }
 }
 
 /// The same for a table that must be there.
@@ -32,7 +60,9 @@ pub fn opened<T>(
     work: impl FnOnce(&Store) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
     options.validate()?;
-    let store = Store::open(options)?;
+    let watch = Watch::default();
+    let store = Store::open(watch.of(options))?;
+    watch.tell(&store);
     let outcome = work(&store);
     let closed = store.close().map_err(Failure::from);
     match (outcome, closed) {

@@ -57,6 +57,11 @@ impl Progress {
         self.0.set_length(total);
     }
 
+    /// Removes the bar for good.
+    pub fn clear(&self) {
+        self.0.finish_and_clear();
+    }
+
     /// Prints a line on standard error, above the bar if there is one.
     pub fn note(&self, line: &str) {
         self.0.suspend(|| eprintln!("{line}"));
@@ -65,7 +70,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        self.0.finish_and_clear();
+        self.clear();
     }
 }
 

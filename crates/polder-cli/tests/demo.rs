@@ -26,6 +26,7 @@ fn it_speaks_to_programs_and_can_leave_its_store() {
     let dir = tempfile::tempdir().unwrap();
     let said = demo(dir.path(), &["--json", "--keep"]).json();
     assert_eq!(said["records"], 200_000);
+    assert_eq!(said["durability"], "none");
     assert_eq!(said["parts"].as_array().unwrap().len(), 5);
     for part in said["parts"].as_array().unwrap() {
         assert!(part["ops_per_s"].as_f64().unwrap() > 0.0, "{part}");

@@ -5,7 +5,7 @@ mod support;
 use std::io::Read;
 use std::process::Stdio;
 
-use support::{Store, Waiting, finish, polder, run, signal, spawn};
+use support::{Store, Waiting, finish, killed_load, polder, run, signal, spawn};
 
 #[test]
 fn wrong_command_lines() {
@@ -15,6 +15,9 @@ fn wrong_command_lines() {
     store.polder("get", ["t"]).fails(2);
     store.polder("get", ["t", r"\q", "--escaped"]).fails(2);
     store.polder("stat", ["--budget", "lots"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--durability", "maybe"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--durability", "periodic:10"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--log-limit", "1MiB"]).fails(2);
     store.polder("stat", ["--translation", "telepathy"]).fails(2);
     store.polder("scan", ["t", "--prefix", "a", "--from", "b"]).fails(2);
     store.polder("load", ["--table", "t", "--format", "lines", "--key", "1", "-"]).fails(2);
@@ -22,6 +25,7 @@ fn wrong_command_lines() {
     let dir = tempfile::tempdir().unwrap();
     let create = |more: &[&str]| run(polder().arg("create").arg(dir.path().join("s")).args(more));
     create(&["--budget", "4KiB"]).fails(2);
+    create(&["--log-limit", "1MiB"]).fails(2);
     create(&["--page-size", "5000"]).fails(2);
     create(&["--page-size", "5GiB"]).fails(2);
 }
@@ -93,13 +97,16 @@ fn ctrl_c_ends_a_load_in_good_order() {
 }
 
 #[test]
-fn a_process_that_is_killed_leaves_a_store_that_is_refused() {
+fn what_a_killed_process_leaves_is_recovered() {
     let store = Store::new();
-    let load = Waiting::on(&store);
-    signal(load.process, "KILL");
-    let mut child = load.child;
-    assert!(child.wait().unwrap().code().is_none());
-    assert!(store.polder("tables", [""; 0]).fails(3).contains("closed"));
+    killed_load(&store);
+    let scan = store.polder("scan", ["t", "--keys-only"]);
+    assert!(scan.err.starts_with("the store had not been closed; recovered "), "{}", scan.err);
+    let keys = scan.ok();
+    let loaded = keys.lines().count();
+    let expected: String = (0..loaded).map(|i| format!("{i:08}\n")).collect();
+    assert!(loaded > 0 && keys == expected, "{loaded} lines are there: not the first ones");
+    assert_eq!(store.polder("check", [""; 0]).err, "", "the second opening has nothing to recover");
 }
 
 #[test]

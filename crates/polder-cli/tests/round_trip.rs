@@ -145,12 +145,37 @@ fn tables_stat_check_and_drop() {
 }
 
 #[test]
+fn writes_take_a_durability_and_the_log_a_limit() {
+    let store = Store::new();
+    for durability in ["sync", "none", "periodic:10ms"] {
+        store.polder("put", ["t", durability, "v", "--durability", durability]).ok();
+        store.feed(
+            "load",
+            ["--table", "l", "--format", "lines", "-", "--durability", durability],
+            durability.as_bytes(),
+        )
+        .ok();
+    }
+    store.polder("del", ["t", "none", "--durability", "none", "--log-limit", "8MiB"]).ok();
+    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "periodic:10ms\nsync\n");
+    assert_eq!(store.polder("scan", ["l", "--keys-only"]).ok(), "none\nperiodic:10ms\nsync\n");
+    let stat = store.polder("stat", ["--json"]).json();
+    assert_eq!(stat["log_limit_bytes"], 8 << 20, "a limit that was given stays");
+    let file = store.path().join("log").metadata().unwrap().len();
+    assert_eq!(stat["log_file_bytes"], file);
+    assert!(stat["log_durable_lsn"].as_u64().unwrap() > 0);
+    assert!(stat["log_replay_bytes"].as_u64().unwrap() < 1 << 20);
+    assert!(store.polder("stat", [""; 0]).ok().contains("of at most 8 MiB"));
+}
+
+#[test]
 fn create_sets_page_size_and_budget() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("s");
     let create = |more: &[&str]| run(polder().arg("create").arg(&path).args(more));
     let said = create(&["--budget", "32MiB", "--page-size", "8KiB", "--json"]).json();
     assert_eq!(said["page_size_bytes"], 8192);
+    assert_eq!(said["log_limit_bytes"], 256 << 20);
     let stat = run(polder().arg("stat").arg(&path).arg("--json")).json();
     assert_eq!(stat["page_size_bytes"], 8192);
     assert_eq!(stat["memory_budget_bytes"], 32 << 20);

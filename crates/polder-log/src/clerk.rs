@@ -28,6 +28,10 @@ impl Signal {
         }
     }
 
+    fn is_asked(&self) -> bool {
+        self.asked.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn stop(&self) {
         *lock(&self.stop) = true;
         self.condition.notify_all();
@@ -82,6 +86,9 @@ fn run(log: &Log) {
             let _ = log.await_durable(log.end());
         } else {
             let _ = log.write_complete();
+        }
+        if !log.clerk.is_asked() {
+            log.prepare();
         }
     }
 }

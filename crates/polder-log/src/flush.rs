@@ -151,7 +151,7 @@ impl Log {
         }
         if cut > tail {
             let pad = Pad::encode(self.seed, Lsn(tail), (cut - tail) as u32, self.incarnation);
-            self.ring.put_word(tail, pad);
+            self.ring.put_pad(tail, pad, cut - tail);
         }
         leader.walked = cut;
         self.write_out(cut)?;
@@ -176,12 +176,9 @@ impl Log {
     /// L2, as far as groups are complete, up to `end`.
     fn walk(&self, leader: &mut Leader, end: u64) {
         while leader.walked < end {
-            let len = u64::from(self.ring.first_word(leader.walked) as u32);
-            if len == 0 {
-                return;
-            }
-            leader.tally.add_group(&self.ring, leader.walked, len);
-            leader.walked += len;
+            let Some(mark) = self.ring.take_mark(leader.walked) else { return };
+            leader.tally.add_group(&self.ring, leader.walked, mark);
+            leader.walked += mark.len();
         }
     }
 
@@ -209,7 +206,6 @@ impl Log {
         }
         let batch = self.device.complete(self.device.submit(Batch::Many(requests)));
         batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
-        self.ring.zero(from, to);
         self.written.store(to, Ordering::Release);
         Ok(())
     }

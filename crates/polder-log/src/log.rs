@@ -14,15 +14,15 @@ use polder_pool::journal::{Journal, Outgoing, SharedError};
 use crate::clerk::Signal;
 use crate::double::Double;
 use crate::flush::{Leader, Syncs};
-use crate::ring::Ring;
-use crate::segments::{self, Segments};
+use crate::ring::{Change, Ring};
+use crate::segments::{self, Fresh, Segments};
 use crate::tally::Tally;
 
 /// Segments that permits never count on: one for checkpoints and joints, one because a stretch of
 /// the log may begin and end within a segment.
 const SPARE_SEGMENTS: u64 = 2;
-/// How often a flush that nobody waits for is asked for: each time this much was appended.
-const WAKE_BYTES_SHIFT: u32 = 17;
+/// How often a flush that nobody waits for is asked for: each time this part of the ring was filled.
+const WAKE_PART: u64 = 8;
 /// Nothing stays unsynced for longer, whoever waits.
 const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// The rest of a block that a sync behind a group may fill.
@@ -44,12 +44,12 @@ impl LogOptions {
     /// A buffer that suits a memory budget.
     pub fn buffer_for(memory_budget: u64, page_size: PageSize) -> u64 {
         let least = (256 << 10).max(16 * page_size.bytes() as u64);
-        (memory_budget / 32).clamp(least, 16 << 20).next_power_of_two()
+        (memory_budget / 64).clamp(least, 4 << 20).next_power_of_two()
     }
 
     /// Bytes of a segment of a new log.
     pub(crate) fn segment_bytes(&self) -> u64 {
-        (self.limit / 128).clamp(256 << 10, 64 << 20).next_power_of_two()
+        (self.limit / 128).clamp(256 << 10, 16 << 20).next_power_of_two()
     }
 }
 
@@ -88,6 +88,8 @@ pub struct Log {
     trigger: AtomicU64,
     limit_segments: u64,
     group_max: u64,
+    /// The bits of a position that change when the clerk is to be woken.
+    wake_mask: u64,
     /// What was written out of the ring; the ring has room for its length from here on.
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
@@ -150,6 +152,7 @@ impl Log {
             start: AtomicU64::new(start.0),
             trigger: AtomicU64::new(0),
             limit_segments,
+            wake_mask: !(options.buffer_bytes / WAKE_PART - 1),
             group_max: (options.buffer_bytes / 2)
                 .min((limit_segments - SPARE_SEGMENTS) * header.share() / 4),
             written: AtomicU64::new(tail.0),
@@ -276,6 +279,32 @@ impl Log {
         self.await_durable(self.end())
     }
 
+    /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
+    fn grow(&self, fresh: Fresh) -> bool {
+        let (count, header) = {
+            let segments = lock(&self.segments);
+            (segments.count(), *segments.header())
+        };
+        if count >= self.limit_segments || lock(&self.room).no_growth {
+            return false;
+        }
+        match segments::make(&*self.device, &header, count, fresh) {
+            Ok(()) => lock(&self.segments).add(),
+            // The log makes do with what it has.
+            Err(_) => lock(&self.room).no_growth = true,
+        }
+        self.set_ceiling();
+        true
+    }
+
+    /// Sees to it that there are free segments, made in the best way, before they are needed.
+    pub(crate) fn prepare(&self) {
+        if lock(&self.segments).free() < SPARE_SEGMENTS {
+            let _growing = lock(&self.growth);
+            self.grow(Fresh::Written);
+        }
+    }
+
     /// A1, the slow way: there is no room up to `end`.
     #[cold]
     fn make_room(&self, end: u64) -> Result<(), SharedError> {
@@ -285,17 +314,7 @@ impl Log {
             if end <= self.ceiling.load(Ordering::Acquire) {
                 return Ok(());
             }
-            let (count, header) = {
-                let segments = lock(&self.segments);
-                (segments.count(), *segments.header())
-            };
-            if count < self.limit_segments && !lock(&self.room).no_growth {
-                match segments::make(&*self.device, &header, count) {
-                    Ok(()) => lock(&self.segments).add(),
-                    // The log makes do with what it has.
-                    Err(_) => lock(&self.room).no_growth = true,
-                }
-                self.set_ceiling();
+            if self.grow(Fresh::Allocated) {
                 return Ok(());
             }
         }
@@ -322,8 +341,10 @@ impl Log {
         }
         let lag = start.saturating_sub(self.durable.load(Ordering::Relaxed));
         let lag = u32::try_from(lag).unwrap_or(u32::MAX);
-        self.ring.put(start, group.seal(self.seed, Lsn(start), lag, self.incarnation));
-        if (start ^ end) >> WAKE_BYTES_SHIFT != 0 {
+        let change = change_of(group);
+        let bytes = group.seal(self.seed, Lsn(start), lag, self.incarnation);
+        self.ring.put(start, bytes, change);
+        if (start ^ end) & self.wake_mask != 0 {
             self.clerk.wake();
         }
         Lsn(end)
@@ -346,6 +367,16 @@ impl Log {
             tries += 1;
         }
         true
+    }
+}
+
+/// How a group changes the numbers of entries.
+#[inline]
+fn change_of(group: &Group) -> Change {
+    match group.counting() {
+        None => Change::Nothing,
+        Some((space, change @ (1 | -1))) => Change::One(space, change),
+        Some(_) => Change::More,
     }
 }
 

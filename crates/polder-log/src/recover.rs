@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::HashSet;
+use std::ops::Range;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -65,7 +66,8 @@ impl Found {
         let next_slot = slots.iter().map(|slot| slot.header.sequence + 1).max().unwrap_or(1);
         if self.groups > 0 {
             file.device.sync().map_err(LogError::io("sync"))?; // R4
-            recovered.restored_pages = restore_torn(&file, slots, &*data, page_size, self.end)?;
+            recovered.restored_pages =
+                restore_torn(&file, slots, &*data, page_size, self.start..self.end)?;
         }
         recovered.log_bytes = self.end.0 - self.start.0;
         recovered.groups = self.groups;
@@ -395,13 +397,15 @@ fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
     Ok(slots)
 }
 
-/// R5: restores what is torn in place. Gives the number of pages.
+/// R5: restores what is torn in place. Gives the number of pages. `replayed`: the part of the log that is
+/// replayed. A page that was not changed in it was synced by the checkpoint that it begins with: if
+/// it is not whole it is damaged, and what a slot holds of it may be older than what was there.
 fn restore_torn(
     file: &LogFile,
     mut slots: Vec<SlotFound>,
     data: &dyn Device,
     page_size: PageSize,
-    end: Lsn,
+    replayed: Range<Lsn>,
 ) -> Result<u64, LogError> {
     let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
     slots.retain(|slot| slot.header.sequence >= retired);
@@ -425,7 +429,8 @@ fn restore_torn(
             continue;
         }
         for (page, image) in slot.header.pages.iter().zip(images.chunks(size)) {
-            let valid = seed.verify(image, page.page).is_ok_and(|header| header.lsn <= end);
+            let of_log = |lsn| lsn > replayed.start && lsn <= replayed.end;
+            let valid = seed.verify(image, page.page).is_ok_and(|header| of_log(header.lsn));
             if !valid || !seen.insert(page.place) {
                 continue;
             }

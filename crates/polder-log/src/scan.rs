@@ -14,14 +14,14 @@ use polder_pool::device::{Device, read_block, write_block};
 use crate::error::LogError;
 use crate::flush::WINDOW_BYTES;
 use crate::log::LogOptions;
-use crate::segments::{self, Segments};
+use crate::segments::{self, Fresh, Segments};
 use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// Slots of the double-write area.
 const SLOTS: u32 = 16;
 /// Segments that a new log has.
-const FIRST_SEGMENTS: u64 = 8;
+const FIRST_SEGMENTS: u64 = 4;
 /// Bytes that are read at a time.
 const CHUNK_BYTES: u64 = 1 << 20;
 /// No group is longer, and no log's buffer.
@@ -62,13 +62,10 @@ impl LogFile {
             let first = header.segment_offset(0);
             device.allocate(0, first)?;
             // Written and not only allocated, so that syncs of it have nothing else to write.
-            let zeros = vec![0; 1 << 20];
-            for at in (0..first).step_by(zeros.len()) {
-                let len = (first - at).min(zeros.len() as u64) as usize;
-                write_block(&*device, at, &zeros[..len])?;
-            }
+            segments::write_zeros(&*device, 0, first)?;
             write_block(&*device, 0, &header.encode())?;
-            (0..FIRST_SEGMENTS).try_for_each(|index| segments::make(&*device, &header, index))
+            (0..FIRST_SEGMENTS)
+                .try_for_each(|index| segments::make(&*device, &header, index, Fresh::Written))
         };
         make().map_err(LogError::io("make"))?;
         LogFile::open(device, store_id)

@@ -94,21 +94,47 @@ impl Segments {
         }
     }
 
+    /// Segments that hold nothing.
+    pub(crate) fn free(&self) -> u64 {
+        self.shares.iter().filter(|share| share.is_none()).count() as u64
+    }
+
     /// A segment was made at the end of the file.
     pub(crate) fn add(&mut self) {
         self.shares.push(None);
     }
 }
 
-/// Makes the segment `index` at the end of the file: zeros, synced, so that syncs of what is
-/// written there later have nothing else to write.
-pub(crate) fn make(device: &dyn Device, header: &LogHeader, index: u64) -> io::Result<()> {
+/// What a new segment of the file holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fresh {
+    /// Zeros that were written, so that a sync of what is written over them has nothing else to
+    /// write.
+    Written,
+    /// Room that the file system keeps: quick to make, but the first sync of each block is slower.
+    Allocated,
+}
+
+/// Makes the segment `index` at the end of the file.
+pub(crate) fn make(
+    device: &dyn Device,
+    header: &LogHeader,
+    index: u64,
+    fresh: Fresh,
+) -> io::Result<()> {
     let begin = header.segment_offset(index);
     device.allocate(begin, header.segment_bytes)?;
-    let zeros = vec![0; ZEROS_BYTES.min(header.segment_bytes) as usize];
-    for at in (0..header.segment_bytes).step_by(zeros.len()) {
-        let len = (header.segment_bytes - at).min(zeros.len() as u64) as usize;
-        write_block(device, begin + at, &zeros[..len])?;
+    if fresh == Fresh::Written {
+        write_zeros(device, begin, begin + header.segment_bytes)?;
     }
     device.sync()
+}
+
+/// Writes zeros from `from` up to `to`, multiples of a block.
+pub(crate) fn write_zeros(device: &dyn Device, from: u64, to: u64) -> io::Result<()> {
+    let zeros = vec![0; ZEROS_BYTES.min(to - from) as usize];
+    (from..to).step_by(zeros.len()).try_for_each(|at| {
+        let len = (to - at).min(zeros.len() as u64) as usize;
+        write_block(device, at, &zeros[..len])
+    })
 }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use polder_format::SpaceId;
 use polder_format::log::{GROUP_HEADER_BYTES, Operation, TableCount, flag, kind};
 
-use crate::ring::Ring;
+use crate::ring::{Change, Mark, Ring};
 
 /// Entries of each table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -50,9 +50,17 @@ impl Tally {
         }
     }
 
-    /// The records of the group of `len` bytes at `at` in the ring, which is complete.
+    /// A complete group at `at` in the ring.
     #[inline]
-    pub(crate) fn add_group(&mut self, ring: &Ring, at: u64, len: u64) {
+    pub(crate) fn add_group(&mut self, ring: &Ring, at: u64, mark: Mark) {
+        match mark.change() {
+            Change::Nothing => {}
+            Change::One(space, change) => self.add(space.get(), change),
+            Change::More => self.add_records(ring, at, mark.len()),
+        }
+    }
+
+    fn add_records(&mut self, ring: &Ring, at: u64, len: u64) {
         let mut next = at + GROUP_HEADER_BYTES as u64;
         while next < at + len {
             let header = ring.word(next);

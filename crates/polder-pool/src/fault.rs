@@ -237,7 +237,7 @@ impl<T: Translation> Shared<T> {
         let frame = self.translation.frame(&space.directory, page, held);
         let found = Exclusive::new(&self.core, cell, held, frame);
         // The space may have been dropped while we waited, and the word serve another one.
-        (found.id() == PageId::new(space.id, page)).then_some(found)
+        (found.meta().page() == PageId::new(space.id, page)).then_some(found)
     }
 
     /// Where a page lies in the file.

@@ -157,9 +157,10 @@ impl<'p> Exclusive<'p> {
         unsafe { self.core.frames.page_mut(self.frame) }
     }
 
-    /// The page's id.
+    /// The page's id. From the page itself, whose beginning is in the cache already.
+    #[inline]
     pub fn id(&self) -> PageId {
-        self.meta().page()
+        PageId::from_link(self.page().u64(header_at::PAGE_ID))
     }
 
     /// Keeps the page resident beyond the latch (`POOL-7`).
@@ -238,7 +239,7 @@ pub struct NewPage<'p> {
 impl<'p> NewPage<'p> {
     /// From the page that its maker holds: releases it, pinned.
     pub(crate) fn new(made: Exclusive<'p>) -> NewPage<'p> {
-        NewPage { id: made.id(), cell: made.cell, core: made.core, _pin: made.pin() }
+        NewPage { id: made.meta().page(), cell: made.cell, core: made.core, _pin: made.pin() }
     }
 
     /// The page's id.
@@ -251,7 +252,7 @@ impl<'p> NewPage<'p> {
         let held = self.cell.latch().ok_or(Restart)?;
         let page = Exclusive::new(self.core, self.cell, held, held.frame());
         // The space may have been dropped, and the word serve another one.
-        if page.id() == self.id { Ok(page) } else { Err(Restart) }
+        if page.meta().page() == self.id { Ok(page) } else { Err(Restart) }
     }
 }
 

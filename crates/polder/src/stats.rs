@@ -3,7 +3,7 @@
 use polder_pool::{PoolStats, SpaceStats, Translation};
 
 use crate::any::dispatch;
-use crate::engine::Engine;
+use crate::engine::{Engine, lock};
 use crate::store::Store;
 
 /// Figures of a store. Counts are since it was opened. Counting costs lookups nothing that other
@@ -55,6 +55,14 @@ pub struct Stats {
     pub device_written_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
+    /// Bytes of the log that a recovery would read.
+    pub log_replay_bytes: u64,
+    /// Length of the log file in bytes.
+    pub log_file_bytes: u64,
+    /// Most bytes that the log may take on the device.
+    pub log_limit_bytes: u64,
+    /// Up to where the log is durable: a position in it, in bytes.
+    pub log_durable_lsn: u64,
     /// The tables that are open, in the order of their names.
     pub tables: Vec<TableStats>,
 }
@@ -105,7 +113,17 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
     }
     tables.sort_by(|a, b| a.1.name.cmp(&b.1.name));
-    Stats { tables: tables.into_iter().map(|(_, table)| table).collect(), ..of_pool(&pool) }
+    Stats {
+        memory_budget_bytes: engine.memory_budget,
+        // The log's buffer is paid from the same budget.
+        metadata_bytes: pool.metadata_bytes + engine.memory_budget - pool.memory_budget_bytes,
+        log_replay_bytes: engine.log().replay_bytes(),
+        log_file_bytes: engine.log().file_bytes(),
+        log_limit_bytes: lock(&engine.keeper.superblock).log_limit,
+        log_durable_lsn: engine.log().durable().0,
+        tables: tables.into_iter().map(|(_, table)| table).collect(),
+        ..of_pool(&pool)
+    }
 }
 
 fn of_pool(pool: &PoolStats) -> Stats {
@@ -132,6 +150,6 @@ fn of_pool(pool: &PoolStats) -> Stats {
         device_read_bytes: pool.device_read_bytes,
         device_written_bytes: pool.device_written_bytes,
         file_bytes: pool.file_bytes,
-        tables: Vec::new(),
+        ..Stats::default()
     }
 }

@@ -71,6 +71,8 @@ impl Store {
         let data_device = open(&data).map_err(io("open"))?;
         let log = directory.log_file();
         if !is_new && !log.exists() {
+            // What is no store misses no log.
+            read_superblock(&*data_device, &options.path)?;
             return Err(OpenError::NoLog { path: options.path });
         }
         let log_device = open(&log).map_err(|source| OpenError::Io {

@@ -17,6 +17,7 @@ const PAGE_BYTES: usize = 4096;
 
 /// Two tables with long values, closed: the bytes, the content, and which space is which table.
 struct Sample {
+    disks: Disks,
     image: Vec<u8>,
     tables: BTreeMap<&'static str, Model>,
 }
@@ -39,13 +40,18 @@ impl Sample {
             tables.insert(name, model);
         }
         store.close().unwrap();
-        Sample { image: disk.image(), tables }
+        Sample { image: disk.data.image(), disks: disk, tables }
     }
 
-    fn flipped(&self, at: usize, bit: u32) -> SimDisk {
-        let disk = SimDisk::from_image(&self.image, FaultPlan::new(1));
-        disk.flip_bit(at as u64, bit);
-        disk
+    fn flipped(&self, at: usize, bit: u32) -> Disks {
+        let disks = self.disks.copy();
+        disks.data.flip_bit(at as u64, bit);
+        disks
+    }
+
+    /// With another data file.
+    fn with_data(&self, image: &[u8]) -> Disks {
+        Disks { data: SimDisk::from_image(image, FaultPlan::new(1)), log: self.disks.copy().log }
     }
 
     /// Whatever is read is right, or an error. Gives the errors' texts.
@@ -109,12 +115,15 @@ fn header_of(page: &[u8]) -> Option<(PageKind, PageId)> {
 }
 
 /// Opens, reads and checks. Gives all that was said, and the report if there was one.
-fn examine(sample: &Sample, disk: &SimDisk, what: &str) -> (Vec<String>, Option<CheckReport>) {
-    let store = match Store::open_on(Box::new(disk.clone()), tight("simulated")) {
+fn examine(sample: &Sample, disks: &Disks, what: &str) -> (Vec<String>, Option<CheckReport>) {
+    let store = match disks.open(tight("simulated")) {
         Ok(store) => store,
         Err(error) => return (vec![full_text(&error)], None),
     };
     let mut said = sample.read_all(&store, what);
+    let recovery = store.recovery();
+    said.extend(recovery.superblock.map(|damage| format!("superblock: {damage}")));
+    assert_eq!((recovery.restored_pages, recovery.cut_short), (0, None), "{what}");
     let report = match store.check(&mut |_, _| true) {
         Ok(report) => Some(report),
         Err(error) => {
@@ -129,8 +138,7 @@ fn examine(sample: &Sample, disk: &SimDisk, what: &str) -> (Vec<String>, Option<
 #[test]
 fn the_sample_itself_is_sound() {
     let sample = Sample::new();
-    let disk = SimDisk::from_image(&sample.image, FaultPlan::new(1));
-    let (said, report) = examine(&sample, &disk, "as it was");
+    let (said, report) = examine(&sample, &sample.disks.copy(), "as it was");
     assert_eq!(said, Vec::<String>::new());
     assert_eq!(report.unwrap().entries, 305);
 }
@@ -186,7 +194,10 @@ fn a_byte_of_a_superblock() {
             let what = format!("superblock {block}, byte {at}");
             let disk = sample.flipped(block * SUPERBLOCK_BYTES + at, random.below(8) as u32);
             let (said, _) = examine(&sample, &disk, &what);
-            assert!(said.iter().any(|said| said.contains("superblock")), "{what}: {said:?}");
+            assert!(matches!(&said[..], [one] if one.contains("superblock")), "{what}: {said:?}");
+            // It has been written anew.
+            let (said, _) = examine(&sample, &disk, &what);
+            assert_eq!(said, Vec::<String>::new(), "{what}");
         }
     }
     // Behind them lies nothing.
@@ -200,8 +211,8 @@ fn a_byte_of_a_superblock() {
 fn both_superblocks_damaged() {
     let sample = Sample::new();
     let disk = sample.flipped(100, 1);
-    disk.flip_bit(SUPERBLOCK_BYTES as u64 + 100, 1);
-    let error = Store::open_on(Box::new(disk), tight("simulated")).unwrap_err();
+    disk.data.flip_bit(SUPERBLOCK_BYTES as u64 + 100, 1);
+    let error = disk.open(tight("simulated")).unwrap_err();
     assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
 }
 
@@ -215,8 +226,8 @@ fn worse_than_a_byte() {
     for round in 0..40 * scale() {
         let place = first + random.index(places - first);
         let used = header_of(&sample.image[place * PAGE_BYTES..][..PAGE_BYTES]).is_some();
-        let disk = SimDisk::from_image(&sample.image, FaultPlan::new(1));
-        disk.corrupt((place * PAGE_BYTES) as u64, PAGE_BYTES, round);
+        let disk = sample.disks.copy();
+        disk.data.corrupt((place * PAGE_BYTES) as u64, PAGE_BYTES, round);
         let (said, _) = examine(&sample, &disk, "garbage");
         assert_eq!(said.is_empty(), !used, "place {place}: {said:?}");
 
@@ -224,14 +235,12 @@ fn worse_than_a_byte() {
         let mut image = sample.image.clone();
         image.copy_within(place * PAGE_BYTES..(place + 1) * PAGE_BYTES, other * PAGE_BYTES);
         let hit = header_of(&sample.image[other * PAGE_BYTES..][..PAGE_BYTES]).is_some();
-        let disk = SimDisk::from_image(&image, FaultPlan::new(1));
-        let (said, _) = examine(&sample, &disk, "swapped");
+        let (said, _) = examine(&sample, &sample.with_data(&image), "swapped");
         assert_eq!(said.is_empty(), !hit || place == other, "{place} over {other}: {said:?}");
     }
     for cut in [places - 1, places / 2, first + 1] {
         let image = &sample.image[..cut * PAGE_BYTES];
-        let disk = SimDisk::from_image(image, FaultPlan::new(1));
-        match Store::open_on(Box::new(disk), tight("simulated")) {
+        match sample.with_data(image).open(tight("simulated")) {
             Err(error) => assert!(!error.to_string().is_empty()),
             Ok(store) => {
                 // Reading behind the end is an error of the device.

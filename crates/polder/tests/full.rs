@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 
 use polder::{Store, StoreError};
-use polder_testkit::{FaultPlan, Model, Random, SimDisk};
+use polder_testkit::{FaultPlan, Model, Random};
 use support::*;
 
 /// Fills the store until it refuses, and sees what still works. Gives what is there.
@@ -61,7 +61,8 @@ fn empty_a_little(store: &Store, model: &mut Model) {
 #[test]
 fn a_full_simulated_disk() {
     for kilobytes in [400, 901, 2500] {
-        let disk = SimDisk::new(FaultPlan::new(1).capacity(kilobytes << 10));
+        let disk = disk();
+        disk.data.set_plan(FaultPlan::new(1).capacity(kilobytes << 10));
         let store = open_on(&disk);
         let mut model = fill(&store);
         store.close().unwrap();
@@ -80,7 +81,7 @@ fn a_full_simulated_disk() {
         fill(&store);
         store.close().unwrap();
         // And so does a larger disk.
-        disk.set_plan(FaultPlan::new(1));
+        disk.data.set_plan(FaultPlan::new(1));
         let store = open_on(&disk);
         let table = store.table("t").unwrap();
         let before = table.len();
@@ -103,7 +104,7 @@ impl Drop for Mount<'_> {
 
 fn mount(path: &Path) -> Option<Mount<'_>> {
     let done = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=8M", "polder-test"])
+        .args(["-t", "tmpfs", "-o", "size=16M", "polder-test"])
         .arg(path)
         .output();
     done.is_ok_and(|output| output.status.success()).then_some(Mount(path))
@@ -117,15 +118,15 @@ fn a_full_file_system() {
         return;
     };
     let path = dir.path().join("store");
-    let store = Store::open(tight(&path)).unwrap();
+    let store = Store::open(quick(&path)).unwrap();
     let mut model = fill(&store);
     store.close().unwrap();
-    let store = Store::open(tight(&path)).unwrap();
+    let store = Store::open(quick(&path)).unwrap();
     assert_content(&store.table("t").unwrap(), &model);
     assert_sound(&store);
     empty_a_little(&store, &mut model);
     store.close().unwrap();
-    let store = Store::open(tight(&path)).unwrap();
+    let store = Store::open(quick(&path)).unwrap();
     assert_content(&store.table("t").unwrap(), &model);
     for name in store.tables().unwrap() {
         store.drop_table(&name).unwrap();

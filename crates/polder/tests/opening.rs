@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 use polder::{OpenError, OpenMode, Options, OptionsError, Store, TranslationKind};
 use polder_format::{SUPERBLOCK_BYTES, Superblock, choose};
-use polder_testkit::{Errno, FaultPlan, Operation, SimDisk, When};
+use polder_testkit::{Errno, FaultPlan, Operation, When};
 use support::*;
 
 fn refused(options: Options) -> OpenError {
@@ -163,43 +163,78 @@ fn another_process_is_named_and_its_death_seen() {
     assert_eq!(store.table("t").unwrap().get(b"k").unwrap().unwrap(), b"v");
     store.close().unwrap();
 
-    // It is killed: the lock is gone with it, but the store was not closed.
+    // It is killed: the lock is gone with it, and the store is recovered.
     let mut holder = child(dir.path());
     holder.kill().unwrap();
     holder.wait().unwrap();
-    let error = refused(tight(dir.path()));
-    assert!(matches!(error, OpenError::NotClosed { damage: None, .. }), "{error:?}");
-    let text = error.to_string();
-    assert!(text.contains("was not closed") && text.contains("copy"), "{text}");
-    assert!(text.contains(&dir.path().display().to_string()), "{text}");
+    let store = Store::open(tight(dir.path())).unwrap();
+    assert!(store.recovery().groups > 1, "{:?}", store.recovery());
+    assert_eq!(store.table("t").unwrap().get(b"k").unwrap().unwrap(), b"v");
+    assert_sound(&store);
 }
 
 #[test]
-fn a_copy_of_an_open_store_is_refused() {
+fn a_copy_of_an_open_store_is_recovered() {
     let dir = tempfile::tempdir().unwrap();
     let (store_dir, copy) = (dir.path().join("store"), dir.path().join("copy"));
     let copy_store = || {
         fs::create_dir_all(&copy).unwrap();
-        for name in ["data", "lock"] {
+        for name in ["data", "lock", "log"] {
             fs::copy(store_dir.join(name), copy.join(name)).unwrap();
         }
+        Store::open(quick(&copy)).unwrap()
     };
-    let store = Store::open(tight(&store_dir)).unwrap();
-    copy_store();
-    assert!(matches!(refused(tight(&copy)), OpenError::NotClosed { .. }), "new and empty");
+    let store = Store::open(quick(&store_dir)).unwrap();
+    let copied = copy_store();
+    assert!(copied.tables().unwrap().is_empty());
+    assert_sound(&copied);
+    drop(copied);
     let table = store.open_table("t").unwrap();
     for i in 0..5000u64 {
         table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
     }
     store.flush().unwrap();
-    copy_store();
-    assert!(matches!(refused(tight(&copy)), OpenError::NotClosed { .. }));
-    drop(table);
+    let copied = copy_store();
+    assert!(copied.recovery().log_bytes > 100_000, "{:?}", copied.recovery());
+    assert_eq!(copied.table("t").unwrap().len(), 5000);
+    assert_sound(&copied);
+    drop(copied);
+    // A checkpoint leaves little to replay, and a close nothing.
+    store.checkpoint().unwrap();
+    let copied = copy_store();
+    let recovery = copied.recovery();
+    assert!(recovery.log_bytes < 8192 && recovery.redone == 0, "{recovery:?}");
+    assert_eq!(copied.table("t").unwrap().len(), 5000);
+    drop((copied, table));
     store.close().unwrap();
-    copy_store();
-    let store = Store::open(tight(&copy)).unwrap();
-    assert_eq!(store.table("t").unwrap().len(), 5000);
-    assert_sound(&store);
+    let copied = copy_store();
+    let recovery = copied.recovery();
+    assert!(recovery.groups <= 1 && recovery.redone == 0, "{recovery:?}");
+    assert_eq!(recovery.cut_short, None);
+    assert_eq!(copied.table("t").unwrap().len(), 5000);
+    assert_sound(&copied);
+}
+
+#[test]
+fn a_store_is_not_opened_without_its_log() {
+    let dir = tempfile::tempdir().unwrap();
+    let (mine, other) = (dir.path().join("mine"), dir.path().join("other"));
+    for path in [&mine, &other] {
+        Store::open(tight(path)).unwrap().close().unwrap();
+    }
+    let log = fs::read(mine.join("log")).unwrap();
+    fs::remove_file(mine.join("log")).unwrap();
+    let error = refused(tight(&mine));
+    assert!(matches!(error, OpenError::NoLog { .. }), "{error:?}");
+    assert!(error.to_string().contains(&mine.display().to_string()), "{error}");
+    fs::copy(other.join("log"), mine.join("log")).unwrap();
+    let error = refused(tight(&mine));
+    assert!(full_text(&error).contains("the log of another store"), "{}", full_text(&error));
+    fs::write(mine.join("log"), &log[..10_000]).unwrap();
+    let error = refused(tight(&mine));
+    assert!(matches!(error, OpenError::Log { .. }), "{error:?}");
+    fs::write(mine.join("log"), log).unwrap();
+    Store::open(tight(&mine)).unwrap().close().unwrap();
 }
 
 /// Changes the superblock that counts, and its checksum.
@@ -243,12 +278,13 @@ fn a_newer_format_is_refused_in_words() {
 fn a_store_that_could_not_be_made_leaves_nothing() {
     // As much room as the disk has, the superblocks, or some pages more.
     for kilobytes in [0, 40, 64, 70, 100, 135] {
-        let disk = SimDisk::new(FaultPlan::new(1).capacity(kilobytes << 10));
-        let open = || Store::open_on(Box::new(disk.clone()), tight("simulated"));
+        let disk = disk();
+        disk.data.set_plan(FaultPlan::new(1).capacity(kilobytes << 10));
+        let open = || disk.open(tight("simulated"));
         let error = open().unwrap_err();
         let text = full_text(&error);
         assert!(text.contains("No space") || text.contains("full"), "{kilobytes}: {text}");
-        disk.set_plan(FaultPlan::new(1));
+        disk.data.set_plan(FaultPlan::new(1));
         let store = open().unwrap();
         store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
         store.close().unwrap();
@@ -256,11 +292,13 @@ fn a_store_that_could_not_be_made_leaves_nothing() {
     }
     for n in 0..3 {
         for operation in [Operation::Write, Operation::Sync] {
-            let disk = SimDisk::new(FaultPlan::new(1).fail(operation, When::Nth(n), Errno::IO));
-            let open = || Store::open_on(Box::new(disk.clone()), tight("simulated"));
+            let disk = disk();
+            disk.set_plan(&FaultPlan::new(1).fail(operation, When::Nth(n), Errno::IO));
+            let open = || disk.open(tight("simulated"));
             if let Err(error) = open() {
                 let text = full_text(&error);
                 assert!(text.contains("Input/output error"), "{text}");
+                disk.set_plan(&FaultPlan::new(1));
                 open().unwrap().close().unwrap();
             }
         }

@@ -37,7 +37,7 @@ fn stored(entries: Vec<(Vec<u8>, Vec<u8>)>, prefix: &[u8]) {
     let least = Options::least_memory_budget(4096);
     assert!(bytes as u64 > 2 * least, "{bytes} bytes of data, a budget of {least}");
 
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
     for (key, value) in &entries {
         table.insert(key, value).unwrap();
@@ -53,7 +53,7 @@ fn stored(entries: Vec<(Vec<u8>, Vec<u8>)>, prefix: &[u8]) {
     assert_eq!(bulk.bulk_load(&model.entries).unwrap(), model.entries.len() as u64);
     drop((table, bulk));
     store.close().unwrap();
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     for name in ["t", "bulk"] {
         assert_content(&store.table(name).unwrap(), &model);
     }

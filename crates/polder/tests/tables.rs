@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{Change, Options, Store, StoreError, TranslationKind};
+use polder::{Change, Durability, Options, Store, StoreError, TranslationKind};
 use polder_testkit::{KeyShape, Mix, Model, Random, ValueShape, Workload, compare};
 use support::*;
 
@@ -84,7 +84,7 @@ fn a_name_can_be_used_again() {
         assert!(matches!(table.iter().next(), Some(Err(StoreError::Dropped { .. }))));
     }
     assert_sound(&store);
-    let file = disk.allocated_bytes();
+    let file = disk.data.allocated_bytes();
     assert!(file < 1 << 20, "{file} bytes for an empty store");
 }
 
@@ -115,11 +115,12 @@ fn a_table_is_a_btree_map() {
     for page_size in [4096, 16384] {
         let dir = tempfile::tempdir().unwrap();
         let least = Options::least_memory_budget(page_size);
-        let options = Options::new(dir.path()).page_size(page_size).memory_budget(least);
+        let options = quick(dir.path()).page_size(page_size).memory_budget(least);
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 1);
     }
     let dir = tempfile::tempdir().unwrap();
     let direct = Options::new(dir.path()).translation(TranslationKind::Direct);
+    let direct = direct.durability(Durability::None);
     lives_as_a_model(|| Store::open(direct.clone()).unwrap(), 2);
     let disk = disk();
     lives_as_a_model(|| open_on(&disk), 3);
@@ -205,7 +206,7 @@ fn prefixes() {
 #[test]
 fn limits_are_told() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
     table.insert(&[1; 512], b"longest key").unwrap();
     let long = [1; 513];
@@ -260,7 +261,7 @@ fn values_of_all_lengths_are_lent_and_copied() {
 #[test]
 fn updates_of_one_key_are_one_step() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
     let calls = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -396,20 +397,20 @@ fn a_table_is_dropped_while_it_is_used() {
 #[test]
 fn a_table_is_dropped_while_it_is_used_direct() {
     let direct = Options::new("simulated").translation(TranslationKind::Direct);
-    dropped_in_use(&Store::open_on(Box::new(disk()), direct).unwrap());
+    dropped_in_use(&disk().open(direct).unwrap());
 }
 
 #[test]
 fn room_comes_back() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     let file = || std::fs::metadata(dir.path().join("data")).unwrap().len();
     let (first, second) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
     for i in 0..10_000u64 {
         first.insert(&i.to_be_bytes(), &[1; 300]).unwrap();
         second.insert(&i.to_be_bytes(), &[2; 300]).unwrap();
     }
-    store.flush().unwrap();
+    store.checkpoint().unwrap();
     let full = file();
     assert_eq!(full, store.stats().file_bytes);
     store.drop_table("a").unwrap();
@@ -422,6 +423,6 @@ fn room_comes_back() {
     assert!(file() < 1 << 20, "{} of {full} are left", file());
     assert_sound(&store);
     store.close().unwrap();
-    let store = Store::open(tight(dir.path())).unwrap();
+    let store = Store::open(quick(dir.path())).unwrap();
     assert_eq!(store.table("b").unwrap().iter().count(), 100);
 }

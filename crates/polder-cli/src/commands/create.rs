@@ -17,6 +17,7 @@ pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
         .mode(OpenMode::Create)
         .memory_budget(args.budget)
         .page_size(page_size)
+        .log_limit(args.log_limit)
         .translation(args.translation);
     opened(options, |_| Ok(()))?;
     let dir = args.dir.display();
@@ -24,6 +25,7 @@ pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
         output::print_json(&json!({
             "created": dir.to_string(),
             "memory_budget_bytes": args.budget,
+            "log_limit_bytes": args.log_limit,
             "page_size_bytes": page_size,
         }))
     } else {

@@ -5,13 +5,15 @@ use serde_json::json;
 use super::{Context, no_such_key};
 use crate::args::DelArgs;
 use crate::failure::Failure;
-use crate::opening::with_table;
+use crate::opening::with_store_to_write_once;
 use crate::output;
 use crate::text;
 
 pub fn run(context: &Context, args: &DelArgs) -> Result<(), Failure> {
     let key = text::given(&args.key, args.text.escaped)?;
-    let removed = with_table(&args.store, &args.table, |table| Ok(table.remove(&key)?))?;
+    let removed = with_store_to_write_once(&args.store, &args.durability, |store| {
+        Ok(store.table(&args.table)?.remove(&key)?)
+    })?;
     if !removed {
         return Err(no_such_key(&args.table, &key));
     }

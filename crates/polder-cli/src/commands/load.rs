@@ -2,6 +2,8 @@
 //!
 //! Rows go in one by one in the order of the input, so that all before the one that stops a load
 //! are in, and it can be mended and run again: a row that is there already is written once more.
+//! Nobody waits for the device between rows, unless that is asked for; all rows are durable when
+//! the command ends.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +14,7 @@ use super::Context;
 use crate::args::{Format, LoadArgs};
 use crate::failure::Failure;
 use crate::input::{Input, Line};
-use crate::opening::with_store;
+use crate::opening::with_store_to_write;
 use crate::output;
 use crate::progress::{Progress, Unit};
 use crate::text;
@@ -24,13 +26,14 @@ const ROWS_A_STEP: u64 = 256;
 pub fn run(context: &Context, args: &LoadArgs) -> Result<(), Failure> {
     let rows = Rows::new(args)?;
     let mut summary = Summary::default();
-    let outcome = with_store(&args.store, |store| {
+    let outcome = with_store_to_write(&args.store, args.durability, &args.write, |store| {
         let mut input = Input::open(&args.file)?;
         let table = store.open_table(&args.table)?;
         let begun = Instant::now();
         let outcome = load(context, args, &rows, &mut input, &table, &mut summary);
+        let flushed = store.flush();
         summary.time = begun.elapsed();
-        outcome
+        outcome.and(Ok(flushed?))
     });
     if matches!(outcome, Ok(()) | Err(Failure::Interrupted)) {
         summary.print(context.json, &args.table, outcome.is_err())?;

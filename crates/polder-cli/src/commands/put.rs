@@ -5,14 +5,14 @@ use serde_json::json;
 use super::Context;
 use crate::args::PutArgs;
 use crate::failure::Failure;
-use crate::opening::with_store;
+use crate::opening::with_store_to_write_once;
 use crate::output;
 use crate::text;
 
 pub fn run(context: &Context, args: &PutArgs) -> Result<(), Failure> {
     let key = text::given(&args.key, args.text.escaped)?;
     let value = text::given(&args.value, args.text.escaped)?;
-    let new = with_store(&args.store, |store| {
+    let new = with_store_to_write_once(&args.store, &args.durability, |store| {
         Ok(store.open_table(&args.table)?.insert(&key, &value)?)
     })?;
     if context.json {

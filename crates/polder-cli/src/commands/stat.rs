@@ -32,6 +32,15 @@ fn page(store: &Store, stats: &Stats, tables: &[TableStats]) -> String {
     let overhead = stats.metadata_bytes + stats.translation_bytes + stats.page_table_bytes;
     row("store", store.path().display().to_string());
     row("file", format!("{}, pages of {}", bytes(stats.file_bytes), bytes(stats.page_size_bytes)));
+    row(
+        "log",
+        format!(
+            "{} of at most {}; a recovery would read {}",
+            bytes(stats.log_file_bytes),
+            bytes(stats.log_limit_bytes),
+            bytes(stats.log_replay_bytes),
+        ),
+    );
     row("memory budget", bytes(stats.memory_budget_bytes));
     row(
         "  frames",
@@ -82,5 +91,9 @@ fn figures(stats: &Stats) -> Value {
         "device_read_bytes": stats.device_read_bytes,
         "device_written_bytes": stats.device_written_bytes,
         "file_bytes": stats.file_bytes,
+        "log_replay_bytes": stats.log_replay_bytes,
+        "log_file_bytes": stats.log_file_bytes,
+        "log_limit_bytes": stats.log_limit_bytes,
+        "log_durable_lsn": stats.log_durable_lsn,
     })
 }

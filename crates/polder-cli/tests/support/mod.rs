@@ -198,6 +198,27 @@ impl Waiting {
     }
 }
 
+/// A load of [`Waiting`]'s lines that is killed when some of them are durable for sure.
+pub fn killed_load(store: &Store) {
+    let load = Waiting::on(store);
+    let log = store.path().join("log");
+    let before = modified(&log);
+    let begun = std::time::Instant::now();
+    while modified(&log) == before {
+        assert!(begun.elapsed() < PATIENCE, "nothing is written to the log");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    // What is logged is synced within a second.
+    std::thread::sleep(Duration::from_millis(1500));
+    signal(load.process, "KILL");
+    let mut child = load.child;
+    assert!(child.wait().unwrap().code().is_none());
+}
+
+fn modified(path: &Path) -> std::time::SystemTime {
+    path.metadata().unwrap().modified().unwrap()
+}
+
 /// A file of the shared data, if it is there; else a message.
 pub fn data(name: &str) -> Option<PathBuf> {
     let folder = std::env::var_os("POLDER_DATA").map_or_else(

@@ -4,7 +4,7 @@ use crate::header::{u32_at, u64_at};
 use crate::{FormatError, Lsn, StoreId};
 
 use super::record::{Operation, RECORD_HEADER_BYTES, Record};
-use crate::PageId;
+use crate::{PageId, SpaceId};
 
 /// Length of the header of a group in bytes.
 pub const GROUP_HEADER_BYTES: usize = 24;
@@ -35,8 +35,8 @@ impl LogSeed {
 
     /// Over all of a group but the checksum itself.
     fn of_group(self, group: &[u8]) -> u32 {
-        let len = crc32c::crc32c_append(self.0, &group[..at::CHECKSUM]);
-        crc32c::crc32c_append(len, &group[at::LSN..])
+        // The length, by way of the seed, and all behind the checksum.
+        crc32c::crc32c_append(self.0 ^ u32_at(group, at::LEN), &group[at::LSN..])
     }
 }
 
@@ -45,6 +45,8 @@ impl LogSeed {
 pub struct Group {
     /// The header's place, then records.
     bytes: Vec<u8>,
+    /// The record that changes the number of entries of its table; 0 entries: there are several.
+    counting: Option<(SpaceId, i64)>,
 }
 
 impl Group {
@@ -56,6 +58,7 @@ impl Group {
     /// Forgets all records; keeps the memory.
     pub fn clear(&mut self) {
         self.bytes.clear();
+        self.counting = None;
     }
 
     /// Whether there is no record yet.
@@ -78,6 +81,20 @@ impl Group {
         let header = operation.header(page, len as u32);
         self.bytes[begin..begin + RECORD_HEADER_BYTES].copy_from_slice(&header);
         self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        let entries = operation.entries();
+        if entries != 0 {
+            self.counting = Some(match self.counting {
+                None => (page.space(), entries),
+                Some((space, _)) => (space, 0),
+            });
+        }
+    }
+
+    /// The one record that changes the number of entries of its table, and by how much; by 0 if
+    /// there are several.
+    #[inline]
+    pub fn counting(&self) -> Option<(SpaceId, i64)> {
+        self.counting
     }
 
     /// Adds the image of a page of `size` bytes: `fill` appends its first `low` bytes and its last
@@ -239,7 +256,7 @@ impl<'a> Iterator for Records<'a> {
 mod tests {
     use super::*;
     use crate::log::{Counts, LoggedValue, TableCount};
-    use crate::{PageNo, Place, SpaceId};
+    use crate::{PageNo, Place};
     use proptest::prelude::*;
 
     const SEED: LogSeed = LogSeed(7);

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::ops::Bound;
 use std::path::Path;
 
-use polder::{OpenError, Options, Store, StoreError, Table};
+use polder::{Durability, OpenError, Options, Store, StoreError, Table};
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 
 /// How many times as much as usual is asked of the tests.
@@ -13,9 +13,18 @@ pub fn scale() -> u64 {
     std::env::var("POLDER_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
 }
 
-/// The least budget, at the smallest page size.
+/// The least log.
+pub const LOG_LIMIT: u64 = 4 << 20;
+
+/// The least budget, at the smallest page size, and the least log.
 pub fn tight(path: impl AsRef<Path>) -> Options {
-    Options::new(path.as_ref()).memory_budget(Options::least_memory_budget(4096))
+    let options = Options::new(path.as_ref()).log_limit(LOG_LIMIT);
+    options.memory_budget(Options::least_memory_budget(4096))
+}
+
+/// As [`tight`], where nobody waits for the device.
+pub fn quick(path: impl AsRef<Path>) -> Options {
+    tight(path).durability(Durability::None)
 }
 
 /// The disks of a simulated machine: one for the data file, one for the log.
@@ -33,6 +42,18 @@ impl Disks {
 
     pub fn open(&self, options: Options) -> Result<Store, OpenError> {
         Store::open_on(Box::new(self.data.clone()), Box::new(self.log.clone()), options)
+    }
+
+    /// The same plan for both.
+    pub fn set_plan(&self, plan: &FaultPlan) {
+        self.data.set_plan(plan.clone());
+        self.log.set_plan(plan.clone());
+    }
+
+    /// A copy, which goes on by itself. All that was written must be synced.
+    pub fn copy(&self) -> Disks {
+        assert_eq!((self.data.unsynced_changes(), self.log.unsynced_changes()), (0, 0));
+        self.crash(1)
     }
 
     /// The disks as the power comes back, if it fails now.

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::Findings;
+use super::{DURABILITY, Findings};
 use super::measure::Measured;
 use super::plan::Plan;
 use super::records::RECORD_BYTES;
+use crate::durability;
 use crate::units::{bytes, count, duration, plural};
 
 /// Characters between the edges of the frame.
@@ -70,6 +71,9 @@ fn meaning(plan: &Plan, findings: &Findings, time: Duration) -> Vec<String> {
          only for the pages that are missing: memory holds what was used last, and makes room by \
          writing back and dropping what was not."
             .into(),
+        "Writes ran with the durability `none`: all are logged, and nobody waits for the disk; \
+         after a crash those of the last second or so could be missing."
+            .into(),
         format!(
             "Every answer was checked. The store was closed, opened again and read from end to \
              end: all {records} records were there, with every one of {} updates. It took {} on \
@@ -112,6 +116,7 @@ pub fn json(plan: &Plan, findings: &Findings, used: Option<u64>, time: Duration)
         "memory_used_bytes": used,
         "data_bytes": (plan.records + findings.inserted) * RECORD_BYTES,
         "file_bytes": findings.file_bytes,
+        "durability": durability::name(DURABILITY),
         "records": plan.records,
         "inserted": findings.inserted,
         "updates": findings.updates,

@@ -1,0 +1,59 @@
+//! Shows the recovery of a store that was not closed.
+
+use std::sync::{Arc, OnceLock};
+
+use polder::{Options, Recovery, Store};
+
+use crate::progress::{Progress, Unit};
+use crate::units::{bytes, plural};
+
+/// A recovery that reads less is over before anybody could look.
+const SHOWN_FROM_BYTES: u64 = 1 << 20;
+
+/// Watches a store being opened: a bar while its log is replayed, and a line that says what was
+/// recovered.
+#[derive(Debug, Default)]
+pub struct Watch(Arc<OnceLock<Progress>>);
+
+impl Watch {
+    /// The options of a store whose opening is watched.
+    pub fn of(&self, options: Options) -> Options {
+        let bar = Arc::clone(&self.0);
+        options.on_recovery(move |done, total| {
+            if total >= SHOWN_FROM_BYTES {
+                let bar = bar.get_or_init(|| Progress::new("recovering", Unit::Bytes, Some(total)));
+                bar.of(total);
+                bar.at(done);
+            }
+        })
+    }
+
+    /// The store is open: says what was recovered, if anything was.
+    pub fn tell(&self, store: &Store) {
+        if let Some(bar) = self.0.get() {
+            bar.clear();
+        }
+        if let Some(line) = line(&store.recovery()) {
+            eprintln!("{line}");
+        }
+    }
+}
+
+fn line(recovery: &Recovery) -> Option<String> {
+    let mut parts = Vec::new();
+    if recovery.redone > 0 {
+        let changes = plural(recovery.redone, "change", "changes");
+        parts.push(format!("{changes} from {} of log", bytes(recovery.log_bytes)));
+    }
+    if recovery.restored_pages > 0 {
+        let pages = plural(recovery.restored_pages, "torn page", "torn pages");
+        parts.push(format!("{pages} from their second copy"));
+    }
+    if let Some(damage) = &recovery.superblock {
+        parts.push(format!("a superblock from the other one ({damage})"));
+    }
+    if parts.is_empty() {
+        return None;
+    }
+    Some(format!("the store had not been closed; recovered {}", parts.join(", ")))
+}

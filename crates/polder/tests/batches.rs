@@ -1,0 +1,368 @@
+//! Batches: all or nothing, in memory and on disk.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+use polder::{BatchError, Change, Durability, StoreError, Table, WriteBatch};
+use polder_testkit::{Model, Random};
+use support::*;
+
+fn number(i: u64) -> [u8; 8] {
+    i.to_be_bytes()
+}
+
+fn content(table: &Table) -> Vec<(Vec<u8>, Vec<u8>)> {
+    table.iter().map(Result::unwrap).collect()
+}
+
+#[test]
+fn all_changes_are_made() {
+    let disks = disk();
+    let store = open_on(&disks);
+    let (a, b) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
+    a.insert(b"goes", b"1").unwrap();
+    a.insert(b"grows", b"2").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.insert(&b, b"new", &[7; 9000]).remove(&a, b"goes").remove(&a, b"was never there");
+    batch.update_with(&a, b"grows", |old| Change::Insert([old.unwrap(), b"+"].concat()));
+    batch.update_with(&b, b"stays away", |old| match old {
+        None => Change::Keep,
+        Some(_) => panic!("it is not there"),
+    });
+    assert_eq!((batch.len(), batch.is_empty()), (5, false));
+    store.apply(batch).unwrap();
+    store.apply(WriteBatch::new()).unwrap();
+    for store in [store, open_on(&disks.crash(1))] {
+        let (a, b) = (store.table("a").unwrap(), store.table("b").unwrap());
+        assert_eq!(content(&a), [(b"grows".to_vec(), b"2+".to_vec())]);
+        assert_eq!(content(&b), [(b"new".to_vec(), vec![7; 9000])]);
+        assert_eq!((a.len(), b.len()), (1, 1));
+        assert_sound(&store);
+    }
+}
+
+/// A key that was written twice, the versions that it had, and an expectation. Gives whether the
+/// batch was made, and sees that all of it was, or nothing.
+fn expecting(
+    table: usize,
+    key: &[u8],
+    version: impl FnOnce(Option<u64>, Option<u64>) -> Option<u64>,
+) -> bool {
+    let store = open_on(&disk());
+    let tables = ["a", "b"].map(|name| store.open_table(name).unwrap());
+    let [a, b] = &tables;
+    a.insert(b"k", b"1").unwrap();
+    let old = a.version(b"k").unwrap();
+    assert_eq!(a.get_versioned(b"k").unwrap(), Some((old.unwrap(), b"1".to_vec())));
+    // The same value again is another version.
+    a.insert(b"k", b"1").unwrap();
+    let new = a.version(b"k").unwrap();
+    assert_ne!(old, new);
+
+    let expected = version(old, new);
+    let mut batch = WriteBatch::new();
+    batch.insert(a, b"a", b"x").insert(b, b"z", &[1; 5000]).remove(a, b"k").tag(b"tag");
+    batch.expect(&tables[table], key, expected);
+    let Err(error) = store.apply(batch) else {
+        assert_eq!(content(a), [(b"a".to_vec(), b"x".to_vec())]);
+        assert_eq!(content(b), [(b"z".to_vec(), vec![1; 5000])]);
+        assert_eq!(store.tag().unwrap(), Some(b"tag".to_vec()));
+        assert_sound(&store);
+        return true;
+    };
+    let text = error.to_string();
+    let BatchError::Unexpected { table: named, key: found, expected: version } = error else {
+        panic!("{text}")
+    };
+    assert_eq!((named.as_str(), &found[..], version), (tables[table].name(), key, expected));
+    assert!(text.contains(&format!("`{named}`")), "{text}");
+    assert!(text.contains(&key.escape_ascii().to_string()), "{text}");
+    assert_eq!(content(a), [(b"k".to_vec(), b"1".to_vec())]);
+    assert!(b.is_empty() && b.first().unwrap().is_none());
+    assert_eq!((a.len(), store.tag().unwrap()), (1, None));
+    assert_sound(&store);
+    false
+}
+
+#[test]
+fn a_failed_expectation_is_named_and_nothing_is_done() {
+    assert!(expecting(0, b"k", |_, new| new));
+    assert!(!expecting(0, b"k", |old, _| old));
+    assert!(!expecting(0, b"k", |_, _| None), "it is there");
+    assert!(expecting(0, b"none", |_, _| None));
+    assert!(!expecting(0, b"none", |_, new| new), "it is not there");
+    assert!(!expecting(1, b"k", |_, new| new), "that is another table");
+}
+
+#[test]
+fn several_changes_of_one_key_are_made_in_order() {
+    let store = open_on(&disk());
+    let table = store.open_table("t").unwrap();
+    table.insert(b"k", b"before").unwrap();
+    let version = table.version(b"k").unwrap();
+    let mut seen = Vec::new();
+    let mut batch = WriteBatch::new();
+    batch.insert(&table, b"k", b"first").remove(&table, b"k").insert(&table, b"k", b"last");
+    batch.insert(&table, b"gone", b"x").remove(&table, b"gone");
+    // Expectations, and updates, are about what was there before the batch.
+    batch.expect(&table, b"k", version).expect(&table, b"gone", None);
+    batch.update_with(&table, b"k", |old| {
+        seen.push(old.map(<[u8]>::to_vec));
+        Change::Keep
+    });
+    store.apply(batch).unwrap();
+    assert_eq!(seen, [Some(b"before".to_vec())]);
+    assert_eq!(content(&table), [(b"k".to_vec(), b"last".to_vec())]);
+    assert_eq!(table.len(), 1);
+    assert_sound(&store);
+}
+
+/// Threads move amounts between two tables; the sum stays what it is, whoever sees it.
+#[test]
+fn transfers_keep_the_sum() {
+    const ACCOUNTS: u64 = 6;
+    const TRANSFERS: u64 = 300;
+    let disks = disk();
+    let store = open_on(&disks);
+    let tables = ["left", "right"].map(|name| store.open_table(name).unwrap());
+    let value = |amount: u64| number(amount).to_vec();
+    let amount = |value: &[u8]| u64::from_be_bytes(value.try_into().unwrap());
+    for account in 0..ACCOUNTS {
+        tables.iter().for_each(|t| assert!(t.insert(&number(account), &value(1000)).unwrap()));
+    }
+    let again = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for t in 0..4u64 {
+            let (store, tables, again) = (&store, &tables, &again);
+            scope.spawn(move || {
+                let mut random = Random::new(t);
+                let mut done = 0;
+                while done < TRANSFERS * scale() {
+                    let (from, to) = (&tables[random.index(2)], &tables[random.index(2)]);
+                    let keys = [number(random.below(ACCOUNTS)), number(random.below(ACCOUNTS))];
+                    if from.name() == to.name() && keys[0] == keys[1] {
+                        continue;
+                    }
+                    let moved = random.below(20);
+                    let durability =
+                        if random.chance(0.9) { Durability::None } else { Durability::Sync };
+                    let mut batch = WriteBatch::new();
+                    batch.durability(durability);
+                    if t % 2 == 0 {
+                        let (v0, old0) = from.get_versioned(&keys[0]).unwrap().unwrap();
+                        let (v1, old1) = to.get_versioned(&keys[1]).unwrap().unwrap();
+                        let left = amount(&old0).wrapping_sub(moved);
+                        batch.expect(from, &keys[0], Some(v0)).expect(to, &keys[1], Some(v1));
+                        batch.insert(from, &keys[0], &value(left));
+                        batch.insert(to, &keys[1], &value(amount(&old1).wrapping_add(moved)));
+                    } else {
+                        let add = move |more: u64| {
+                            move |old: Option<&[u8]>| {
+                                Change::Insert(value(amount(old.unwrap()).wrapping_add(more)))
+                            }
+                        };
+                        batch.update_with(from, &keys[0], add(0u64.wrapping_sub(moved)));
+                        batch.update_with(to, &keys[1], add(moved));
+                    }
+                    match store.apply(batch) {
+                        Ok(()) => done += 1,
+                        Err(BatchError::Unexpected { .. }) if t % 2 == 0 => {
+                            again.fetch_add(1, Ordering::Relaxed);
+                        }
+                        Err(error) => panic!("{}", full_text(&error)),
+                    }
+                }
+            });
+        }
+    });
+    assert!(again.into_inner() > 0, "nobody came in between");
+    for store in [open_on(&disks.crash(3)), store] {
+        let all = ["left", "right"].map(|name| content(&store.table(name).unwrap())).concat();
+        let sum = all.iter().fold(0u64, |sum, (_, value)| sum.wrapping_add(amount(value)));
+        assert_eq!((all.len() as u64, sum), (2 * ACCOUNTS, 2 * ACCOUNTS * 1000));
+        assert_sound(&store);
+    }
+}
+
+/// Random batches against a model, with values of all lengths, on a budget far below the content.
+#[test]
+fn batches_are_a_btree_map() {
+    let disks = disk();
+    let mut models = [Model::default(), Model::default()];
+    let mut random = Random::new(5);
+    for _ in 0..3 {
+        let store = open_on(&disks);
+        let tables = ["a", "b"].map(|name| store.open_table(name).unwrap());
+        for round in 0..150 * scale() {
+            let mut batch = WriteBatch::new();
+            for _ in 0..1 + random.index(25) {
+                let t = random.index(2);
+                let key = [&number(random.below(600))[..], &[b'k'; 60]].concat();
+                if random.chance(0.6) {
+                    let long = random.chance(0.05);
+                    let value = vec![round as u8; random.index(if long { 20_000 } else { 700 })];
+                    batch.insert(&tables[t], &key, &value);
+                    models[t].entries.insert(key, value);
+                } else {
+                    batch.remove(&tables[t], &key);
+                    models[t].entries.remove(&key);
+                }
+            }
+            store.apply(batch).unwrap();
+        }
+        for (table, model) in tables.iter().zip(&models) {
+            assert_content(table, model);
+        }
+        assert_sound(&store);
+        drop(tables);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn many_large_records_into_an_empty_table() {
+    for order in 0..3u64 {
+        let disks = disk();
+        let store = open_on(&disks);
+        let table = store.open_table("t").unwrap();
+        let mut batch = WriteBatch::new();
+        for i in 0..90u64 {
+            // Up, down, and all over the place.
+            let key = [i, 1000 - i, i * 37 % 90][order as usize];
+            batch.insert(&table, &number(key), &[i as u8; 1000]);
+        }
+        store.apply(batch).unwrap();
+        for store in [store, open_on(&disks.crash(order))] {
+            let table = store.table("t").unwrap();
+            assert_eq!((table.len(), table.iter().count()), (90, 90));
+            assert!(table.iter().all(|entry| entry.unwrap().1.len() == 1000));
+            assert_sound(&store);
+        }
+    }
+}
+
+#[test]
+fn a_batch_that_is_too_large_is_refused() {
+    let disks = disk();
+    let store = open_on(&disks);
+    let table = store.open_table("t").unwrap();
+    for i in 0..3000u64 {
+        table.with_durability(Durability::None).insert(&number(i), &[1; 900]).unwrap();
+    }
+    let before = content(&table);
+    // More bytes than the log takes at once.
+    let mut batch = WriteBatch::new();
+    (0..1000).for_each(|i| {
+        batch.insert(&table, &number(i), &[2; 900]);
+    });
+    let error = store.apply(batch).unwrap_err();
+    assert!(matches!(error, BatchError::Store(StoreError::Log { .. })), "{error:?}");
+    let text = full_text(&error);
+    assert!(text.contains("bytes of log at once"), "{text}");
+    // More leaves than there are frames.
+    let mut batch = WriteBatch::new();
+    (0..3000).step_by(3).for_each(|i| {
+        batch.remove(&table, &number(i));
+    });
+    let error = store.apply(batch).unwrap_err();
+    assert!(matches!(error, BatchError::Store(StoreError::PoolExhausted { .. })), "{error:?}");
+    let text = full_text(&error);
+    assert!(text.contains("memory budget"), "{text}");
+    // A key and a value that no table takes.
+    let mut batch = WriteBatch::new();
+    batch.insert(&table, b"fine", b"1").insert(&table, &[1; 513], b"1");
+    let error = store.apply(batch).unwrap_err();
+    assert!(matches!(error, BatchError::Store(StoreError::KeyTooLong { .. })), "{error:?}");
+
+    assert!(content(&table) == before && table.len() == 3000);
+    assert_sound(&store);
+    let pages = store.stats().tables[0].pages;
+    // Nothing is lost to what was tried, and others may go on.
+    let mut batch = WriteBatch::new();
+    (0..50).for_each(|i| {
+        batch.insert(&table, &number(i), &[2; 900]);
+    });
+    store.apply(batch).unwrap();
+    assert_eq!(store.stats().tables[0].pages, pages);
+    drop(table);
+    store.close().unwrap();
+    let store = open_on(&disks);
+    assert_eq!(store.table("t").unwrap().len(), 3000);
+    assert_sound(&store);
+}
+
+#[test]
+fn tables_of_another_store_are_refused() {
+    let (mine, other) = (open_on(&disk()), open_on(&disk()));
+    let direct = polder::TranslationKind::Direct;
+    let direct = disk().open(tight("simulated").translation(direct)).unwrap();
+    let table = mine.open_table("mine").unwrap();
+    for other in [other, direct] {
+        let theirs = other.open_table("theirs").unwrap();
+        for store in [&mine, &other] {
+            let mut batch = WriteBatch::new();
+            batch.insert(&table, b"k", b"v").insert(&theirs, b"k", b"v");
+            let error = store.apply(batch).unwrap_err();
+            assert!(matches!(error, BatchError::Foreign { .. }), "{error:?}");
+            assert!(error.to_string().contains("another store"), "{error}");
+        }
+        assert!(table.is_empty() && theirs.is_empty());
+    }
+    mine.drop_table("mine").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.insert(&table, b"k", b"v");
+    let error = mine.apply(batch).unwrap_err();
+    assert!(matches!(error, BatchError::Store(StoreError::Dropped { .. })), "{error:?}");
+}
+
+#[test]
+fn a_tag_comes_and_goes_with_its_batch() {
+    let disks = disk();
+    let store = open_on(&disks);
+    assert_eq!(store.tag().unwrap(), None);
+    let table = store.open_table("t").unwrap();
+    for i in 1..=40 {
+        let mut batch = WriteBatch::new();
+        batch.insert(&table, b"index", &number(i)).tag(&number(i));
+        store.apply(batch).unwrap();
+    }
+    // Neither other writes nor batches without a tag touch it.
+    table.insert(b"other", b"x").unwrap();
+    let mut untagged = WriteBatch::new();
+    untagged.insert(&table, b"other", b"y");
+    store.apply(untagged).unwrap();
+    for seed in 0..5 {
+        let store = open_on(&disks.crash(seed));
+        assert_eq!(store.tag().unwrap(), Some(number(40).to_vec()));
+        assert_eq!(store.table("t").unwrap().get(b"index").unwrap().unwrap(), number(40));
+        assert_eq!(store.tables().unwrap(), ["t"], "a tag is no table");
+    }
+    drop(table);
+    store.close().unwrap();
+    let store = open_on(&disks);
+    assert_eq!(store.tag().unwrap(), Some(number(40).to_vec()));
+    // A long one, alone.
+    let mut batch = WriteBatch::new();
+    batch.tag(&[9; 30_000]);
+    assert!(!batch.is_empty());
+    store.apply(batch).unwrap();
+    let crashed = open_on(&disks.crash(1));
+    assert_eq!(crashed.tag().unwrap(), Some(vec![9; 30_000]));
+    assert_sound(&crashed);
+    // Without a sync: whatever the crash leaves, tag and content are of the same batch.
+    let table = store.table("t").unwrap();
+    for i in 50..250 {
+        let mut batch = WriteBatch::new();
+        batch.insert(&table, b"index", &number(i)).tag(&number(i)).durability(Durability::None);
+        store.apply(batch).unwrap();
+        if i % 20 == 0 {
+            let store = open_on(&disks.crash(i));
+            let index = store.table("t").unwrap().get(b"index").unwrap().unwrap();
+            let tag = store.tag().unwrap().unwrap();
+            assert!(tag == index || tag == [9; 30_000] && index == number(40));
+        }
+    }
+}
