@@ -41,6 +41,8 @@ impl Leader {
 #[derive(Debug, Default)]
 pub(crate) struct Syncs {
     leading: bool,
+    /// Threads that sleep. (Waking nobody is a system call all the same.)
+    waiting: u32,
     /// Syncs that have begun; the number of the last one.
     pub(crate) begun: u64,
     /// The last one that has ended well.
@@ -70,8 +72,10 @@ impl Log {
             }
             self.check()?;
             if syncs.leading {
+                syncs.waiting += 1;
                 let woken = self.synced.wait(syncs);
                 syncs = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
+                syncs.waiting -= 1;
                 continue;
             }
             syncs.leading = true;
@@ -84,7 +88,9 @@ impl Log {
             if led.is_ok() {
                 syncs.finished = number;
             }
-            self.synced.notify_all();
+            if syncs.waiting > 0 {
+                self.synced.notify_all();
+            }
             led?;
         }
     }

@@ -19,6 +19,7 @@
 //! | `checkpoint.rs` | making the log shorter |
 //! | `scan.rs` | reading the log, and finding its end |
 //! | `recover.rs` | doing again what it tells |
+//! | `survey.rs` | what can be read of a log that is damaged |
 
 mod checkpoint;
 mod clerk;
@@ -31,6 +32,7 @@ mod recover;
 mod ring;
 mod scan;
 mod segments;
+mod survey;
 mod tally;
 
 pub use checkpoint::{Begun, CheckpointMark};
@@ -39,5 +41,6 @@ pub use data::DataDevice;
 pub use error::LogError;
 pub use log::{Log, LogOptions};
 pub use recover::{Progress, Recovered, recover};
-pub use scan::{Found, LogFile, Visit};
+pub use scan::{Found, Groups, LogFile, Visit};
+pub use survey::{Gap, SlotImage, store_of_log};
 pub use tally::Tally;

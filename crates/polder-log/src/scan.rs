@@ -19,7 +19,7 @@ use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// Slots of the double-write area.
-const SLOTS: u32 = 16;
+pub(crate) const SLOTS: u32 = 16;
 /// Segments that a new log has.
 const FIRST_SEGMENTS: u64 = 4;
 /// Bytes that are read at a time.
@@ -316,6 +316,29 @@ impl Groups<'_> {
         self.at = header.end();
         let begin = (header.lsn.0 - self.chunk_at) as usize;
         (header, &self.chunk[begin..begin + header.len as usize])
+    }
+
+    /// Behind damage: goes on at the next block, before `limit`, where a group begins that is of the
+    /// same life of the store or a later one. False: there is none.
+    pub(crate) fn resume(&mut self, limit: Lsn) -> Result<bool, LogError> {
+        let last = self.incarnation;
+        let mut at = self.at.0 / BLOCK * BLOCK + BLOCK;
+        while at < limit.0 {
+            // A block that the device cannot read holds no group that could be read.
+            let header = self.probe(Lsn(at)).unwrap_or(None);
+            if header.is_some_and(|header| last.is_none_or(|last| header.incarnation >= last)) {
+                (self.at, self.incarnation) = (Lsn(at), None);
+                return Ok(true);
+            }
+            at += BLOCK;
+        }
+        self.incarnation = last;
+        Ok(false)
+    }
+
+    /// Why the groups ended, if there is something behind them that is no group.
+    pub(crate) fn why_ended(&mut self) -> Option<FormatError> {
+        self.ended.take()
     }
 
     /// The group that begins here, whatever came before.

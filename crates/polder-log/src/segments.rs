@@ -41,6 +41,11 @@ impl Segments {
         &self.header
     }
 
+    /// The number of the share that each segment of the file holds.
+    pub(crate) fn shares(&self) -> &[Option<u64>] {
+        &self.shares
+    }
+
     pub(crate) fn count(&self) -> u64 {
         self.shares.len() as u64
     }

@@ -154,6 +154,8 @@ fn transfers_keep_the_sum() {
                     if t % 2 == 0 {
                         let (v0, old0) = from.get_versioned(&keys[0]).unwrap().unwrap();
                         let (v1, old1) = to.get_versioned(&keys[1]).unwrap().unwrap();
+                        // Somebody may come in between.
+                        thread::yield_now();
                         let left = amount(&old0).wrapping_sub(moved);
                         batch.expect(from, &keys[0], Some(v0)).expect(to, &keys[1], Some(v1));
                         batch.insert(from, &keys[0], &value(left));

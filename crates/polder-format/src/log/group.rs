@@ -73,14 +73,14 @@ impl Group {
 
     /// Adds a record.
     pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
-        self.bytes.resize(self.bytes.len().max(GROUP_HEADER_BYTES), 0);
-        let begin = self.bytes.len();
-        self.bytes.resize(begin + RECORD_HEADER_BYTES, 0);
+        let len = operation.content_len();
+        self.bytes.reserve(GROUP_HEADER_BYTES + RECORD_HEADER_BYTES + len + 8);
+        if self.bytes.is_empty() {
+            self.bytes.extend_from_slice(&[0; GROUP_HEADER_BYTES]);
+        }
+        self.bytes.extend_from_slice(&operation.header(page, len as u32));
         operation.encode(&mut self.bytes);
-        let len = self.bytes.len() - begin - RECORD_HEADER_BYTES;
-        let header = operation.header(page, len as u32);
-        self.bytes[begin..begin + RECORD_HEADER_BYTES].copy_from_slice(&header);
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        self.bytes.extend_from_slice(&[0; 8][..len.next_multiple_of(8) - len]);
         let entries = operation.entries();
         if entries != 0 {
             self.counting = Some(match self.counting {

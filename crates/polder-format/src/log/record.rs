@@ -255,6 +255,29 @@ impl Operation<'_> {
         header
     }
 
+    /// Length of the content in bytes.
+    pub(super) fn content_len(&self) -> usize {
+        match self {
+            Operation::Image { low, high, .. } => 8 + low.len() + high.len(),
+            Operation::Patch { bytes, .. } => 8 + bytes.len(),
+            Operation::Mark { runs, .. } => 8 * runs.len(),
+            Operation::Freed => 0,
+            Operation::Insert { key, value, .. } => {
+                let value = match value {
+                    LoggedValue::Inline(bytes) => bytes.len(),
+                    LoggedValue::Long { .. } => 16,
+                };
+                10 + key.len() + value
+            }
+            Operation::Remove { key } => key.len(),
+            Operation::InsertChild { separator, .. } => 8 + separator.len(),
+            Operation::RemoveChild { .. } => 4,
+            Operation::Split { separator, .. } => 12 + separator.len(),
+            Operation::Directory { .. } | Operation::Loaded { .. } | Operation::Joint { .. } => 8,
+            Operation::Checkpoint(counts) => 16 + 16 * counts.tables.len(),
+        }
+    }
+
     /// Appends the content.
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         let word = |out: &mut Vec<u8>, word: u64| out.extend_from_slice(&word.to_le_bytes());
@@ -281,8 +304,10 @@ impl Operation<'_> {
             Operation::Freed => {}
             Operation::Joint { end } => word(out, end.0),
             Operation::Insert { version, key, value, .. } => {
-                word(out, *version);
-                out.extend_from_slice(&(key.len() as u16).to_le_bytes());
+                let mut head = [0; 10];
+                head[..8].copy_from_slice(&version.to_le_bytes());
+                head[8..].copy_from_slice(&(key.len() as u16).to_le_bytes());
+                out.extend_from_slice(&head);
                 out.extend_from_slice(key);
                 match value {
                     LoggedValue::Inline(bytes) => out.extend_from_slice(bytes),

@@ -36,6 +36,8 @@ pub enum OpenKind {
     Create,
     /// It must be there.
     Existing,
+    /// It must be there, and is never written.
+    ReadOnly,
 }
 
 /// A file as a device.
@@ -61,11 +63,11 @@ pub struct FileDevice {
 }
 
 impl FileDevice {
-    /// Opens the file at `path` for reading and writing, direct if its file system can do so.
+    /// Opens the file at `path`, direct if its file system can do so.
     pub fn open(path: impl AsRef<Path>, kind: OpenKind) -> io::Result<FileDevice> {
         let file = OpenOptions::new()
             .read(true)
-            .write(true)
+            .write(kind != OpenKind::ReadOnly)
             .create_new(kind == OpenKind::Create)
             .open(path)?;
         // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.

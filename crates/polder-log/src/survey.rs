@@ -1,0 +1,200 @@
+//! What can be read of a log that is damaged, or whose superblock is gone: for checking it, showing
+//! it and saving what is there. Nothing here writes.
+
+use std::io;
+use std::sync::Arc;
+
+use polder_format::log::{
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SlotHeader, slot_pages,
+};
+use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, StoreId};
+use polder_pool::device::{Device, read_block};
+
+use crate::double::pages_checksum;
+use crate::error::LogError;
+use crate::log::{Log, LogOptions, lock};
+use crate::scan::{LogFile, SLOTS};
+use crate::segments::Segments;
+
+/// A part of the log that cannot be read, between groups that can.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Gap {
+    /// The first position that cannot be read.
+    pub from: Lsn,
+    /// Where the next group begins.
+    pub to: Lsn,
+    /// What is wrong at `from`.
+    pub why: Option<String>,
+}
+
+/// A page in the double-write area.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SlotImage {
+    /// What its header says; the checksum is right.
+    pub header: PageHeader,
+    /// Where in the log file it lies.
+    pub offset: u64,
+}
+
+impl Log {
+    /// The log's file, to read what is durable while it is open.
+    ///
+    /// # Errors
+    /// Those of [`LogFile::open`].
+    pub fn file(&self) -> Result<LogFile, LogError> {
+        let store_id = lock(&self.segments).header().store_id;
+        LogFile::open(Arc::clone(&self.device), store_id)
+    }
+
+    /// Where a recovery would begin to read.
+    pub fn start(&self) -> Lsn {
+        Lsn(self.start.load(std::sync::atomic::Ordering::Acquire))
+    }
+}
+
+impl LogFile {
+    /// Opens a log of which the first block may be damaged: its sizes are then those that a log of a
+    /// store with such pages and such a limit is made with. `None`: there is no segment at the
+    /// places where they would be.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn open_damaged(
+        device: Arc<dyn Device>,
+        store_id: StoreId,
+        page_size: PageSize,
+        limit: u64,
+    ) -> io::Result<Option<LogFile>> {
+        let block = read_block(&*device, 0, LOG_BLOCK_BYTES).unwrap_or_default();
+        let header = LogHeader::decode(&block, store_id).unwrap_or_else(|_| LogHeader {
+            store_id,
+            segment_bytes: LogOptions { limit, buffer_bytes: 0 }.segment_bytes(),
+            slots: SLOTS,
+            slot_bytes: (LOG_BLOCK_BYTES + (slot_pages(page_size) << page_size.shift())) as u32,
+        });
+        let segments = Segments::read(Arc::clone(&device), header)?;
+        let any = segments.shares().iter().any(Option::is_some);
+        Ok(any.then(|| LogFile { device, segments, seed: LogSeed::new(store_id) }))
+    }
+
+    /// The first position that a segment holds, and the one behind the last; equal if there is none.
+    pub fn extent(&self) -> (Lsn, Lsn) {
+        let share = self.segments.header().share();
+        let held = || self.segments.shares().iter().flatten();
+        let first = held().min().map_or(0, |first| first * share);
+        let end = held().max().map_or(0, |last| last.saturating_add(1).saturating_mul(share));
+        (Lsn(first), Lsn(end))
+    }
+
+    /// Calls `visit` with each group that can be read from `start` to `end`, in order, until it
+    /// returns false. Gives the parts between them that cannot be read, and where the last group
+    /// ends.
+    pub fn visit_readable(
+        &self,
+        start: Lsn,
+        end: Lsn,
+        visit: &mut dyn FnMut(&GroupHeader, &[u8]) -> bool,
+    ) -> (Vec<Gap>, Lsn) {
+        let mut gaps = Vec::new();
+        let mut groups = self.groups(start);
+        while groups.position() < end {
+            let why = match groups.next() {
+                Ok(Some((header, bytes))) if header.lsn < end => {
+                    if !visit(&header, bytes) {
+                        break;
+                    }
+                    continue;
+                }
+                Ok(_) => None,
+                Err(error) => Some(text(&error)),
+            };
+            let from = groups.position();
+            let why = why.or_else(|| groups.why_ended().map(|why| why.to_string()));
+            if !groups.resume(end).unwrap_or(false) {
+                return (gaps, from);
+            }
+            gaps.push(Gap { from, to: groups.position(), why });
+        }
+        (gaps, groups.position())
+    }
+
+    /// The whole pages of the double-write area, and which slots hold what is not whole: a write
+    /// that a crash cut short, or damage.
+    pub fn slot_images(&self, page_size: PageSize) -> (Vec<SlotImage>, Vec<u32>) {
+        let (mut images, mut broken) = (Vec::new(), Vec::new());
+        for slot in 0..self.segments.header().slots {
+            match self.images_of(slot, page_size) {
+                Ok((found, whole)) => {
+                    images.extend(found);
+                    if !whole {
+                        broken.push(slot);
+                    }
+                }
+                Err(_) => broken.push(slot),
+            }
+        }
+        (images, broken)
+    }
+
+    /// The pages of a slot that are whole, and whether the slot is.
+    fn images_of(&self, slot: u32, page_size: PageSize) -> io::Result<(Vec<SlotImage>, bool)> {
+        let (log, size) = (self.segments.header(), page_size.bytes());
+        let begin = log.slot_offset(slot);
+        let block = read_block(&*self.device, begin, LOG_BLOCK_BYTES)?;
+        let header = SlotHeader::decode(&block, self.seed);
+        let unused = block.iter().all(|byte| *byte == 0);
+        let from = begin + LOG_BLOCK_BYTES as u64;
+        let room = (log.slot_bytes as usize - LOG_BLOCK_BYTES) / size * size;
+        if unused || room == 0 {
+            return Ok((Vec::new(), true));
+        }
+        let bytes = read_block(&*self.device, from, room)?;
+        let seed = ChecksumSeed::new(log.store_id);
+        let mut images = Vec::new();
+        for (i, image) in bytes.chunks(size).enumerate() {
+            let whole = PageHeader::decode(image).and_then(|h| seed.verify(image, h.page_id));
+            if let Ok(header) = whole {
+                images.push(SlotImage { header, offset: from + (i * size) as u64 });
+            }
+        }
+        let whole = header.is_ok_and(|header| {
+            let used = bytes.chunks(size).take(header.pages.len());
+            let sums: Vec<u8> = used.flat_map(|image| image[..4].to_vec()).collect();
+            pages_checksum(&sums) == header.pages_checksum
+        });
+        Ok((images, whole))
+    }
+
+    /// The segments whose first block is damaged, by the byte of the file where they begin: what is
+    /// neither one nor zeros.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn broken_segments(&self) -> io::Result<Vec<u64>> {
+        let header = self.segments.header();
+        let mut broken = Vec::new();
+        for (index, share) in self.segments.shares().iter().enumerate() {
+            let offset = header.segment_offset(index as u64);
+            if share.is_none()
+                && read_block(&*self.device, offset, LOG_BLOCK_BYTES)?.iter().any(|b| *b != 0)
+            {
+                broken.push(offset);
+            }
+        }
+        Ok(broken)
+    }
+}
+
+/// An error and its causes.
+fn text(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", text(source)),
+        None => error.to_string(),
+    }
+}
+
+/// Whose log it is, by its first block, if that is whole.
+pub fn store_of_log(block: &[u8]) -> Option<StoreId> {
+    let id = StoreId(block.get(16..32)?.try_into().ok()?);
+    LogHeader::decode(block, id).ok().map(|header| header.store_id)
+}

@@ -1,0 +1,182 @@
+//! A sync fails: what was acknowledged stays, nothing is acknowledged any more, and nothing that
+//! only a cache may hold is believed.
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use polder::{Durability, Store, StoreError, Table, WriteBatch};
+use polder_testkit::{Errno, FaultPlan, Operation, SimDisk, When};
+use support::*;
+
+fn fail_next_sync(disk: &SimDisk) {
+    disk.set_plan(FaultPlan::new(3).fail(Operation::Sync, When::Nth(0), Errno::IO));
+}
+
+fn superblocks(disks: &Disks) -> Vec<u8> {
+    disks.data.peek(0, 8192)
+}
+
+fn assert_tells(error: &StoreError, what: &str) {
+    let text = full_text(error);
+    assert!(matches!(error, StoreError::NotDurable { .. } | StoreError::Log { .. }), "{text}");
+    assert!(text.contains(what) && text.contains("Input/output error"), "{text}");
+    assert!(text.contains("open the store again"), "{text}");
+}
+
+/// Every way to write, however often it is tried: the sync itself would succeed by now.
+fn assert_poisoned(store: &Store, table: &Table, what: &str) {
+    let batch = |store: &Store| {
+        let mut batch = WriteBatch::new();
+        batch.insert(table, b"batch", b"1");
+        store.apply(batch).map_err(|error| match error {
+            polder::BatchError::Store(error) => error,
+            other => panic!("{other}"),
+        })
+    };
+    for _ in 0..3 {
+        let quick = table.with_durability(Durability::None);
+        let written = [
+            table.insert(b"late", b"1").map(drop),
+            quick.insert(b"late", b"1").map(drop),
+            table.remove(&0u64.to_be_bytes()).map(drop),
+            quick.bulk_load([(b"a", b"b")]).map(drop),
+            batch(store),
+            store.create_table("late").map(drop),
+            store.flush(),
+            store.checkpoint(),
+        ];
+        for (i, result) in written.into_iter().enumerate() {
+            match result {
+                Err(StoreError::NotEmpty { .. }) if i == 3 => {}
+                Err(error) => assert_tells(&error, what),
+                Ok(()) => panic!("way {i} succeeds"),
+            }
+        }
+    }
+}
+
+/// Twenty acknowledged entries in `t`.
+fn acknowledged(disks: &Disks) -> (Store, Table) {
+    let store = open_on(disks);
+    let table = store.open_table("t").unwrap();
+    for i in 0..20u64 {
+        table.insert(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+    }
+    (store, table)
+}
+
+fn assert_acknowledged(store: &Store) {
+    let table = store.table("t").unwrap();
+    for i in 0..20u64 {
+        assert_eq!(table.get(&i.to_be_bytes()).unwrap().unwrap(), [i as u8; 100]);
+    }
+    assert_sound(store);
+}
+
+/// After the failure: opened again, at once and after a crash, and written again.
+fn assert_recovers(disks: &Disks) {
+    for disks in [disks.crash(1), disks.crash(2), disks.clone()] {
+        let store = open_on(&disks);
+        assert_acknowledged(&store);
+        store.table("t").unwrap().insert(b"again", b"1").unwrap();
+        store.close().unwrap();
+        let store = open_on(&disks);
+        assert!(store.table("t").unwrap().contains_key(b"again").unwrap());
+        assert_acknowledged(&store);
+    }
+}
+
+#[test]
+fn a_failed_sync_of_the_log() {
+    let disks = disk();
+    let (store, table) = acknowledged(&disks);
+    let before = superblocks(&disks);
+    fail_next_sync(&disks.log);
+    let error = table.insert(b"unlucky", b"1").unwrap_err();
+    assert!(matches!(error, StoreError::NotDurable { .. }), "{error:?}");
+    assert_tells(&error, "writing the log");
+    assert_poisoned(&store, &table, "writing the log");
+    // Readers go on.
+    assert_acknowledged(&store);
+    drop(table);
+    assert_tells(&store.close().unwrap_err(), "writing the log");
+    assert_eq!(superblocks(&disks), before, "no checkpoint is known that was not made");
+    assert_recovers(&disks);
+}
+
+#[test]
+fn a_failed_sync_of_the_data_file() {
+    let disks = disk();
+    let (store, table) = acknowledged(&disks);
+    let before = superblocks(&disks);
+    fail_next_sync(&disks.data);
+    let error = store.checkpoint().unwrap_err();
+    let text = full_text(&error);
+    assert!(text.contains("syncing the data file"), "{text}");
+    assert_poisoned(&store, &table, "syncing the data file");
+    assert_acknowledged(&store);
+    drop(table);
+    store.close().unwrap_err();
+    assert_eq!(superblocks(&disks), before, "no checkpoint is known that was not made");
+    assert_recovers(&disks);
+}
+
+#[test]
+fn a_failed_sync_of_a_superblock() {
+    for n in 1..3 {
+        let disks = disk();
+        let (store, table) = acknowledged(&disks);
+        let plan = FaultPlan::new(n);
+        disks.data.set_plan(plan.fail(Operation::Sync, When::Nth(n), Errno::IO));
+        assert_tells(&store.checkpoint().unwrap_err(), "writing the superblocks");
+        assert_poisoned(&store, &table, "writing the superblocks");
+        drop(table);
+        store.close().unwrap_err();
+        assert_recovers(&disks);
+    }
+}
+
+/// Of a table that is larger than memory, pages were written since the last good sync: what the
+/// device shows of them may be gone when it matters.
+#[test]
+fn pages_written_since_the_last_good_sync_are_not_read_back() {
+    const ENTRIES: u64 = 4000;
+    let disks = disk();
+    let store = open_on(&disks);
+    let table = store.open_table("t").unwrap();
+    let quick = table.with_durability(Durability::None);
+    let value = |i: u64, round: u8| vec![i as u8 ^ round; 500];
+    let write = |round| {
+        for i in 0..ENTRIES {
+            quick.insert(&i.to_be_bytes(), &value(i, round)).unwrap();
+        }
+    };
+    write(0);
+    store.checkpoint().unwrap();
+    write(1);
+    store.flush().unwrap();
+    fail_next_sync(&disks.data);
+    store.checkpoint().unwrap_err();
+    let mut distrusted = 0;
+    for i in 0..ENTRIES {
+        match table.get(&i.to_be_bytes()) {
+            Ok(found) => assert_eq!(found, Some(value(i, 1))),
+            Err(error) => {
+                let text = full_text(&error);
+                distrusted += u64::from(text.contains("before a sync that failed"));
+            }
+        }
+    }
+    assert!(distrusted > ENTRIES / 10, "only {distrusted} were distrusted");
+    let crashed: Vec<_> = (0..3).map(|seed| disks.crash(seed)).collect();
+    drop((table, quick));
+    store.close().unwrap_err();
+    for disks in crashed.into_iter().chain([disks]) {
+        let store = open_on(&disks);
+        let table = store.table("t").unwrap();
+        for i in 0..ENTRIES {
+            assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(value(i, 1)), "{i}");
+        }
+        assert_sound(&store);
+    }
+}
