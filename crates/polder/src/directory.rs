@@ -11,9 +11,9 @@ use crate::error::OpenError;
 use crate::file::is_unmade;
 use crate::options::OpenMode;
 
-const DATA: &str = "data";
+pub(crate) const DATA: &str = "data";
 const LOCK: &str = "lock";
-const LOG: &str = "log";
+pub(crate) const LOG: &str = "log";
 
 /// A locked directory. The lock goes with it, also when the process dies.
 #[derive(Debug)]
@@ -108,14 +108,7 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
         .map_err(|e| error("open", e))?;
     match file.try_lock() {
         Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
-            let mut holder = String::new();
-            // Who holds it is for the message; without it the message says less.
-            let _ = file.read_to_string(&mut holder);
-            let holder = holder.trim();
-            let process = if holder.is_empty() { "another process" } else { holder }.to_string();
-            return Err(OpenError::Locked { path: path.to_path_buf(), process });
-        }
+        Err(TryLockError::WouldBlock) => return Err(locked(path, file)),
         Err(TryLockError::Error(e)) => return Err(error("lock", e)),
     }
     let written = file
@@ -124,6 +117,31 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
         .and_then(|()| file.write_all(this_process().as_bytes()));
     written.map_err(|e| error("write", e))?;
     Ok(file)
+}
+
+/// Locks a directory that is only read: nothing in it is written. `None`: it has no lock file, so
+/// that nobody holds it.
+pub(crate) fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
+    let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
+    let file = match File::open(path.join(LOCK)) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(|e| error("open", e))?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(TryLockError::WouldBlock) => Err(locked(path, file)),
+        Err(TryLockError::Error(e)) => Err(error("lock", e)),
+    }
+}
+
+/// Somebody else holds the lock file.
+fn locked(path: &Path, mut file: File) -> OpenError {
+    let mut holder = String::new();
+    // Who holds it is for the message; without it the message says less.
+    let _ = file.read_to_string(&mut holder);
+    let holder = holder.trim();
+    let process = if holder.is_empty() { "another process" } else { holder }.to_string();
+    OpenError::Locked { path: path.to_path_buf(), process }
 }
 
 /// What others are told of who holds the store.

@@ -1,0 +1,96 @@
+//! Pages of a data file, read from the device past the pool, and checked.
+
+use std::io;
+use std::sync::Arc;
+
+use polder_format::{
+    ChecksumSeed, FormatError, PageHeader, PageId, PageNo, PageSize, Place, SpaceId, StoreId,
+};
+use polder_pool::device::{Device, read_block};
+
+/// Bytes that are read at a time.
+const CHUNK_BYTES: u64 = 1 << 20;
+
+/// A data file, to read pages from.
+#[derive(Debug, Clone)]
+pub(crate) struct PageFile {
+    device: Arc<dyn Device>,
+    pub(crate) size: PageSize,
+    pub(crate) seed: ChecksumSeed,
+}
+
+/// Why a page could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PageFault {
+    #[error("the device cannot read it: {0}")]
+    Device(#[from] io::Error),
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+impl PageFile {
+    pub(crate) fn new(device: Arc<dyn Device>, size: PageSize, store: StoreId) -> PageFile {
+        PageFile { device, size, seed: ChecksumSeed::new(store) }
+    }
+
+    /// Length of the file in pages.
+    pub(crate) fn pages(&self) -> io::Result<u64> {
+        Ok(self.device.len()? >> self.size.shift())
+    }
+
+    /// The bytes at a place, whatever they are.
+    pub(crate) fn bytes(&self, place: Place) -> io::Result<Vec<u8>> {
+        read_block(&*self.device, place.offset(self.size), self.size.bytes())
+    }
+
+    /// The page `id`, which should lie at `place`.
+    pub(crate) fn page(&self, place: Place, id: PageId) -> Result<(PageHeader, Vec<u8>), PageFault> {
+        let bytes = self.bytes(place)?;
+        let header = self.seed.verify(&bytes, id)?;
+        Ok((header, bytes))
+    }
+
+    /// A page of the maps: its number is its place.
+    pub(crate) fn map_page(&self, place: u64) -> Result<(PageHeader, Vec<u8>), PageFault> {
+        let no = PageNo::new(place).ok_or(FormatError::Broken("there is no such place"))?;
+        self.page(Place::new(place), PageId::new(SpaceId::FILE, no))
+    }
+
+    /// What the page is that lies in these bytes, whichever it is, if it is whole.
+    pub(crate) fn identify(&self, bytes: &[u8]) -> Result<PageHeader, FormatError> {
+        let header = PageHeader::decode(bytes)?;
+        self.seed.verify(bytes, header.page_id)
+    }
+
+    /// Calls `visit` with the bytes at each place of a run, in order, until it returns false; false
+    /// then. What the device cannot read in one piece is read page by page.
+    pub(crate) fn run(
+        &self,
+        first: u64,
+        pages: u64,
+        visit: &mut dyn FnMut(u64, io::Result<&[u8]>) -> bool,
+    ) -> bool {
+        let (size, step) = (self.size.bytes(), (CHUNK_BYTES >> self.size.shift()).max(1));
+        let mut at = first;
+        while at < first + pages {
+            let count = step.min(first + pages - at);
+            let offset = Place::new(at).offset(self.size);
+            let chunk = read_block(&*self.device, offset, count as usize * size);
+            for i in 0..count {
+                let place = at + i;
+                let goes_on = match &chunk {
+                    Ok(chunk) => visit(place, Ok(&chunk[i as usize * size..][..size])),
+                    Err(_) => match self.bytes(Place::new(place)) {
+                        Ok(bytes) => visit(place, Ok(&bytes)),
+                        Err(error) => visit(place, Err(error)),
+                    },
+                };
+                if !goes_on {
+                    return false;
+                }
+            }
+            at += count;
+        }
+        true
+    }
+}
