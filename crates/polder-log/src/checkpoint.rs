@@ -52,17 +52,12 @@ impl Log {
         self.checkpointer.stop();
     }
 
-    /// K1. The number of the interval changes behind the cut: who read it before his group was
-    /// appended may believe that the group lies behind the cut, only if it does.
+    /// K1.
     ///
     /// # Errors
     /// What made the log unusable.
     pub fn begin_checkpoint(&self) -> Result<Begun, SharedError> {
-        self.cut_for_checkpoint(|start, tally| {
-            let next = self.interval.load(Ordering::Relaxed).checked_add(1).unwrap_or(1);
-            self.interval.store(next, Ordering::Release);
-            Begun { start, tables: tally.counts() }
-        })
+        self.cut_for_checkpoint(|start, tally| Begun { start, tables: tally.counts() })
     }
 
     /// K2 and K3: writes all that is dirty, as fast as the log needs it. `in_haste`: without rests.

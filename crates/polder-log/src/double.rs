@@ -173,8 +173,7 @@ impl Log {
         self.check()?;
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
-        let interval = self.interval();
-        let bare: Vec<_> = pages.iter().filter(|page| page.born != interval).collect();
+        let bare: Vec<_> = pages.iter().filter(|page| !page.born).collect();
         if self.double.note(pages) > UNSYNCED_PAGES {
             self.sync_data()?;
             self.double.note(pages);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
@@ -93,7 +93,6 @@ pub struct Log {
     /// What was written out of the ring; the ring has room for its length from here on.
     pub(crate) written: AtomicU64,
     pub(crate) durable: AtomicU64,
-    pub(crate) interval: AtomicU16,
     pub(crate) segments: Mutex<Segments>,
     /// Held while the file is made longer.
     growth: Mutex<()>,
@@ -157,7 +156,6 @@ impl Log {
                 .min((limit_segments - SPARE_SEGMENTS) * header.share() / 4),
             written: AtomicU64::new(tail.0),
             durable: AtomicU64::new(tail.0),
-            interval: AtomicU16::new(1),
             leader: Mutex::new(Leader::new(tail.0, tally)),
             double: Double::new(header, next_slot),
             segments: Mutex::new(segments),
@@ -418,10 +416,6 @@ impl Journal for Log {
 
     fn end(&self) -> Lsn {
         Lsn(self.hot.tail.load(Ordering::Acquire))
-    }
-
-    fn interval(&self) -> u16 {
-        self.interval.load(Ordering::Acquire)
     }
 
     fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError> {

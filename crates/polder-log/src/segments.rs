@@ -7,7 +7,7 @@
 use std::io;
 use std::sync::Arc;
 
-use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
+use polder_format::log::{GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
 use polder_pool::device::{Device, read_block, write_block};
 
 /// Bytes that are written at a time when a segment is made.
@@ -30,9 +30,20 @@ impl Segments {
         let seed = LogSeed::new(header.store_id);
         let bytes = device.len()?.saturating_sub(header.segment_offset(0));
         let mut shares = Vec::new();
+        let mut nameless = Vec::new();
         for index in 0..bytes / header.segment_bytes {
             let block = read_block(&*device, header.segment_offset(index), LOG_BLOCK_BYTES)?;
-            shares.push(SegmentHeader::decode(&block, seed).ok().map(|segment| segment.number));
+            let segment = SegmentHeader::decode(&block, seed).ok();
+            if segment.is_none() && block.iter().any(|byte| *byte != 0) {
+                nameless.push(index);
+            }
+            shares.push(segment.map(|segment| segment.number));
+        }
+        for index in nameless {
+            let claimed = claimed_share(&*device, &header, index)?;
+            if !shares.contains(&claimed) {
+                shares[index as usize] = claimed;
+            }
         }
         Ok(Segments { device, header, seed, shares, last: None })
     }
@@ -108,6 +119,21 @@ impl Segments {
     pub(crate) fn add(&mut self) {
         self.shares.push(None);
     }
+}
+
+/// The share that a segment holds whose header is torn or damaged: its groups know where they
+/// belong. Without this a damaged header would look like the end of the log. That the groups are
+/// valid is seen when they are read.
+fn claimed_share(device: &dyn Device, header: &LogHeader, index: u64) -> io::Result<Option<u64>> {
+    let begin = header.segment_offset(index) + LOG_BLOCK_BYTES as u64;
+    for within in (0..header.share()).step_by(LOG_BLOCK_BYTES) {
+        let block = read_block(device, begin + within, LOG_BLOCK_BYTES)?;
+        let claimed = GroupHeader::claimed_lsn(&block).map(|lsn| lsn.0);
+        if let Some(lsn) = claimed.filter(|lsn| lsn % header.share() == within) {
+            return Ok(Some(lsn / header.share()));
+        }
+    }
+    Ok(None)
 }
 
 /// What a new segment of the file holds.

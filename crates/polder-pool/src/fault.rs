@@ -220,7 +220,7 @@ impl<T: Translation> Shared<T> {
         if let Some(journal) = &self.core.journal {
             bytes.set_u64(header_at::LSN, journal.end().0);
         }
-        made.meta().set_born(0);
+        made.meta().set_born(false);
         made.excuse();
         Ok(NewPage::new(made))
     }

@@ -181,11 +181,11 @@ impl<'p> Exclusive<'p> {
 
     /// A6: the group that names this page ends at `lsn`.
     #[inline]
-    pub(crate) fn stamp(&mut self, lsn: Lsn, interval: u16) {
+    pub(crate) fn stamp(&mut self, lsn: Lsn) {
         self.page_mut().set_u64(header_at::LSN, lsn.0);
         self.logged = true;
         if self.imaged {
-            self.meta().set_born(interval);
+            self.meta().set_born(true);
         }
     }
 

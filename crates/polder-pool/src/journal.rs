@@ -37,8 +37,9 @@ pub struct Outgoing<'a> {
     pub place: Place,
     /// Its bytes, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
-    /// The interval of checkpoints in which the whole page was last logged; 0: long ago.
-    pub born: u16,
+    /// The whole page was logged, and has not been written since: as long as it has not, a recovery
+    /// begins at that image or before it.
+    pub born: bool,
 }
 
 /// The log below a pool: what a pool asks of it.
@@ -56,10 +57,6 @@ pub trait Journal: Send + Sync + fmt::Debug {
 
     /// Every LSN so far is at most this.
     fn end(&self) -> Lsn;
-
-    /// The number of the interval between checkpoints; never 0. What is appended after this was read
-    /// will be replayed by a recovery until the number has changed.
-    fn interval(&self) -> u16;
 
     /// Waits until the log is durable up to `lsn`.
     fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError>;
@@ -188,10 +185,9 @@ impl<'p> Change<'p> {
         }
         let mut lsn = Lsn(0);
         if let Some(journal) = self.journal {
-            let interval = journal.interval();
             lsn = journal.append(&mut self.group);
-            pages.iter_mut().for_each(|page| page.stamp(lsn, interval));
-            self.maps.iter_mut().for_each(|map| map.page.stamp(lsn, interval));
+            pages.iter_mut().for_each(|page| page.stamp(lsn));
+            self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
         }
         self.maps.drain(..).for_each(MapChange::apply);
         self.group.clear();

@@ -7,7 +7,7 @@ use polder_format::{PageId, Place};
 
 use crate::state::{StateCell, StateWord, Version};
 use crate::sync::Backoff;
-use crate::sync::atomic::{AtomicBool, AtomicU16, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 /// What `written` says of a page that the device does not have.
 const NEVER: u32 = u32::MAX;
@@ -22,8 +22,8 @@ pub(crate) struct FrameMeta {
     written: AtomicU32,
     pins: AtomicU32,
     writing: AtomicBool,
-    /// The interval between checkpoints in which the whole page was last logged; 0: long ago.
-    born: AtomicU16,
+    /// The whole page was logged and has not been written since.
+    born: AtomicBool,
 }
 
 pub(crate) const FRAME_META_BYTES: usize = size_of::<FrameMeta>();
@@ -53,7 +53,7 @@ impl FrameMeta {
         let written = if on_device { self.version().get() } else { NEVER };
         self.written.store(written, Ordering::Relaxed);
         self.place.store(place.get(), Ordering::Relaxed);
-        self.born.store(0, Ordering::Relaxed);
+        self.born.store(false, Ordering::Relaxed);
         self.page.store(page.to_bits(), Ordering::Release);
     }
 
@@ -79,12 +79,12 @@ impl FrameMeta {
     }
 
     /// Relaxed: who reads it holds the page's latch, or *writing*, which was taken after it.
-    pub(crate) fn born(&self) -> u16 {
+    pub(crate) fn is_born(&self) -> bool {
         self.born.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_born(&self, interval: u16) {
-        self.born.store(interval, Ordering::Relaxed);
+    pub(crate) fn set_born(&self, born: bool) {
+        self.born.store(born, Ordering::Relaxed);
     }
 
     pub(crate) fn is_pinned(&self) -> bool {

@@ -46,7 +46,7 @@ struct Copied {
     place: Place,
     version: Version,
     wraps: u32,
-    born: u16,
+    born: bool,
 }
 
 impl<T: Translation> Shared<T> {
@@ -112,7 +112,7 @@ impl<T: Translation> Shared<T> {
             && meta.page() == page;
         let copied = if here && meta.is_dirty(word) {
             core.frames.page(frame).copy_to(0, out);
-            let (place, version, born) = (meta.place(), word.version(), meta.born());
+            let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })
         } else {
             None
@@ -223,7 +223,7 @@ impl Core {
                 Ok(()) => {
                     result.written += 1;
                     meta.set_written(page.version);
-                    meta.set_born(0);
+                    meta.set_born(false);
                     if self.wraps.get() != page.wraps {
                         meta.set_never_written();
                     }

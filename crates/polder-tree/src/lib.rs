@@ -35,5 +35,6 @@ pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
 pub use kinds::KINDS;
+pub use overflow::overflow_piece;
 pub use redo::redo;
 pub use tree::{Applied, Change, Effect, Tree};

@@ -35,6 +35,17 @@ impl Long {
     }
 }
 
+/// The link of the next page and the bytes of the value in an overflow page, if it is one.
+pub fn overflow_piece(page: &[u8]) -> Option<(u64, &[u8])> {
+    let number = |at: usize, len: usize| {
+        let bytes = page.get(at..at + len)?.iter().rev();
+        Some(bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)))
+    };
+    let is_one = *page.get(header_at::KIND)? == PageKind::OVERFLOW.0;
+    let bytes = page.get(at::BYTES..)?.get(..number(at::LEN, 4)? as usize)?;
+    is_one.then_some((number(at::NEXT, 8)?, bytes))
+}
+
 /// Checks an overflow page that came from the device.
 pub(crate) fn verify_shape(page: PageRef<'_>) -> Result<(), &'static str> {
     if page.u32(at::LEN) as usize > page.size() - at::BYTES {

@@ -43,6 +43,11 @@ impl PageFile {
         read_block(&*self.device, place.offset(self.size), self.size.bytes())
     }
 
+    /// The page at a byte of the file that need not be a place.
+    pub(crate) fn bytes_at(&self, offset: u64) -> io::Result<Vec<u8>> {
+        read_block(&*self.device, offset, self.size.bytes())
+    }
+
     /// The page `id`, which should lie at `place`.
     pub(crate) fn page(&self, place: Place, id: PageId) -> Result<(PageHeader, Vec<u8>), PageFault> {
         let bytes = self.bytes(place)?;

@@ -187,6 +187,13 @@ impl GroupHeader {
         possible.then_some(len)
     }
 
+    /// The position that a group at the beginning of `bytes` claims; nothing is checked. `None` if
+    /// no group can begin here.
+    pub fn claimed_lsn(bytes: &[u8]) -> Option<Lsn> {
+        Self::claimed_len(bytes).filter(|len| *len > 0)?;
+        Some(Lsn(u64_at(bytes.get(..GROUP_HEADER_BYTES)?, at::LSN)))
+    }
+
     /// Checks the group at the beginning of `bytes`, which was read at `lsn`.
     pub fn verify(bytes: &[u8], seed: LogSeed, lsn: Lsn) -> Result<GroupHeader, FormatError> {
         let len = Self::claimed_len(bytes)

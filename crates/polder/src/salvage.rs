@@ -1,0 +1,220 @@
+//! Saving what is readable of a damaged store into a new one.
+//!
+//! Works where opening fails: it needs no superblock, no map and no inner node, and not the whole
+//! log. The damaged store is only read.
+//!
+//! **How.** The whole data file, and the double-write area of the log file, are read for leaves with
+//! a right checksum. Each leaf tells what a range of keys was (all between its fences) at its LSN;
+//! each insert and remove in the log tells of a key. All of this is applied to the new store in the
+//! order of the LSNs, a leaf replacing everything in its range. Which leaf is newer needs no map and
+//! no parent: whenever a range of keys gets another leaf, by a split or a merge, both have the LSN of
+//! that change, so the leaf that has a range now is newer than all that ever had it.
+//!
+//! **What is guaranteed.** With a sound log, what is in pages and log that can be read is saved as it
+//! was last, and what was removed stays removed, unless the leaf that shows it was lost.
+//!
+//! **What is not.**
+//! * Where the newest leaf of a range was lost, an older copy of it or of a leaf that was freed may
+//!   bring back entries that were removed or changed since. Maps that can be read keep freed pages
+//!   out; where none can be read the entries are counted as *doubtful*.
+//! * Behind a gap in the log single changes of a batch may be there without the others. Changes
+//!   within the gap are there only if a leaf shows them.
+//! * A long value is given only if each of its pages is as old as the entry demands, and its length
+//!   is right. If pages of it were in a gap of the log, an older value of the same length in the very
+//!   same pages cannot be told from it.
+//! * A table whose entry in the catalogue was lost is called `space-N`. One that was dropped comes
+//!   back under such a name if neither catalogue nor maps nor log can tell any more.
+//! * Version words and the tag of the last batch are not kept.
+
+use std::path::Path;
+
+use polder_format::FormatError;
+
+use crate::durability::Durability;
+use crate::error::{OpenError, StoreError};
+use crate::options::{OpenMode, Options};
+use crate::store::Store;
+
+pub(crate) mod catalogue;
+mod copies;
+mod replay;
+mod source;
+mod tables;
+mod values;
+
+use catalogue::Catalogue;
+use copies::Copies;
+use replay::Replay;
+use source::Source;
+use tables::Tables;
+
+/// Unreadable pages and lost entries that are listed one by one.
+const LISTED: usize = 1000;
+
+/// What a salvage found and saved.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SalvageReport {
+    /// Page size in bytes.
+    pub page_size: u32,
+    /// The tables of the new store, in the order of their names.
+    pub tables: Vec<SalvagedTable>,
+    /// Pages of the data file that were looked at.
+    pub pages: u64,
+    /// Leaves that were found whole, copies and freed ones included.
+    pub leaves: u64,
+    /// Pages that are neither whole nor empty.
+    pub pages_unreadable: u64,
+    /// The first thousand of them.
+    pub unreadable: Vec<UnreadablePage>,
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Records in them.
+    pub log_records: u64,
+    /// Parts of the log that cannot be read.
+    pub log_gaps: Vec<LogGap>,
+    /// What else was amiss: superblocks, maps, the log's header.
+    pub damage: Vec<String>,
+    /// Whether the salvage was stopped before it was done.
+    pub stopped: bool,
+}
+
+/// A table of the new store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SalvagedTable {
+    /// Its name in the new store.
+    pub name: String,
+    /// Whether the catalogue told the name; if not it is made from the number of the space.
+    pub named: bool,
+    /// Entries that were saved.
+    pub entries: u64,
+    /// At most so many of them come from leaves of which no map tells whether they are in use.
+    pub doubtful: u64,
+    /// Entries of which the key is known and the value is lost.
+    pub lost: u64,
+    /// The first thousand of their keys.
+    pub lost_keys: Vec<Vec<u8>>,
+}
+
+/// A page that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct UnreadablePage {
+    /// Where it begins in the data file, in bytes.
+    pub offset: u64,
+    /// Which page lies there, if the maps tell.
+    pub page: Option<String>,
+    /// What is wrong with it.
+    pub what: String,
+}
+
+/// A part of the log that cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogGap {
+    /// The LSN where it begins.
+    pub from: u64,
+    /// The LSN of the next record that can be read.
+    pub to: u64,
+    /// What is wrong.
+    pub what: String,
+}
+
+/// What a salvage is doing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SalvagePhase {
+    /// Looking for pages in the data file; counted in pages.
+    Scanning,
+    /// Reading the log for the names of tables; counted in bytes.
+    Names,
+    /// Writing the new store; counted in leaves and bytes of the log.
+    Saving,
+}
+
+/// Why nothing could be saved, or not all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SalvageError {
+    /// The damaged store cannot be read at all.
+    #[error(transparent)]
+    Source(OpenError),
+    /// Neither superblocks nor log tell which store it is, without which no checksum can be checked.
+    #[error("neither the superblocks nor the log of {path} tell which store it was")]
+    NoIdentity {
+        /// Where.
+        path: String,
+        /// What is wrong with the superblocks.
+        source: FormatError,
+    },
+    /// The new store must not be the damaged one.
+    #[error("the new store must have another directory than the damaged one")]
+    SameDirectory,
+    /// The new store cannot be made.
+    #[error("cannot make the new store")]
+    Target(#[source] OpenError),
+    /// The new store cannot be written.
+    #[error("cannot write the new store")]
+    Write(#[from] StoreError),
+}
+
+/// Copies what is readable of the store in the directory `from` into a new store, which `to`
+/// describes. Its page size is that of the damaged one, unless `to` says otherwise.
+///
+/// `progress` is told how much is done and how much there is, and stops the salvage by returning
+/// false; what was saved by then is in the new store.
+///
+/// ```no_run
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let report = polder::salvage("damaged".as_ref(), polder::Options::new("new"), &mut |_, _, _| true)?;
+/// for table in &report.tables {
+///     println!("{}: {} entries, {} lost", table.name, table.entries, table.lost);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+///
+/// # Errors
+/// [`SalvageError`]. Damage of the old store is no error, but is in the report.
+pub fn salvage(
+    from: &Path,
+    to: Options,
+    progress: &mut dyn FnMut(SalvagePhase, u64, u64) -> bool,
+) -> Result<SalvageReport, SalvageError> {
+    if is_same(from, &to.path) {
+        return Err(SalvageError::SameDirectory);
+    }
+    let mut source = Source::open(from)?;
+    let mut report = SalvageReport { page_size: source.size.bytes() as u32, ..Default::default() };
+    let copies = Copies::find(&mut source, &mut report, &mut |done, all| {
+        progress(SalvagePhase::Scanning, done, all)
+    });
+    let mut catalogue = Catalogue::default();
+    let names = Replay { source: &source, copies: &copies };
+    report.stopped |= !names.run(&mut catalogue, &mut |done, all| {
+        progress(SalvagePhase::Names, done, all)
+    })?;
+    let page_size = to.page_size.unwrap_or(report.page_size);
+    let options = to.mode(OpenMode::Create).page_size(page_size).durability(Durability::None);
+    let store = Store::open(options).map_err(SalvageError::Target)?;
+    let mut tables = Tables::new(&store, &source, &copies, catalogue.names());
+    if !report.stopped {
+        report.stopped = !names.run(&mut tables, &mut |done, all| {
+            progress(SalvagePhase::Saving, done, all)
+        })?;
+    }
+    report.log_records = tables.records;
+    report.tables = tables.finish()?;
+    store.close()?;
+    source.describe(&mut report);
+    Ok(report)
+}
+
+/// Whether two paths are the same directory, as far as that can be seen.
+fn is_same(a: &Path, b: &Path) -> bool {
+    match (a.canonicalize(), b.canonicalize()) {
+        (Ok(a), Ok(b)) => a == b,
+        _ => a == b,
+    }
+}

@@ -1,0 +1,210 @@
+//! Leaves and records of the log, one after the other in the order of their LSNs.
+
+use polder_format::log::{LoggedValue, Operation, Records};
+use polder_format::{Lsn, PageHeader, PageId, PageKind, PageSize, SpaceId};
+use polder_tree::node::{NodeRef, Value};
+
+use super::copies::{Copies, Leaf, Where};
+use super::source::{Source, image_bytes, page_buf};
+use crate::error::StoreError;
+
+/// Long values: length and link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LongValue {
+    pub(crate) len: u64,
+    pub(crate) link: u64,
+}
+
+/// A value as it stands in a leaf or in the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Stored {
+    Inline(Vec<u8>),
+    Long(LongValue),
+}
+
+/// What a leaf says: all that there was in a range of keys.
+#[derive(Debug)]
+pub(crate) struct LeafFound {
+    pub(crate) page: PageId,
+    pub(crate) lsn: Lsn,
+    /// No map tells whether the leaf is in use.
+    pub(crate) doubtful: bool,
+    /// None: from the first key on.
+    pub(crate) lower: Option<Vec<u8>>,
+    /// None: to the last key.
+    pub(crate) upper: Option<Vec<u8>>,
+    /// In the order of the keys.
+    pub(crate) entries: Vec<(Vec<u8>, Stored)>,
+}
+
+/// Who is told.
+pub(crate) trait Heir {
+    /// Whether anything of this space is wanted.
+    fn wants(&self, space: SpaceId) -> bool;
+
+    /// The leaf replaces what there was between its fences.
+    fn leaf(&mut self, leaf: &LeafFound) -> Result<(), StoreError>;
+
+    /// A key has a value.
+    fn insert(
+        &mut self,
+        space: SpaceId,
+        lsn: Lsn,
+        key: &[u8],
+        value: &Stored,
+    ) -> Result<(), StoreError>;
+
+    /// A key is gone.
+    fn remove(&mut self, space: SpaceId, lsn: Lsn, key: &[u8]) -> Result<(), StoreError>;
+
+    /// The group of the log that begins at `group` and ends at `lsn` holds the image of this
+    /// overflow page.
+    fn overflow(&mut self, page: PageId, lsn: Lsn, group: Lsn);
+}
+
+/// What is to be told.
+pub(super) struct Replay<'s> {
+    pub(super) source: &'s Source,
+    pub(super) copies: &'s Copies,
+}
+
+impl Replay<'_> {
+    /// Tells everything. False: it was stopped by `progress`, which counts leaves in bytes and bytes
+    /// of the log.
+    ///
+    /// # Errors
+    /// Those of the heir.
+    pub(super) fn run(
+        &self,
+        heir: &mut dyn Heir,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<bool, StoreError> {
+        let (begin, end) = self.source.log_range;
+        let leaves = self.copies.leaves.iter().filter(|leaf| heir.wants(leaf.copy.page.space()));
+        let leaves: Vec<Leaf> = leaves.copied().collect();
+        let size = self.source.size;
+        let all = (leaves.len() << size.shift()) as u64 + (end.0 - begin.0);
+        let mut next = 0;
+        let mut outcome = Ok(true);
+        self.source.visit_log(&mut |header, group| {
+            let told = || -> Result<bool, StoreError> {
+                // A leaf with the LSN of a group shows it; it may come behind it.
+                while leaves.get(next).is_some_and(|leaf| leaf.copy.lsn < header.end()) {
+                    self.tell_leaf(heir, leaves[next])?;
+                    next += 1;
+                    if !progress((next << size.shift()) as u64 + (header.lsn.0 - begin.0), all) {
+                        return Ok(false);
+                    }
+                }
+                for record in Records::of_group(group) {
+                    // Groups have checksums: what cannot be decoded a newer version wrote.
+                    let Ok(record) = record else { break };
+                    if heir.wants(record.page.space()) {
+                        let at = (header.lsn, header.end());
+                        tell_record(heir, size, at, record.page, &record.operation)?;
+                    }
+                }
+                Ok(progress((next << size.shift()) as u64 + (header.end().0 - begin.0), all))
+            };
+            let mut told = told;
+            outcome = told();
+            matches!(outcome, Ok(true))
+        });
+        if !outcome? {
+            return Ok(false);
+        }
+        for (leaf, done) in leaves[next..].iter().zip(next + 1..) {
+            self.tell_leaf(heir, *leaf)?;
+            if !progress((done << size.shift()) as u64 + (end.0 - begin.0), all) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn tell_leaf(&self, heir: &mut dyn Heir, leaf: Leaf) -> Result<(), StoreError> {
+        // What was read before can only fail now if the device gets worse; it is lost then.
+        let Some(bytes) = read_copy(self.source, leaf.copy.lies) else { return Ok(()) };
+        let (size, lsn) = (self.source.size, leaf.copy.lsn);
+        match decode_leaf(size, leaf.copy.page, lsn, leaf.doubtful, &bytes) {
+            Some(found) => heir.leaf(&found),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The bytes of a copy.
+pub(super) fn read_copy(source: &Source, lies: Where) -> Option<Vec<u8>> {
+    match lies {
+        Where::Data(place) => source.file.as_ref()?.bytes(place).ok(),
+        Where::Slot(offset) => source.log_pages.as_ref()?.bytes_at(offset).ok(),
+    }
+}
+
+/// A record of the group that begins and ends at `at`.
+fn tell_record(
+    heir: &mut dyn Heir,
+    size: PageSize,
+    (begin, end): (Lsn, Lsn),
+    page: PageId,
+    operation: &Operation<'_>,
+) -> Result<(), StoreError> {
+    let space = page.space();
+    match *operation {
+        Operation::Insert { key, value, .. } => {
+            let value = match value {
+                LoggedValue::Inline(bytes) => Stored::Inline(bytes.to_vec()),
+                LoggedValue::Long { len, link } => Stored::Long(LongValue { len, link }),
+            };
+            heir.insert(space, end, key, &value)
+        }
+        Operation::Remove { key } => heir.remove(space, end, key),
+        Operation::Image { size: image_size, low, high } => {
+            let Some(bytes) = image_bytes(size, (image_size, low, high)) else { return Ok(()) };
+            match PageHeader::decode(&bytes).map(|header| header.kind) {
+                Ok(PageKind::TREE_LEAF) => match decode_leaf(size, page, end, false, &bytes) {
+                    Some(leaf) => heir.leaf(&leaf),
+                    None => Ok(()),
+                },
+                Ok(PageKind::OVERFLOW) => {
+                    heir.overflow(page, end, begin);
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a leaf says, if it is one and holds together.
+pub(crate) fn decode_leaf(
+    size: PageSize,
+    page: PageId,
+    lsn: Lsn,
+    doubtful: bool,
+    bytes: &[u8],
+) -> Option<LeafFound> {
+    let buf = page_buf(bytes, size);
+    let node = NodeRef::new(buf.page());
+    if !node.is_node() || !node.is_leaf() || node.verify_whole().is_err() {
+        return None;
+    }
+    let entry = |slot: usize| {
+        let mut key = Vec::new();
+        node.append_key(slot, &mut key);
+        let value = match node.value(slot) {
+            Value::Inline { at, len } => Stored::Inline(bytes.get(at..at + len)?.to_vec()),
+            Value::Overflow { len, link } => Stored::Long(LongValue { len, link }),
+        };
+        Some((key, value))
+    };
+    let entries = (0..node.count()).map(entry).collect::<Option<Vec<_>>>()?;
+    let (lower, upper) = (node.lower_fence(), node.upper_fence());
+    if let (Some(lower), Some(upper)) = (&lower, &upper)
+        && lower >= upper
+    {
+        return None;
+    }
+    Some(LeafFound { page, lsn, doubtful, lower, upper, entries })
+}
