@@ -76,6 +76,12 @@ const CONFIGS: [Config; 8] = [
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 
 const TABLES: [&str; 2] = ["left", "right"];
+/// Each thread has a table of its own as well, which comes and goes.
+const OWN: usize = 2;
+
+fn own_table(thread: u64) -> String {
+    format!("own {thread}")
+}
 
 /// One thing that a thread does, which is there as a whole afterwards or not at all.
 #[derive(Debug, Clone)]
@@ -86,10 +92,15 @@ enum Step {
     /// Values, or `None` to remove.
     Batch(Vec<(usize, Vec<u8>, Option<Vec<u8>>)>),
     Flush,
+    /// Drops the thread's own table, if it is there.
+    Drop,
+    /// Makes the thread's own table again, and fills it in order.
+    Load(BTreeMap<Vec<u8>, Vec<u8>>),
 }
 
 impl Step {
-    fn random(random: &mut Random, thread: u64) -> Step {
+    /// What a thread does next: one step, or two that belong together.
+    fn random(random: &mut Random, thread: u64) -> Vec<Step> {
         let table = random.index(2);
         let key = |random: &mut Random| {
             let mut key = vec![thread as u8];
@@ -109,7 +120,7 @@ impl Step {
             random.fill(&mut value);
             value
         };
-        match random.below(20) {
+        let step = match random.below(21) {
             0..=9 => Step::Insert(table, key(random), value(random)),
             10..=14 => Step::Remove(table, key(random)),
             15..=16 => Step::Append(table, key(random), random.below(256) as u8),
@@ -121,8 +132,14 @@ impl Step {
                 };
                 Step::Batch((0..count).map(|_| change(random)).collect())
             }
+            19 => {
+                let count = random.below(60);
+                let entries = (0..count).map(|_| (key(random), value(random))).collect();
+                return vec![Step::Drop, Step::Load(entries)];
+            }
             _ => Step::Flush,
-        }
+        };
+        vec![step]
     }
 
     fn model(&self, content: &mut Content) {
@@ -145,10 +162,13 @@ impl Step {
                 }
             }
             Step::Flush => {}
+            Step::Drop => content.retain(|(table, _), _| *table != OWN),
+            Step::Load(entries) => content
+                .extend(entries.iter().map(|(key, value)| ((OWN, key.clone()), value.clone()))),
         }
     }
 
-    fn run(&self, store: &Store, tables: &[Table]) -> Result<(), StoreError> {
+    fn run(&self, store: &Store, tables: &[Table], thread: u64) -> Result<(), StoreError> {
         match self {
             Step::Insert(table, key, value) => tables[*table].insert(key, value).map(|_| ()),
             Step::Remove(table, key) => tables[*table].remove(key).map(|_| ()),
@@ -171,6 +191,13 @@ impl Step {
                 })
             }
             Step::Flush => store.flush(),
+            Step::Drop => match store.drop_table(&own_table(thread)) {
+                Err(StoreError::NoSuchTable { .. }) => Ok(()),
+                dropped => dropped,
+            },
+            Step::Load(entries) => {
+                store.create_table(&own_table(thread))?.bulk_load(entries).map(|_| ())
+            }
         }
     }
 }
@@ -203,16 +230,17 @@ fn work(
 ) {
     let mut random = Random::new(seed ^ (thread << 32));
     let tables = TABLES.map(|name| store.open_table(name).unwrap());
-    let steps = 1 + random.below(OPERATIONS);
-    for number in 1..=steps as usize {
+    let turns = 1 + random.below(OPERATIONS);
+    let steps = (0..turns).flat_map(|_| Step::random(&mut random, thread));
+    for (number, step) in steps.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let step = Step::random(&mut random, thread);
         history.steps.lock().unwrap().push(step.clone());
-        step.run(store, &tables).unwrap_or_else(|error| panic!("{step:?}: {}", full_text(&error)));
+        step.run(store, &tables, thread)
+            .unwrap_or_else(|error| panic!("{step:?}: {}", full_text(&error)));
         if config.durability == Durability::Sync || matches!(step, Step::Flush) {
-            history.durable.store(number, Ordering::SeqCst);
+            history.durable.store(number + 1, Ordering::SeqCst);
         }
     }
 }
@@ -220,8 +248,10 @@ fn work(
 /// What the store holds, by the thread that wrote it.
 fn content(store: &Store, threads: u64) -> Vec<Content> {
     let mut found = vec![Content::new(); threads as usize];
-    for (t, name) in TABLES.iter().enumerate() {
-        let Ok(table) = store.table(name) else { continue };
+    let own = (0..threads).map(|thread| (OWN, own_table(thread)));
+    let shared = TABLES.iter().map(|name| (*name).to_string()).enumerate();
+    for (t, name) in shared.chain(own) {
+        let Ok(table) = store.table(&name) else { continue };
         let mut entries = 0;
         for entry in table.iter() {
             let (key, value) = entry.unwrap();
@@ -288,6 +318,9 @@ fn run(seed: u64) {
         while writes(&disks) < last && !workers.iter().all(thread::JoinHandle::is_finished) {
             if writes(&disks) >= checkpoint_at && random.chance(0.2) {
                 store.checkpoint().unwrap();
+            }
+            if random.below(3000) == 0 {
+                store.shrink().unwrap();
             }
             thread::yield_now();
         }

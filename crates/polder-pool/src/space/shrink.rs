@@ -14,7 +14,7 @@ use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::journal::image_bytes;
 use crate::memory::Bounce;
-use crate::pool::{Pool, Shared, SpaceCore};
+use crate::pool::{Pool, Shared, Space, SpaceCore};
 use crate::sync::{Backoff, lock};
 use crate::translation::{LinkRef, Translation};
 
@@ -50,7 +50,7 @@ impl<T: Translation> Pool<T> {
         let shared = self.shared();
         shared.learn_places()?;
         for id in self.spaces()? {
-            let space = self.open_space(id)?;
+            let Some(space) = self.space_if_there(id)? else { continue };
             shared.release_free_extents(space.space_core())?;
         }
         let mut pages = shared.trim_file()?;
@@ -58,6 +58,17 @@ impl<T: Translation> Pool<T> {
             pages += shared.trim_file()?;
         }
         Ok(pages << shared.core.page_size().shift())
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// A space, unless it was dropped since it was listed.
+    fn space_if_there(&self, id: SpaceId) -> Result<Option<Space<T>>, PoolError> {
+        match self.open_space(id) {
+            Ok(space) => Ok(Some(space)),
+            Err(PoolError::NoSuchSpace { .. } | PoolError::Dropped { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
     }
 }
 
@@ -113,9 +124,10 @@ impl<T: Translation> Shared<T> {
         let (from, to) = (Place::new(last.start), Place::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {
-            Some((id, index)) => pool
-                .open_space(id)
-                .and_then(|space| self.move_extent(space.space_core(), index, from, to)),
+            Some((id, index)) => pool.space_if_there(id).and_then(|space| match space {
+                Some(space) => self.move_extent(space.space_core(), index, from, to),
+                None => Ok(false),
+            }),
             None => self.move_array_page(pool, from, to),
         };
         match moved {
@@ -269,7 +281,7 @@ impl<T: Translation> Shared<T> {
             return self.replace_array_page(&self.directory, None, parent, from, to);
         }
         for id in pool.spaces()? {
-            let space = pool.open_space(id)?;
+            let Some(space) = pool.space_if_there(id)? else { continue };
             let space = space.space_core();
             if let Some(parent) = self.find_array_page(&space.map, from)? {
                 let _alloc = lock(&space.alloc);
