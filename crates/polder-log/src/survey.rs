@@ -46,6 +46,11 @@ impl Log {
         LogFile::open(Arc::clone(&self.device), store_id)
     }
 
+    /// The data file's device, past the log.
+    pub fn data_device(&self) -> Arc<dyn Device> {
+        Arc::clone(&self.data)
+    }
+
     /// Where a recovery would begin to read.
     pub fn start(&self) -> Lsn {
         Lsn(self.start.load(std::sync::atomic::Ordering::Acquire))
