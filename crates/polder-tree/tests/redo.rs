@@ -1,0 +1,82 @@
+//! Redoing records that do not fit: a recovery may meet a page that others have written since.
+#![allow(clippy::unwrap_used)]
+
+use polder_format::PageSize;
+use polder_format::log::{LoggedValue, Operation, Records};
+use polder_pool::bytes::PageBuf;
+use polder_tree::node::{NewValue, NodeMut, NodeRef};
+use polder_tree::redo;
+use proptest::prelude::*;
+
+fn node(level: u8, entries: &[(Vec<u8>, Vec<u8>)]) -> PageBuf {
+    let mut page = PageBuf::new(PageSize::MIN);
+    let mut node = NodeMut::new(page.page_mut());
+    node.init(level, Some(b"b"), Some(b"y"), 0, u64::from(level) * 99);
+    for (key, value) in entries {
+        if !node.node().compare_to_fences(key).is_eq() || node.node().lower_fence_is(key) {
+            continue;
+        }
+        match (level, node.node().search(key)) {
+            (0, Err(slot)) => drop(node.insert_entry(slot, key, 1, NewValue::Inline(value))),
+            (0, Ok(_)) => {}
+            _ => drop(node.insert_child(key, 77)),
+        }
+    }
+    page
+}
+
+fn entries() -> impl Strategy<Value = Vec<(Vec<u8>, Vec<u8>)>> {
+    let key = prop::collection::vec(97..123u8, 1..20);
+    prop::collection::vec((key, prop::collection::vec(any::<u8>(), 0..200)), 0..40)
+}
+
+proptest! {
+    /// Whatever a record says, the node keeps its shape, or the page is thrown away.
+    #[test]
+    fn a_record_that_does_not_fit_is_refused(
+        entries in entries(),
+        keys in entries(),
+        level in 0..2u8,
+        number in 0..60u32,
+    ) {
+        let mut page = node(level, &entries);
+        for (key, value) in &keys {
+            let operations = [
+                Operation::Insert { added: true, version: 9, key, value: LoggedValue::Inline(value) },
+                Operation::Remove { key },
+                Operation::InsertChild { link: 5, separator: key },
+                Operation::RemoveChild { index: number },
+                Operation::Split { left_count: number, right: 8, separator: key },
+                Operation::Loaded { entries: 1 },
+            ];
+            for operation in operations {
+                if redo(&operation, page.page_mut()).is_err() {
+                    page = node(level, &entries);
+                }
+                prop_assert!(NodeRef::new(page.page()).verify_shape().is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn hostile_records_are_decoded_or_refused(bytes: Vec<u8>) {
+        let mut page = node(0, &[]);
+        for record in Records::of_group(&bytes).map_while(Result::ok) {
+            let _ = redo(&record.operation, page.page_mut());
+            prop_assert!(NodeRef::new(page.page()).verify_shape().is_ok());
+        }
+    }
+}
+
+/// A page of another kind, as a former or a later life of its number may have left it.
+#[test]
+fn a_page_that_is_no_node_is_refused() {
+    let operation = Operation::Remove { key: b"k" };
+    for fill in [0, 0xFF] {
+        let mut page = PageBuf::new(PageSize::MIN);
+        page.bytes_mut().fill(fill);
+        assert!(redo(&operation, page.page_mut()).is_err());
+    }
+    let mut inner = node(1, &[]);
+    assert!(redo(&operation, inner.page_mut()).is_err());
+}
