@@ -43,8 +43,15 @@ impl Log {
         if !self.checkpointer.wait(most) {
             return None;
         }
+        let asked = std::mem::take(&mut lock(&self.room).wanted);
         let tail = self.end().0;
-        Some(tail - self.start.load(Ordering::Acquire) >= self.target() / 2)
+        Some(asked || tail - self.start.load(Ordering::Acquire) >= self.target() / 2)
+    }
+
+    /// Asks for a checkpoint, however little the log has grown.
+    pub fn want_checkpoint(&self) {
+        lock(&self.room).wanted = true;
+        self.checkpointer.wake();
     }
 
     /// Ends the waiting of [`Log::await_checkpoint`].

@@ -5,7 +5,7 @@
 //!   was written again through a later slot.
 //! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::ptr::NonNull;
 use std::sync::atomic::Ordering;
@@ -13,15 +13,13 @@ use std::sync::{Condvar, Mutex};
 
 use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, SlotHeader, SlotPage};
 use polder_format::{Lsn, PageHeader, PageId};
-use polder_pool::device::{Batch, Buffer, Direction, Request};
+use polder_pool::device::{self, Buffer, Direction, Request};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 
 use crate::log::{Log, lock};
 
 /// Pages written since the last sync of the data file, at most; then it is synced.
 const UNSYNCED_PAGES: usize = 1 << 16;
-/// The ticket of a batch without a slot.
-const NO_SLOT: u64 = 0;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 enum State {
@@ -37,6 +35,12 @@ enum State {
 struct Slot {
     state: State,
     sequence: u64,
+}
+
+/// A batch that is on its way to its places.
+#[derive(Debug)]
+struct Batch {
+    slot: Option<usize>,
     pages: Vec<PageId>,
 }
 
@@ -44,7 +48,11 @@ struct Slot {
 struct Area {
     slots: Vec<Slot>,
     next_sequence: u64,
-    /// Pages that were written in place since the last good sync of the data file.
+    /// By ticket.
+    under_way: HashMap<u64, Batch>,
+    next_ticket: u64,
+    /// Pages that were written in place, or are on their way there, since the last good sync of the
+    /// data file began.
     unsynced: HashSet<PageId>,
 }
 
@@ -62,7 +70,13 @@ struct Block([u8; LOG_BLOCK_BYTES]);
 impl Double {
     pub(crate) fn new(header: LogHeader, next_sequence: u64) -> Double {
         let slots = vec![Slot::default(); header.slots as usize];
-        let area = Area { slots, next_sequence, unsynced: HashSet::new() };
+        let area = Area {
+            slots,
+            next_sequence,
+            under_way: HashMap::new(),
+            next_ticket: 0,
+            unsynced: HashSet::new(),
+        };
         Double { header, area: Mutex::new(area), changed: Condvar::new() }
     }
 
@@ -72,8 +86,7 @@ impl Double {
         let index = area.slots.iter().position(|slot| slot.state == State::Free)?;
         let sequence = area.next_sequence;
         area.next_sequence += 1;
-        let ids = pages.iter().map(|page| page.page).collect();
-        area.slots[index] = Slot { state: State::Used, sequence, pages: ids };
+        area.slots[index] = Slot { state: State::Used, sequence };
         let in_use = area.slots.iter().filter(|slot| slot.state != State::Free);
         let retired = in_use.map(|slot| slot.sequence).min().unwrap_or(sequence);
         let mut sums = Vec::with_capacity(4 * pages.len());
@@ -88,21 +101,36 @@ impl Double {
         Some((index, header))
     }
 
+    /// A ticket for a batch that may be written now.
+    fn begin(&self, slot: Option<usize>, pages: &[Outgoing<'_>]) -> u64 {
+        let mut area = lock(&self.area);
+        let ticket = area.next_ticket;
+        area.next_ticket += 1;
+        let pages: Vec<PageId> = pages.iter().map(|page| page.page).collect();
+        area.unsynced.extend(&pages);
+        area.under_way.insert(ticket, Batch { slot, pages });
+        ticket
+    }
+
     /// B4. Pages of this batch supersede what earlier slots hold of them.
     pub(crate) fn placed(&self, ticket: u64, failed: &[PageId]) {
         let mut area = lock(&self.area);
-        if ticket == NO_SLOT {
-            return;
-        }
-        let index = ticket as usize - 1;
-        let written = std::mem::take(&mut area.slots[index].pages);
+        let Some(batch) = area.under_way.remove(&ticket) else { return };
         for slot in &mut area.slots {
             if let State::Placed { failed: waiting } = &mut slot.state {
-                waiting.retain(|page| !written.contains(page) || failed.contains(page));
+                waiting.retain(|page| !batch.pages.contains(page) || failed.contains(page));
             }
         }
-        area.slots[index].state = State::Placed { failed: failed.to_vec() };
+        if let Some(slot) = batch.slot {
+            area.slots[slot].state = State::Placed { failed: failed.to_vec() };
+        }
         drop(area);
+        self.changed.notify_all();
+    }
+
+    /// The batch of this slot will not be written.
+    fn give_up(&self, slot: usize) {
+        lock(&self.area).slots[slot].state = State::Placed { failed: Vec::new() };
         self.changed.notify_all();
     }
 
@@ -117,8 +145,7 @@ impl Double {
             |slot: &&Slot| matches!(&slot.state, State::Placed { failed } if failed.is_empty());
         let placed = area.slots.iter().filter(placed).map(|slot| slot.sequence).collect();
         // Pages whose batch is under way are not synced by this.
-        let used = area.slots.iter().filter(|slot| slot.state == State::Used);
-        let under_way: HashSet<PageId> = used.flat_map(|slot| slot.pages.clone()).collect();
+        let under_way = area.under_way.values().flat_map(|batch| batch.pages.clone()).collect();
         let unsynced = std::mem::replace(&mut area.unsynced, under_way);
         (placed, unsynced)
     }
@@ -154,10 +181,8 @@ impl Double {
         area.slots.iter().all(stuck)
     }
 
-    fn note(&self, pages: &[Outgoing<'_>]) -> usize {
-        let mut area = lock(&self.area);
-        area.unsynced.extend(pages.iter().map(|page| page.page));
-        area.unsynced.len()
+    fn unsynced(&self) -> usize {
+        lock(&self.area).unsynced.len()
     }
 }
 
@@ -174,13 +199,12 @@ impl Log {
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
         let bare: Vec<_> = pages.iter().filter(|page| !page.born).collect();
-        if self.double.note(pages) > UNSYNCED_PAGES {
+        if self.double.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
-            self.double.note(pages);
         }
         if bare.is_empty() {
             self.await_durable(lsn)?;
-            return Ok(NO_SLOT);
+            return Ok(self.double.begin(None, pages));
         }
         let (index, header) = self.take_slot(&bare)?;
         let written = self.write_slot(index, &header, &bare);
@@ -190,14 +214,8 @@ impl Log {
                 syncs.finished >= wanted && log.durable.load(Ordering::Acquire) >= lsn.0
             })
         });
-        let ticket = index as u64 + 1;
-        match protected {
-            Ok(()) => Ok(ticket),
-            Err(error) => {
-                self.double.placed(ticket, &[]);
-                Err(error)
-            }
-        }
+        protected.inspect_err(|_| self.double.give_up(index))?;
+        Ok(self.double.begin(Some(index), pages))
     }
 
     fn take_slot(&self, pages: &[&Outgoing<'_>]) -> Result<(usize, SlotHeader), SharedError> {
@@ -233,7 +251,7 @@ impl Log {
             requests.push(Request::new(Direction::Write, PageId::NULL, at, buffer));
             at += bytes.len() as u64;
         }
-        let batch = self.device.complete(self.device.submit(Batch::Many(requests)));
+        let batch = self.device.complete(self.device.submit(device::Batch::Many(requests)));
         let written = batch.into_requests().into_iter().try_for_each(|request| request.outcome);
         written.map_err(|error| self.poison("writing the double-write area", &error))
     }

@@ -70,6 +70,8 @@ pub(crate) struct Room {
     pub(crate) blocked: Option<SharedError>,
     /// The file could not be made longer.
     pub(crate) no_growth: bool,
+    /// Somebody waits for a checkpoint to make room, however little the log has grown.
+    pub(crate) wanted: bool,
 }
 
 /// The log of an open store.
@@ -316,11 +318,12 @@ impl Log {
                 return Ok(());
             }
         }
-        self.checkpointer.wake();
-        let room = lock(&self.room);
+        let mut room = lock(&self.room);
         if end <= self.ceiling.load(Ordering::Acquire) {
             return Ok(());
         }
+        room.wanted = true;
+        self.checkpointer.wake();
         if let Some(error) = &room.blocked {
             return Err(Arc::clone(error));
         }

@@ -11,7 +11,7 @@ use polder_format::log::{Group, LOG_BLOCK_BYTES, Operation, Record, Records, Slo
 use polder_format::{ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, SpaceId};
 use polder_pool::device::{Device, read_block, write_block};
 use polder_pool::journal::Journal;
-use polder_pool::{ApplyRecord, Pool, PoolError, Redone, Translation};
+use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Redone, Translation};
 
 use crate::double::pages_checksum;
 use crate::error::LogError;
@@ -151,8 +151,9 @@ fn redo_maps<T: Translation>(
 ) -> Result<(), LogError> {
     let Some((first, last)) = found.maps else { return Ok(()) };
     let mut suspects = Suspects::default();
+    let mut redo = pool.redoing(apply);
     let mut backed = Vec::new();
-    file.visit(first, Lsn(last.0 + 1), &mut |header, bytes| {
+    file.visit_again(found, (first, Lsn(last.0 + 1)), &mut |header, bytes| {
         let end = header.end();
         let mut records = Vec::new();
         for record in Records::of_group(bytes) {
@@ -176,7 +177,7 @@ fn redo_maps<T: Translation>(
             }
         }
         for of_page in records.chunk_by(|a, b| a.page == b.page) {
-            recovered.redone += suspects.redo(pool, end, of_page, apply)?;
+            recovered.redone += suspects.redo(&mut redo, end, of_page)?;
         }
         Ok(())
     })?;
@@ -207,29 +208,35 @@ impl Suspects {
     /// The records of one group for one page. Gives how many were done.
     fn redo<T: Translation>(
         &mut self,
-        pool: &Pool<T>,
+        redo: &mut Redo<'_, T>,
         end: Lsn,
         records: &[Record<'_>],
-        apply: ApplyRecord,
     ) -> Result<u64, PoolError> {
         let Some(page) = records.first().map(|record| record.page) else { return Ok(0) };
-        let is_image = matches!(records[0].operation, Operation::Image { .. });
-        if is_image {
-            self.pages.remove(&page);
-        } else if self.pages.contains_key(&page) {
-            return Ok(0);
+        if !self.pages.is_empty() {
+            if matches!(records[0].operation, Operation::Image { .. }) {
+                self.pages.remove(&page);
+            } else if self.pages.contains_key(&page) {
+                return Ok(0);
+            }
         }
         // Records that only count belong to the page's table and not to the page.
-        let mut operations = Vec::with_capacity(records.len());
-        operations.extend(
-            records.iter().map(|record| record.operation.clone()).filter(|operation| {
-                !matches!(operation, Operation::Loaded { .. } | Operation::Freed)
-            }),
-        );
+        let concerns_page = |record: &&Record<'_>| {
+            !matches!(record.operation, Operation::Loaded { .. } | Operation::Freed)
+        };
+        let several: Vec<Operation<'_>>;
+        let operations = match records {
+            [record] if concerns_page(&record) => std::slice::from_ref(&record.operation),
+            _ => {
+                let about_page = records.iter().filter(concerns_page);
+                several = about_page.map(|record| record.operation.clone()).collect();
+                &several
+            }
+        };
         if operations.is_empty() {
             return Ok(0);
         }
-        match pool.redo(page, end, &operations, apply)? {
+        match redo.redo(page, end, operations)? {
             Redone::Applied => Ok(operations.len() as u64),
             Redone::Known | Redone::Absent => Ok(0),
             Redone::Suspect(error) => {
@@ -305,7 +312,7 @@ fn deal(
         })
     };
     let mut goes_on = true;
-    file.visit(found.start, found.end, &mut |header, group| {
+    file.visit_again(found, (found.start, found.end), &mut |header, group| {
         if !goes_on {
             return Ok(());
         }
@@ -316,13 +323,12 @@ fn deal(
         let begin = bytes.len();
         bytes.extend_from_slice(group);
         let mut at = begin + polder_format::log::GROUP_HEADER_BYTES;
-        for record in Records::of_group(group) {
-            let record = record.map_err(|source| broken(file, header.lsn, source))?;
-            let is_file = record.page.space() == SpaceId::FILE;
-            if !is_file {
-                hands[worker_of(record.page, workers.len())].push((at as u32, header.end()));
+        // Each record was decoded when the end of the log was looked for.
+        while let Some((page, len)) = Record::peek(&bytes[at..]) {
+            if page.space() != SpaceId::FILE {
+                hands[worker_of(page, workers.len())].push((at as u32, header.end()));
             }
-            at += record.stored_len();
+            at += len;
         }
         Ok(())
     })?;
@@ -340,6 +346,7 @@ fn redo_deals<T: Translation>(
     apply: ApplyRecord,
 ) -> Result<(HashMap<PageId, PoolError>, u64), LogError> {
     let mut suspects = Suspects::default();
+    let mut redo = pool.redoing(apply);
     let mut redone = 0;
     for deal in deals {
         let mut records: Vec<Record<'_>> = Vec::new();
@@ -348,23 +355,22 @@ fn redo_deals<T: Translation>(
             let source = |source| LogError::Record { lsn: *end, offset: 0, source };
             let record = Record::decode(&deal.bytes[*at as usize..]).map_err(source)?;
             if *end != group {
-                redone += redo_group(pool, group, &mut records, &mut suspects, apply)?;
+                redone += redo_group(&mut redo, group, &mut records, &mut suspects)?;
                 group = *end;
             }
             records.push(record);
         }
-        redone += redo_group(pool, group, &mut records, &mut suspects, apply)?;
+        redone += redo_group(&mut redo, group, &mut records, &mut suspects)?;
     }
     Ok((suspects.pages, redone))
 }
 
 /// The records of one group that this worker has.
 fn redo_group<T: Translation>(
-    pool: &Pool<T>,
+    redo: &mut Redo<'_, T>,
     end: Lsn,
     records: &mut Vec<Record<'_>>,
     suspects: &mut Suspects,
-    apply: ApplyRecord,
 ) -> Result<u64, PoolError> {
     let mut redone = 0;
     // A stable sort: those of one page stay in order.
@@ -372,7 +378,7 @@ fn redo_group<T: Translation>(
         records.sort_by_key(|record| record.page);
     }
     for of_page in records.chunk_by(|a, b| a.page == b.page) {
-        redone += suspects.redo(pool, end, of_page, apply)?;
+        redone += suspects.redo(redo, end, of_page)?;
     }
     records.clear();
     Ok(redone)

@@ -9,7 +9,7 @@ use polder_format::log::{
     slot_pages,
 };
 use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
-use polder_pool::device::{Device, read_block, write_block};
+use polder_pool::device::{BlockReader, Device, read_block, write_block};
 
 use crate::error::LogError;
 use crate::flush::WINDOW_BYTES;
@@ -104,6 +104,9 @@ impl LogFile {
             incarnation: None,
             chunk: Vec::new(),
             chunk_at: 0,
+            reader: None,
+            verified: start,
+            gaps: Vec::new(),
             ended: None,
         }
     }
@@ -113,7 +116,28 @@ impl LogFile {
     /// # Errors
     /// Those of the visitor and of the device.
     pub fn visit(&self, start: Lsn, end: Lsn, visit: &mut Visit<'_>) -> Result<(), LogError> {
+        self.visit_groups(self.groups(start), end, visit)
+    }
+
+    /// As `visit`, of a log whose end was found: its groups are not verified again.
+    pub(crate) fn visit_again(
+        &self,
+        found: &Found,
+        (start, end): (Lsn, Lsn),
+        visit: &mut Visit<'_>,
+    ) -> Result<(), LogError> {
         let mut groups = self.groups(start);
+        groups.verified = found.end;
+        groups.gaps.clone_from(&found.gaps);
+        self.visit_groups(groups, end, visit)
+    }
+
+    fn visit_groups(
+        &self,
+        mut groups: Groups<'_>,
+        end: Lsn,
+        visit: &mut Visit<'_>,
+    ) -> Result<(), LogError> {
         while groups.at < end {
             let Some((header, bytes)) = groups.next()? else { break };
             visit(&header, bytes)?;
@@ -144,6 +168,7 @@ impl LogFile {
             tally: Tally::default(),
             maps: None,
             freed: HashMap::new(),
+            gaps: Vec::new(),
         };
         let mut checkpoint_at = superblock.checkpoint;
         let mut groups = self.groups(start);
@@ -155,6 +180,7 @@ impl LogFile {
             progress(header.lsn.0 - start.0);
         }
         found.end = groups.at;
+        found.gaps = std::mem::take(&mut groups.gaps);
         let ended = groups.ended.take();
         // A store that was closed ends behind its checkpoint; nobody has written there.
         if !superblock.clean || found.end != superblock.durable {
@@ -221,6 +247,8 @@ pub struct Found {
     pub(crate) maps: Option<(Lsn, Lsn)>,
     /// Pages of maps that were freed, and where.
     pub(crate) freed: HashMap<PageId, Lsn>,
+    /// Where an earlier life ended within a block, and where the next one began.
+    gaps: Vec<(Lsn, Lsn)>,
 }
 
 impl Found {
@@ -277,6 +305,11 @@ pub struct Groups<'f> {
     /// A stretch of the log that was read, and where it begins.
     chunk: Vec<u8>,
     chunk_at: u64,
+    reader: Option<BlockReader>,
+    /// Groups below this position were found valid before.
+    verified: Lsn,
+    /// Where there is no group, but one at the next block: a joint.
+    gaps: Vec<(Lsn, Lsn)>,
     ended: Option<FormatError>,
 }
 
@@ -293,6 +326,12 @@ impl Groups<'_> {
     #[allow(clippy::should_implement_trait)] // It lends.
     pub fn next(&mut self) -> Result<Option<(GroupHeader, &[u8])>, LogError> {
         loop {
+            let gap = self.gaps.iter().find(|(end, _)| *end == self.at).copied();
+            if let Some((_, next)) = gap
+                && let Look::Group(header) = self.look(next)?
+            {
+                return Ok(Some(self.give(header)));
+            }
             match self.look(self.at)? {
                 Look::Pad(len) => self.at = Lsn(self.at.0 + u64::from(len)),
                 Look::Group(header) => return Ok(Some(self.give(header))),
@@ -302,6 +341,7 @@ impl Groups<'_> {
                     if next > self.at
                         && let Look::Group(header) = self.look(next)?
                     {
+                        self.gaps.push((self.at, header.lsn));
                         return Ok(Some(self.give(header)));
                     }
                     self.ended = why;
@@ -353,8 +393,8 @@ impl Groups<'_> {
     /// What begins at `at`.
     fn look(&mut self, at: Lsn) -> Result<Look, LogError> {
         let (seed, incarnation) = (self.file.seed, self.incarnation);
-        let end = self.at;
-        let bytes = self.bytes(at.0, GROUP_HEADER_BYTES.max(8))?;
+        let (end, verified) = (self.at, self.verified);
+        let bytes = self.bytes(at.0, GROUP_HEADER_BYTES)?;
         if bytes.len() < 8 {
             return Ok(Look::Nothing(None));
         }
@@ -373,7 +413,12 @@ impl Groups<'_> {
             }
         };
         let bytes = self.bytes(at.0, len)?;
-        let header = match GroupHeader::verify(bytes, seed, at) {
+        let verified = if at < verified {
+            Ok(GroupHeader::read(bytes, at))
+        } else {
+            GroupHeader::verify(bytes, seed, at)
+        };
+        let header = match verified {
             Ok(header) => header,
             Err(error) => return Ok(Look::Nothing(Some(error))),
         };
@@ -413,8 +458,14 @@ impl Groups<'_> {
         while next < to {
             let Some(offset) = self.file.segments.offset(next) else { break };
             let end = to.min((next / share + 1) * share);
-            let bytes = read_block(&*self.file.device, offset, (end - next) as usize);
-            self.chunk.extend_from_slice(&bytes.map_err(LogError::io("read"))?);
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => none
+                    .insert(BlockReader::new(CHUNK_BYTES as usize).map_err(LogError::io("read"))?),
+            };
+            let end = end.min(next + CHUNK_BYTES);
+            let bytes = reader.read(&*self.file.device, offset, (end - next) as usize);
+            self.chunk.extend_from_slice(bytes.map_err(LogError::io("read"))?);
             next = end;
         }
         Ok(())

@@ -13,7 +13,7 @@ use polder_pool::device::{Device, read_block};
 use crate::double::pages_checksum;
 use crate::error::LogError;
 use crate::log::{Log, LogOptions, lock};
-use crate::scan::{LogFile, SLOTS};
+use crate::scan::{FIRST_LSN, LogFile, SLOTS};
 use crate::segments::Segments;
 
 /// A part of the log that cannot be read, between groups that can.
@@ -86,9 +86,19 @@ impl LogFile {
     pub fn extent(&self) -> (Lsn, Lsn) {
         let share = self.segments.header().share();
         let held = || self.segments.shares().iter().flatten();
-        let first = held().min().map_or(0, |first| first * share);
+        let first = held().min().map_or(0, |first| (first * share).max(FIRST_LSN.0));
         let end = held().max().map_or(0, |last| last.saturating_add(1).saturating_mul(share));
         (Lsn(first), Lsn(end))
+    }
+
+    /// Where the last run of positions begins that segments hold without a gap. What lies below it is
+    /// left over, and partly used again.
+    pub fn last_run(&self) -> Lsn {
+        let mut held: Vec<u64> = self.segments.shares().iter().flatten().copied().collect();
+        held.sort_unstable();
+        let run = held.iter().rev().zip(0..).take_while(|(n, i)| held.last() == Some(&(**n + i)));
+        let first = run.last().map_or(0, |(first, _)| *first);
+        Lsn((first * self.segments.header().share()).max(FIRST_LSN.0))
     }
 
     /// Calls `visit` with each group that can be read from `start` to `end`, in order, until it

@@ -69,7 +69,7 @@ pub use {
     journal::{Change, Journal},
     kinds::KindOps,
     pool::{FileState, Pool, PoolConfig, Space},
-    redo::{ApplyRecord, Redone},
+    redo::{ApplyRecord, Redo, Redone},
     stats::{PoolStats, SpaceStats},
     translation::{Array, Direct, LinkRef, Translation},
 };

@@ -35,43 +35,54 @@ pub enum Redone {
 /// How a record of a structure above the pool is done to its page.
 pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
 
-impl<T: Translation> Pool<T> {
-    /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing there. Images
-    /// and changes of maps are the pool's; all else is left to `apply`. May be called by several
-    /// threads for different pages.
+/// One thread that redoes pages of a pool. It remembers the space that it worked in last.
+#[derive(Debug)]
+pub struct Redo<'p, T: Translation> {
+    pool: &'p Pool<T>,
+    apply: ApplyRecord,
+    space: Option<Arc<SpaceCore<T>>>,
+}
+
+impl<T: Translation> Redo<'_, T> {
+    /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
+    /// there. Images and changes of maps are the pool's; all else is left to `apply`. Several threads
+    /// may do so for different pages.
     ///
     /// # Errors
     /// If the pool has no frame, or its maps cannot be read.
     pub fn redo(
-        &self,
+        &mut self,
         page: PageId,
         lsn: Lsn,
         operations: &[Operation<'_>],
-        apply: ApplyRecord,
     ) -> Result<Redone, PoolError> {
-        let shared = self.shared();
-        let opened;
-        let space: &SpaceCore<T> = if page.space() == SpaceId::FILE {
-            &shared.file
-        } else {
-            opened = match shared.space(page.space()) {
-                Some(space) => space,
-                None => {
-                    let root =
-                        shared.array_get(&shared.directory, u64::from(page.space().get()))?;
-                    if root == 0 {
-                        return Ok(Redone::Absent);
-                    }
-                    shared.open_core(page.space(), Place::new(root))?
-                }
-            };
-            &opened
-        };
-        match shared.redo(space, page, lsn, operations, apply) {
+        if self.space.as_ref().is_none_or(|space| space.id != page.space()) {
+            self.space = self.find_space(page.space())?;
+        }
+        let Some(space) = &self.space else { return Ok(Redone::Absent) };
+        match self.pool.shared().redo(space, page, lsn, operations, self.apply) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
             result => result,
         }
+    }
+
+    fn find_space(&self, id: SpaceId) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
+        let shared = self.pool.shared();
+        if let Some(space) = shared.space(id) {
+            return Ok(Some(space));
+        }
+        match shared.array_get(&shared.directory, u64::from(id.get()))? {
+            0 => Ok(None),
+            root => shared.open_core(id, Place::new(root)).map(Some),
+        }
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// To redo what a log tells; `apply` does the records of the structures above.
+    pub fn redoing(&self, apply: ApplyRecord) -> Redo<'_, T> {
+        Redo { pool: self, apply, space: None }
     }
 
     /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end.
@@ -176,11 +187,13 @@ impl<T: Translation> Shared<T> {
         let mut misfit = None;
         let done = view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Root(page), None)?;
-            if guard.page().u64(header_at::LSN) >= lsn.0 {
-                guard.validate()?;
+            let mut held = attempt.upgrade(guard)?;
+            if held.page().u64(header_at::LSN) >= lsn.0 {
+                // It is written again all the same: what the device shows may not be durable, if a
+                // sync failed before the store was opened again.
+                held.meta().set_never_written();
                 return Ok(Redone::Known);
             }
-            let mut held = attempt.upgrade(guard)?;
             misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
             held.page_mut().set_u64(header_at::LSN, lsn.0);
             held.excuse();

@@ -63,11 +63,10 @@ impl ClosedStore {
         store_of_log(&block)
     }
 
-    /// The log of the store that this superblock is of.
-    pub(crate) fn log_file(&self, superblock: &Superblock) -> Result<LogFile, OpenError> {
+    /// The log, which should be that of this store.
+    pub(crate) fn log_file(&self, store: StoreId) -> Result<LogFile, OpenError> {
         let path = || self.path.clone();
         let device = self.log.clone().ok_or_else(|| OpenError::NoLog { path: path() })?;
-        LogFile::open(device, superblock.store_id)
-            .map_err(|source| OpenError::Log { path: path(), source })
+        LogFile::open(device, store).map_err(|source| OpenError::Log { path: path(), source })
     }
 }

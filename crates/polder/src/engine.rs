@@ -75,6 +75,10 @@ impl<T: Translation> Engine<T> {
         if let Durability::Periodic(period) = opening.durability {
             keeper.log.sync_within(period);
         }
+        if recovered.groups > 0 {
+            // What was replayed is written soon, so that the next crash need not do it again.
+            keeper.log.want_checkpoint();
+        }
         let threads = Threads { checkpoints: keeper.start(), _clerk: Clerk::start(&keeper.log) };
         Arc::new(Engine {
             pool: keeper.pool.clone(),
@@ -240,6 +244,8 @@ impl<T: Translation> Engine<T> {
 
     pub(crate) fn shrink(&self) -> Result<u64, StoreError> {
         let _pass = self.passage.enter()?;
+        // Maps of tables that come and go meanwhile would be read while they are freed.
+        let _ddl = lock(&self.ddl);
         self.pool.shrink().map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
 

@@ -49,7 +49,11 @@ impl PageFile {
     }
 
     /// The page `id`, which should lie at `place`.
-    pub(crate) fn page(&self, place: Place, id: PageId) -> Result<(PageHeader, Vec<u8>), PageFault> {
+    pub(crate) fn page(
+        &self,
+        place: Place,
+        id: PageId,
+    ) -> Result<(PageHeader, Vec<u8>), PageFault> {
         let bytes = self.bytes(place)?;
         let header = self.seed.verify(&bytes, id)?;
         Ok((header, bytes))

@@ -28,14 +28,15 @@
 
 use std::path::Path;
 
-use polder_format::FormatError;
+use polder_format::{FormatError, PageKind, SpaceId};
 
 use crate::durability::Durability;
 use crate::error::{OpenError, StoreError};
 use crate::options::{OpenMode, Options};
+use crate::page_file::PageFile;
 use crate::store::Store;
 
-pub(crate) mod catalogue;
+mod catalogue;
 mod copies;
 mod replay;
 mod source;
@@ -44,7 +45,7 @@ mod values;
 
 use catalogue::Catalogue;
 use copies::Copies;
-use replay::Replay;
+use replay::{Replay, Stored, decode_leaf};
 use source::Source;
 use tables::Tables;
 
@@ -69,7 +70,7 @@ pub struct SalvageReport {
     pub unreadable: Vec<UnreadablePage>,
     /// Bytes of the log that were read.
     pub log_bytes: u64,
-    /// Records in them.
+    /// Inserts and removes in them.
     pub log_records: u64,
     /// Parts of the log that cannot be read.
     pub log_gaps: Vec<LogGap>,
@@ -192,23 +193,35 @@ pub fn salvage(
     });
     let mut catalogue = Catalogue::default();
     let names = Replay { source: &source, copies: &copies };
-    report.stopped |= !names.run(&mut catalogue, &mut |done, all| {
-        progress(SalvagePhase::Names, done, all)
-    })?;
+    report.stopped |=
+        !names.run(&mut catalogue, &mut |done, all| progress(SalvagePhase::Names, done, all))?;
     let page_size = to.page_size.unwrap_or(report.page_size);
     let options = to.mode(OpenMode::Create).page_size(page_size).durability(Durability::None);
     let store = Store::open(options).map_err(SalvageError::Target)?;
     let mut tables = Tables::new(&store, &source, &copies, catalogue.names());
     if !report.stopped {
-        report.stopped = !names.run(&mut tables, &mut |done, all| {
-            progress(SalvagePhase::Saving, done, all)
-        })?;
+        report.stopped =
+            !names.run(&mut tables, &mut |done, all| progress(SalvagePhase::Saving, done, all))?;
     }
     report.log_records = tables.records;
     report.tables = tables.finish()?;
     store.close()?;
     source.describe(&mut report);
     Ok(report)
+}
+
+/// Names and records in a page, if it is a leaf of the catalogue that is whole.
+pub(crate) fn catalogue_entries(file: &PageFile, bytes: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let Ok(header) = file.identify(bytes) else { return Vec::new() };
+    if header.kind != PageKind::TREE_LEAF || header.page_id.space() != SpaceId::CATALOGUE {
+        return Vec::new();
+    }
+    let leaf = decode_leaf(file.size, header.page_id, header.lsn, false, bytes);
+    let inline = |(key, value)| match value {
+        Stored::Inline(value) => Some((key, value)),
+        Stored::Long(_) => None,
+    };
+    leaf.map(|leaf| leaf.entries.into_iter().filter_map(inline).collect()).unwrap_or_default()
 }
 
 /// Whether two paths are the same directory, as far as that can be seen.

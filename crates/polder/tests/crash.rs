@@ -8,6 +8,8 @@
 //!
 //! `POLDER_CRASH_SEEDS=a..b` chooses the seeds: a single one to replay it, many for a soak.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::collections::BTreeMap;
@@ -22,7 +24,7 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 use support::{Disks, full_text};
 
 /// Seeds that CI runs.
-const SEEDS: std::ops::Range<u64> = 0..2000;
+const SEEDS: std::ops::Range<u64> = 0..1600;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
 /// Operations of a thread in one life, at most.

@@ -3,11 +3,9 @@
 
 mod support;
 
-use std::path::Path;
-use std::process::Command;
-
 use polder::{Store, StoreError};
 use polder_testkit::{FaultPlan, Model, Random};
+use support::mount::Mount;
 use support::*;
 
 /// Fills the store until it refuses, and sees what still works. Gives what is there.
@@ -93,33 +91,24 @@ fn a_full_simulated_disk() {
     }
 }
 
-struct Mount<'d>(&'d Path);
-
-impl Drop for Mount<'_> {
-    fn drop(&mut self) {
-        let done = Command::new("umount").arg(self.0).status();
-        assert!(done.is_ok_and(|status| status.success()) || std::thread::panicking());
-    }
-}
-
-fn mount(path: &Path) -> Option<Mount<'_>> {
-    let done = Command::new("mount")
-        .args(["-t", "tmpfs", "-o", "size=16M", "polder-test"])
-        .arg(path)
-        .output();
-    done.is_ok_and(|output| output.status.success()).then_some(Mount(path))
-}
-
 #[test]
 fn a_full_file_system() {
     let dir = tempfile::tempdir().unwrap();
-    let Some(_mount) = mount(dir.path()) else {
-        eprintln!("skipped: this process may not mount a tmpfs");
-        return;
-    };
+    let Some(mount) = Mount::new(dir.path(), "12M") else { return };
     let path = dir.path().join("store");
     let store = Store::open(quick(&path)).unwrap();
+    fill(&store);
+    // It gets larger: inserts go on at once, until it is full again.
+    let table = store.open_table("t").unwrap();
+    let before = table.len();
+    mount.resize("16M");
+    for i in 0..1000u64 {
+        table.insert(&i.to_be_bytes(), &[0; 400]).unwrap();
+    }
+    assert_eq!(table.len(), before + 1000);
+    store.drop_table("t").unwrap();
     let mut model = fill(&store);
+    drop(table);
     store.close().unwrap();
     let store = Store::open(quick(&path)).unwrap();
     assert_content(&store.table("t").unwrap(), &model);

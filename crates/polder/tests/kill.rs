@@ -8,6 +8,7 @@
 mod support;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -166,7 +167,13 @@ impl Victim {
         for (thread, steps) in std::iter::once(first).chain(said) {
             acknowledged[thread] = acknowledged[thread].max(steps);
         }
-        let store = Store::open(options(&self.path, self.level)).unwrap_or_else(|error| {
+        // A copy is looked at: the next child has to recover the store as it was left.
+        let copy = self.path.with_extension("copy");
+        fs::create_dir_all(&copy).unwrap();
+        for name in ["data", "log"] {
+            fs::copy(self.path.join(name), copy.join(name)).unwrap();
+        }
+        let store = Store::open(options(&copy, self.level)).unwrap_or_else(|error| {
             panic!("{:?} after {life:?}: {}", LEVELS[self.level], full_text(&error));
         });
         assert_sound(&store);

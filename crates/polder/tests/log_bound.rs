@@ -10,7 +10,8 @@ use polder_pool::device::Device;
 use polder_testkit::Random;
 use support::*;
 
-const WRITTEN_BYTES: u64 = 40 << 20;
+/// Four tests write as much.
+const WRITTEN_BYTES: u64 = 20 << 20;
 /// Slots of the double-write area.
 const SLOTS: u64 = 16;
 

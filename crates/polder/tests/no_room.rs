@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::time::{Duration, Instant};
+
 use polder::{Durability, StoreError, Table};
 use polder_pool::device::Device;
 use polder_testkit::{FaultPlan, Model, Random};
@@ -101,6 +103,7 @@ fn a_full_data_disk() {
 
 #[test]
 fn a_log_that_cannot_grow() {
+    let begun = Instant::now();
     let disks = disk();
     let store = open_on(&disks);
     let first = disks.log.allocated_bytes();
@@ -121,6 +124,7 @@ fn a_log_that_cannot_grow() {
         assert_sound(&crashed);
     }
     store.close().unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(10), "writers wait for nothing");
     // With room it grows, after the next open at the latest.
     disks.log.set_plan(FaultPlan::new(1));
     let store = open_on(&disks);

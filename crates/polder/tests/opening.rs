@@ -314,7 +314,7 @@ fn stores_beside_each_other() {
         let options = dirs.iter().zip(sizes).map(|(dir, size)| {
             let least = Options::least_memory_budget(size);
             let new = !dir.path().join("data").exists();
-            let options = Options::new(dir.path()).memory_budget(least);
+            let options = quick(dir.path()).memory_budget(least);
             if new { options.page_size(size) } else { options }
         });
         options.map(|options| Store::open(options).unwrap()).collect()

@@ -216,12 +216,17 @@ impl GroupHeader {
         if stored != found {
             return Err(FormatError::Checksum { found, expected: stored });
         }
-        Ok(GroupHeader {
-            len: len as u32,
+        Ok(Self::read(group, lsn))
+    }
+
+    /// The header of a group that was verified before: `bytes` begin with all of its header.
+    pub fn read(bytes: &[u8], lsn: Lsn) -> GroupHeader {
+        GroupHeader {
+            len: u32_at(bytes, at::LEN),
             lsn,
-            durable: Lsn(lsn.0.saturating_sub(u64::from(u32_at(group, at::LAG)))),
-            incarnation: u32_at(group, at::INCARNATION),
-        })
+            durable: Lsn(lsn.0.saturating_sub(u64::from(u32_at(bytes, at::LAG)))),
+            incarnation: u32_at(bytes, at::INCARNATION),
+        }
     }
 
     /// Where the group ends: the LSN of the pages that it changed.

@@ -398,6 +398,15 @@ impl<'a> Record<'a> {
         })
     }
 
+    /// The page of the record at the beginning of `bytes`, and how long the record is, without a look
+    /// at what it says.
+    #[inline]
+    pub fn peek(bytes: &[u8]) -> Option<(PageId, usize)> {
+        let header = bytes.get(..RECORD_HEADER_BYTES)?;
+        let len = RECORD_HEADER_BYTES + u32_at(header, 0) as usize;
+        Some((PageId::from_link(u64_at(header, 8)), len.next_multiple_of(8)))
+    }
+
     /// Bytes from the beginning of this record to that of the next one.
     pub fn stored_len(&self) -> usize {
         self.stored_len

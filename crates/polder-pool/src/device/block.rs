@@ -17,6 +17,35 @@ pub fn read_block(device: &dyn Device, offset: u64, len: usize) -> io::Result<Ve
     Ok(bounce.bytes_mut()[..len].to_vec())
 }
 
+/// A buffer that many blocks are read into, one after the other.
+#[derive(Debug)]
+pub struct BlockReader {
+    bounce: Bounce,
+    len: usize,
+}
+
+impl BlockReader {
+    /// A buffer of `len` bytes, a multiple of 4096.
+    ///
+    /// # Errors
+    /// If the system has no memory to give.
+    pub fn new(len: usize) -> io::Result<BlockReader> {
+        Ok(BlockReader { bounce: Bounce::new(len).map_err(io::Error::other)?, len })
+    }
+
+    /// Reads `len` bytes (a multiple of 4096, at most what the buffer has) at `offset` (likewise).
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn read(&mut self, device: &dyn Device, offset: u64, len: usize) -> io::Result<&[u8]> {
+        if len > self.len {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        transfer(device, Direction::Read, offset, &self.bounce, len)?;
+        Ok(&self.bounce.bytes()[..len])
+    }
+}
+
 /// Writes `bytes` (a multiple of 4096 of them) at `offset` (likewise).
 ///
 /// # Errors

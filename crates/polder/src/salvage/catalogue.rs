@@ -6,7 +6,7 @@ use std::ops::Bound;
 use polder_format::{Lsn, PageId, SpaceId};
 
 use super::replay::{Heir, LeafFound, Stored};
-use crate::catalogue::{TAG_KEY, TableRecord};
+use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::error::StoreError;
 
 /// Names of tables, in the making.
@@ -29,7 +29,7 @@ impl Catalogue {
     pub(crate) fn names(self) -> Names {
         let named = self.tables.into_iter().filter_map(|(name, space)| {
             let name = String::from_utf8(name).ok()?;
-            (!name.is_empty()).then_some((space, name))
+            (name.len() <= MAX_NAME_BYTES).then_some((space, name))
         });
         let names: BTreeMap<SpaceId, String> = named.collect();
         let dropped = self.dropped.into_iter().filter(|space| !names.contains_key(space)).collect();
@@ -68,13 +68,7 @@ impl Heir for Catalogue {
         Ok(())
     }
 
-    fn insert(
-        &mut self,
-        _: SpaceId,
-        _: Lsn,
-        key: &[u8],
-        value: &Stored,
-    ) -> Result<(), StoreError> {
+    fn insert(&mut self, _: SpaceId, _: Lsn, key: &[u8], value: &Stored) -> Result<(), StoreError> {
         self.put(key, value);
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! All whole leaves and overflow pages in the files of a damaged store.
 //!
-//! Takes 32 bytes of memory for each of them: a hundred and twenty-eighth of the file at 4 KiB pages.
+//! Takes 40 bytes of memory for each of them: a hundredth of the file at pages of 4 KiB.
 
 use polder_format::{Lsn, PageHeader, PageId, PageKind, Place};
 

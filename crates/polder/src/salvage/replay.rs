@@ -1,6 +1,6 @@
 //! Leaves and records of the log, one after the other in the order of their LSNs.
 
-use polder_format::log::{LoggedValue, Operation, Records};
+use polder_format::log::{GroupHeader, LoggedValue, Operation, Records};
 use polder_format::{Lsn, PageHeader, PageId, PageKind, PageSize, SpaceId};
 use polder_tree::node::{NodeRef, Value};
 
@@ -80,49 +80,62 @@ impl Replay<'_> {
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<bool, StoreError> {
         let (begin, end) = self.source.log_range;
-        let leaves = self.copies.leaves.iter().filter(|leaf| heir.wants(leaf.copy.page.space()));
-        let leaves: Vec<Leaf> = leaves.copied().collect();
-        let size = self.source.size;
-        let all = (leaves.len() << size.shift()) as u64 + (end.0 - begin.0);
-        let mut next = 0;
-        let mut outcome = Ok(true);
+        let (leaves, shift) = (&self.copies.leaves, self.source.size.shift());
+        let all = ((leaves.len() as u64) << shift) + (end.0 - begin.0);
+        let mut tell =
+            |told: usize, lsn: Lsn| progress(((told as u64) << shift) + (lsn.0 - begin.0), all);
+        let (mut next, mut outcome) = (0, Ok(true));
         self.source.visit_log(&mut |header, group| {
-            let told = || -> Result<bool, StoreError> {
-                // A leaf with the LSN of a group shows it; it may come behind it.
-                while leaves.get(next).is_some_and(|leaf| leaf.copy.lsn < header.end()) {
-                    self.tell_leaf(heir, leaves[next])?;
-                    next += 1;
-                    if !progress((next << size.shift()) as u64 + (header.lsn.0 - begin.0), all) {
-                        return Ok(false);
-                    }
-                }
-                for record in Records::of_group(group) {
-                    // Groups have checksums: what cannot be decoded a newer version wrote.
-                    let Ok(record) = record else { break };
-                    if heir.wants(record.page.space()) {
-                        let at = (header.lsn, header.end());
-                        tell_record(heir, size, at, record.page, &record.operation)?;
-                    }
-                }
-                Ok(progress((next << size.shift()) as u64 + (header.end().0 - begin.0), all))
-            };
-            let mut told = told;
-            outcome = told();
+            outcome = self.tell_group(heir, &mut next, header, group, &mut tell);
             matches!(outcome, Ok(true))
         });
         if !outcome? {
             return Ok(false);
         }
-        for (leaf, done) in leaves[next..].iter().zip(next + 1..) {
+        for (leaf, told) in leaves[next..].iter().zip(next + 1..) {
             self.tell_leaf(heir, *leaf)?;
-            if !progress((done << size.shift()) as u64 + (end.0 - begin.0), all) {
+            if !tell(told, end) {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
+    /// Tells the leaves from `next` on that are older than a group, then the group. False: stopped by
+    /// `tell`, which is given the number of leaves and the position in the log.
+    fn tell_group(
+        &self,
+        heir: &mut dyn Heir,
+        next: &mut usize,
+        header: &GroupHeader,
+        group: &[u8],
+        tell: &mut dyn FnMut(usize, Lsn) -> bool,
+    ) -> Result<bool, StoreError> {
+        // A leaf with the LSN of a group shows it; it may come behind it.
+        while let Some(leaf) = self.copies.leaves.get(*next)
+            && leaf.copy.lsn < header.end()
+        {
+            self.tell_leaf(heir, *leaf)?;
+            *next += 1;
+            if !tell(*next, header.lsn) {
+                return Ok(false);
+            }
+        }
+        for record in Records::of_group(group) {
+            // Groups have checksums: what cannot be decoded a newer version wrote.
+            let Ok(record) = record else { break };
+            if heir.wants(record.page.space()) {
+                let at = (header.lsn, header.end());
+                tell_record(heir, self.source.size, at, record.page, &record.operation)?;
+            }
+        }
+        Ok(tell(*next, header.end()))
+    }
+
     fn tell_leaf(&self, heir: &mut dyn Heir, leaf: Leaf) -> Result<(), StoreError> {
+        if !heir.wants(leaf.copy.page.space()) {
+            return Ok(());
+        }
         // What was read before can only fail now if the device gets worse; it is lost then.
         let Some(bytes) = read_copy(self.source, leaf.copy.lies) else { return Ok(()) };
         let (size, lsn) = (self.source.size, leaf.copy.lsn);

@@ -13,6 +13,7 @@ use polder_pool::device::{Device, read_block};
 
 use super::{LogGap, SalvageError, SalvageReport};
 use crate::closed::ClosedStore;
+use crate::error::{OpenError, with_causes};
 use crate::maps::Maps;
 use crate::page_file::PageFile;
 
@@ -24,7 +25,6 @@ const LARGEST_PAGE: usize = 65536;
 /// A damaged store, to read from.
 pub(super) struct Source {
     pub(super) size: PageSize,
-    pub(super) seed: ChecksumSeed,
     /// The data file, if there is one.
     pub(super) file: Option<PageFile>,
     /// The log file, if there is one, to read single pages of.
@@ -35,7 +35,7 @@ pub(super) struct Source {
     pub(super) log_range: (Lsn, Lsn),
     pub(super) maps: Option<RefCell<Maps>>,
     /// Where a recovery would begin; gaps before it are of no interest.
-    redo_start: Lsn,
+    redo_start: Option<Lsn>,
     gaps: RefCell<Vec<Gap>>,
     damage: Vec<String>,
     _closed: ClosedStore,
@@ -48,6 +48,10 @@ impl Source {
         let superblock = closed.superblock();
         let (id, superblock) = match (superblock, closed.store_of_log()) {
             (Ok(superblock), _) => (superblock.store_id, Some(superblock)),
+            (Err(source @ FormatError::Newer { .. }), _) => {
+                let path = path.to_path_buf();
+                return Err(SalvageError::Source(OpenError::Newer { path, source }));
+            }
             (Err(what), Some(id)) => {
                 damage.push(format!("both superblocks: {what}"));
                 (id, None)
@@ -68,13 +72,12 @@ impl Source {
         let log_range = log.as_ref().map(|log| range_of(log, superblock.as_ref(), &mut damage));
         Ok(Source {
             size,
-            seed: ChecksumSeed::new(id),
             file,
             log_pages: closed.log.as_ref().map(pages),
             log,
             log_range: log_range.unwrap_or_default(),
             maps,
-            redo_start: superblock.map_or(Lsn(0), |superblock| superblock.redo_start),
+            redo_start: superblock.map(|superblock| superblock.redo_start),
             gaps: RefCell::default(),
             damage,
             _closed: closed,
@@ -100,7 +103,11 @@ impl Source {
         report.damage.extend(faults.map(|fault| format!("{}: {}", fault.page, fault.what)));
         report.log_bytes = self.log_range.1.0 - self.log_range.0.0;
         // What lies before the last checkpoint is in the pages, and is overwritten piece by piece.
-        let gaps = self.gaps.into_inner().into_iter().filter(|gap| gap.to > self.redo_start);
+        // If nobody knows where that is, what is left of it may begin within a group.
+        let run = self.log.as_ref().map_or(Lsn(0), LogFile::last_run);
+        let redo_start = self.redo_start;
+        let counts = |gap: &Gap| redo_start.map_or(gap.from > run, |start| gap.to > start);
+        let gaps = self.gaps.into_inner().into_iter().filter(counts);
         report.log_gaps.extend(gaps.map(|gap| LogGap {
             from: gap.from.0,
             to: gap.to.0,
@@ -163,8 +170,7 @@ fn range_of(
     match log.find_end(superblock, &mut |_| {}) {
         Ok(found) => (first, found.end),
         Err(error) => {
-            let source = std::error::Error::source(&error).map(|source| format!(": {source}"));
-            damage.push(format!("{error}{}", source.unwrap_or_default()));
+            damage.push(with_causes(&error));
             (first, end)
         }
     }
@@ -196,9 +202,6 @@ pub(super) fn first_place(size: PageSize) -> Place {
 }
 
 /// What a page of the data file is, or why it is none; `None` if there is nothing.
-pub(super) fn identify(
-    file: &PageFile,
-    bytes: &[u8],
-) -> Option<Result<PageHeader, FormatError>> {
+pub(super) fn identify(file: &PageFile, bytes: &[u8]) -> Option<Result<PageHeader, FormatError>> {
     if bytes.iter().all(|byte| *byte == 0) { None } else { Some(file.identify(bytes)) }
 }

@@ -75,7 +75,13 @@ impl<'s> Tables<'s> {
         maps.is_none_or(|maps| maps.borrow().has_space(space, lsn) != Standing::Gone)
     }
 
-    fn put(&mut self, space: SpaceId, lsn: Lsn, key: &[u8], value: &Stored) -> Result<(), StoreError> {
+    fn put(
+        &mut self,
+        space: SpaceId,
+        lsn: Lsn,
+        key: &[u8],
+        value: &Stored,
+    ) -> Result<(), StoreError> {
         let made = made(&mut self.made, self.store, &self.names, space)?;
         let read;
         let value = match value {

@@ -1,6 +1,8 @@
 //! What the store's tests share.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod mount;
+
 use std::error::Error;
 use std::ops::Bound;
 use std::path::Path;
