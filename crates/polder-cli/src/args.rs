@@ -28,7 +28,7 @@ Durability: when a write survives the end of the process, of the system and of t
 
 Exit codes:
     0  all went well
-    1  not found: the key or the table; or damage was found
+    1  not found: the key or the table; or damage was found; or a salvage could not save all
     2  the command line or a row of the input is wrong
     3  the store cannot be opened: none there, held by a process, damaged, foreign, newer
     4  reading or writing failed, or the device or the memory budget is full
@@ -65,7 +65,11 @@ pub enum Command {
     /// Show what the store holds and what memory and disk it takes.
     Stat(StoreArgs),
     /// Read everything and report each fault with its page.
-    Check(StoreArgs),
+    Check(CheckArgs),
+    /// Print the log of a store that is not open, record by record. Recovers and writes nothing.
+    Log(LogArgs),
+    /// Copy what is readable of a damaged store into a new one. Writes nothing to the damaged one.
+    Salvage(SalvageArgs),
     /// Remove a table with all that is in it.
     Drop(DropArgs),
     /// See what Polder does: several times more data than memory, in about a minute.
@@ -251,6 +255,40 @@ pub struct ScanArgs {
     pub keys_only: bool,
     #[command(flatten)]
     pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct CheckArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Also read from the disk what is in memory or not looked at else: the superblocks, the live
+    /// log, and each page in use.
+    #[arg(long)]
+    pub deep: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct LogArgs {
+    /// The directory of the store.
+    pub dir: PathBuf,
+    /// Begin at this position of the log, or behind it where a record is found [default: where a
+    /// recovery would begin].
+    #[arg(long, value_name = "LSN")]
+    pub from: Option<u64>,
+    /// At most so many records.
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+}
+
+#[derive(Debug, Args)]
+pub struct SalvageArgs {
+    /// The directory of the damaged store.
+    pub damaged: PathBuf,
+    /// The directory of the new store; it must not be there, or be empty.
+    pub new: PathBuf,
+    /// Memory to use, and that of the new store.
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
+    pub budget: u64,
 }
 
 #[derive(Debug, Args)]

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
-use polder::{OpenError, OptionsError, StoreError};
+use polder::{OpenError, OptionsError, SalvageError, StoreError};
 use thiserror::Error;
 
 /// Why a command did not do all that it was asked.
@@ -43,6 +43,10 @@ pub enum Failure {
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+
+    /// Nothing could be salvaged, or the new store could not be written.
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
 
     /// Something outside of the store could not be read or written.
     #[error("{what}")]
@@ -86,6 +90,9 @@ impl Failure {
             Failure::Open(_) => 3,
             Failure::Row { source, .. } => store_code(source),
             Failure::Store(source) => store_code(source),
+            Failure::Salvage(SalvageError::SameDirectory) => 2,
+            Failure::Salvage(SalvageError::Write(source)) => store_code(source),
+            Failure::Salvage(_) => 3,
             Failure::Io { .. } => 4,
             Failure::Interrupted => 130,
         }

@@ -32,6 +32,9 @@ fn wrong_command_lines() {
 
 #[test]
 fn help_and_version_are_no_errors() {
+    for command in ["load", "check", "log", "salvage", "put"] {
+        assert!(run(polder().args([command, "--help"])).ok().contains("Usage:"));
+    }
     assert!(run(polder().arg("--help")).ok().contains("Exit codes:"));
     assert!(run(polder().arg("--version")).ok().starts_with("polder "));
 }
@@ -99,7 +102,7 @@ fn ctrl_c_ends_a_load_in_good_order() {
 #[test]
 fn what_a_killed_process_leaves_is_recovered() {
     let store = Store::new();
-    killed_load(&store);
+    killed_load(&store, "none");
     let scan = store.polder("scan", ["t", "--keys-only"]);
     assert!(scan.err.starts_with("the store had not been closed; recovered "), "{}", scan.err);
     let keys = scan.ok();

@@ -149,12 +149,13 @@ fn writes_take_a_durability_and_the_log_a_limit() {
     let store = Store::new();
     for durability in ["sync", "none", "periodic:10ms"] {
         store.polder("put", ["t", durability, "v", "--durability", durability]).ok();
-        store.feed(
-            "load",
-            ["--table", "l", "--format", "lines", "-", "--durability", durability],
-            durability.as_bytes(),
-        )
-        .ok();
+        store
+            .feed(
+                "load",
+                ["--table", "l", "--format", "lines", "-", "--durability", durability],
+                durability.as_bytes(),
+            )
+            .ok();
     }
     store.polder("del", ["t", "none", "--durability", "none", "--log-limit", "8MiB"]).ok();
     assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "periodic:10ms\nsync\n");

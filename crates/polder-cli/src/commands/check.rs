@@ -1,49 +1,93 @@
 //! `polder check`: reads everything and reports what is wrong.
 
-use polder::{CheckFault, CheckReport};
-use serde_json::json;
+use polder::{CheckFault, CheckReport, DeepFault, DeepPhase, DeepReport, Store};
+use serde_json::{Value, json};
 
 use super::Context;
-use crate::args::StoreArgs;
+use crate::args::CheckArgs;
 use crate::failure::Failure;
 use crate::opening::with_store;
 use crate::output::{self, Output};
 use crate::progress::{Progress, Unit};
-use crate::units::plural;
+use crate::units::{bytes, plural};
 
-pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
-    let report = with_store(args, |store| {
-        let progress = Progress::new("checking", Unit::Things("pages"), Some(0));
-        let report = store.check(&mut |done, all| {
-            progress.of(all);
-            progress.at(done);
-            !context.stop.requested()
-        });
-        context.stop.check()?;
-        Ok(report?)
+pub fn run(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
+    let (check, deep) = with_store(&args.store, |store| {
+        Ok(if args.deep {
+            let deep = look_deep(context, store)?;
+            (deep.check.clone(), Some(deep))
+        } else {
+            (look(context, store)?, None)
+        })
     })?;
     if context.json {
-        print_json(&report)?
+        output::print_json(&as_json(&check, deep.as_ref()))?;
     } else {
-        print(&report)?
+        print(&check, deep.as_ref())?;
     }
-    if report.faults.is_empty() {
+    let faults = check.faults.len() + deep.map_or(0, |deep| deep.faults.len());
+    if faults == 0 {
         return Ok(());
     }
-    let faults = plural(report.faults.len() as u64, "fault", "faults");
-    let dir = args.dir.display();
+    let faults = plural(faults as u64, "fault", "faults");
+    let dir = args.store.dir.display();
     Err(Failure::Damaged(format!("{dir} is damaged: {faults} found")))
 }
 
-fn print(report: &CheckReport) -> Result<(), Failure> {
+fn look(context: &Context, store: &Store) -> Result<CheckReport, Failure> {
+    let progress = Progress::new("checking", Unit::Things("pages"), Some(0));
+    let report = store.check(&mut |done, all| {
+        progress.of(all);
+        progress.at(done);
+        !context.stop.requested()
+    });
+    context.stop.check()?;
+    Ok(report?)
+}
+
+fn look_deep(context: &Context, store: &Store) -> Result<DeepReport, Failure> {
+    let mut shown: Option<(DeepPhase, Progress)> = None;
+    let report = store.check_deep(&mut |phase, done, all| {
+        if shown.as_ref().is_none_or(|(before, _)| *before != phase) {
+            // The bar before goes first.
+            drop(shown.take());
+            let (label, unit) = match phase {
+                DeepPhase::Log => ("reading the log", Unit::Bytes),
+                DeepPhase::Pages => ("reading pages", Unit::Things("pages")),
+                _ => ("checking", Unit::Things("pages")),
+            };
+            shown = Some((phase, Progress::new(label, unit, Some(all))));
+        }
+        if let Some((_, progress)) = &shown {
+            progress.of(all);
+            progress.at(done);
+        }
+        !context.stop.requested()
+    });
+    drop(shown);
+    context.stop.check()?;
+    Ok(report?)
+}
+
+fn print(check: &CheckReport, deep: Option<&DeepReport>) -> Result<(), Failure> {
     let mut out = Output::new();
-    for fault in &report.faults {
+    for fault in &check.faults {
         out.line(&line(fault))?;
     }
-    let pages = plural(report.pages, "page", "pages");
-    let entries = plural(report.entries, "entry", "entries");
-    let verdict = if report.faults.is_empty() { "sound: " } else { "" };
-    out.line(&format!("{verdict}{pages} and {entries} checked"))?;
+    let sound = check.faults.is_empty() && deep.is_none_or(DeepReport::is_sound);
+    let verdict = if sound { "sound: " } else { "" };
+    let pages = plural(check.pages, "page", "pages");
+    let entries = plural(check.entries, "entry", "entries");
+    let mut text = format!("{verdict}{pages} and {entries} checked");
+    if let Some(deep) = deep {
+        deep.faults.iter().try_for_each(|fault| out.line(&fault.to_string()))?;
+        deep.notes.iter().try_for_each(|note| out.line(&format!("no fault: {note}")))?;
+        let pages = plural(deep.pages, "page", "pages");
+        let records = plural(deep.log_records, "record", "records");
+        let log = bytes(deep.log_bytes);
+        text += &format!("; {pages} and {log} of log with {records} read from the disk");
+    }
+    out.line(&text)?;
     out.finish()
 }
 
@@ -55,12 +99,31 @@ fn line(fault: &CheckFault) -> String {
     format!("{place}: {}", fault.what)
 }
 
-fn print_json(report: &CheckReport) -> Result<(), Failure> {
+fn as_json(check: &CheckReport, deep: Option<&DeepReport>) -> Value {
     let fault = |fault: &CheckFault| json!({ "table": fault.table, "page": fault.page, "what": fault.what });
-    output::print_json(&json!({
-        "sound": report.faults.is_empty(),
-        "pages": report.pages,
-        "entries": report.entries,
-        "faults": report.faults.iter().map(fault).collect::<Vec<_>>(),
-    }))
+    let mut all = json!({
+        "sound": check.faults.is_empty() && deep.is_none_or(DeepReport::is_sound),
+        "pages": check.pages,
+        "entries": check.entries,
+        "faults": check.faults.iter().map(fault).collect::<Vec<_>>(),
+    });
+    if let Some(deep) = deep {
+        let fault = |fault: &DeepFault| {
+            json!({
+                "file": fault.file,
+                "offset": fault.offset,
+                "table": fault.table,
+                "page": fault.page,
+                "what": fault.what,
+            })
+        };
+        all["deep"] = json!({
+            "pages": deep.pages,
+            "log_bytes": deep.log_bytes,
+            "log_records": deep.log_records,
+            "faults": deep.faults.iter().map(fault).collect::<Vec<_>>(),
+            "notes": deep.notes,
+        });
+    }
+    all
 }

@@ -33,7 +33,8 @@ pub fn run(context: &Context, args: &LoadArgs) -> Result<(), Failure> {
         let outcome = load(context, args, &rows, &mut input, &table, &mut summary);
         let flushed = store.flush();
         summary.time = begun.elapsed();
-        outcome.and(Ok(flushed?))
+        flushed?;
+        outcome
     });
     if matches!(outcome, Ok(()) | Err(Failure::Interrupted)) {
         summary.print(context.json, &args.table, outcome.is_err())?;

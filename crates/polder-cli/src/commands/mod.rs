@@ -12,7 +12,9 @@ mod demo;
 mod drop;
 mod get;
 mod load;
+mod log;
 mod put;
+mod salvage;
 mod scan;
 mod stat;
 mod tables;
@@ -39,6 +41,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Tables(args) => tables::run(&context, args),
         Command::Stat(args) => stat::run(&context, args),
         Command::Check(args) => check::run(&context, args),
+        Command::Log(args) => log::run(&context, args),
+        Command::Salvage(args) => salvage::run(&context, args),
         Command::Drop(args) => drop::run(&context, args),
         Command::Demo(args) => demo::run(&context, args),
     }

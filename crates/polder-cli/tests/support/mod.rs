@@ -171,8 +171,13 @@ pub struct Waiting {
 
 impl Waiting {
     pub fn on(store: &Store) -> Waiting {
+        Waiting::with(store, &[])
+    }
+
+    /// With more arguments.
+    pub fn with(store: &Store, more: &[&str]) -> Waiting {
         let args = ["--table", "t", "--format", "lines", "-", "--json"];
-        let mut child = spawn(store.command("load", args).stdin(Stdio::piped()));
+        let mut child = spawn(store.command("load", args).args(more).stdin(Stdio::piped()));
         let mut stdin = child.stdin.take().unwrap();
         let mut text = String::new();
         let mut lines = 0;
@@ -199,8 +204,8 @@ impl Waiting {
 }
 
 /// A load of [`Waiting`]'s lines that is killed when some of them are durable for sure.
-pub fn killed_load(store: &Store) {
-    let load = Waiting::on(store);
+pub fn killed_load(store: &Store, durability: &str) {
+    let load = Waiting::with(store, &["--durability", durability]);
     let log = store.path().join("log");
     let before = modified(&log);
     let begun = std::time::Instant::now();

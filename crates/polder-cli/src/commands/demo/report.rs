@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{DURABILITY, Findings};
 use super::measure::Measured;
 use super::plan::Plan;
 use super::records::RECORD_BYTES;
+use super::{DURABILITY, Findings};
 use crate::durability;
 use crate::units::{bytes, count, duration, plural};
 
