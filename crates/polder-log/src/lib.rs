@@ -41,6 +41,6 @@ pub use data::DataDevice;
 pub use error::LogError;
 pub use log::{Log, LogOptions};
 pub use recover::{Progress, Recovered, recover};
-pub use scan::{Found, Groups, LogFile, Visit};
+pub use scan::{Found, Groups, LogFile, LogTells, Visit, tells_of_store};
 pub use survey::{Gap, SlotImage, store_of_log};
 pub use tally::Tally;

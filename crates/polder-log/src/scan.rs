@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::thread::{self, JoinHandle};
 
 use polder_format::log::{
     GROUP_HEADER_BYTES, GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Pad, Records,
-    slot_pages,
+    SegmentHeader, slot_pages,
 };
 use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
 use polder_pool::device::{BlockReader, Device, read_block, write_block};
@@ -23,7 +24,7 @@ pub(crate) const SLOTS: u32 = 16;
 /// Segments that a new log has.
 const FIRST_SEGMENTS: u64 = 4;
 /// Bytes that are read at a time.
-const CHUNK_BYTES: u64 = 1 << 20;
+const CHUNK_BYTES: u64 = 2 << 20;
 /// No group is longer, and no log's buffer.
 const GROUP_BYTES_MAX: u64 = 16 << 20;
 /// R3: how far behind the end of the log a group must be looked for that knows better. Syncs are at
@@ -104,6 +105,7 @@ impl LogFile {
             incarnation: None,
             chunk: Vec::new(),
             chunk_at: 0,
+            ahead: None,
             reader: None,
             verified: start,
             gaps: Vec::new(),
@@ -219,6 +221,57 @@ impl LogFile {
     }
 }
 
+/// What a log tells of a store whose superblocks tell nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogTells {
+    /// It is no log.
+    Nothing,
+    /// Somebody began to make a store.
+    Begun,
+    /// There was a store: it was made to its end.
+    Made,
+}
+
+/// What a log tells of its store, whichever it is.
+///
+/// # Errors
+/// Those of the device.
+pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
+    let block = match read_block(device, 0, LOG_BLOCK_BYTES) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(LogTells::Nothing),
+        block => block?,
+    };
+    let Some(header) = LogHeader::of_any(&block) else { return Ok(LogTells::Nothing) };
+    // The first group that joins or ends a stretch of the log lies in the first blocks, or the log
+    // has been used for long.
+    let seed = LogSeed::new(header.store_id);
+    let mut blocks = BlockReader::new(header.segment_bytes as usize)?;
+    let len = device.len()?.saturating_sub(header.segment_offset(0));
+    for index in 0..len / header.segment_bytes {
+        let offset = header.segment_offset(index);
+        let bytes = blocks.read(device, offset, header.segment_bytes as usize)?;
+        let Ok(segment) = SegmentHeader::decode(bytes, seed) else { continue };
+        if segment.number > 0 {
+            return Ok(LogTells::Made);
+        }
+        let stream = &bytes[LOG_BLOCK_BYTES..];
+        for at in (0..stream.len()).step_by(LOG_BLOCK_BYTES) {
+            let group = GroupHeader::verify(&stream[at..], seed, Lsn(at as u64));
+            let is_mark = |record: Result<polder_format::log::Record<'_>, FormatError>| {
+                record.is_ok_and(|record| {
+                    matches!(record.operation, Operation::Joint { .. } | Operation::Checkpoint(_))
+                })
+            };
+            if let Ok(group) = group
+                && Records::of_group(&stream[at..at + group.len as usize]).any(is_mark)
+            {
+                return Ok(LogTells::Made);
+            }
+        }
+    }
+    Ok(LogTells::Begun)
+}
+
 /// Called with a group's header and the whole group.
 pub type Visit<'v> = dyn FnMut(&GroupHeader, &[u8]) -> Result<(), LogError> + 'v;
 
@@ -305,6 +358,7 @@ pub struct Groups<'f> {
     /// A stretch of the log that was read, and where it begins.
     chunk: Vec<u8>,
     chunk_at: u64,
+    ahead: Option<Ahead>,
     reader: Option<BlockReader>,
     /// Groups below this position were found valid before.
     verified: Lsn,
@@ -448,27 +502,90 @@ impl Groups<'_> {
         Ok(&self.chunk[begin.min(end)..end])
     }
 
+    /// Fills the chunk from `at` on. Who reads on gets what was read ahead meanwhile.
     fn read(&mut self, at: u64, len: usize) -> Result<(), LogError> {
         let from = at / BLOCK * BLOCK;
-        let to = (at + len as u64).next_multiple_of(BLOCK).max(from + CHUNK_BYTES);
-        self.chunk.clear();
-        self.chunk_at = from;
-        let share = self.file.segments.header().share();
-        let mut next = from;
-        while next < to {
-            let Some(offset) = self.file.segments.offset(next) else { break };
-            let end = to.min((next / share + 1) * share);
-            let reader = match &mut self.reader {
-                Some(reader) => reader,
-                none => none
-                    .insert(BlockReader::new(CHUNK_BYTES as usize).map_err(LogError::io("read"))?),
-            };
-            let end = end.min(next + CHUNK_BYTES);
-            let bytes = reader.read(&*self.file.device, offset, (end - next) as usize);
-            self.chunk.extend_from_slice(bytes.map_err(LogError::io("read"))?);
-            next = end;
+        let chunk_end = self.chunk_at + self.chunk.len() as u64;
+        let reads_on = self.chunk_at <= from && from <= chunk_end && !self.chunk.is_empty();
+        if reads_on {
+            self.chunk.drain(..(from - self.chunk_at) as usize);
+        } else {
+            self.chunk.clear();
+            self.ahead = None;
         }
-        Ok(())
+        self.chunk_at = from;
+        let wanted = (at + len as u64).next_multiple_of(BLOCK);
+        loop {
+            let next = self.chunk_at + self.chunk.len() as u64;
+            let (reader, len) = match self.ahead.take().filter(|ahead| ahead.at == next) {
+                Some(ahead) => ahead.join(),
+                None => Stretch::of(self.file, next).read(self.reader.take()),
+            }
+            .map_err(LogError::io("read"))?;
+            if len == 0 {
+                self.reader = Some(reader);
+                return Ok(());
+            }
+            let bytes = reader.bytes(len);
+            self.chunk.extend_from_slice(bytes);
+            let end = next + bytes.len() as u64;
+            if end < wanted || !reads_on {
+                self.reader = Some(reader);
+            } else {
+                self.ahead = Ahead::start(self.file, end, reader);
+            }
+            if end >= wanted {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A stretch of the log that lies in one piece in the file.
+struct Stretch {
+    device: Arc<dyn Device>,
+    offset: u64,
+    len: u64,
+}
+
+impl Stretch {
+    /// What begins at `at`, as far as it is read at a time; nothing, if its segment is missing.
+    fn of(file: &LogFile, at: u64) -> Stretch {
+        let share = file.segments.header().share();
+        let offset = file.segments.offset(at);
+        let len = if offset.is_some() { CHUNK_BYTES.min(share - at % share) } else { 0 };
+        Stretch { device: Arc::clone(&file.device), offset: offset.unwrap_or(0), len }
+    }
+
+    /// Reads it into the buffer, or a new one, and gives that back with the length that was read.
+    /// (The same memory again and again: memory that is touched for the first time is slow.)
+    fn read(&self, reader: Option<BlockReader>) -> io::Result<(BlockReader, usize)> {
+        let mut reader = reader.map_or_else(|| BlockReader::new(CHUNK_BYTES as usize), Ok)?;
+        let len = self.len as usize;
+        if len > 0 {
+            reader.read(&*self.device, self.offset, len)?;
+        }
+        Ok((reader, len))
+    }
+}
+
+/// A stretch that is read while the one before is looked at.
+#[derive(Debug)]
+struct Ahead {
+    at: u64,
+    thread: JoinHandle<io::Result<(BlockReader, usize)>>,
+}
+
+impl Ahead {
+    fn start(file: &LogFile, at: u64, reader: BlockReader) -> Option<Ahead> {
+        let stretch = Stretch::of(file, at);
+        let thread = thread::Builder::new().spawn(move || stretch.read(Some(reader))).ok()?;
+        Some(Ahead { at, thread })
+    }
+
+    fn join(self) -> io::Result<(BlockReader, usize)> {
+        let lost = || io::Error::other("the thread that reads the log ended");
+        self.thread.join().unwrap_or_else(|_| Err(lost()))
     }
 }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use polder_format::log::Operation;
-use polder_format::{Lsn, PageId, Place, SpaceId, header_at};
+use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at};
 
 use crate::attempt::AccessHint;
 use crate::bytes::PageMut;
@@ -231,7 +231,21 @@ impl<T: Translation> Shared<T> {
         bytes.set_u64(header_at::PAGE_ID, page.to_bits());
         bytes.set_u64(header_at::LSN, lsn.0);
         held.excuse();
-        Ok(Redone::Applied)
+        // F8: from here on others rely on its shape.
+        let header = PageHeader {
+            kind: PageKind(held.page().u8(header_at::KIND)),
+            layout: held.page().u8(header_at::LAYOUT),
+            page_id: page,
+            lsn,
+        };
+        match self.core.kinds.check(&header, held.page()) {
+            Ok(()) => Ok(Redone::Applied),
+            Err(source) => {
+                let place = held.meta().place();
+                self.discard(space, held);
+                Ok(Redone::Suspect(PoolError::Corrupt { page, place, source }))
+            }
+        }
     }
 }
 

@@ -4,11 +4,10 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use polder_format::SUPERBLOCK_BYTES;
-use polder_format::log::LOG_BLOCK_BYTES;
+use polder_pool::device::{Device, FileDevice, OpenKind};
 
 use crate::error::OpenError;
-use crate::file::is_unmade;
+use crate::file::is_blank;
 use crate::options::OpenMode;
 
 pub(crate) const DATA: &str = "data";
@@ -72,16 +71,14 @@ fn sync_directory(path: Option<&Path>) -> io::Result<()> {
 
 /// Whether there is a store. One that could not be made to its end is none.
 fn has_store(path: &Path) -> bool {
-    let beginning = |name: &str, len: usize| -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
-        File::open(path.join(name))?.take(len as u64).read_to_end(&mut bytes)?;
-        Ok(bytes)
-    };
-    match beginning(DATA, 2 * SUPERBLOCK_BYTES) {
-        Ok(area) => !is_unmade(&area, &beginning(LOG, LOG_BLOCK_BYTES).unwrap_or_default()),
+    let open = |name: &str| FileDevice::open(path.join(name), OpenKind::ReadOnly);
+    let data = match open(DATA) {
+        Ok(data) => data,
         // What cannot be read is not overwritten.
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    }
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    let log = open(LOG).ok();
+    !is_blank(&data, log.as_ref().map(|log| log as &dyn Device)).unwrap_or(false)
 }
 
 /// A directory without a store may hold our lock file and the beginnings of our others, and nothing

@@ -3,11 +3,11 @@
 use std::io;
 use std::path::Path;
 
-use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{
     FormatError, Lsn, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
 };
 use polder_format::{StoreId, Superblock, choose};
+use polder_log::LogTells;
 use polder_pool::device::{Device, read_block, write_block};
 
 use crate::error::OpenError;
@@ -84,33 +84,32 @@ pub(crate) fn empty(device: &dyn Device) {
     let _ = device.truncate(0);
 }
 
-/// Whether no store was made here, or not to its end. `area`: the beginning of the data file; `log`:
-/// that of the log file. The superblocks are written last, one after the other, when the log is
-/// there: so one that is not valid beside one that was never written is the torn first one.
-pub(crate) fn is_unmade(area: &[u8], log: &[u8]) -> bool {
-    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
-    if is_zero(area) {
-        return true;
+/// Whether no store was made here, or not to its end. The superblocks are written last, one after
+/// the other, and then the log tells of it. So there is none where nothing lies in the place of the
+/// superblocks, or a torn first one beside one that was never written, and the log knows of none.
+pub(crate) fn is_blank(data: &dyn Device, log: Option<&dyn Device>) -> io::Result<bool> {
+    if data.is_empty()? {
+        return Ok(true);
     }
+    let area = match read_block(data, 0, 2 * SUPERBLOCK_BYTES) {
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        area => area?,
+    };
+    let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     let never_written = area.chunks(SUPERBLOCK_BYTES).any(is_zero);
     let valid = !matches!(
-        choose(area),
+        choose(&area),
         Err(FormatError::Checksum { .. } | FormatError::Foreign | FormatError::Field { .. })
     );
-    never_written && !valid && LogHeader::is_one(log)
-}
-
-/// As [`is_unmade`], of devices.
-pub(crate) fn is_blank(data: &dyn Device, log: &dyn Device) -> io::Result<bool> {
-    let read = |device: &dyn Device, len: usize| match device.len()? {
-        there if there < len as u64 => Ok(Vec::new()),
-        _ => read_block(device, 0, len),
-    };
-    let area = read(data, 2 * SUPERBLOCK_BYTES)?;
-    if area.is_empty() && !data.is_empty()? {
+    if !never_written || valid {
         return Ok(false);
     }
-    Ok(is_unmade(&area, &read(log, LOG_BLOCK_BYTES)?))
+    match log.map_or(Ok(LogTells::Nothing), polder_log::tells_of_store)? {
+        LogTells::Made => Ok(false),
+        LogTells::Begun => Ok(true),
+        // Without a log that is ours, what is not zero is somebody else's.
+        LogTells::Nothing => Ok(is_zero(&area) && data.len()? <= SUPERBLOCK_AREA_BYTES),
+    }
 }
 
 /// Makes room for the superblocks at the beginning of a new file.

@@ -98,6 +98,9 @@ impl Opening {
         let stamps = Stamps::new(self.superblock.next_version);
         let keeper = Keeper::new(pool, log, self.superblock.clone(), stamps);
         self.mark_open(&keeper)?;
+        // From now on the log tells that the store was made, whatever becomes of the superblocks.
+        let end = keeper.log.durable();
+        keeper.log.join(end).map_err(|error| self.log_error(error))?;
         Ok(Opened { keeper, catalogue, opening: self, recovered: Recovered::default() })
     }
 

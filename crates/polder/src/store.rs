@@ -112,7 +112,7 @@ impl Store {
             let path = path.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let is_new = is_blank(&*data, &*log).map_err(io("look at"))?;
+        let is_new = is_blank(&*data, Some(&*log)).map_err(io("look at"))?;
         let (mut superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
             let made = make_superblock_area(&*data);

@@ -145,11 +145,11 @@ impl LogHeader {
         Ok(header)
     }
 
-    /// Whether this is the first block of a log, of whatever store.
-    pub fn is_one(bytes: &[u8]) -> bool {
+    /// The first block of a log, of whatever store.
+    pub fn of_any(bytes: &[u8]) -> Option<LogHeader> {
         let mut id = [0; 16];
-        id.copy_from_slice(bytes.get(16..32).unwrap_or(&[0; 16]));
-        LogHeader::decode(bytes, StoreId(id)).is_ok()
+        id.copy_from_slice(bytes.get(16..32)?);
+        LogHeader::decode(bytes, StoreId(id)).ok()
     }
 
     /// Where slot `slot` begins in the file.

@@ -42,7 +42,12 @@ impl BlockReader {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         transfer(device, Direction::Read, offset, &self.bounce, len)?;
-        Ok(&self.bounce.bytes()[..len])
+        Ok(self.bytes(len))
+    }
+
+    /// The first `len` bytes of what was read last, at most all of the buffer.
+    pub fn bytes(&self, len: usize) -> &[u8] {
+        &self.bounce.bytes()[..len.min(self.len)]
     }
 }
 
