@@ -1,4 +1,4 @@
-//! The thread that writes the log when nobody waits for it.
+//! The threads that write and sync the log when nobody waits for it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use polder_pool::journal::Journal;
 
-use crate::log::{Log, lock};
+use crate::flush::WINDOW_BYTES;
+use crate::log::{LONGEST_PERIOD, Log, lock};
 
 /// By which a thread of the log is woken and stopped.
 #[derive(Debug, Default)]
@@ -53,42 +54,46 @@ impl Signal {
     }
 }
 
-/// The running thread; dropping this stops it, and waits for its end. It writes the log as the
-/// buffer fills, and syncs it at least once in each period.
+/// The running threads; dropping this stops them, and waits for their end. One writes the log as the
+/// buffer fills; the other one syncs it, at least once in each period, while the first one writes
+/// on.
 #[derive(Debug)]
 pub struct Clerk {
     log: Arc<Log>,
-    thread: Option<JoinHandle<()>>,
+    threads: Vec<JoinHandle<()>>,
 }
 
 impl Clerk {
-    /// Starts the thread for `log`.
+    /// Starts the threads for `log`.
     pub fn start(log: &Arc<Log>) -> Clerk {
-        let works_for = Arc::clone(log);
-        let thread = thread::Builder::new()
-            .name("polder-log".to_string())
-            .spawn(move || run(&works_for))
-            .ok();
-        Clerk { log: Arc::clone(log), thread }
+        let start = |name: &str, run: fn(&Log)| {
+            let log = Arc::clone(log);
+            thread::Builder::new().name(name.to_string()).spawn(move || run(&log)).ok()
+        };
+        let threads = [start("polder-log", write), start("polder-sync", sync)];
+        Clerk { log: Arc::clone(log), threads: threads.into_iter().flatten().collect() }
     }
 }
 
-fn run(log: &Log) {
+/// Who waits for the log, or wants to append to it, is told of errors here and below.
+fn write(log: &Log) {
+    while log.clerk.wait(LONGEST_PERIOD) {
+        let _ = log.write_complete();
+        log.prepare(!log.clerk.is_asked());
+    }
+}
+
+fn sync(log: &Log) {
     let mut synced = Instant::now();
     loop {
         let period = Duration::from_nanos(log.period.load(Ordering::Relaxed));
-        if !log.clerk.wait(period.saturating_sub(synced.elapsed())) {
+        if !log.syncer.wait(period.saturating_sub(synced.elapsed())) {
             return;
         }
-        if synced.elapsed() >= period {
+        let durable = log.durable().0;
+        if synced.elapsed() >= period || log.end().0 - durable > WINDOW_BYTES {
             synced = Instant::now();
-            // Who waits for the log, or wants to append to it, is told of the error.
             let _ = log.await_durable(log.end());
-        } else {
-            let _ = log.write_complete();
-        }
-        if !log.clerk.is_asked() {
-            log.prepare();
         }
     }
 }
@@ -96,7 +101,8 @@ fn run(log: &Log) {
 impl Drop for Clerk {
     fn drop(&mut self) {
         self.log.clerk.stop();
-        if let Some(thread) = self.thread.take() {
+        self.log.syncer.stop();
+        for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
     }

@@ -17,7 +17,7 @@ use crate::log::{Log, lock};
 use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
-/// The longest stretch that is written and not synced.
+/// When so much is written and not synced, a sync begins; at twice as much writing waits for it.
 pub(crate) const WINDOW_BYTES: u64 = 16 << 20;
 /// What is written out while later groups are still waited for, as a part of the ring.
 const PREFIX_PART: u64 = 4;
@@ -82,7 +82,7 @@ impl Log {
             syncs.begun += 1;
             let number = syncs.begun;
             drop(syncs);
-            let led = self.lead(|leader| self.cut_and_sync(leader));
+            let led = self.cut_and_sync(|_, _| ()).map(|_| ());
             syncs = lock(&self.syncs);
             syncs.leading = false;
             if led.is_ok() {
@@ -95,12 +95,15 @@ impl Log {
         }
     }
 
-    /// Writes out what is complete, without a sync if that can wait: for the clerk.
+    /// Writes out what is complete, without a sync: for the clerk.
     pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
         let durable = self.durable.load(Ordering::Acquire);
         let unsynced = self.tail().load(Ordering::Acquire) - durable;
-        if unsynced > WINDOW_BYTES {
+        if unsynced > 2 * WINDOW_BYTES {
             return self.flush();
+        }
+        if unsynced > WINDOW_BYTES {
+            self.syncer.wake();
         }
         self.lead(|leader| {
             self.walk(leader, self.tail().load(Ordering::Acquire));
@@ -108,22 +111,34 @@ impl Log {
         })
     }
 
-    /// A cut, synced, and what is known at it: K1. `at_cut` runs before anything is appended behind
-    /// it that the leader knows of.
+    /// L1 to L4. `at_cut` is told where the cut is, and the entries of all tables there. Others may
+    /// write on behind the cut while it is synced.
+    pub(crate) fn cut_and_sync<R>(
+        &self,
+        at_cut: impl FnOnce(Lsn, &Tally) -> R,
+    ) -> Result<R, SharedError> {
+        let mut result = None;
+        let mut cut = 0;
+        self.lead(|leader| {
+            cut = self.cut_and_write(leader)?;
+            result = Some(at_cut(Lsn(cut), &leader.tally));
+            Ok(())
+        })?;
+        let synced = self.device.sync();
+        synced.map_err(|error| self.poison("syncing the log", &error))?;
+        self.durable.fetch_max(cut, Ordering::AcqRel);
+        result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
+    }
+
+    /// As `cut_and_sync`; who waits for what became durable by it is woken.
     pub(crate) fn cut_for_checkpoint<R>(
         &self,
         at_cut: impl FnOnce(Lsn, &Tally) -> R,
     ) -> Result<R, SharedError> {
-        let mut at_cut = Some(at_cut);
-        let mut result = None;
-        self.lead(|leader| {
-            self.cut_and_sync(leader)?;
-            result = at_cut.take().map(|at_cut| at_cut(Lsn(leader.walked), &leader.tally));
-            Ok(())
-        })?;
+        let result = self.cut_and_sync(at_cut)?;
         drop(lock(&self.syncs));
         self.synced.notify_all();
-        result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
+        Ok(result)
     }
 
     pub(crate) fn lead(
@@ -135,8 +150,8 @@ impl Log {
         work(&mut leader).map_err(|error| self.poison("writing the log", &error))
     }
 
-    /// L1 to L5.
-    fn cut_and_sync(&self, leader: &mut Leader) -> io::Result<()> {
+    /// L1 to L3; gives the cut.
+    fn cut_and_write(&self, leader: &mut Leader) -> io::Result<u64> {
         let (tail, cut) = self.cut();
         let mut tries = 0;
         loop {
@@ -161,9 +176,7 @@ impl Log {
         }
         leader.walked = cut;
         self.write_out(cut)?;
-        self.device.sync()?;
-        self.durable.store(cut, Ordering::Release);
-        Ok(())
+        Ok(cut)
     }
 
     /// L1: no group lies between the tail and the next block, and none will.

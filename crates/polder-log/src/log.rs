@@ -24,7 +24,7 @@ const SPARE_SEGMENTS: u64 = 2;
 /// How often a flush that nobody waits for is asked for: each time this part of the ring was filled.
 const WAKE_PART: u64 = 8;
 /// Nothing stays unsynced for longer, whoever waits.
-const LONGEST_PERIOD: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 /// The rest of a block that a sync behind a group may fill.
 const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 
@@ -109,6 +109,7 @@ pub struct Log {
     /// Nanoseconds within which the clerk syncs what was appended.
     pub(crate) period: AtomicU64,
     pub(crate) clerk: Signal,
+    pub(crate) syncer: Signal,
     pub(crate) checkpointer: Signal,
 }
 
@@ -170,6 +171,7 @@ impl Log {
             room_changed: Condvar::new(),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
             clerk: Signal::default(),
+            syncer: Signal::default(),
             checkpointer: Signal::default(),
             device,
             data,
@@ -262,7 +264,7 @@ impl Log {
     pub fn sync_within(&self, period: Duration) {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(100_000);
         if self.period.fetch_min(period, Ordering::Relaxed) > period {
-            self.clerk.wake();
+            self.syncer.wake();
         }
     }
 
@@ -297,11 +299,12 @@ impl Log {
         true
     }
 
-    /// Sees to it that there are free segments, made in the best way, before they are needed.
-    pub(crate) fn prepare(&self) {
-        if lock(&self.segments).free() < SPARE_SEGMENTS {
+    /// Sees to it that there are free segments before they are needed; made in the best way, if there
+    /// is time.
+    pub(crate) fn prepare(&self, has_time: bool) {
+        if lock(&self.segments).free() <= SPARE_SEGMENTS {
             let _growing = lock(&self.growth);
-            self.grow(Fresh::Written);
+            self.grow(if has_time { Fresh::Written } else { Fresh::Allocated });
         }
     }
 
@@ -334,9 +337,14 @@ impl Log {
 
     /// A3 to A5, without a permit: for what the spare segment is there for.
     pub(crate) fn append_spare(&self, group: &mut Group) -> Lsn {
-        let len = group.len() as u64;
-        let start = self.hot.tail.fetch_add(len, Ordering::AcqRel);
-        let end = start + len;
+        let start = self.hot.tail.fetch_add(group.len() as u64, Ordering::AcqRel);
+        self.put(group, start)
+    }
+
+    /// A4 and A5.
+    #[inline]
+    fn put(&self, group: &mut Group, start: u64) -> Lsn {
+        let end = start + group.len() as u64;
         if end > self.written.load(Ordering::Acquire) + self.ring.len() && !self.await_ring(end) {
             return Lsn(end);
         }
@@ -413,8 +421,12 @@ impl Journal for Log {
         self.hot.permits.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
     }
 
-    fn append(&self, group: &mut Group) -> Lsn {
-        self.append_spare(group)
+    fn append(&self, group: &mut Group, permitted: u64) -> Lsn {
+        let start = self.hot.tail.fetch_add(group.len() as u64, Ordering::AcqRel);
+        // Here and not later: an atomic operation waits for all stores before it, and those to the
+        // ring and to the pages are slow ones.
+        self.give_back(permitted);
+        self.put(group, start)
     }
 
     fn end(&self) -> Lsn {

@@ -27,8 +27,8 @@ const FIRST_SEGMENTS: u64 = 4;
 const CHUNK_BYTES: u64 = 2 << 20;
 /// No group is longer, and no log's buffer.
 const GROUP_BYTES_MAX: u64 = 16 << 20;
-/// R3: how far behind the end of the log a group must be looked for that knows better. Syncs are at
-/// most a window apart, and what is not synced fits a window and a buffer.
+/// R3: how far behind the end of the log a group must be looked for that knows better. What is not
+/// synced fits two windows and a buffer.
 const LOOK_AHEAD_BYTES: u64 = 2 * WINDOW_BYTES + 2 * GROUP_BYTES_MAX;
 
 /// The first position of every log.

@@ -40,9 +40,8 @@ fn append(log: &Log, number: u64, len: usize) -> Lsn {
     let mut group = Group::new();
     group.push(page(number), &Operation::Insert { added: true, version: number, key: &key, value });
     log.permit(group.len() as u64).unwrap();
-    let lsn = log.append(&mut group);
-    log.give_back(group.len() as u64);
-    lsn
+    let permitted = group.len() as u64;
+    log.append(&mut group, permitted)
 }
 
 fn superblock(durable: Lsn) -> Superblock {
@@ -271,8 +270,8 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
         group.push(page(number), &Operation::Image { size: 4096, low: &[1; 4000], high: &[] });
         match log.permit(group.len() as u64) {
             Ok(()) => {
-                let lsn = log.append(&mut group);
-                log.give_back(group.len() as u64);
+                let permitted = group.len() as u64;
+                let lsn = log.append(&mut group, permitted);
                 log.await_durable(lsn).unwrap();
             }
             // Growing forgets the failure; then it is told again.

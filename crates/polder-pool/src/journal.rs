@@ -48,12 +48,12 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// wait.
     fn permit(&self, bytes: u64) -> Result<(), SharedError>;
 
-    /// The bytes of a permit are not needed any more, or have been appended.
+    /// The bytes of a permit are not needed.
     fn give_back(&self, bytes: u64);
 
     /// A3 to A5: puts the group into the log. Called while all its pages are latched; gives the LSN
-    /// that they bear from now on.
-    fn append(&self, group: &mut Group) -> Lsn;
+    /// that they bear from now on. The permit, of `permitted` bytes, is used up by it.
+    fn append(&self, group: &mut Group, permitted: u64) -> Lsn;
 
     /// Every LSN so far is at most this.
     fn end(&self) -> Lsn;
@@ -125,7 +125,7 @@ impl fmt::Debug for Change<'_> {
 impl<'p> Change<'p> {
     fn new(core: &'p Core, most: usize) -> Result<Change<'p>, PoolError> {
         let journal = core.journal.as_deref();
-        let permitted = if journal.is_some() { most as u64 } else { 0 };
+        let permitted = if journal.is_some() { most.max(1) as u64 } else { 0 };
         if let Some(journal) = journal {
             journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
         }
@@ -139,7 +139,7 @@ impl<'p> Change<'p> {
         self.journal.is_some()
     }
 
-    /// Begins again: no records, no maps held.
+    /// Begins again, if nothing was committed: no records, no maps held.
     pub fn clear(&mut self) {
         self.group.clear();
         self.maps.clear();
@@ -185,7 +185,7 @@ impl<'p> Change<'p> {
         }
         let mut lsn = Lsn(0);
         if let Some(journal) = self.journal {
-            lsn = journal.append(&mut self.group);
+            lsn = journal.append(&mut self.group, std::mem::take(&mut self.permitted));
             pages.iter_mut().for_each(|page| page.stamp(lsn));
             self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
         }
@@ -246,7 +246,7 @@ impl<'p> Change<'p> {
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        if let Some(journal) = self.journal {
+        if let Some(journal) = self.journal.filter(|_| self.permitted > 0) {
             journal.give_back(self.permitted);
         }
         self.group.clear();

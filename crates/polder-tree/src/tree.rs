@@ -436,18 +436,21 @@ impl<T: Translation> Tree<T> {
         // The upgrade goes through only if the page is still what was searched.
         let mut leaf = attempt.upgrade(leaf)?;
         self.mark_long(attempt, change, stored.pages(), if long_gone { &old.pages } else { &[] })?;
-        let mut node = NodeMut::new(leaf.page_mut());
-        let (done, effect) = match slot {
-            Ok(slot) => (node.replace_value(slot, version, stored.as_new()), Effect::Same),
-            Err(slot) => (node.insert_entry(slot, key, version, stored.as_new()), Effect::Added),
-        };
-        if done.is_err() {
-            leaf.excuse();
+        let new = stored.as_new();
+        if !NodeRef::new(leaf.page()).has_room(slot, key, new) {
             change.clear();
             return Ok(Written::NoRoom);
         }
+        let effect = if slot.is_ok() { Effect::Same } else { Effect::Added };
         change.push(leaf.id(), &stored.logged(key, version, effect == Effect::Added));
+        // Logged first: meanwhile the lines that will be written come into the cache.
         let lsn = change.commit(&mut [&mut leaf]);
+        let mut node = NodeMut::new(leaf.page_mut());
+        let done = match slot {
+            Ok(slot) => node.replace_value(slot, version, new),
+            Err(slot) => node.insert_entry(slot, key, version, new),
+        };
+        debug_assert!(done.is_ok(), "there was room");
         Ok(Written::Done { applied: Applied { effect, lsn }, underfull: false, long_gone })
     }
 
@@ -531,11 +534,11 @@ impl<T: Translation> Tree<T> {
         let long_gone = is_long(node, slot);
         let mut leaf = attempt.upgrade(leaf)?;
         self.mark_long(attempt, change, &[], if long_gone { &old.pages } else { &[] })?;
+        change.push(leaf.id(), &Operation::Remove { key });
+        let lsn = change.commit(&mut [&mut leaf]);
         let mut node = NodeMut::new(leaf.page_mut());
         node.remove_entry(slot);
         let underfull = is_underfull(node.node());
-        change.push(leaf.id(), &Operation::Remove { key });
-        let lsn = change.commit(&mut [&mut leaf]);
         let applied = Applied { effect: Effect::Removed, lsn };
         Ok(Written::Done { applied, underfull, long_gone })
     }

@@ -60,8 +60,11 @@ enum Action<'c> {
     Insert(Vec<u8>),
     Remove,
     Expect(Option<u64>),
-    Update(Box<dyn FnMut(Option<&[u8]>) -> Change + 'c>),
+    Update(Box<ChangeFn<'c>>),
 }
+
+/// What an update does, given the value before the batch.
+type ChangeFn<'c> = dyn FnMut(Option<&[u8]>) -> Change + 'c;
 
 /// Why a batch was not applied.
 #[derive(Debug, thiserror::Error)]

@@ -9,7 +9,7 @@ use polder_testkit::{Errno, FaultPlan, Operation, SimDisk, When};
 use support::*;
 
 /// What an error says that was the log's.
-const LOG: &str = "writing the log";
+const LOG: &str = "syncing the log";
 
 fn fail_next_sync(disk: &SimDisk) {
     disk.set_plan(FaultPlan::new(3).fail(Operation::Sync, When::Nth(0), Errno::IO));

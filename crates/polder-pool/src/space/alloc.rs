@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};
 
-use super::array::{log_image, log_word};
+use super::array::{PATCH_BYTES, log_image, log_word};
 use crate::attempt::AccessHint;
 use crate::bytes::PageRef;
 use crate::error::PoolError;
@@ -297,8 +297,9 @@ impl<T: Translation> Shared<T> {
             log_image(&mut change, &mut latched);
             change.commit(&mut [&mut latched]);
         }
-        change.clear();
+        drop(change);
         let Some(before) = m.checked_sub(1) else { return Ok(()) };
+        let mut change = self.change(PATCH_BYTES)?;
         let id = PageId::new(space.id, self.alloc_map(before)?);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {

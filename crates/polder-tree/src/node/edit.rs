@@ -77,6 +77,27 @@ impl<'a> NodeMut<'a> {
     }
 }
 
+/// Whether an edit will go through.
+impl NodeRef<'_> {
+    /// Whether a leaf has room for a value: of the entry in a slot (`Ok`), or of a new entry
+    /// (`Err`), as a search has found them.
+    #[inline]
+    pub fn has_room(self, slot: Result<usize, usize>, key: &[u8], value: NewValue<'_>) -> bool {
+        let free = self.free_bytes() + self.garbage();
+        match slot {
+            Ok(slot) => {
+                let old = self.slot(slot);
+                let old_len = self.record_len(old);
+                record_bytes(true, old.suffix_len(), value.stored_len()) <= free + old_len
+            }
+            Err(_) => {
+                let len = record_bytes(true, self.suffix_of(key).len(), value.stored_len());
+                SLOT_BYTES + len <= free
+            }
+        }
+    }
+}
+
 /// Entries of a leaf.
 impl NodeMut<'_> {
     /// Inserts an entry as slot `slot`, where a search did not find its key.
