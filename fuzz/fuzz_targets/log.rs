@@ -3,7 +3,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use polder_format::log::{GroupHeader, LogHeader, LogSeed, Pad, Records, SegmentHeader, SlotHeader};
+use polder_format::log::{
+    GroupHeader, LogHeader, LogSeed, Pad, Records, SegmentHeader, SlotHeader,
+};
 use polder_format::{Lsn, PageSize, StoreId};
 use polder_pool::bytes::PageBuf;
 use polder_tree::node::{NodeMut, NodeRef};
