@@ -158,22 +158,23 @@ fn redo_maps<T: Translation>(
         let mut records = Vec::new();
         for record in Records::of_group(bytes) {
             let record = record.map_err(|source| broken(file, header.lsn, source))?;
+            // Also where the page was freed later: its content lives on in the page that it moved to.
+            if record.page.space() == SpaceId::FILE && !record.page.is_null() {
+                match record.operation {
+                    Operation::Patch { backed: pages @ 1.., bytes, .. } => {
+                        backed.push((word_of(bytes), u64::from(pages)));
+                    }
+                    Operation::Image { .. } => backed.push((record.page.page().get(), 1)),
+                    _ => {}
+                }
+            }
             match record.operation {
                 Operation::Directory { place } => pool.redo_directory(place),
                 Operation::Freed => {}
                 _ if record.page.space() != SpaceId::FILE || record.page.is_null() => {}
                 // What was freed later may lie in somebody else's place by now.
                 _ if found.freed.get(&record.page).is_some_and(|freed| *freed >= header.lsn) => {}
-                _ => {
-                    match record.operation {
-                        Operation::Patch { backed: pages @ 1.., bytes, .. } => {
-                            backed.push((word_of(bytes), u64::from(pages)));
-                        }
-                        Operation::Image { .. } => backed.push((record.page.page().get(), 1)),
-                        _ => {}
-                    }
-                    records.push(record);
-                }
+                _ => records.push(record),
             }
         }
         for of_page in records.chunk_by(|a, b| a.page == b.page) {
