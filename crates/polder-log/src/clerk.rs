@@ -10,6 +10,9 @@ use polder_pool::journal::Journal;
 use crate::flush::WINDOW_BYTES;
 use crate::log::{LONGEST_PERIOD, Log, lock};
 
+/// Whoever is needed again within this time does not wait to be asked.
+const LONGEST_NAP: Duration = Duration::from_millis(10);
+
 /// By which a thread of the log is woken and stopped.
 #[derive(Debug, Default)]
 pub(crate) struct Signal {
@@ -31,6 +34,22 @@ impl Signal {
 
     fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
+    }
+
+    /// Wakes the thread from a nap, too.
+    pub(crate) fn urge(&self) {
+        self.asked.store(true, Ordering::Release);
+        drop(lock(&self.stop));
+        self.condition.notify_one();
+    }
+
+    /// Sleeps so long, while nobody needs to ask.
+    fn nap(&self, time: Duration) {
+        self.asked.store(true, Ordering::Release);
+        let stop = lock(&self.stop);
+        if !*stop {
+            drop(self.condition.wait_timeout(stop, time));
+        }
     }
 
     pub(crate) fn stop(&self) {
@@ -77,9 +96,20 @@ impl Clerk {
 
 /// Who waits for the log, or wants to append to it, is told of errors here and below.
 fn write(log: &Log) {
+    let mut since = Instant::now();
+    let mut before = log.end().0;
     while log.clerk.wait(LONGEST_PERIOD) {
         let _ = log.write_complete();
         log.prepare(!log.clerk.is_asked());
+        // To wake a thread takes tens of microseconds of who does it (in a virtual machine), so a
+        // thread that will be needed again soon wakes by itself.
+        let (now, end) = (Instant::now(), log.end().0);
+        let share = log.wake_bytes() as f64 / (end - before).max(1) as f64;
+        let time = (now - since).mul_f64(share.min(1e3));
+        (since, before) = (now, end);
+        if time < LONGEST_NAP {
+            log.clerk.nap(time);
+        }
     }
 }
 

@@ -42,5 +42,5 @@ pub use error::LogError;
 pub use log::{Log, LogOptions};
 pub use recover::{Progress, Recovered, recover};
 pub use scan::{Found, Groups, LogFile, LogTells, Visit, tells_of_store};
-pub use survey::{Gap, SlotImage, store_of_log};
+pub use survey::{Gap, SlotImage};
 pub use tally::Tally;

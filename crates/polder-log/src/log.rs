@@ -215,6 +215,11 @@ impl Log {
         self.group_max
     }
 
+    /// The clerk is asked for each time so much was appended.
+    pub(crate) fn wake_bytes(&self) -> u64 {
+        !self.wake_mask + 1
+    }
+
     /// Up to where the log is durable.
     pub fn durable(&self) -> Lsn {
         Lsn(self.durable.load(Ordering::Acquire))
@@ -282,7 +287,7 @@ impl Log {
     }
 
     /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
-    fn grow(&self, fresh: Fresh) -> bool {
+    fn grow(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
         let (count, header) = {
             let segments = lock(&self.segments);
             (segments.count(), *segments.header())
@@ -290,7 +295,7 @@ impl Log {
         if count >= self.limit_segments || lock(&self.room).no_growth {
             return false;
         }
-        match segments::make(&*self.device, &header, count, fresh) {
+        match segments::make(&*self.device, &header, count, fresh, meanwhile) {
             Ok(()) => lock(&self.segments).add(),
             // The log makes do with what it has.
             Err(_) => lock(&self.room).no_growth = true,
@@ -304,7 +309,9 @@ impl Log {
     pub(crate) fn prepare(&self, has_time: bool) {
         if lock(&self.segments).free() <= SPARE_SEGMENTS {
             let _growing = lock(&self.growth);
-            self.grow(if has_time { Fresh::Written } else { Fresh::Allocated });
+            let fresh = if has_time { Fresh::Written } else { Fresh::Allocated };
+            // The ring fills up meanwhile; whoever appends is told if it cannot be written.
+            self.grow(fresh, &mut || drop(self.write_complete()));
         }
     }
 
@@ -317,7 +324,7 @@ impl Log {
             if end <= self.ceiling.load(Ordering::Acquire) {
                 return Ok(());
             }
-            if self.grow(Fresh::Allocated) {
+            if self.grow(Fresh::Allocated, &mut || ()) {
                 return Ok(());
             }
         }
@@ -367,7 +374,7 @@ impl Log {
             if self.poisoned.load(Ordering::Acquire) {
                 return false;
             }
-            self.clerk.wake();
+            self.clerk.urge();
             if tries < 10 {
                 std::thread::yield_now();
             } else {
@@ -407,6 +414,8 @@ impl Journal for Log {
             let tail = self.hot.tail.load(Ordering::Acquire);
             let end = tail + others + need;
             if end <= self.ceiling.load(Ordering::Acquire) {
+                // About where the group will go: it is there when it is needed.
+                self.ring.prefetch(tail, bytes);
                 if tail >= self.trigger.load(Ordering::Relaxed) {
                     self.checkpointer.wake();
                 }

@@ -10,6 +10,8 @@
 //! The leader mostly runs on another core than the appenders. So it touches marks only, which lie
 //! dense, and leaves the lines of the groups themselves to who writes them again on the next lap.
 
+use std::cell::UnsafeCell;
+use std::fmt;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -33,6 +35,9 @@ pub(crate) enum Change {
     /// More than that: its records tell.
     More,
 }
+
+/// So much of a group's place is asked for ahead: what a processor has open at a time.
+const PREFETCHED_BYTES: u64 = 512;
 
 const CHANGE_SHIFT: u32 = 32;
 const SPACE_SHIFT: u32 = 34;
@@ -63,14 +68,16 @@ impl Mark {
     }
 }
 
-#[derive(Debug)]
 pub(crate) struct Ring {
     /// A block more than is used, so that the first word can lie at a multiple of a block.
-    words: Box<[AtomicU64]>,
+    words: Box<[UnsafeCell<u64>]>,
     skip: usize,
     marks: Box<[AtomicU64]>,
     mask: u64,
 }
+
+// SAFETY: RING-2 says who may touch which word, and RING-1 orders what they do.
+unsafe impl Sync for Ring {}
 
 /// Memory of the ring, to be written out.
 pub(crate) struct Piece {
@@ -78,48 +85,75 @@ pub(crate) struct Piece {
     pub(crate) len: usize,
 }
 
+impl fmt::Debug for Ring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Ring({} bytes)", self.len())
+    }
+}
+
 impl Ring {
     /// A ring of `bytes`, a power of two.
     pub(crate) fn new(bytes: u64) -> Ring {
         debug_assert!(bytes.is_power_of_two() && bytes >= LOG_BLOCK_BYTES as u64);
-        let zeros = |count: usize| (0..count).map(|_| AtomicU64::new(0)).collect::<Box<[_]>>();
-        let words = zeros((bytes as usize + LOG_BLOCK_BYTES) / 8);
+        let count = (bytes as usize + LOG_BLOCK_BYTES) / 8;
+        let words: Box<[_]> = (0..count).map(|_| UnsafeCell::new(0)).collect();
         let skip = words.as_ptr().align_offset(LOG_BLOCK_BYTES);
-        Ring { words, skip, marks: zeros((bytes / MARK_BYTES) as usize), mask: bytes - 1 }
+        let marks = (0..bytes / MARK_BYTES).map(|_| AtomicU64::new(0)).collect();
+        Ring { words, skip, marks, mask: bytes - 1 }
     }
 
+    #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.mask + 1
     }
 
-    fn words(&self) -> &[AtomicU64] {
-        &self.words[self.skip..self.skip + (self.len() / 8) as usize]
+    /// The memory from a position on, and how many bytes lie in one piece there.
+    #[inline]
+    fn memory(&self, at: u64) -> (*mut u8, usize) {
+        let offset = (at & self.mask) as usize;
+        let len = self.len() as usize;
+        let words = &self.words[self.skip..self.skip + len / 8];
+        (UnsafeCell::raw_get(words.as_ptr().wrapping_add(offset / 8)).cast(), len - offset)
     }
 
-    fn index(&self, at: u64) -> usize {
-        ((at & self.mask) / 8) as usize
-    }
-
+    #[inline]
     fn mark(&self, at: u64) -> &AtomicU64 {
         &self.marks[((at & self.mask) / MARK_BYTES) as usize]
     }
 
-    /// The word at a position of the log.
+    /// A word of a group at a position that the caller has walked to.
     pub(crate) fn word(&self, at: u64) -> u64 {
-        self.words()[self.index(at)].load(Ordering::Relaxed)
+        // SAFETY: within the ring, and ours to read (RING-2).
+        u64::from_le(unsafe { self.memory(at).0.cast::<u64>().read() })
+    }
+
+    /// Asks the processor for the memory from a position on, where a group of about so many bytes
+    /// will go: on the last lap the device had it, or another core.
+    #[inline]
+    pub(crate) fn prefetch(&self, at: u64, bytes: u64) {
+        for line in (0..bytes.min(PREFETCHED_BYTES)).step_by(64) {
+            prefetch(self.memory(at + line).0);
+        }
+        prefetch(self.mark(at).as_ptr().cast());
     }
 
     /// A5: copies a group to its position, and marks it as complete.
     #[inline]
     pub(crate) fn put(&self, at: u64, group: &[u8], change: Change) {
-        let words = self.words();
-        let begin = self.index(at);
-        let here = (words.len() - begin).min(group.len() / 8);
-        let (head, tail) = group.split_at(8 * here);
-        store(&words[begin..begin + here], head);
-        store(words, tail);
+        self.copy(at, group);
         let mark = Mark::new(group.len() as u64, change);
         self.mark(at).store(mark.0, Ordering::Release);
+    }
+
+    #[inline]
+    fn copy(&self, at: u64, bytes: &[u8]) {
+        let (to, here) = self.memory(at);
+        let here = here.min(bytes.len());
+        // SAFETY: `here` bytes lie there in one piece; they are the caller's (RING-2).
+        unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), here) };
+        if here < bytes.len() {
+            self.copy(at + here as u64, &bytes[here..]);
+        }
     }
 
     /// The mark of the group at a position, which the caller walks over now; `None`: it is not
@@ -137,32 +171,27 @@ impl Ring {
 
     /// Puts a pad where no group begins: a word, then zeros.
     pub(crate) fn put_pad(&self, at: u64, word: u64, len: u64) {
-        let words = self.words();
-        let begin = self.index(at);
-        // A pad ends with its block, so that it does not wrap.
-        words[begin].store(word, Ordering::Relaxed);
-        let rest = &words[begin + 1..begin + (len / 8) as usize];
-        rest.iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        let mut pad = [0; LOG_BLOCK_BYTES];
+        pad[..8].copy_from_slice(&word.to_le_bytes());
+        self.copy(at, &pad[..len as usize]);
     }
 
     /// The memory from `from` on, at most up to `to`, that lies in one piece.
     pub(crate) fn piece(&self, from: u64, to: u64) -> Piece {
-        let begin = self.index(from);
-        let len = ((to - from) as usize).min((self.words().len() - begin) * 8);
-        Piece { at: NonNull::from(&self.words()[begin]).cast(), len }
+        let (at, here) = self.memory(from);
+        // The first word of a box is not null.
+        let at = NonNull::new(at).unwrap_or(NonNull::dangling());
+        Piece { at, len: ((to - from) as usize).min(here) }
     }
 }
 
-fn word_of(bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(bytes);
-    u64::from_le_bytes(word)
-}
-
 #[inline]
-fn store(words: &[AtomicU64], bytes: &[u8]) {
-    for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
-        word.store(word_of(bytes), Ordering::Relaxed);
+fn prefetch(_at: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch of any address does nothing but warm a cache.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(_at.cast());
     }
 }
 
@@ -178,8 +207,9 @@ mod tests {
         for at in [0, 4032, 4040, 4088, 4096 * 7 - 8] {
             assert_eq!(ring.take_mark(at), None);
             ring.put(at, &group, change);
-            let words = (0..8).map(|i| ring.word(at + 8 * i));
-            assert!(words.eq(group.chunks(8).map(word_of)));
+            for (i, word) in group.chunks(8).enumerate() {
+                assert_eq!(ring.word(at + 8 * i as u64).to_le_bytes(), word);
+            }
             let piece = ring.piece(at, at + 64);
             assert_eq!(piece.len as u64, (4096 - at % 4096).min(64));
             let mark = ring.take_mark(at).unwrap();

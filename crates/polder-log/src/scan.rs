@@ -10,7 +10,7 @@ use polder_format::log::{
     SegmentHeader, slot_pages,
 };
 use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
-use polder_pool::device::{BlockReader, Device, read_block, write_block};
+use polder_pool::device::{BlockReader, Device, read_block, write_block, write_zeros};
 
 use crate::error::LogError;
 use crate::flush::WINDOW_BYTES;
@@ -63,10 +63,11 @@ impl LogFile {
             let first = header.segment_offset(0);
             device.allocate(0, first)?;
             // Written and not only allocated, so that syncs of it have nothing else to write.
-            segments::write_zeros(&*device, 0, first)?;
+            write_zeros(&*device, 0..first, &mut || ())?;
             write_block(&*device, 0, &header.encode())?;
-            (0..FIRST_SEGMENTS)
-                .try_for_each(|index| segments::make(&*device, &header, index, Fresh::Written))
+            (0..FIRST_SEGMENTS).try_for_each(|index| {
+                segments::make(&*device, &header, index, Fresh::Written, &mut || ())
+            })
         };
         make().map_err(LogError::io("make"))?;
         LogFile::open(device, store_id)

@@ -8,10 +8,7 @@ use std::io;
 use std::sync::Arc;
 
 use polder_format::log::{GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
-use polder_pool::device::{Device, read_block, write_block};
-
-/// Bytes that are written at a time when a segment is made.
-const ZEROS_BYTES: u64 = 1 << 20;
+use polder_pool::device::{Device, read_block, write_block, write_zeros};
 
 #[derive(Debug)]
 pub(crate) struct Segments {
@@ -146,26 +143,18 @@ pub(crate) enum Fresh {
     Allocated,
 }
 
-/// Makes the segment `index` at the end of the file.
+/// Makes the segment `index` at the end of the file. `meanwhile` is called every millisecond or so.
 pub(crate) fn make(
     device: &dyn Device,
     header: &LogHeader,
     index: u64,
     fresh: Fresh,
+    meanwhile: &mut dyn FnMut(),
 ) -> io::Result<()> {
     let begin = header.segment_offset(index);
     device.allocate(begin, header.segment_bytes)?;
     if fresh == Fresh::Written {
-        write_zeros(device, begin, begin + header.segment_bytes)?;
+        write_zeros(device, begin..begin + header.segment_bytes, meanwhile)?;
     }
     device.sync()
-}
-
-/// Writes zeros from `from` up to `to`, multiples of a block.
-pub(crate) fn write_zeros(device: &dyn Device, from: u64, to: u64) -> io::Result<()> {
-    let zeros = vec![0; ZEROS_BYTES.min(to - from) as usize];
-    (from..to).step_by(zeros.len()).try_for_each(|at| {
-        let len = (to - at).min(zeros.len() as u64) as usize;
-        write_block(device, at, &zeros[..len])
-    })
 }

@@ -207,9 +207,3 @@ fn text(error: &dyn std::error::Error) -> String {
         None => error.to_string(),
     }
 }
-
-/// Whose log it is, by its first block, if that is whole.
-pub fn store_of_log(block: &[u8]) -> Option<StoreId> {
-    let id = StoreId(block.get(16..32)?.try_into().ok()?);
-    LogHeader::decode(block, id).ok().map(|header| header.store_id)
-}

@@ -56,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) gate: RwLock<Option<Arc<Moving>>>,
     /// Which places of the file no map names.
     pub(crate) places: Mutex<FilePlaces>,
+    /// Held by who finds out which places are free. Before pages, behind the mutexes of maps.
+    pub(crate) learning: Mutex<()>,
     /// Bounce buffers that nobody uses now.
     pub(crate) bounces: Mutex<Vec<Bounce>>,
     /// The last write-back that failed.

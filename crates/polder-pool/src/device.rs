@@ -15,7 +15,7 @@ mod block;
 mod file;
 
 #[cfg(not(loom))]
-pub use block::{BlockReader, read_block, write_block};
+pub use block::{BlockReader, read_block, write_block, write_zeros};
 pub use file::{FileDevice, OpenKind};
 
 /// Memory of the pool that a device reads into or writes from.

@@ -8,6 +8,7 @@
 use std::cell::Cell;
 use std::fmt;
 use std::io;
+use std::mem::ManuallyDrop;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
@@ -73,8 +74,10 @@ pub trait Journal: Send + Sync + fmt::Debug {
 }
 
 thread_local! {
-    /// The buffer of this thread's last change, to be used again.
-    static BUFFER: Cell<Option<Group>> = const { Cell::new(None) };
+    /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of
+    /// a register, but a load of a whole structure that was just written in parts waits until these
+    /// stores have left the processor, and behind them stand the slow ones to pages and the log.
+    static BUFFER: Cell<Option<Box<Group>>> = const { Cell::new(None) };
 }
 
 /// A change to pages that is logged as one group: a permit, the records so far, and the allocation
@@ -84,7 +87,7 @@ thread_local! {
 pub struct Change<'p> {
     journal: Option<&'p dyn Journal>,
     permitted: u64,
-    group: Group,
+    group: ManuallyDrop<Box<Group>>,
     maps: Vec<MapChange<'p>>,
 }
 
@@ -129,7 +132,7 @@ impl<'p> Change<'p> {
         if let Some(journal) = journal {
             journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
         }
-        let group = BUFFER.take().unwrap_or_default();
+        let group = ManuallyDrop::new(BUFFER.take().unwrap_or_default());
         Ok(Change { journal, permitted, group, maps: Vec::new() })
     }
 
@@ -162,9 +165,9 @@ impl<'p> Change<'p> {
         let size = bytes.size();
         let high = hole.end.clamp(hole.start.min(size), size);
         let low = hole.start.min(high);
-        self.group.push_image(id, size as u32, low, size - high, |out| {
-            bytes.append_to(0, low, out);
-            bytes.append_to(high, size - high, out);
+        self.group.push_image(id, size as u32, (low, size - high), |first, last| {
+            bytes.copy_to(0, first);
+            bytes.copy_to(high, last);
         });
         page.set_imaged();
     }
@@ -250,7 +253,8 @@ impl Drop for Change<'_> {
             journal.give_back(self.permitted);
         }
         self.group.clear();
-        BUFFER.set(Some(std::mem::take(&mut self.group)));
+        // SAFETY: nobody uses the group behind this.
+        BUFFER.set(Some(unsafe { ManuallyDrop::take(&mut self.group) }));
     }
 }
 

@@ -248,6 +248,7 @@ impl<T: Translation> Pool<T> {
             relocations: Alone::default(),
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
+            learning: Mutex::default(),
             bounces: Mutex::default(),
             last_write_error: Mutex::default(),
             signal: Signal::default(),

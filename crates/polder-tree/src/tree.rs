@@ -141,16 +141,23 @@ enum Written {
     NoRoom,
     /// The record is not the expected one.
     Changed,
-    /// The record of this version has a long value, whose pages must be known before it goes: once
-    /// it is gone nothing may fail.
-    HasLong(u64, Long),
+    /// The record has a long value, whose pages must be known before it goes: once it is gone
+    /// nothing may fail.
+    HasLong,
 }
 
-/// The pages of a long value that is to be replaced or removed, and the version of its record.
-#[derive(Default)]
+/// The long value that is to be replaced or removed, the version of its record, and its pages once
+/// they are known.
 struct OldLong {
     version: u64,
+    long: Long,
     pages: Vec<PageNo>,
+}
+
+impl OldLong {
+    fn new() -> OldLong {
+        OldLong { version: 0, long: Long { len: 0, link: 0 }, pages: Vec::new() }
+    }
 }
 
 /// Which record a write may replace.
@@ -380,15 +387,25 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Option<Applied>, TreeError> {
-        let mut old = OldLong::default();
+        let mut old = OldLong::new();
         loop {
             let mut most = group_bytes(1, key.len() + stored.logged_len());
             if !stored.pages().is_empty() || !old.pages.is_empty() {
                 most += mark_bytes(stored.pages()) + mark_bytes(&old.pages);
             }
             let mut change = self.space.change(most)?;
-            let written = self.space.run(AccessHint::Normal, |attempt| {
-                self.write_leaf(attempt, &mut change, key, stored, (version, expect), &old)
+            // By way of a variable: see `journal.rs` on what moving a structure costs here.
+            let mut written = Written::Changed;
+            self.space.run(AccessHint::Normal, |attempt| {
+                written = self.write_leaf(
+                    attempt,
+                    &mut change,
+                    key,
+                    stored,
+                    (version, expect),
+                    &mut old,
+                )?;
+                Ok(())
             })?;
             drop(change);
             match written {
@@ -400,15 +417,15 @@ impl<T: Translation> Tree<T> {
                 }
                 Written::NoRoom => self.split_leaf(key, stored.as_new())?,
                 Written::Changed => return Ok(None),
-                Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
+                Written::HasLong => self.know_long(key, &mut old)?,
             }
         }
     }
 
-    /// An empty one if the record has been changed meanwhile.
-    fn old_long(&self, key: &[u8], version: u64, long: Long) -> Result<OldLong, TreeError> {
-        let pages = self.pages_of_long(key, version, long)?;
-        Ok(pages.map_or_else(OldLong::default, |pages| OldLong { version, pages }))
+    /// Finds out the pages of the long value; none if the record has been changed meanwhile.
+    fn know_long(&self, key: &[u8], old: &mut OldLong) -> Result<(), TreeError> {
+        old.pages = self.pages_of_long(key, old.version, old.long)?.unwrap_or_default();
+        Ok(())
     }
 
     fn write_leaf<'p>(
@@ -418,7 +435,7 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         stored: &Stored<'_>,
         (version, expect): (u64, Expect),
-        old: &OldLong,
+        old: &mut OldLong,
     ) -> Result<Written, Restart> {
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
@@ -428,9 +445,12 @@ impl<T: Translation> Tree<T> {
             leaf.validate()?;
             return Ok(Written::Changed);
         }
-        if let Some(found) = unknown_long(node, slot, old) {
+        if is_unknown_long(node, slot, old) {
             leaf.validate()?;
-            return Ok(found);
+            return Ok(Written::HasLong);
+        }
+        if let Ok(slot) = slot {
+            node.prefetch_record(slot, stored.as_new());
         }
         let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
         // The upgrade goes through only if the page is still what was searched.
@@ -482,16 +502,16 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        let mut old = OldLong::default();
+        let mut old = OldLong::new();
         loop {
             let most = group_bytes(1, key.len()) + mark_bytes(&old.pages);
             let mut change = self.space.change(most)?;
             let removed = self.space.run(AccessHint::Normal, |attempt| {
-                self.remove_from_leaf(attempt, &mut change, key, expect, &old)
+                self.remove_from_leaf(attempt, &mut change, key, expect, &mut old)
             })?;
             drop(change);
             match removed {
-                Written::HasLong(version, long) => old = self.old_long(key, version, long)?,
+                Written::HasLong => self.know_long(key, &mut old)?,
                 Written::Done { applied, underfull, long_gone } => {
                     if long_gone {
                         self.free_pages(&old.pages);
@@ -513,7 +533,7 @@ impl<T: Translation> Tree<T> {
         change: &mut LogChange<'p>,
         key: &[u8],
         expect: Expect,
-        old: &OldLong,
+        old: &mut OldLong,
     ) -> Result<Written, Restart> {
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
@@ -522,9 +542,9 @@ impl<T: Translation> Tree<T> {
             leaf.validate()?;
             return Ok(Written::Changed);
         }
-        if let Some(found) = unknown_long(node, slot, old) {
+        if is_unknown_long(node, slot, old) {
             leaf.validate()?;
-            return Ok(found);
+            return Ok(Written::HasLong);
         }
         let Ok(slot) = slot else {
             let applied = Applied { effect: Effect::Same, lsn: lsn_of(&leaf) };
@@ -602,13 +622,17 @@ fn is_long(node: NodeRef<'_>, slot: usize) -> bool {
     matches!(node.value(slot), Value::Overflow { .. })
 }
 
-/// `HasLong` if the record in the slot has a long value other than the known one.
-fn unknown_long(node: NodeRef<'_>, slot: Result<usize, usize>, old: &OldLong) -> Option<Written> {
-    let slot = slot.ok()?;
-    let Value::Overflow { len, link } = node.value(slot) else { return None };
+/// Whether the record in the slot has a long value other than the known one; `old` is that one
+/// then, its pages unknown.
+fn is_unknown_long(node: NodeRef<'_>, slot: Result<usize, usize>, old: &mut OldLong) -> bool {
+    let Ok(slot) = slot else { return false };
+    let Value::Overflow { len, link } = node.value(slot) else { return false };
     let version = node.version(slot);
-    let known = !old.pages.is_empty() && old.version == version;
-    (!known).then_some(Written::HasLong(version, Long { len, link }))
+    if !old.pages.is_empty() && old.version == version {
+        return false;
+    }
+    *old = OldLong { version, long: Long { len, link }, pages: Vec::new() };
+    true
 }
 
 /// Less than a quarter full: worth a look at its neighbour.

@@ -7,9 +7,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use polder_format::log::LOG_BLOCK_BYTES;
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{FormatError, SUPERBLOCK_BYTES, StoreId, Superblock, choose};
-use polder_log::{LogFile, store_of_log};
+use polder_log::LogFile;
 use polder_pool::device::{Device, FileDevice, OpenKind, read_block};
 
 use crate::directory::{DATA, LOG, lock_to_read};
@@ -60,7 +60,7 @@ impl ClosedStore {
     /// Whose files these are, as the log says.
     pub(crate) fn store_of_log(&self) -> Option<StoreId> {
         let block = read_block(&**self.log.as_ref()?, 0, LOG_BLOCK_BYTES).ok()?;
-        store_of_log(&block)
+        LogHeader::of_any(&block).map(|header| header.store_id)
     }
 
     /// The log, which should be that of this store.

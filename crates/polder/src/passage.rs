@@ -1,18 +1,27 @@
 //! Who writes passes here, so that closing and checking a store can wait until nobody does.
 //!
-//! Each thread counts itself in on a cache line of its own (one of a few), then looks whether the
-//! way is open; who closes it sets the state first and then waits for all counts. `SeqCst` on both
-//! sides: one of the two sees the other. A thread that is inside already may pass again, or a write
-//! from within an update's closure would wait for itself.
+//! Each thread counts itself in on a cache line of its own, then looks whether the way is open; who
+//! closes it sets the state first and then waits for all counts. `SeqCst` on both sides: one of the
+//! two sees the other. A thread that is inside already may pass again, or a write from within an
+//! update's closure would wait for itself.
+//!
+//! Going out is a plain store: a locked instruction there would wait until all that the thread has
+//! written has reached the cache. Only threads beyond the first few dozen share lines.
 
 use std::cell::RefCell;
+use std::marker::PhantomData;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::engine::lock;
 use crate::error::StoreError;
 
-const STRIPES: usize = 16;
+/// Threads with a line of their own.
+const OWN: usize = 48;
+/// Lines in all: the others are shared.
+const LINES: usize = 64;
 const OPEN: u8 = 0;
 const PAUSED: u8 = 1;
 const CLOSED: u8 = 2;
@@ -20,18 +29,17 @@ const CLOSED: u8 = 2;
 /// How long to sleep between looks at what the other side does.
 const POLL: Duration = Duration::from_micros(200);
 
-#[derive(Debug, Default)]
+/// How many passes lead in here.
+#[derive(Debug)]
 #[repr(align(128))]
-struct Stripe {
-    inside: AtomicU64,
-}
+struct Line(AtomicU64);
 
 /// The way to write.
 #[derive(Debug)]
 pub(crate) struct Passage {
     id: u64,
     state: AtomicU8,
-    stripes: [Stripe; STRIPES],
+    lines: [Line; LINES],
 }
 
 /// A thread that is inside.
@@ -39,22 +47,47 @@ pub(crate) struct Passage {
 pub(crate) struct Pass<'p> {
     passage: &'p Passage,
     /// Where this thread is counted; none if it was inside already.
-    stripe: Option<usize>,
+    line: Option<usize>,
+    /// Goes out in the thread that went in.
+    _here: PhantomData<*const ()>,
 }
 
 thread_local! {
     /// The passages that this thread is inside of, the innermost one last.
     static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// Which stripe this thread uses.
-    static STRIPE: usize = {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        NEXT.fetch_add(1, Ordering::Relaxed) as usize % STRIPES
-    };
+    static NUMBER: Number = Number::take();
+}
+
+/// Numbers of threads that have ended, and the next one.
+static NUMBERS: Mutex<(Vec<usize>, usize)> = Mutex::new((Vec::new(), 0));
+
+/// A number that no other running thread has.
+struct Number(usize);
+
+impl Number {
+    fn take() -> Number {
+        let (free, next) = &mut *lock(&NUMBERS);
+        Number(free.pop().unwrap_or_else(|| {
+            *next += 1;
+            *next - 1
+        }))
+    }
+
+    fn of_this_thread() -> usize {
+        // A thread that is ending has none any more.
+        NUMBER.try_with(|number| number.0).unwrap_or(OWN)
+    }
+}
+
+impl Drop for Number {
+    fn drop(&mut self) {
+        lock(&NUMBERS).0.push(self.0);
+    }
 }
 
 /// A number from 0 to 15 that spreads threads over shared counters.
 pub(crate) fn stripe() -> usize {
-    STRIPE.with(|stripe| *stripe)
+    Number::of_this_thread() % 16
 }
 
 impl Passage {
@@ -63,7 +96,7 @@ impl Passage {
         Passage {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             state: AtomicU8::new(OPEN),
-            stripes: Default::default(),
+            lines: [const { Line(AtomicU64::new(0)) }; LINES],
         }
     }
 
@@ -78,17 +111,19 @@ impl Passage {
 
     /// Goes in to write; waits while the way is paused.
     pub(crate) fn enter(&self) -> Result<Pass<'_>, StoreError> {
+        let pass = |line| Pass { passage: self, line, _here: PhantomData };
         if self.is_inside() {
             INSIDE.with_borrow_mut(|inside| inside.push(self.id));
-            return Ok(Pass { passage: self, stripe: None });
+            return Ok(pass(None));
         }
-        let stripe = stripe();
+        let number = Number::of_this_thread();
+        let line = if number < OWN { number } else { OWN + number % (LINES - OWN) };
         loop {
-            self.stripes[stripe].inside.fetch_add(1, Ordering::SeqCst);
+            self.lines[line].0.fetch_add(1, Ordering::SeqCst);
             match self.state.load(Ordering::SeqCst) {
                 OPEN => break,
                 state => {
-                    self.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
+                    self.go_out(line);
                     if state == CLOSED {
                         return Err(StoreError::Closed);
                     }
@@ -97,7 +132,15 @@ impl Passage {
             }
         }
         INSIDE.with_borrow_mut(|inside| inside.push(self.id));
-        Ok(Pass { passage: self, stripe: Some(stripe) })
+        Ok(pass(Some(line)))
+    }
+
+    fn go_out(&self, line: usize) {
+        if line < OWN {
+            self.lines[line].0.store(0, Ordering::Release);
+        } else {
+            self.lines[line].0.fetch_sub(1, Ordering::Release);
+        }
     }
 
     /// Whether this thread is at work in the store: in the closure of an update, say.
@@ -106,7 +149,7 @@ impl Passage {
     }
 
     fn wait_until_empty(&self) {
-        let empty = || self.stripes.iter().all(|s| s.inside.load(Ordering::SeqCst) == 0);
+        let empty = || self.lines.iter().all(|line| line.0.load(Ordering::SeqCst) == 0);
         while !empty() {
             thread::sleep(POLL);
         }
@@ -144,8 +187,8 @@ impl Drop for Pass<'_> {
             let at = inside.iter().rposition(|id| *id == self.passage.id);
             at.map(|at| inside.remove(at))
         });
-        if let Some(stripe) = self.stripe {
-            self.passage.stripes[stripe].inside.fetch_sub(1, Ordering::SeqCst);
+        if let Some(line) = self.line {
+            self.passage.go_out(line);
         }
     }
 }

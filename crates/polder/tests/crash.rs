@@ -238,8 +238,6 @@ fn work(
     let tables = TABLES.map(|name| store.open_table(name).unwrap());
     let turns = 1 + random.below(OPERATIONS);
     let steps = (0..turns).flat_map(|_| Step::random(&mut random, thread));
-    // Shrinking beside writers has tests of its own.
-    let steps = steps.filter(|step| config.threads == 1 || !matches!(step, Step::Shrink));
     for (number, step) in steps.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return;

@@ -43,8 +43,10 @@ impl LogSeed {
 /// A group in the making: a buffer to be used again and again.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// The header's place, then records.
+    /// The header's place, then records; its length is what was ever needed.
     bytes: Vec<u8>,
+    /// How much of it is used; 0: there is no record yet.
+    len: usize,
     /// The record that changes the number of entries of its table; 0 entries: there are several.
     counting: Option<(SpaceId, i64)>,
 }
@@ -56,31 +58,28 @@ impl Group {
     }
 
     /// Forgets all records; keeps the memory.
+    #[inline]
     pub fn clear(&mut self) {
-        self.bytes.clear();
+        self.len = 0;
         self.counting = None;
     }
 
     /// Whether there is no record yet.
     pub fn is_empty(&self) -> bool {
-        self.bytes.len() <= GROUP_HEADER_BYTES
+        self.len == 0
     }
 
     /// Length in bytes, header included.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.bytes.len().max(GROUP_HEADER_BYTES)
+        self.len.max(GROUP_HEADER_BYTES)
     }
 
     /// Adds a record.
+    #[inline]
     pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
-        let len = operation.content_len();
-        self.bytes.reserve(GROUP_HEADER_BYTES + RECORD_HEADER_BYTES + len + 8);
-        if self.bytes.is_empty() {
-            self.bytes.extend_from_slice(&[0; GROUP_HEADER_BYTES]);
-        }
-        self.bytes.extend_from_slice(&operation.header(page, len as u32));
-        operation.encode(&mut self.bytes);
-        self.bytes.extend_from_slice(&[0; 8][..len.next_multiple_of(8) - len]);
+        let content = self.push_header(page, operation, operation.content_len());
+        operation.encode(content);
         let entries = operation.entries();
         if entries != 0 {
             self.counting = Some(match self.counting {
@@ -90,6 +89,30 @@ impl Group {
         }
     }
 
+    /// The header of a record, and room for its content, with zeros behind that up to where the next
+    /// record begins.
+    #[inline]
+    fn push_header(&mut self, page: PageId, operation: &Operation<'_>, len: usize) -> &mut [u8] {
+        let begin = self.len();
+        let end = begin + (RECORD_HEADER_BYTES + len).next_multiple_of(8);
+        if self.bytes.len() < end {
+            self.enlarge(end);
+        }
+        self.len = end;
+        let record = &mut self.bytes[begin..end];
+        // Its last word, before anything else: the content may fill it only in part.
+        let last = record.len() - 8;
+        record[last..].copy_from_slice(&[0; 8]);
+        let (header, content) = record.split_at_mut(RECORD_HEADER_BYTES);
+        header.copy_from_slice(&operation.header(page, len as u32));
+        &mut content[..len]
+    }
+
+    #[cold]
+    fn enlarge(&mut self, len: usize) {
+        self.bytes.resize(len.next_power_of_two(), 0);
+    }
+
     /// The one record that changes the number of entries of its table, and by how much; by 0 if
     /// there are several.
     #[inline]
@@ -97,34 +120,33 @@ impl Group {
         self.counting
     }
 
-    /// Adds the image of a page of `size` bytes: `fill` appends its first `low` bytes and its last
-    /// `high`; what is between them is zero.
+    /// Adds the image of a page of `size` bytes: `fill` is given room for its first `low` bytes and
+    /// for its last `high`; what is between them is zero.
     pub fn push_image(
         &mut self,
         page: PageId,
         size: u32,
-        low: usize,
-        high: usize,
-        fill: impl FnOnce(&mut Vec<u8>),
+        (low, high): (usize, usize),
+        fill: impl FnOnce(&mut [u8], &mut [u8]),
     ) {
-        self.push(page, &Operation::Image { size, low: &[], high: &[] });
-        // The record is open at its end: its content goes on with the bytes themselves.
-        let begin = self.bytes.len() - RECORD_HEADER_BYTES - 8;
-        let content = begin + RECORD_HEADER_BYTES;
-        self.bytes[content + 4..content + 8].copy_from_slice(&(low as u32).to_le_bytes());
-        fill(&mut self.bytes);
-        self.bytes.resize(content + 8 + low + high, 0);
-        self.bytes[begin..begin + 4].copy_from_slice(&((8 + low + high) as u32).to_le_bytes());
-        self.bytes.resize(self.bytes.len().next_multiple_of(8), 0);
+        let image = Operation::Image { size, low: &[], high: &[] };
+        let content = self.push_header(page, &image, 8 + low + high);
+        let (head, bytes) = content.split_at_mut(8);
+        head[..4].copy_from_slice(&size.to_le_bytes());
+        head[4..].copy_from_slice(&(low as u32).to_le_bytes());
+        let (low, high) = bytes.split_at_mut(low);
+        fill(low, high);
     }
 
     /// Completes the group for its place in the log. `lag`: by how many bytes the durable end of
     /// the log is behind `lsn`.
     pub fn seal(&mut self, seed: LogSeed, lsn: Lsn, lag: u32, incarnation: u32) -> &[u8] {
-        self.bytes.resize(self.len(), 0);
-        let len = self.bytes.len() as u32;
-        let bytes = &mut self.bytes;
-        bytes[at::LEN..at::LEN + 4].copy_from_slice(&len.to_le_bytes());
+        let len = self.len();
+        if self.bytes.len() < len {
+            self.enlarge(len);
+        }
+        let bytes = &mut self.bytes[..len];
+        bytes[at::LEN..at::LEN + 4].copy_from_slice(&(len as u32).to_le_bytes());
         bytes[at::LSN..at::LSN + 8].copy_from_slice(&lsn.0.to_le_bytes());
         bytes[at::LAG..at::LAG + 4].copy_from_slice(&lag.to_le_bytes());
         bytes[at::INCARNATION..at::INCARNATION + 4].copy_from_slice(&incarnation.to_le_bytes());
@@ -135,7 +157,7 @@ impl Group {
 
     /// The records so far.
     pub fn records(&self) -> Records<'_> {
-        Records { rest: self.bytes.get(GROUP_HEADER_BYTES..).unwrap_or_default() }
+        Records { rest: self.bytes.get(GROUP_HEADER_BYTES..self.len()).unwrap_or_default() }
     }
 }
 
@@ -329,7 +351,10 @@ mod tests {
         let operations: Vec<_> = records.iter().map(|record| record.operation.clone()).collect();
         assert_eq!(operations, samples());
         let mut group = Group::new();
-        group.push_image(page(), 4096, 3, 4, |out| out.extend_from_slice(b"lowhigh"));
+        group.push_image(page(), 4096, (3, 4), |low, high| {
+            low.copy_from_slice(b"low");
+            high.copy_from_slice(b"high");
+        });
         let image = group.records().next().unwrap().unwrap();
         assert_eq!(image.operation, samples()[0]);
         assert!(records.iter().all(|record| record.page == page()));

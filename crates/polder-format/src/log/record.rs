@@ -190,6 +190,7 @@ pub struct Record<'a> {
 }
 
 impl Operation<'_> {
+    #[inline]
     fn kind_and_flags(&self) -> (u8, u16) {
         match self {
             Operation::Image { .. } => (kind::IMAGE, 0),
@@ -235,6 +236,7 @@ impl Operation<'_> {
     }
 
     /// By how much the operation changes the number of entries of its table.
+    #[inline]
     pub fn entries(&self) -> i64 {
         match self {
             Operation::Insert { added: true, .. } => 1,
@@ -244,6 +246,7 @@ impl Operation<'_> {
         }
     }
 
+    #[inline]
     pub(super) fn header(&self, page: PageId, len: u32) -> [u8; RECORD_HEADER_BYTES] {
         let (kind, flags) = self.kind_and_flags();
         let mut header = [0; RECORD_HEADER_BYTES];
@@ -256,6 +259,7 @@ impl Operation<'_> {
     }
 
     /// Length of the content in bytes.
+    #[inline]
     pub(super) fn content_len(&self) -> usize {
         match self {
             Operation::Image { low, high, .. } => 8 + low.len() + high.len(),
@@ -278,66 +282,87 @@ impl Operation<'_> {
         }
     }
 
-    /// Appends the content.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        let word = |out: &mut Vec<u8>, word: u64| out.extend_from_slice(&word.to_le_bytes());
-        let half = |out: &mut Vec<u8>, half: u32| out.extend_from_slice(&half.to_le_bytes());
+    /// Writes the content, of `content_len` bytes.
+    #[inline]
+    pub(super) fn encode(&self, out: &mut [u8]) {
+        let mut out = Out(out);
         match self {
             Operation::Image { size, low, high } => {
-                half(out, *size);
-                half(out, low.len() as u32);
-                out.extend_from_slice(low);
-                out.extend_from_slice(high);
+                out.half(*size);
+                out.half(low.len() as u32);
+                out.put(low);
+                out.put(high);
             }
             Operation::Patch { offset, backed, bytes } => {
-                half(out, *offset);
-                half(out, *backed);
-                out.extend_from_slice(bytes);
+                out.half(*offset);
+                out.half(*backed);
+                out.put(bytes);
             }
             Operation::Mark { runs, .. } => {
                 for (first, count) in runs {
-                    half(out, *first);
-                    half(out, *count);
+                    out.half(*first);
+                    out.half(*count);
                 }
             }
-            Operation::Directory { place } => word(out, place.get()),
+            Operation::Directory { place } => out.word(place.get()),
             Operation::Freed => {}
-            Operation::Joint { end } => word(out, end.0),
+            Operation::Joint { end } => out.word(end.0),
             Operation::Insert { version, key, value, .. } => {
-                let mut head = [0; 10];
-                head[..8].copy_from_slice(&version.to_le_bytes());
-                head[8..].copy_from_slice(&(key.len() as u16).to_le_bytes());
-                out.extend_from_slice(&head);
-                out.extend_from_slice(key);
+                out.word(*version);
+                out.put(&(key.len() as u16).to_le_bytes());
+                out.put(key);
                 match value {
-                    LoggedValue::Inline(bytes) => out.extend_from_slice(bytes),
+                    LoggedValue::Inline(bytes) => out.put(bytes),
                     LoggedValue::Long { len, link } => {
-                        word(out, *len);
-                        word(out, *link);
+                        out.word(*len);
+                        out.word(*link);
                     }
                 }
             }
-            Operation::Remove { key } => out.extend_from_slice(key),
+            Operation::Remove { key } => out.put(key),
             Operation::InsertChild { link, separator } => {
-                word(out, *link);
-                out.extend_from_slice(separator);
+                out.word(*link);
+                out.put(separator);
             }
-            Operation::RemoveChild { index } => half(out, *index),
+            Operation::RemoveChild { index } => out.half(*index),
             Operation::Split { left_count, right, separator } => {
-                word(out, *right);
-                half(out, *left_count);
-                out.extend_from_slice(separator);
+                out.word(*right);
+                out.half(*left_count);
+                out.put(separator);
             }
-            Operation::Loaded { entries } => word(out, *entries),
+            Operation::Loaded { entries } => out.word(*entries),
             Operation::Checkpoint(counts) => {
-                word(out, counts.start.0);
-                word(out, counts.next_version);
+                out.word(counts.start.0);
+                out.word(counts.next_version);
                 for table in &counts.tables {
-                    word(out, u64::from(table.space.get()));
-                    word(out, table.entries);
+                    out.word(u64::from(table.space.get()));
+                    out.word(table.entries);
                 }
             }
         }
+        debug_assert!(out.0.is_empty(), "the content is as long as it said");
+    }
+}
+
+/// Writes little-endian pieces of a content.
+struct Out<'a>(&'a mut [u8]);
+
+impl Out<'_> {
+    #[inline]
+    fn put(&mut self, bytes: &[u8]) {
+        let (here, rest) = std::mem::take(&mut self.0).split_at_mut(bytes.len());
+        here.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+
+    #[inline]
+    fn word(&mut self, word: u64) {
+        self.put(&word.to_le_bytes());
+    }
+
+    #[inline]
+    fn half(&mut self, half: u32) {
+        self.put(&half.to_le_bytes());
     }
 }
 

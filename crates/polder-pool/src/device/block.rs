@@ -1,11 +1,15 @@
 //! Reading and writing a few bytes of a device by themselves, outside of the pool: superblocks.
 
 use std::io;
+use std::ops::Range;
 
 use polder_format::PageId;
 
 use super::{Batch, Buffer, Device, Direction, Request};
 use crate::memory::Bounce;
+
+/// Bytes of zeros that are written at a time.
+const ZEROS_BYTES: usize = 1 << 20;
 
 /// Reads `len` bytes (a multiple of 4096) at `offset` (likewise).
 ///
@@ -59,6 +63,26 @@ pub fn write_block(device: &dyn Device, offset: u64, bytes: &[u8]) -> io::Result
     let mut bounce = Bounce::new(bytes.len()).map_err(io::Error::other)?;
     bounce.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
     transfer(device, Direction::Write, offset, &bounce, bytes.len())
+}
+
+/// Writes zeros to a range, whose ends are multiples of 4096, a megabyte at a time; `between` is
+/// called after each.
+///
+/// # Errors
+/// Those of the device.
+pub fn write_zeros(
+    device: &dyn Device,
+    range: Range<u64>,
+    between: &mut dyn FnMut(),
+) -> io::Result<()> {
+    // Memory as the system gives it.
+    let zeros = Bounce::new(ZEROS_BYTES).map_err(io::Error::other)?;
+    for at in range.clone().step_by(ZEROS_BYTES) {
+        let len = (range.end - at).min(ZEROS_BYTES as u64) as usize;
+        transfer(device, Direction::Write, at, &zeros, len)?;
+        between();
+    }
+    Ok(())
 }
 
 fn transfer(

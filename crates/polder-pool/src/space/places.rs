@@ -111,14 +111,15 @@ impl<T: Translation> Shared<T> {
         if lock(&self.core.places).known {
             return Ok(());
         }
-        // Read without the lock: loading map pages may evict, and nothing is allocated before
-        // somebody has learnt what is free.
-        let used = self.used_runs()?;
-        let mut places = lock(&self.core.places);
-        if places.known {
+        // One thread learns, and no map changes before it has: a second one would read maps that
+        // the first one's allocations move and free. The places themselves are not locked
+        // meanwhile: loading map pages may evict.
+        let _learning = lock(&self.core.learning);
+        if lock(&self.core.places).known {
             return Ok(());
         }
-        places
+        let used = self.used_runs()?;
+        lock(&self.core.places)
             .learn(used.iter().map(|run| (run.start, run.pages)).collect())
             .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
 
+use polder_format::log::Operation;
 use polder_format::{ARRAY_WORDS_AT, Extent, PageId, PageNo, Place, SpaceId, header_at};
 
 use super::array::{PATCH_BYTES, PagedArray, log_image, log_word};
@@ -339,6 +340,8 @@ impl<T: Translation> Shared<T> {
             Ok(())
         })?;
         drop(change);
+        // Its room in the log is kept before the switch, behind which nothing may fail any more.
+        let mut freed = self.change(PATCH_BYTES)?;
         match parent {
             None => {
                 self.set_array_root(array, to)?;
@@ -362,7 +365,8 @@ impl<T: Translation> Shared<T> {
                 })?;
             }
         }
-        self.log_freed(std::iter::once(from))?;
+        freed.push(old, &Operation::Freed);
+        freed.commit(&mut []);
         self.note_relocation();
         if let Some(held) = self.latch_resident(&self.file, number(from)) {
             self.discard(&self.file, held);
