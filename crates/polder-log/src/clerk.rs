@@ -123,7 +123,7 @@ fn sync(log: &Log) {
         let durable = log.durable().0;
         if synced.elapsed() >= period || log.end().0 - durable > WINDOW_BYTES {
             synced = Instant::now();
-            let _ = log.await_durable(log.end());
+            let _ = log.sync_up_to(log.end());
         }
     }
 }

@@ -100,7 +100,7 @@ impl Log {
         let durable = self.durable.load(Ordering::Acquire);
         let unsynced = self.tail().load(Ordering::Acquire) - durable;
         if unsynced > 2 * WINDOW_BYTES {
-            return self.flush();
+            return self.sync_up_to(Lsn(durable + unsynced));
         }
         if unsynced > WINDOW_BYTES {
             self.syncer.wake();

@@ -106,6 +106,8 @@ pub struct Log {
     pub(crate) double: Double,
     pub(crate) room: Mutex<Room>,
     pub(crate) room_changed: Condvar,
+    /// Somebody has waited for a sync since the last segment was made.
+    is_awaited: AtomicBool,
     /// Nanoseconds within which the clerk syncs what was appended.
     pub(crate) period: AtomicU64,
     pub(crate) clerk: Signal,
@@ -169,6 +171,7 @@ impl Log {
             poisoned: AtomicBool::new(false),
             room: Mutex::default(),
             room_changed: Condvar::new(),
+            is_awaited: AtomicBool::new(true),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
             clerk: Signal::default(),
             syncer: Signal::default(),
@@ -286,6 +289,11 @@ impl Log {
         self.await_durable(self.end())
     }
 
+    /// As `await_durable`, where nobody minds how long it takes.
+    pub(crate) fn sync_up_to(&self, lsn: Lsn) -> Result<(), SharedError> {
+        self.flush_until(|log, _| log.durable.load(Ordering::Acquire) >= lsn.0)
+    }
+
     /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
     fn grow(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
         let (count, header) = {
@@ -305,11 +313,13 @@ impl Log {
     }
 
     /// Sees to it that there are free segments before they are needed; made in the best way, if there
-    /// is time.
+    /// is time and somebody who will have something of it.
     pub(crate) fn prepare(&self, has_time: bool) {
         if lock(&self.segments).free() <= SPARE_SEGMENTS {
             let _growing = lock(&self.growth);
-            let fresh = if has_time { Fresh::Written } else { Fresh::Allocated };
+            let is_awaited = self.is_awaited.swap(false, Ordering::Relaxed);
+            let best = has_time && is_awaited;
+            let fresh = if best { Fresh::Written } else { Fresh::Allocated };
             // The ring fills up meanwhile; whoever appends is told if it cannot be written.
             self.grow(fresh, &mut || drop(self.write_complete()));
         }
@@ -446,7 +456,8 @@ impl Journal for Log {
         if self.durable.load(Ordering::Acquire) >= lsn.0 {
             return Ok(());
         }
-        self.flush_until(|log, _| log.durable.load(Ordering::Acquire) >= lsn.0)
+        self.is_awaited.store(true, Ordering::Relaxed);
+        self.sync_up_to(lsn)
     }
 
     fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
