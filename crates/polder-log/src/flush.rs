@@ -14,6 +14,7 @@ use polder_pool::device::{Batch, Buffer, Direction, Request};
 use polder_pool::journal::SharedError;
 
 use crate::log::{Log, lock};
+use crate::ring::cut;
 use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
@@ -152,7 +153,7 @@ impl Log {
 
     /// L1 to L3; gives the cut.
     fn cut_and_write(&self, leader: &mut Leader) -> io::Result<u64> {
-        let (tail, cut) = self.cut();
+        let (tail, cut) = cut(self.tail());
         let mut tries = 0;
         loop {
             self.walk(leader, tail);
@@ -177,19 +178,6 @@ impl Log {
         leader.walked = cut;
         self.write_out(cut)?;
         Ok(cut)
-    }
-
-    /// L1: no group lies between the tail and the next block, and none will.
-    fn cut(&self) -> (u64, u64) {
-        let tail = self.tail();
-        let mut now = tail.load(Ordering::Acquire);
-        loop {
-            let cut = now.next_multiple_of(BLOCK);
-            match tail.compare_exchange_weak(now, cut, Ordering::AcqRel, Ordering::Acquire) {
-                Ok(_) => return (now, cut),
-                Err(changed) => now = changed,
-            }
-        }
     }
 
     /// L2, as far as groups are complete, up to `end`.

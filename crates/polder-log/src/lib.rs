@@ -9,6 +9,7 @@
 //! | file | |
 //! |---|---|
 //! | `ring.rs` | the buffer that groups are copied into by many threads at once |
+//! | `sync.rs` | atomics, which loom can replace |
 //! | `log.rs` | appending, permits, waiting until something is durable |
 //! | `flush.rs` | one thread writes the buffer out and syncs, for all |
 //! | `clerk.rs` | the thread that does so when nobody waits |
@@ -21,26 +22,46 @@
 //! | `recover.rs` | doing again what it tells |
 //! | `survey.rs` | what can be read of a log that is damaged |
 
-mod checkpoint;
-mod clerk;
-mod data;
-mod double;
-mod error;
-mod flush;
-mod log;
-mod recover;
 mod ring;
+mod sync;
+
+// Under loom there is the ring alone: that is what its models are about.
+#[cfg(not(loom))]
+mod checkpoint;
+#[cfg(not(loom))]
+mod clerk;
+#[cfg(not(loom))]
+mod data;
+#[cfg(not(loom))]
+mod double;
+#[cfg(not(loom))]
+mod error;
+#[cfg(not(loom))]
+mod flush;
+#[cfg(not(loom))]
+mod log;
+#[cfg(all(test, loom))]
+mod loom_tests;
+#[cfg(not(loom))]
+mod recover;
+#[cfg(not(loom))]
 mod scan;
+#[cfg(not(loom))]
 mod segments;
+#[cfg(not(loom))]
 mod survey;
+#[cfg(not(loom))]
 mod tally;
 
-pub use checkpoint::{Begun, CheckpointMark};
-pub use clerk::Clerk;
-pub use data::DataDevice;
-pub use error::LogError;
-pub use log::{Log, LogOptions};
-pub use recover::{Progress, Recovered, recover};
-pub use scan::{Found, Groups, LogFile, LogTells, Visit, tells_of_store};
-pub use survey::{Gap, SlotImage};
-pub use tally::Tally;
+#[cfg(not(loom))]
+pub use {
+    checkpoint::{Begun, CheckpointMark},
+    clerk::Clerk,
+    data::DataDevice,
+    error::LogError,
+    log::{Log, LogOptions},
+    recover::{Progress, Recovered, recover},
+    scan::{Found, Groups, LogFile, LogTells, Visit, tells_of_store},
+    survey::{Gap, SlotImage},
+    tally::Tally,
+};

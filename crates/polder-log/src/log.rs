@@ -16,6 +16,7 @@ use crate::double::Double;
 use crate::flush::{Leader, Syncs};
 use crate::ring::{Change, Ring};
 use crate::segments::{self, Fresh, Segments};
+use crate::sync;
 use crate::tally::Tally;
 
 /// Segments that permits never count on: one for checkpoints and joints, one because a stretch of
@@ -58,7 +59,7 @@ impl LogOptions {
 #[repr(align(128))]
 struct Hot {
     /// A3: where the next group goes.
-    tail: AtomicU64,
+    tail: sync::AtomicU64,
     /// Bytes of all permits.
     permits: AtomicU64,
 }
@@ -151,7 +152,7 @@ impl Log {
             seed: LogSeed::new(header.store_id),
             incarnation,
             ring: Ring::new(options.buffer_bytes),
-            hot: Hot { tail: AtomicU64::new(tail.0), permits: AtomicU64::new(0) },
+            hot: Hot { tail: sync::AtomicU64::new(tail.0), permits: AtomicU64::new(0) },
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(start.0),
             trigger: AtomicU64::new(0),
@@ -239,7 +240,7 @@ impl Log {
         segments.header().segment_offset(segments.count())
     }
 
-    pub(crate) fn tail(&self) -> &AtomicU64 {
+    pub(crate) fn tail(&self) -> &sync::AtomicU64 {
         &self.hot.tail
     }
 

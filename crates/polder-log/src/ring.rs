@@ -12,11 +12,13 @@
 
 use std::cell::UnsafeCell;
 use std::fmt;
+use std::ops::Range;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_format::SpaceId;
 use polder_format::log::{GROUP_HEADER_BYTES, LOG_BLOCK_BYTES};
+
+use crate::sync::{AtomicU64, Ordering, Watched};
 
 /// No two groups begin in one stretch of so many bytes.
 const MARK_BYTES: u64 = 32;
@@ -74,6 +76,8 @@ pub(crate) struct Ring {
     skip: usize,
     marks: Box<[AtomicU64]>,
     mask: u64,
+    /// Who touches the words; nothing outside of loom.
+    watched: Watched,
 }
 
 // SAFETY: RING-2 says who may touch which word, and RING-1 orders what they do.
@@ -99,7 +103,8 @@ impl Ring {
         let words: Box<[_]> = (0..count).map(|_| UnsafeCell::new(0)).collect();
         let skip = words.as_ptr().align_offset(LOG_BLOCK_BYTES);
         let marks = (0..bytes / MARK_BYTES).map(|_| AtomicU64::new(0)).collect();
-        Ring { words, skip, marks, mask: bytes - 1 }
+        let watched = Watched::new((bytes / 8) as usize);
+        Ring { words, skip, marks, mask: bytes - 1, watched }
     }
 
     #[inline]
@@ -134,7 +139,7 @@ impl Ring {
         for line in (0..bytes.min(PREFETCHED_BYTES)).step_by(64) {
             prefetch(self.memory(at + line).0);
         }
-        prefetch(self.mark(at).as_ptr().cast());
+        prefetch(std::ptr::from_ref(self.mark(at)).cast());
     }
 
     /// A5: copies a group to its position, and marks it as complete.
@@ -149,6 +154,7 @@ impl Ring {
     fn copy(&self, at: u64, bytes: &[u8]) {
         let (to, here) = self.memory(at);
         let here = here.min(bytes.len());
+        self.watched.write(self.words_of(at, here as u64));
         // SAFETY: `here` bytes lie there in one piece; they are the caller's (RING-2).
         unsafe { to.copy_from_nonoverlapping(bytes.as_ptr(), here) };
         if here < bytes.len() {
@@ -181,7 +187,29 @@ impl Ring {
         let (at, here) = self.memory(from);
         // The first word of a box is not null.
         let at = NonNull::new(at).unwrap_or(NonNull::dangling());
-        Piece { at, len: ((to - from) as usize).min(here) }
+        let len = ((to - from) as usize).min(here);
+        self.watched.read(self.words_of(from, len as u64));
+        Piece { at, len }
+    }
+
+    /// The words of a piece.
+    #[inline]
+    fn words_of(&self, at: u64, len: u64) -> Range<usize> {
+        let begin = at & self.mask;
+        (begin / 8) as usize..((begin + len) / 8) as usize
+    }
+}
+
+/// `LOG-4`, L1: moves the tail to the next block, so that no group lies in between, and none will.
+/// Gives where it was and where it is.
+pub(crate) fn cut(tail: &AtomicU64) -> (u64, u64) {
+    let mut now = tail.load(Ordering::Acquire);
+    loop {
+        let cut = now.next_multiple_of(LOG_BLOCK_BYTES as u64);
+        match tail.compare_exchange_weak(now, cut, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => return (now, cut),
+            Err(changed) => now = changed,
+        }
     }
 }
 
@@ -195,7 +223,7 @@ fn prefetch(_at: *const u8) {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
 

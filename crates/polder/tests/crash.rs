@@ -63,7 +63,7 @@ const CONFIGS: [Config; 8] = [
         durability: Durability::Periodic(Duration::from_millis(2)),
         ..BASE
     },
-    Config { name: "two threads, delayed devices", threads: 2, delays: true, ..BASE },
+    Config { name: "two threads, delayed devices", threads: 2, delays: true, memory: 4, ..BASE },
     Config { name: "two threads, pages of 16 KiB", threads: 2, page_size: 16384, ..BASE },
     Config {
         name: "two threads, direct",
@@ -72,7 +72,13 @@ const CONFIGS: [Config; 8] = [
         memory: 8,
         ..BASE
     },
-    Config { name: "one thread, none", durability: Durability::None, ..BASE },
+    // With room for pages to stay, so that checkpoints write the same ones again and again.
+    Config {
+        name: "one thread, none, more memory",
+        durability: Durability::None,
+        memory: 4,
+        ..BASE
+    },
 ];
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
@@ -318,13 +324,22 @@ fn run(seed: u64) {
                 thread::spawn(move || work(&store, &config, &history, t, seed, &stop))
             })
             .collect();
+        // Checkpoints are made beside the writers, and die with them.
+        let keeper = {
+            let (store, stop, mut random) =
+                (store.clone(), Arc::clone(&stop), Random::new(random.next_u64()));
+            thread::spawn(move || {
+                while !stop.load(Ordering::Relaxed) {
+                    if random.chance(0.1) {
+                        store.checkpoint().unwrap();
+                    }
+                    thread::yield_now();
+                }
+            })
+        };
         let writes = |disks: &Disks| disks.data.counts().writes + disks.log.counts().writes;
         let last = writes(&disks) + random.below(100 * config.threads);
-        let checkpoint_at = writes(&disks) + random.below(200);
         while writes(&disks) < last && !workers.iter().all(thread::JoinHandle::is_finished) {
-            if writes(&disks) >= checkpoint_at && random.chance(0.2) {
-                store.checkpoint().unwrap();
-            }
             thread::yield_now();
         }
         let durable: Vec<_> =
@@ -332,6 +347,7 @@ fn run(seed: u64) {
         let crashed = disks.crash(random.next_u64());
         stop.store(true, Ordering::Relaxed);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
+        keeper.join().unwrap();
         drop(store);
         disks = crashed;
         let reopened = open(&disks.crash(random.next_u64()), config);

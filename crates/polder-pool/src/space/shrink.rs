@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
 
 use polder_format::log::Operation;
-use polder_format::{ARRAY_WORDS_AT, Extent, PageId, PageNo, Place, SpaceId, header_at};
+use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
 use super::array::{PATCH_BYTES, PagedArray, log_image, log_word};
 use crate::attempt::AccessHint;
@@ -340,33 +340,40 @@ impl<T: Translation> Shared<T> {
             Ok(())
         })?;
         drop(change);
-        // Its room in the log is kept before the switch, behind which nothing may fail any more.
-        let mut freed = self.change(PATCH_BYTES)?;
-        match parent {
-            None => {
-                self.set_array_root(array, to)?;
-                if let Some(space) = owner
-                    && let Err(error) = self.set_space_root(space)
-                {
-                    self.set_array_root(array, from)?;
-                    return Err(error);
-                }
-            }
-            Some((parent, at)) => {
-                debug_assert!(at >= ARRAY_WORDS_AT);
+        // What leads to the page and that it is gone change as one: behind this nothing may fail.
+        let mut change = self.change(2 * PATCH_BYTES)?;
+        let _directory =
+            (owner.is_some() && parent.is_none()).then(|| lock(&self.directory.change));
+        let switched = match (parent, owner) {
+            (Some((parent, at)), _) => {
                 let parent = PageId::new(SpaceId::FILE, number(parent));
-                let mut change = self.change(PATCH_BYTES)?;
-                view.run(AccessHint::Normal, |attempt| {
+                let page = view.run(AccessHint::Normal, |attempt| {
                     let page = view.follow(attempt, LinkRef::Root(parent), None)?;
-                    let mut page = attempt.upgrade(page)?;
-                    page.page_mut().set_u64(at, new.id().to_bits());
-                    log_word(&mut change, &mut page, at, 0);
-                    Ok(())
+                    attempt.upgrade(page)
                 })?;
+                Some((page, at, new.id().to_bits()))
+            }
+            (None, Some(space)) => {
+                let index = u64::from(space.id.get());
+                let (page, at) = self.latch_element(&self.directory, index)?;
+                Some((page, at, to.get()))
+            }
+            (None, None) => None,
+        };
+        change.push(old, &Operation::Freed);
+        match switched {
+            Some((mut page, at, word)) => {
+                page.page_mut().set_u64(at, word);
+                log_word(&mut change, &mut page, at, 0);
+            }
+            None => {
+                change.push(PageId::NULL, &Operation::Directory { place: to });
+                change.commit(&mut []);
             }
         }
-        freed.push(old, &Operation::Freed);
-        freed.commit(&mut []);
+        if parent.is_none() {
+            array.set_root(to);
+        }
         self.note_relocation();
         if let Some(held) = self.latch_resident(&self.file, number(from)) {
             self.discard(&self.file, held);

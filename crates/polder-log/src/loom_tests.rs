@@ -1,0 +1,106 @@
+//! Appending, cutting and giving the ring back, in every order of execution that loom finds, on the
+//! code itself.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p polder-log --lib --release loom`
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+
+use loom::thread;
+
+use polder_format::SpaceId;
+
+use crate::ring::{Change, Ring, cut};
+use crate::sync::{AtomicU64, Ordering};
+
+const RING_BYTES: u64 = 4096;
+const GROUP_BYTES: u64 = 48;
+const PAD: u64 = u64::MAX;
+
+struct Model {
+    ring: Ring,
+    tail: AtomicU64,
+    written: AtomicU64,
+}
+
+impl Model {
+    /// As `Log::append` and `Log::put`, if there is room; each byte of the group is its number. (To
+    /// wait for room, as they do, beside a leader that waits for groups is more than loom can
+    /// follow: it may let these two take turns for ever.)
+    fn append(&self, number: u8) -> Option<u64> {
+        let has_room = |start: u64| {
+            let end = start + GROUP_BYTES;
+            let fits = end <= self.written.load(Ordering::Acquire) + self.ring.len();
+            fits.then_some(end)
+        };
+        let start = self.tail.fetch_update(Ordering::AcqRel, Ordering::Acquire, has_room).ok()?;
+        let change = Change::One(SpaceId::CATALOGUE, 1);
+        self.ring.put(start, &[number; GROUP_BYTES as usize], change);
+        Some(start)
+    }
+
+    /// As `Log::cut_and_write`: gives the numbers of the groups below the cut, in their order.
+    fn lead(&self, walked: &mut u64) -> Vec<u8> {
+        let (tail, cut) = cut(&self.tail);
+        let mut numbers = Vec::new();
+        while *walked < tail {
+            let Some(mark) = self.ring.take_mark(*walked) else {
+                thread::yield_now();
+                continue;
+            };
+            assert_eq!(mark.len(), GROUP_BYTES);
+            let words: Vec<u64> =
+                (0..GROUP_BYTES / 8).map(|i| self.ring.word(*walked + 8 * i)).collect();
+            assert!(words.windows(2).all(|pair| pair[0] == pair[1]), "{words:x?}");
+            numbers.push(words[0] as u8);
+            *walked += mark.len();
+        }
+        if cut > tail {
+            self.ring.put_pad(tail, PAD, cut - tail);
+        }
+        // What the device reads.
+        let mut at = self.written.load(Ordering::Relaxed);
+        while at < cut {
+            at += self.ring.piece(at, cut).len as u64;
+        }
+        *walked = cut;
+        self.written.store(cut, Ordering::Release);
+        numbers
+    }
+}
+
+/// Two threads append while a third one cuts, which takes the rest of the ring: what comes behind
+/// the cut goes into memory that was given back. Every group is seen by one cut, whole, and below
+/// it.
+#[test]
+fn loom_cuts_see_whole_groups() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let begin = 0;
+        let model = Arc::new(Model {
+            ring: Ring::new(RING_BYTES),
+            tail: AtomicU64::new(begin),
+            written: AtomicU64::new(begin),
+        });
+        let other = Arc::clone(&model);
+        let one = thread::spawn(move || [other.append(1), other.append(2)]);
+        let other = Arc::clone(&model);
+        let two = thread::spawn(move || [other.append(3)]);
+        let mut walked = begin;
+        let mut found = model.lead(&mut walked);
+        found.extend(model.lead(&mut walked));
+        let (cut, below) = (walked, found.len());
+        let starts: Vec<u64> = [one.join().unwrap().to_vec(), two.join().unwrap().to_vec()]
+            .into_iter()
+            .flatten()
+            .flatten()
+            .collect();
+        assert_eq!(below, starts.iter().filter(|start| **start < cut).count());
+        found.extend(model.lead(&mut walked));
+        found.sort_unstable();
+        found.dedup();
+        assert_eq!(found.len(), starts.len());
+    });
+}
