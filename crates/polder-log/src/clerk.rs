@@ -1,77 +1,17 @@
 //! The threads that write and sync the log when nobody waits for it.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use polder_pool::journal::Journal;
 
 use crate::flush::WINDOW_BYTES;
-use crate::log::{LONGEST_PERIOD, Log, lock};
+use crate::log::{LONGEST_PERIOD, Log};
 
 /// Whoever is needed again within this time does not wait to be asked.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
-
-/// By which a thread of the log is woken and stopped.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    /// Somebody asked since the thread last looked. A flag before the mutex, so that asking again
-    /// costs a load.
-    asked: AtomicBool,
-    stop: Mutex<bool>,
-    condition: Condvar,
-}
-
-impl Signal {
-    #[inline]
-    pub(crate) fn wake(&self) {
-        if !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::AcqRel) {
-            drop(lock(&self.stop));
-            self.condition.notify_one();
-        }
-    }
-
-    fn is_asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
-    }
-
-    /// Wakes the thread from a nap, too.
-    pub(crate) fn urge(&self) {
-        self.asked.store(true, Ordering::Release);
-        drop(lock(&self.stop));
-        self.condition.notify_one();
-    }
-
-    /// Sleeps so long, while nobody needs to ask.
-    fn nap(&self, time: Duration) {
-        self.asked.store(true, Ordering::Release);
-        let stop = lock(&self.stop);
-        if !*stop {
-            drop(self.condition.wait_timeout(stop, time));
-        }
-    }
-
-    pub(crate) fn stop(&self) {
-        *lock(&self.stop) = true;
-        self.condition.notify_all();
-    }
-
-    pub(crate) fn is_stopped(&self) -> bool {
-        *lock(&self.stop)
-    }
-
-    /// Waits to be asked, at most so long. False: the thread must end.
-    pub(crate) fn wait(&self, most: Duration) -> bool {
-        let mut stop = lock(&self.stop);
-        if !*stop && !self.asked.load(Ordering::Acquire) {
-            let waited = self.condition.wait_timeout(stop, most);
-            stop = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-        self.asked.store(false, Ordering::Release);
-        !*stop
-    }
-}
 
 /// The running threads; dropping this stops them, and waits for their end. One writes the log as the
 /// buffer fills; the other one syncs it, at least once in each period, while the first one writes

@@ -10,8 +10,8 @@ use polder_format::log::{Group, LOG_BLOCK_BYTES, LogSeed};
 use polder_format::{Lsn, PageId, PageSize, SpaceId};
 use polder_pool::device::Device;
 use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::signal::Signal;
 
-use crate::clerk::Signal;
 use crate::double::Double;
 use crate::flush::{Leader, Syncs};
 use crate::ring::{Change, Ring};

@@ -14,9 +14,9 @@ use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::memory::Bounce;
 use crate::parking::ParkingLot;
+use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
 use crate::state::WrapCount;
-use crate::writer::Signal;
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside
 /// it, and must not go with each write.

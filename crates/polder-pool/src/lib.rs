@@ -47,6 +47,8 @@ mod pool;
 #[cfg(not(loom))]
 mod redo;
 #[cfg(not(loom))]
+pub mod signal;
+#[cfg(not(loom))]
 mod space;
 #[cfg(not(loom))]
 mod stats;

@@ -17,11 +17,12 @@ use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::meta::FRAME_META_BYTES;
 use crate::parking::ParkingLot;
+use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
 use crate::sync::Flag;
 use crate::translation::{Translation, TranslationConfig};
-use crate::writer::{Signal, Writer};
+use crate::writer::Writer;
 
 /// The fewest frames that a pool works with: enough for several threads that each hold the path
 /// of a deep tree and the new pages of a split.

@@ -1,13 +1,11 @@
 //! The background writer: a thread that keeps a reserve of free frames, so that a fault seldom has
 //! to evict, and hardly ever to write, by itself.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::pool::Shared;
-use crate::sync::lock;
 use crate::translation::Translation;
 
 /// How long the writer rests when a sweep freed nothing, or nobody asks.
@@ -32,45 +30,6 @@ impl Reserve {
     }
 }
 
-/// By which the writer is woken and stopped.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    /// Somebody asked since the writer last looked. A flag before the mutex, so that asking again
-    /// costs a load.
-    asked: AtomicBool,
-    stop: Mutex<bool>,
-    condition: Condvar,
-}
-
-impl Signal {
-    /// Asks for free frames.
-    pub(crate) fn wake(&self) {
-        if !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::AcqRel) {
-            drop(lock(&self.stop));
-            self.condition.notify_one();
-        }
-    }
-
-    fn stop(&self) {
-        *lock(&self.stop) = true;
-        self.condition.notify_all();
-    }
-
-    /// Waits to be asked. False if the writer must stop.
-    fn wait(&self, rest: bool) -> bool {
-        let mut stop = lock(&self.stop);
-        if rest && !*stop {
-            let waited = self.condition.wait_timeout(stop, REST);
-            stop = waited.unwrap_or_else(|poisoned| poisoned.into_inner()).0;
-        }
-        while !*stop && !self.asked.load(Ordering::Acquire) {
-            stop = self.condition.wait(stop).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-        self.asked.store(false, Ordering::Release);
-        !*stop
-    }
-}
-
 /// The running thread; dropping this stops it and waits for its end.
 #[derive(Debug)]
 pub(crate) struct Writer<T: Translation> {
@@ -85,7 +44,10 @@ impl<T: Translation> Writer<T> {
         let theirs = Arc::clone(shared);
         let run = move || {
             let mut rest = false;
-            while theirs.core.signal.wait(rest) {
+            while theirs.core.signal.wait(Duration::MAX) {
+                if rest {
+                    theirs.core.signal.rest(REST);
+                }
                 rest = !theirs.fill_reserve();
             }
         };

@@ -112,10 +112,14 @@ pub(crate) fn is_blank(data: &dyn Device, log: Option<&dyn Device>) -> io::Resul
     }
 }
 
-/// Makes room for the superblocks at the beginning of a new file.
-pub(crate) fn make_superblock_area(device: &dyn Device) -> io::Result<()> {
-    device.truncate(0)?;
-    device.allocate(0, SUPERBLOCK_AREA_BYTES)?;
-    // Before the log is made anew: what is left of an attempt to make the store goes first.
-    device.sync()
+/// Begins to make a store: nothing is left of an earlier attempt, and there is room for the
+/// superblocks. What the log tells goes while the data file is empty, which alone says that there is
+/// no store; else zeros beside the log of a store that was made would look like a damaged one.
+pub(crate) fn clear_for_new(data: &dyn Device, log: &dyn Device) -> io::Result<()> {
+    data.truncate(0)?;
+    data.sync()?;
+    log.truncate(0)?;
+    log.sync()?;
+    data.allocate(0, SUPERBLOCK_AREA_BYTES)?;
+    data.sync()
 }

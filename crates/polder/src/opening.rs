@@ -84,7 +84,6 @@ impl Opening {
     fn make<T: Translation>(mut self) -> Result<Opened<T>, OpenError> {
         let (id, size, options) =
             (self.superblock.store_id, self.superblock.page_size, self.log_options());
-        self.log.truncate(0).map_err(self.io("make"))?;
         let file = LogFile::create(Arc::clone(&self.log), id, size, &options);
         let file = file.map_err(|error| self.log_error(error))?;
         let start = Lsn(polder_format::log::LOG_BLOCK_BYTES as u64);

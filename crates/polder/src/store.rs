@@ -11,7 +11,7 @@ use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
-use crate::file::{empty, is_blank, make_superblock_area, new_superblock, read_superblock};
+use crate::file::{clear_for_new, empty, is_blank, new_superblock, read_superblock};
 use crate::opening::Opening;
 use crate::options::{Options, TranslationKind};
 use crate::recovery::Recovery;
@@ -115,8 +115,8 @@ impl Store {
         let is_new = is_blank(&*data, Some(&*log)).map_err(io("look at"))?;
         let (mut superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
-            let made = make_superblock_area(&*data);
-            made.inspect_err(|_| empty(&*data)).map_err(io("write"))?;
+            let cleared = clear_for_new(&*data, &*log);
+            cleared.inspect_err(|_| empty(&*data)).map_err(io("write"))?;
             let (budget, limit) = (options.new_budget(size), options.new_log_limit());
             (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {

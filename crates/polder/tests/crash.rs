@@ -280,8 +280,8 @@ fn open(disks: &Disks, config: &Config) -> Store {
 }
 
 /// Opens the store and lets the machine die on the way, a few times.
-fn die_while_opening(mut disks: Disks, config: &Config, random: &mut Random) -> Disks {
-    while random.chance(0.3) {
+fn die_while_opening(mut disks: Disks, config: &Config, random: &mut Random, often: f64) -> Disks {
+    while random.chance(often) {
         let survives = random.below(60);
         for disk in [&disks.data, &disks.log] {
             let plan = FaultPlan::new(random.next_u64());
@@ -305,7 +305,9 @@ fn run(seed: u64) {
     let mut disks = Disks::new();
     let mut base = vec![Content::new(); config.threads as usize];
     for life in 0..LIVES {
-        disks = die_while_opening(disks, config, &mut random);
+        // The first one is made, which takes more steps.
+        let often = if life == 0 { 0.6 } else { 0.3 };
+        disks = die_while_opening(disks, config, &mut random, often);
         if config.delays {
             for disk in [&disks.data, &disks.log] {
                 disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
