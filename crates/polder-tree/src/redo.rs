@@ -8,7 +8,7 @@
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::bytes::PageMut;
 
-use crate::node::{NewValue, NodeMut, Split};
+use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, Split, max_key_len, must_overflow};
 
 /// Does one record to its page.
 ///
@@ -28,10 +28,18 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
     match *operation {
         Operation::Insert { version, key, value, .. } => {
             check_covers(&node, key)?;
-            let value = match value {
-                LoggedValue::Inline(bytes) => NewValue::Inline(bytes),
-                LoggedValue::Long { len, link } => NewValue::Overflow { len, link },
+            let size = node.node().page().size();
+            let (possible, value) = match value {
+                LoggedValue::Inline(bytes) => {
+                    (!must_overflow(size, key.len(), bytes.len()), NewValue::Inline(bytes))
+                }
+                LoggedValue::Long { len, link } => {
+                    (len <= MAX_VALUE_BYTES && link != 0, NewValue::Overflow { len, link })
+                }
             };
+            if !possible {
+                return Err("a record of a tree has a value that no leaf can have");
+            }
             match node.node().search_covered(key) {
                 Ok(slot) => node.replace_value(slot, version, value).map_err(no_room),
                 Err(slot) => node.insert_entry(slot, key, version, value).map_err(no_room),
@@ -45,6 +53,9 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
         }
         Operation::InsertChild { link, separator } => {
             check_covers(&node, separator)?;
+            if link == 0 {
+                return Err("a record of a tree has no link to its child");
+            }
             node.insert_child(separator, link).map_err(no_room)
         }
         Operation::RemoveChild { index } => {
@@ -71,6 +82,9 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
 }
 
 fn check_covers(node: &NodeMut<'_>, key: &[u8]) -> Result<(), &'static str> {
+    if key.len() > max_key_len(node.node().page().size()) {
+        return Err("a record of a tree has a key that is too long");
+    }
     match node.node().compare_to_fences(key) {
         std::cmp::Ordering::Equal => Ok(()),
         _ => Err("a record of a tree is about a key that its node does not cover"),
