@@ -24,7 +24,7 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 use support::{Disks, full_text};
 
 /// Seeds that CI runs.
-const SEEDS: std::ops::Range<u64> = 0..1200;
+const SEEDS: std::ops::Range<u64> = 0..3000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
 /// Operations of a thread in one life, at most.
