@@ -14,7 +14,7 @@ use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
 use crate::pool::{Shared, Space, SpaceCore};
-use crate::state::StateCell;
+use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
 use crate::translation::{LinkRef, Resolved, Translation};
 
@@ -100,6 +100,16 @@ impl<'p> Attempt<'p> {
             }
             None => page.try_upgrade(),
         }
+    }
+
+    /// Holds a page of the way of a patient attempt; once, however often the way comes by.
+    fn share(&mut self, cell: &'p StateCell) -> Result<StateWord, Restart> {
+        if self.held.iter().any(|held| std::ptr::eq(*held, cell)) {
+            return Ok(cell.read());
+        }
+        let word = wait_for_share(cell).ok_or(Restart)?;
+        self.held.push(cell);
+        Ok(word)
     }
 
     /// Lets go of what a patient attempt holds.
@@ -353,8 +363,7 @@ impl<'p, T: Translation> View<'p, T> {
         if !attempt.patient {
             return Err(Restart);
         }
-        let word = wait_for_share(found.cell).ok_or(Restart)?;
-        attempt.held.push(found.cell);
+        let word = attempt.share(found.cell)?;
         match &parent {
             Some(parent) => parent.validate()?,
             None => self.check_own(attempt)?,
@@ -421,7 +430,7 @@ impl<'p, T: Translation> View<'p, T> {
     }
 }
 
-fn wait_for_share(cell: &StateCell) -> Option<crate::state::StateWord> {
+fn wait_for_share(cell: &StateCell) -> Option<StateWord> {
     let mut backoff = Backoff::new();
     loop {
         if let Some(word) = cell.try_share(false) {

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
-use polder_format::{Lsn, PageId, PageNo, Place};
+use polder_format::{Lsn, PageId, PageNo, Place, SpaceId};
 
 use crate::attempt::{AccessHint, Attempt};
 use crate::bytes::PageMut;
@@ -102,6 +102,11 @@ struct MapChange<'p> {
 }
 
 impl MapChange<'_> {
+    /// Whether this is the map of a space that begins with page `first`.
+    fn is(&self, space: SpaceId, first: u64) -> bool {
+        self.first == first && self.page.id().space() == space
+    }
+
     /// Changes the bits. While everything is latched, so that nobody can link or unlink one of
     /// these pages again in between: what is freed stays reserved until it is discarded and given
     /// back, what is linked is no longer reserved. A page without a bit is reserved at all times.
@@ -202,7 +207,8 @@ impl<'p> Change<'p> {
     /// is changed.
     ///
     /// # Errors
-    /// `Restart`, also when a map must be loaded first; a page that is marked so already is
+    /// `Restart`, also when a map must be loaded first: then this call has left no map latched, but
+    /// earlier ones may have ([`Change::clear`]). A page that is marked so already is
     /// [`PoolError::Broken`].
     pub fn mark<T: Translation>(
         &mut self,
@@ -214,35 +220,53 @@ impl<'p> Change<'p> {
         let mut sorted: Vec<u64> = pages.iter().map(|page| page.get()).collect();
         sorted.sort_unstable();
         let per_map = pages_per_alloc_map(space.page_size());
-        for of_map in sorted.chunk_by(|a, b| a / per_map == b / per_map) {
+        let of_maps = || sorted.chunk_by(|a, b| a / per_map == b / per_map);
+        let before = self.maps.len();
+        for of_map in of_maps() {
             let first = of_map[0] / per_map * per_map;
-            let id = PageId::new(space.id(), PageNo::new(first).unwrap_or(PageNo::MAX));
+            if let Err(restart) = self.latch_map(space, attempt, first) {
+                // What is latched here must not stay so until the next try.
+                self.maps.truncate(before);
+                return Err(restart);
+            }
+        }
+        for of_map in of_maps() {
+            let first = of_map[0] / per_map * per_map;
             let runs = runs_of(of_map.iter().map(|page| (page - first) as u32));
-            let at = match self.maps.iter().position(|map| map.page.id() == id) {
-                Some(at) => at,
-                None => {
-                    let map = space.follow(attempt, LinkRef::Root(id), None)?;
-                    let page = attempt.upgrade(map)?;
-                    self.maps.push(MapChange {
-                        page,
-                        reserved: &space.space_core().reserved,
-                        first,
-                        linked: Vec::new(),
-                        freed: Vec::new(),
-                    });
-                    self.maps.len() - 1
-                }
+            let Some(map) = self.maps.iter_mut().find(|map| map.is(space.id(), first)) else {
+                return Err(Restart);
             };
-            let map = &mut self.maps[at];
             let right = |(bit, count): &(u32, u32)| {
                 (*bit..bit + count).all(|bit| is_used(&map.page, bit) != used)
             };
             if !runs.iter().all(right) {
                 let what = if used { "a free page is in use" } else { "a page was freed twice" };
-                return Err(attempt.fail(PoolError::Broken { page: id, what }));
+                return Err(attempt.fail(PoolError::Broken { page: map.page.id(), what }));
             }
             if used { map.linked.extend(runs) } else { map.freed.extend(runs) }
         }
+        Ok(())
+    }
+
+    /// Latches the allocation map that begins with page `first`, if this change does not hold it.
+    fn latch_map<T: Translation>(
+        &mut self,
+        space: &'p Space<T>,
+        attempt: &mut Attempt<'p>,
+        first: u64,
+    ) -> Result<(), Restart> {
+        if self.maps.iter().any(|map| map.is(space.id(), first)) {
+            return Ok(());
+        }
+        let id = PageId::new(space.id(), PageNo::new(first).unwrap_or(PageNo::MAX));
+        let map = space.follow(attempt, LinkRef::Root(id), None)?;
+        self.maps.push(MapChange {
+            page: attempt.upgrade(map)?,
+            reserved: &space.space_core().reserved,
+            first,
+            linked: Vec::new(),
+            freed: Vec::new(),
+        });
         Ok(())
     }
 }

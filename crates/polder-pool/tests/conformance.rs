@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::{Array, Direct, PoolError, Translation};
+use polder_pool::{AccessHint, Array, Direct, PoolError, Restart, Translation};
 use polder_testkit::Random;
 
 use support::*;
@@ -204,6 +204,28 @@ fn the_file_shrinks_under_load<T: Translation>() {
     assert_sound(&pool);
 }
 
+/// Whoever was overtaken too often holds its way, also where that comes by the same page twice.
+fn the_overtaken_get_through<T: Translation>() {
+    let pool = tight::<T>(&disk(), NEW_FILE);
+    let space = pool.create_space().unwrap();
+    let page = create(&space);
+    let mut tries = 0;
+    let count = space.run(AccessHint::Normal, |attempt| {
+        tries += 1;
+        assert!(tries < 1000, "it holds the page and cannot get it");
+        let first = space.page(attempt, page)?;
+        if tries <= 100 {
+            return Err(Restart);
+        }
+        let second = space.page(attempt, page)?;
+        first.validate()?;
+        Ok(attempt.upgrade(second)?.id())
+    });
+    assert_eq!(count.unwrap().page(), page);
+    increment(&space, page).unwrap();
+    assert_sound(&pool);
+}
+
 macro_rules! conformance {
     ($($translation:ident as $module:ident),+ => $tests:tt) => {
         $(mod $module { conformance!(@ $translation $tests); })+
@@ -219,4 +241,5 @@ conformance!(Array as array, Direct as direct => [
     freed_pages_are_used_again,
     a_dropped_space_goes_at_once,
     the_file_shrinks_under_load,
+    the_overtaken_get_through,
 ]);

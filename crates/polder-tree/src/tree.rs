@@ -484,11 +484,12 @@ impl<T: Translation> Tree<T> {
         freed: &[PageNo],
     ) -> Result<(), Restart> {
         change.clear();
-        if !linked.is_empty() {
-            change.mark(&self.space, attempt, linked, true)?;
-        }
-        if !freed.is_empty() {
-            change.mark(&self.space, attempt, freed, false)?;
+        for (pages, used) in [(linked, true), (freed, false)] {
+            if !pages.is_empty() {
+                // No latch is held while the next try is waited for.
+                let marked = change.mark(&self.space, attempt, pages, used);
+                marked.inspect_err(|_| change.clear())?;
+            }
         }
         Ok(())
     }
