@@ -80,3 +80,31 @@ fn a_page_that_is_no_node_is_refused() {
     let mut inner = node(1, &[]);
     assert!(redo(&operation, inner.page_mut()).is_err());
 }
+
+/// What a log can say and no tree has ever written (found by the fuzz target `log`).
+#[test]
+fn what_no_node_can_hold_is_refused() {
+    let long_key = vec![b'k'; PageSize::MIN.bytes()];
+    let long_value = vec![0; PageSize::MIN.bytes() / 2];
+    let insert = |key, value| Operation::Insert { added: true, version: 9, key, value };
+    let at_leaf = [
+        insert(long_key.as_slice(), LoggedValue::Inline(b"v")),
+        insert(b"k", LoggedValue::Inline(&long_value)),
+        insert(b"k", LoggedValue::Long { len: 70_000, link: 0 }),
+        insert(b"k", LoggedValue::Long { len: u64::MAX, link: 5 }),
+        Operation::Split { left_count: 0, right: 8, separator: &long_key },
+    ];
+    let at_inner = [
+        Operation::InsertChild { link: 0, separator: b"k" },
+        Operation::InsertChild { link: 5, separator: &long_key },
+    ];
+    let levels = [(0, at_leaf.as_slice()), (1, at_inner.as_slice())];
+    for (level, operation) in levels.iter().flat_map(|(l, ops)| ops.iter().map(move |op| (*l, op)))
+    {
+        let mut page = node(level, &[]);
+        assert!(redo(operation, page.page_mut()).is_err(), "{operation:?}");
+        assert_eq!(page.bytes(), node(level, &[]).bytes(), "{operation:?}");
+    }
+    let fits = insert(b"k", LoggedValue::Long { len: 70_000, link: 5 });
+    assert_eq!(redo(&fits, node(0, &[]).page_mut()), Ok(()));
+}
