@@ -98,12 +98,12 @@ fn what_no_node_can_hold_is_refused() {
         Operation::InsertChild { link: 0, separator: b"k" },
         Operation::InsertChild { link: 5, separator: &long_key },
     ];
-    let levels = [(0, at_leaf.as_slice()), (1, at_inner.as_slice())];
-    for (level, operation) in levels.iter().flat_map(|(l, ops)| ops.iter().map(move |op| (*l, op)))
-    {
-        let mut page = node(level, &[]);
-        assert!(redo(operation, page.page_mut()).is_err(), "{operation:?}");
-        assert_eq!(page.bytes(), node(level, &[]).bytes(), "{operation:?}");
+    for (level, operations) in [(0, at_leaf.as_slice()), (1, at_inner.as_slice())] {
+        for (number, operation) in operations.iter().enumerate() {
+            let mut page = node(level, &[]);
+            assert!(redo(operation, page.page_mut()).is_err(), "level {level}, number {number}");
+            assert!(page.bytes() == node(level, &[]).bytes(), "level {level}, number {number}");
+        }
     }
     let fits = insert(b"k", LoggedValue::Long { len: 70_000, link: 5 });
     assert_eq!(redo(&fits, node(0, &[]).page_mut()), Ok(()));
