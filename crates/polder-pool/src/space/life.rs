@@ -117,10 +117,8 @@ impl<T: Translation> Shared<T> {
         }
         // Whoever allocates in the space now has finished, and the next one sees that it is gone.
         let _alloc = lock(&space.alloc);
-        self.evacuate(space);
-        self.translation.close(&space.directory);
-        let extents = self.array_elements(&space.map)?;
-        let pages = self.array_pages(&space.map)?;
+        // The directory first: a checkpoint does not see pages that have left memory, so that no
+        // recovery may miss them.
         {
             let _change = lock(&self.directory.change);
             let known = self.array_get(&self.directory, u64::from(space.id.get()))? != 0;
@@ -128,6 +126,10 @@ impl<T: Translation> Shared<T> {
                 self.array_set(&self.directory, u64::from(space.id.get()), 0, 0)?;
             }
         }
+        self.evacuate(space);
+        self.translation.close(&space.directory);
+        let extents = self.array_elements(&space.map)?;
+        let pages = self.array_pages(&space.map)?;
         self.log_freed(pages.iter().map(|page| page.place))?;
         self.settle_log()?;
         for page in pages {

@@ -1,0 +1,82 @@
+//! What the pool tells a log, and when.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use polder_format::log::{Group, Operation};
+use polder_format::{Lsn, PageId, SpaceId};
+use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::{Array, Pool, PoolConfig};
+
+use support::*;
+
+/// A log that keeps nothing, and notes how much of a space is in memory when a word of a map is
+/// cleared.
+#[derive(Debug, Default)]
+struct Watch {
+    end: AtomicU64,
+    watched: Mutex<Option<(Pool<Array>, SpaceId)>>,
+    /// Resident pages of the space at each word that became zero.
+    seen: Mutex<Vec<u64>>,
+}
+
+impl Journal for Watch {
+    fn permit(&self, _: u64) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn give_back(&self, _: u64) {}
+
+    fn append(&self, group: &mut Group, _: u64) -> Lsn {
+        if let Some((pool, space)) = &*self.watched.lock().unwrap() {
+            let clears = group.records().map(Result::unwrap).any(|record| {
+                matches!(record.operation, Operation::Patch { bytes, .. } if bytes == [0; 8])
+            });
+            if clears {
+                let resident =
+                    pool.stats().spaces.get(space).map_or(0, |space| space.resident_pages);
+                self.seen.lock().unwrap().push(resident);
+            }
+        }
+        Lsn(self.end.fetch_add(group.len() as u64, Ordering::SeqCst) + group.len() as u64)
+    }
+
+    fn end(&self) -> Lsn {
+        Lsn(self.end.load(Ordering::SeqCst))
+    }
+
+    fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        Ok(0)
+    }
+
+    fn after_write(&self, _: u64, _: &[PageId]) {}
+
+    fn is_trusted(&self, _: PageId) -> bool {
+        true
+    }
+}
+
+/// A checkpoint does not see what has left memory: so the log must say before that the space is
+/// gone. Else a recovery that begins behind the pages' images would still look for the pages.
+#[test]
+fn a_dropped_space_leaves_the_directory_before_memory() {
+    let watch = Arc::new(Watch::default());
+    let disk = disk();
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, NEW_FILE) };
+    let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..20).map(|_| space.create().unwrap().id().page()).collect();
+    space.link(&pages).unwrap();
+    *watch.watched.lock().unwrap() = Some((pool.clone(), space.id()));
+    space.drop_space().unwrap();
+    *watch.watched.lock().unwrap() = None;
+    assert_eq!(*watch.seen.lock().unwrap(), [21], "20 pages and their map");
+}
