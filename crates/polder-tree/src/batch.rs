@@ -12,7 +12,7 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageNo};
 use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{Change, Exclusive, Interrupted, Pin, Translation};
+use polder_pool::{Change, Exclusive, Interrupted, Pin, PoolError, Translation};
 
 use crate::descent::{Target, leaf};
 use crate::error::TreeError;
@@ -295,7 +295,12 @@ fn latch_all<'p, T: Translation>(ops: &'p [BatchOp<'_, T>]) -> Result<Vec<HeldLe
         let page = loop {
             let tried = op.tree.space().run_once(|attempt| {
                 let leaf = leaf(op.tree.space(), attempt, Target::Key(op.key))?;
-                attempt.upgrade(leaf)
+                let leaf = attempt.upgrade(leaf)?;
+                if NodeRef::new(leaf.page()).compare_to_fences(op.key).is_ne() {
+                    let what = "the tree leads to a leaf that does not cover the key";
+                    return Err(attempt.fail(PoolError::Broken { page: leaf.id(), what }));
+                }
+                Ok(leaf)
             });
             match tried {
                 Ok(page) => break page,

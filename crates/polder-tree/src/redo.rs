@@ -52,7 +52,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
             Ok(())
         }
         Operation::InsertChild { link, separator } => {
-            check_covers(&node, separator)?;
+            check_divides(&node, separator)?;
             if link == 0 {
                 return Err("a record of a tree has no link to its child");
             }
@@ -67,7 +67,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
             Ok(())
         }
         Operation::Split { left_count, right, separator } => {
-            check_covers(&node, separator)?;
+            check_divides(&node, separator)?;
             let left_count = left_count as usize;
             if left_count > node.node().count() {
                 return Err("a record splits a node that has fewer entries");
@@ -88,5 +88,14 @@ fn check_covers(node: &NodeMut<'_>, key: &[u8]) -> Result<(), &'static str> {
     match node.node().compare_to_fences(key) {
         std::cmp::Ordering::Equal => Ok(()),
         _ => Err("a record of a tree is about a key that its node does not cover"),
+    }
+}
+
+/// That a separator leaves something on both of its sides.
+fn check_divides(node: &NodeMut<'_>, separator: &[u8]) -> Result<(), &'static str> {
+    check_covers(node, separator)?;
+    match node.node().lower_fence_is(separator) {
+        true => Err("a record of a tree splits a node at its lower fence"),
+        false => Ok(()),
     }
 }

@@ -54,6 +54,14 @@ impl Newcomer<'_> {
         self.key().len() + stored + 32
     }
 
+    /// What of it belongs to this node, which the first key led to: others may have split it since
+    /// the entries were found to have no room.
+    fn within(self, node: NodeRef<'_>) -> Self {
+        let Newcomer::Entries(entries) = self else { return self };
+        let covered = |(key, _): &&(&[u8], usize)| node.compare_to_fences(key).is_eq();
+        Newcomer::Entries(&entries[..entries.iter().take_while(covered).count()])
+    }
+
     fn choose(&self, node: NodeRef<'_>) -> Option<Split> {
         match *self {
             Newcomer::Entry(key, value) => node.choose_leaf_split(key, value),
@@ -153,6 +161,7 @@ impl<T: Translation> Tree<T> {
         };
         let mut parent = attempt.upgrade(parent)?;
         let mut node = attempt.upgrade(place.page)?;
+        let newcomer = newcomer.within(NodeRef::new(node.page()));
         if !split_is_needed(&node, level, newcomer) {
             return Ok(Outcome::Done { pages: 0 });
         }

@@ -93,10 +93,12 @@ fn what_no_node_can_hold_is_refused() {
         insert(b"k", LoggedValue::Long { len: 70_000, link: 0 }),
         insert(b"k", LoggedValue::Long { len: u64::MAX, link: 5 }),
         Operation::Split { left_count: 0, right: 8, separator: &long_key },
+        Operation::Split { left_count: 0, right: 8, separator: b"b" },
     ];
     let at_inner = [
         Operation::InsertChild { link: 0, separator: b"k" },
         Operation::InsertChild { link: 5, separator: &long_key },
+        Operation::InsertChild { link: 5, separator: b"b" },
     ];
     for (level, operations) in [(0, at_leaf.as_slice()), (1, at_inner.as_slice())] {
         for (number, operation) in operations.iter().enumerate() {

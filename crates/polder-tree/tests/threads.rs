@@ -13,7 +13,7 @@ use polder_format::PageSize;
 use polder_pool::{Array, Direct, Translation};
 use polder_testkit::random::scramble;
 use polder_testkit::{FaultPlan, Random, SimDisk};
-use polder_tree::{Change, Tree};
+use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Tree, apply_batch};
 use support::*;
 
 const THREADS: u64 = 8;
@@ -196,6 +196,63 @@ fn counters_add_up() {
 
 /// Keys divisible by eight are there all the time; the others come and go in waves, so that the
 /// tree grows and shrinks by many leaves under the cursors.
+/// Batches whose keys lie among those of others: leaves that have no room for one of them are split
+/// by another one before it comes to that.
+fn batches<T: Translation>(disk: &SimDisk, round: u64) {
+    let (pool, tree) = new_tree::<T>(disk, PageSize::MIN);
+    let versions = AtomicU64::new(1);
+    let models = thread::scope(|scope| {
+        let work = |t: u64| {
+            let (tree, versions) = (tree.clone(), &versions);
+            scope.spawn(move || {
+                let mut random = Random::new(round * 4 + t);
+                let mut model: BTreeMap<[u8; 8], Option<Vec<u8>>> = BTreeMap::new();
+                for write in 0..20 {
+                    let part = |random: &mut Random| {
+                        let key = random.below(40) * 4 + t;
+                        let len = random.index(900);
+                        (key.to_be_bytes(), random.chance(0.7).then(|| value(key, write, len)))
+                    };
+                    let count = 2 + random.index(8);
+                    let parts: BTreeMap<_, _> = (0..count).map(|_| part(&mut random)).collect();
+                    let ops: Vec<_> = parts
+                        .iter()
+                        .map(|(key, value)| {
+                            let version = versions.fetch_add(1, Ordering::Relaxed);
+                            let action = match value {
+                                Some(value) => BatchAction::Insert(value, version),
+                                None => BatchAction::Remove,
+                            };
+                            BatchOp { tree: &tree, key: key.as_slice(), expect: None, action }
+                        })
+                        .collect();
+                    assert!(matches!(apply_batch(&ops).unwrap(), BatchOutcome::Done { .. }));
+                    model.extend(parts);
+                }
+                model
+            })
+        };
+        let threads: Vec<_> = (0..4).map(work).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    for (key, value) in &models {
+        assert_eq!(tree.get(key).unwrap().as_ref(), value.as_ref(), "round {round}, {key:?}");
+    }
+    let entries = models.iter().filter(|(_, value)| value.is_some()).count();
+    assert_sound(&tree, entries as u64);
+    drop(pool);
+}
+
+#[test]
+fn batches_among_batches_array() {
+    (0..400 * scale()).for_each(|round| batches::<Array>(&disk(), round));
+}
+
+#[test]
+fn batches_among_batches_direct() {
+    (0..400 * scale()).for_each(|round| batches::<Direct>(&disk(), round));
+}
+
 fn churn<T: Translation>(tree: &Tree<T>, t: u64, top: u64, stop: &AtomicBool) {
     let mut random = Random::new(t);
     let mut version = t << 40;

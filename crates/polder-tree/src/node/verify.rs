@@ -56,9 +56,6 @@ impl NodeRef<'_> {
         self.verify_records_apart()?;
         self.verify_hints()?;
         let (lower, upper) = (self.lower_fence(), self.upper_fence());
-        if let (Some(lower), Some(upper)) = (&lower, &upper) {
-            ensure(lower < upper, "the lower fence is not below the upper one")?;
-        }
         ensure(!self.is_leaf() || self.page.u64(at::FIRST_CHILD) == 0, "a leaf has a child")?;
 
         let (mut key, mut before) = (Vec::new(), Vec::new());
@@ -87,6 +84,9 @@ impl NodeRef<'_> {
         ensure(self.has_lower() || lower_len == 0, "a missing fence has a length")?;
         ensure(self.has_upper() || upper_len == 0, "a missing fence has a length")?;
         let (lower, upper) = (self.lower_fence(), self.upper_fence());
+        if let (Some(lower), Some(upper)) = (&lower, &upper) {
+            ensure(lower < upper, "the lower fence is not below the upper one")?;
+        }
         let prefix_len = prefix_of(lower.as_deref(), upper.as_deref());
         ensure(self.prefix_len() == prefix_len, "the prefix is not what the fences share")
     }
