@@ -167,6 +167,9 @@ impl Log {
             let much = whole - written >= self.ring.len() / PREFIX_PART;
             if whole > written && (is_full || much || leader.walked == tail) {
                 self.write_out(whole)?;
+            } else if self.poisoned.load(Ordering::Acquire) {
+                // Who waited for room in the ring has gone, and left a gap.
+                return Err(io::Error::other("the log is dead"));
             } else {
                 wait_a_little(&mut tries);
             }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 use std::thread;
+use std::time::Duration;
 
 use polder_format::log::{Group, LoggedValue, Operation};
 use polder_format::{
@@ -285,4 +286,37 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
     assert!(log.file_bytes() <= limit + (5 << 20), "{}", log.file_bytes());
     let too_large = log.permit(log.group_max() + 1).unwrap_err();
     assert!(too_large.to_string().contains("at once"), "{too_large}");
+}
+
+/// Whoever waits for room in the ring when the log dies leaves a gap that is never filled: who leads
+/// at that moment must not wait for it.
+#[test]
+fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
+    let disk = disk();
+    let log = begin(&disk);
+    let (done, ended) = std::sync::mpsc::channel();
+    let writer = {
+        let log = Arc::clone(&log);
+        thread::spawn(move || {
+            // Nobody but the leader below empties the ring: it fills, and this thread waits.
+            let mut number = 0;
+            while log.permit(2048).is_ok() {
+                log.give_back(2048);
+                append(&log, number, 1000);
+                number += 1;
+            }
+        })
+    };
+    while log.end().0 < OPTIONS.buffer_bytes as u64 {
+        thread::yield_now();
+    }
+    thread::sleep(Duration::from_millis(20));
+    disk.set_plan(FaultPlan::new(2).delay(1.0, Duration::from_millis(200)));
+    let leader = Arc::clone(&log);
+    thread::spawn(move || done.send(leader.await_durable(leader.end())));
+    thread::sleep(Duration::from_millis(50));
+    log.poison("a test", &std::io::Error::other("of a dying log"));
+    let result = ended.recv_timeout(Duration::from_secs(20)).expect("the leader waits for ever");
+    assert!(result.unwrap_err().to_string().contains("a test"));
+    writer.join().unwrap();
 }
