@@ -44,17 +44,39 @@ pub enum AccessHint {
 #[derive(Debug)]
 pub struct Attempt<'p> {
     hint: AccessHint,
-    conflicts: u32,
-    exhausted_since: Option<Instant>,
-    unreadable: u32,
     patient: bool,
+    /// A patient attempt that holds a page exclusively waits for no other one.
+    exclusive: bool,
     pages: u64,
-    /// The page to load before the next try, and the parent that leads to it.
-    miss: Option<(PageId, Option<Optimistic<'p>>)>,
-    failure: Option<PoolError>,
+    interrupted: Interrupted<'p>,
+    obstacles: Obstacles<'p>,
     /// The page that a patient attempt went to last.
     latched: Option<Optimistic<'p>>,
     held: Vec<&'p StateCell>,
+}
+
+/// Why a single try did not go through, and what must be done before the next one, when no latch
+/// is held any more.
+#[derive(Debug, Default)]
+pub struct Interrupted<'p> {
+    /// The page to load, and the parent that leads to it.
+    miss: Option<(PageId, Option<Optimistic<'p>>)>,
+    failure: Option<PoolError>,
+}
+
+impl Interrupted<'_> {
+    /// Whether somebody else held or changed a page, so that the same may go through at once.
+    pub fn is_conflict(&self) -> bool {
+        self.failure.is_none() && self.miss.is_none()
+    }
+}
+
+/// What has been in the way of one operation so far, and the pages that it keeps resident.
+#[derive(Debug, Default)]
+pub struct Obstacles<'p> {
+    conflicts: u32,
+    exhausted_since: Option<Instant>,
+    unreadable: u32,
     pins: Vec<Pin<'p>>,
 }
 
@@ -62,23 +84,20 @@ impl<'p> Attempt<'p> {
     fn new(hint: AccessHint) -> Attempt<'p> {
         Attempt {
             hint,
-            conflicts: 0,
-            exhausted_since: None,
-            unreadable: 0,
             patient: false,
+            exclusive: false,
             pages: 0,
-            miss: None,
-            failure: None,
+            interrupted: Interrupted::default(),
+            obstacles: Obstacles::default(),
             latched: None,
             held: Vec::new(),
-            pins: Vec::new(),
         }
     }
 
     /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`.
     #[cold]
     pub fn fail(&mut self, error: PoolError) -> Restart {
-        self.failure = Some(error);
+        self.interrupted.failure = Some(error);
         Restart
     }
 
@@ -91,6 +110,7 @@ impl<'p> Attempt<'p> {
     #[cold]
     fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
         page.validate()?;
+        self.exclusive = true;
         let same = |cell: &&StateCell| std::ptr::eq(*cell, page.cell());
         match self.held.iter().position(same) {
             Some(at) => {
@@ -107,7 +127,9 @@ impl<'p> Attempt<'p> {
         if self.held.iter().any(|held| std::ptr::eq(*held, cell)) {
             return Ok(cell.read());
         }
-        let word = wait_for_share(cell).ok_or(Restart)?;
+        // Whoever waits holds nothing that others may be waiting for.
+        let shared = if self.exclusive { cell.try_share(false) } else { wait_for_share(cell) };
+        let word = shared.ok_or(Restart)?;
         self.held.push(cell);
         Ok(word)
     }
@@ -115,6 +137,7 @@ impl<'p> Attempt<'p> {
     /// Lets go of what a patient attempt holds.
     fn release(&mut self) {
         self.held.drain(..).for_each(StateCell::unshare);
+        self.exclusive = false;
     }
 }
 
@@ -124,21 +147,6 @@ impl Drop for Attempt<'_> {
         if !self.held.is_empty() {
             self.release();
         }
-    }
-}
-
-/// Why a single try did not go through, and what must be done before the next one, when no latch
-/// is held any more.
-#[derive(Debug)]
-pub struct Interrupted {
-    failure: Option<PoolError>,
-    miss: Option<PageId>,
-}
-
-impl Interrupted {
-    /// Whether somebody else held or changed a page, so that the same may go through at once.
-    pub fn is_conflict(&self) -> bool {
-        self.failure.is_none() && self.miss.is_none()
     }
 }
 
@@ -190,41 +198,24 @@ impl<T: Translation> Space<T> {
     pub fn run_once<'p, R>(
         &'p self,
         operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
-    ) -> Result<R, Interrupted> {
+    ) -> Result<R, Box<Interrupted<'p>>> {
         let mut attempt = Attempt::new(AccessHint::Normal);
-        operation(&mut attempt).map_err(|Restart| Interrupted {
-            failure: attempt.failure.take(),
-            miss: attempt.miss.take().map(|(page, _)| page),
-        })
+        operation(&mut attempt)
+            .map_err(|Restart| Box::new(std::mem::take(&mut attempt.interrupted)))
     }
 
-    /// After a try that was interrupted: loads the page that was missing, and keeps it resident by
-    /// the pin; or waits a little for what was in the way. Called with no latch held; `tries`: how
-    /// often it was called for the same operation.
+    /// After a try that was interrupted: loads the page that was missing, and keeps it resident as
+    /// long as `obstacles` lives; or waits a little for what was in the way. Called with no latch
+    /// held.
     ///
     /// # Errors
     /// Those of the operation and of loading the page.
-    pub fn make_way(&self, what: Interrupted, tries: u32) -> Result<Option<Pin<'_>>, PoolError> {
-        if let Some(error) = what.failure {
-            return Err(error);
-        }
-        self.space_core().check_not_dropped()?;
-        match what.miss {
-            Some(page) => {
-                let loaded =
-                    self.shared().fault(self.space_core(), page.page(), AccessHint::Normal);
-                match loaded {
-                    // Its parent has changed, or will be found damaged by whoever waits for it.
-                    Err(error) if error.is_about_content() && tries < UNREADABLE_TRIES => Ok(None),
-                    loaded => loaded,
-                }
-            }
-            None => {
-                let mut backoff = Backoff::new();
-                (0..tries.min(20)).for_each(|_| backoff.wait());
-                Ok(None)
-            }
-        }
+    pub fn make_way<'p>(
+        &'p self,
+        what: Interrupted<'p>,
+        obstacles: &mut Obstacles<'p>,
+    ) -> Result<(), PoolError> {
+        self.view().make_way(what, AccessHint::Normal, usize::MAX, obstacles)
     }
 
     /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
@@ -357,7 +348,7 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
         let Some(found) = found.filter(|f| !f.word.is_evicted() && !f.word.is_in_flight()) else {
-            attempt.miss = Some((target, parent));
+            attempt.interrupted.miss = Some((target, parent));
             return Err(Restart);
         };
         if !attempt.patient {
@@ -379,33 +370,44 @@ impl<'p, T: Translation> View<'p, T> {
     /// After a restart: what must be done before the next try.
     #[cold]
     fn recover(self, attempt: &mut Attempt<'p>) -> Result<(), PoolError> {
-        let core = &self.shared.core;
         attempt.release();
-        core.counters.add(Counter::Restarts, 1);
-        if let Some(error) = attempt.failure.take() {
+        let what = std::mem::take(&mut attempt.interrupted);
+        self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles)?;
+        attempt.patient = attempt.obstacles.conflicts > PATIENCE;
+        Ok(())
+    }
+
+    fn make_way(
+        self,
+        what: Interrupted<'p>,
+        hint: AccessHint,
+        most_pins: usize,
+        obstacles: &mut Obstacles<'p>,
+    ) -> Result<(), PoolError> {
+        self.shared.core.counters.add(Counter::Restarts, 1);
+        if let Some(error) = what.failure {
             return Err(error);
         }
         self.space.check_not_dropped()?;
-        let Some((page, parent)) = attempt.miss.take() else {
-            attempt.conflicts += 1;
-            attempt.patient = attempt.conflicts > PATIENCE;
+        let Some((page, parent)) = what.miss else {
+            obstacles.conflicts += 1;
             let mut backoff = Backoff::new();
-            (0..attempt.conflicts.min(10)).for_each(|_| backoff.wait());
+            (0..obstacles.conflicts.min(10)).for_each(|_| backoff.wait());
             return Ok(());
         };
-        match self.shared.fault(self.space, page.page(), attempt.hint) {
+        match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
-                if attempt.pins.len() == MAX_PINS {
-                    attempt.pins.remove(0);
+                if obstacles.pins.len() == most_pins {
+                    obstacles.pins.remove(0);
                 }
-                attempt.pins.push(pin);
+                obstacles.pins.push(pin);
                 Ok(())
             }
             Ok(None) => Ok(()),
             Err(error @ PoolError::Exhausted { .. }) => {
                 // Others may hold what we need and wait for what we hold.
-                attempt.pins.clear();
-                let waited = attempt.exhausted_since.get_or_insert_with(Instant::now).elapsed();
+                obstacles.pins.clear();
+                let waited = obstacles.exhausted_since.get_or_insert_with(Instant::now).elapsed();
                 if waited > EXHAUSTED_PATIENCE {
                     return Err(error);
                 }
@@ -416,9 +418,9 @@ impl<'p, T: Translation> View<'p, T> {
             // A page that was freed meanwhile may hold anything; its parent has changed then. On a
             // tiny pool the parent may have been evicted instead, again and again: hence a bound.
             Err(error) if error.is_about_content() => {
-                attempt.unreadable += 1;
+                obstacles.unreadable += 1;
                 let moved = parent.is_some_and(|parent| parent.validate().is_err());
-                if moved && attempt.unreadable < UNREADABLE_TRIES { Ok(()) } else { Err(error) }
+                if moved && obstacles.unreadable < UNREADABLE_TRIES { Ok(()) } else { Err(error) }
             }
             Err(error) => Err(error),
         }

@@ -65,7 +65,7 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use {
-    attempt::{AccessHint, Attempt, Interrupted},
+    attempt::{AccessHint, Attempt, Interrupted, Obstacles},
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     journal::{Change, Journal},

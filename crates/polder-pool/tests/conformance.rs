@@ -5,6 +5,7 @@
 mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -226,6 +227,39 @@ fn the_overtaken_get_through<T: Translation>() {
     assert_sound(&pool);
 }
 
+/// Two that were overtaken, and want the same pages in another order: none waits for what the other
+/// holds.
+fn the_overtaken_let_each_other_pass<T: Translation>() {
+    let pool = tight::<T>(&disk(), NEW_FILE);
+    let space = pool.create_space().unwrap();
+    let pages = create_many(&space, 2);
+    let barrier = Arc::new(Barrier::new(2));
+    let (done, ended) = mpsc::channel();
+    for order in [[pages[0], pages[1]], [pages[1], pages[0]]] {
+        let (space, barrier, done) = (space.clone(), Arc::clone(&barrier), done.clone());
+        thread::spawn(move || {
+            let mut tries = 0;
+            let both = space.run(AccessHint::Normal, |attempt| {
+                tries += 1;
+                let first = space.page(attempt, order[0])?;
+                if tries <= 100 {
+                    return Err(Restart);
+                }
+                let _first = attempt.upgrade(first)?;
+                if tries == 101 {
+                    barrier.wait();
+                }
+                let second = space.page(attempt, order[1])?;
+                attempt.upgrade(second).map(drop)
+            });
+            done.send(both).unwrap();
+        });
+    }
+    for _ in 0..2 {
+        ended.recv_timeout(Duration::from_secs(30)).expect("they wait for each other").unwrap();
+    }
+}
+
 macro_rules! conformance {
     ($($translation:ident as $module:ident),+ => $tests:tt) => {
         $(mod $module { conformance!(@ $translation $tests); })+
@@ -242,4 +276,5 @@ conformance!(Array as array, Direct as direct => [
     a_dropped_space_goes_at_once,
     the_file_shrinks_under_load,
     the_overtaken_get_through,
+    the_overtaken_let_each_other_pass,
 ]);

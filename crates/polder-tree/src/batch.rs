@@ -12,7 +12,7 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageNo};
 use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{Change, Exclusive, Interrupted, Pin, PoolError, Translation};
+use polder_pool::{Change, Exclusive, Interrupted, Obstacles, PoolError, Translation};
 
 use crate::descent::{Target, leaf};
 use crate::error::TreeError;
@@ -80,7 +80,7 @@ struct HeldLeaf<'p> {
 type OldPages = HashMap<u64, Vec<PageNo>>;
 
 /// What a try of a batch came to.
-enum Tried {
+enum Tried<'p> {
     Done(Vec<Effect>, Lsn, Vec<usize>),
     Unexpected(usize),
     /// These parts need room in the leaf that they have in common.
@@ -88,7 +88,7 @@ enum Tried {
     /// The record that this part replaces has a long value, whose pages must be known.
     HasLong(usize, u64, Long),
     /// The tree of this part stood in the way.
-    Interrupted(usize, Interrupted),
+    Interrupted(usize, Box<Interrupted<'p>>),
 }
 
 /// Does a batch: all of it, or nothing. `ops` are in the order of their trees' spaces and keys; of
@@ -132,7 +132,7 @@ fn run<T: Translation>(
     let Some(first) = ops.first() else {
         return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });
     };
-    let mut pins: Vec<Pin<'_>> = Vec::new();
+    let mut obstacles = Obstacles::default();
     let mut old = OldPages::new();
     let mut tries = 0;
     loop {
@@ -158,7 +158,7 @@ fn run<T: Translation>(
             Tried::Interrupted(index, what) => {
                 tries += 1;
                 let rest = tries / TRIES_IN_HASTE;
-                pins.extend(ops[index].tree.space().make_way(what, tries)?);
+                ops[index].tree.space().make_way(*what, &mut obstacles)?;
                 std::thread::sleep(std::time::Duration::from_micros(u64::from(rest.min(1000))));
             }
         }
@@ -207,7 +207,7 @@ fn try_batch<'p, T: Translation>(
     stored: &[Option<Stored<'_>>],
     old: &OldPages,
     change: &mut Change<'p>,
-) -> Tried {
+) -> Tried<'p> {
     change.clear();
     let mut leaves = match latch_all(ops) {
         Ok(leaves) => leaves,
@@ -281,7 +281,9 @@ fn try_batch<'p, T: Translation>(
 }
 
 /// `BATCH-1`.
-fn latch_all<'p, T: Translation>(ops: &'p [BatchOp<'_, T>]) -> Result<Vec<HeldLeaf<'p>>, Tried> {
+fn latch_all<'p, T: Translation>(
+    ops: &'p [BatchOp<'_, T>],
+) -> Result<Vec<HeldLeaf<'p>>, Tried<'p>> {
     let mut leaves: Vec<HeldLeaf<'p>> = Vec::new();
     for (index, op) in ops.iter().enumerate() {
         if let Some(last) = leaves.last_mut()
@@ -376,7 +378,7 @@ fn mark<'p, T: Translation>(
     change: &mut Change<'p>,
     pages: &[PageNo],
     used: bool,
-) -> Result<(), Tried> {
+) -> Result<(), Tried<'p>> {
     if pages.is_empty() {
         return Ok(());
     }
