@@ -307,7 +307,7 @@ fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
             }
         })
     };
-    while log.end().0 < OPTIONS.buffer_bytes as u64 {
+    while log.end().0 < OPTIONS.buffer_bytes {
         thread::yield_now();
     }
     thread::sleep(Duration::from_millis(20));
