@@ -205,29 +205,45 @@ impl Drop for Pause<'_> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+
     use super::*;
 
     #[test]
     fn a_pause_waits_for_writers_and_they_for_it() {
         let passage = Passage::new();
-        let inside = AtomicU64::new(0);
+        let (inside, passes) = (AtomicU64::new(0), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
         thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    for _ in 0..2000 {
+                    while !stop.load(Ordering::Relaxed) {
                         let _pass = passage.enter().unwrap();
                         let _nested = passage.enter().unwrap();
                         inside.fetch_add(1, Ordering::SeqCst);
+                        thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
+                        passes.fetch_add(1, Ordering::SeqCst);
                     }
                 });
             }
-            for _ in 0..20 {
+            for _ in 0..300 {
+                // Writers come through in between.
+                let before = passes.load(Ordering::SeqCst);
+                while passes.load(Ordering::SeqCst) < before + 10 {
+                    thread::yield_now();
+                }
                 let _pause = passage.pause().unwrap();
-                for _ in 0..100 {
-                    assert_eq!(inside.load(Ordering::SeqCst), 0);
+                let met = (0..50).map(|_| {
+                    thread::yield_now();
+                    inside.load(Ordering::SeqCst)
+                });
+                if met.sum::<u64>() > 0 {
+                    stop.store(true, Ordering::Relaxed);
+                    panic!("somebody is inside");
                 }
             }
+            stop.store(true, Ordering::Relaxed);
         });
         passage.close().unwrap();
         assert!(matches!(passage.close(), Err(StoreError::Closed)));
