@@ -44,8 +44,7 @@ impl Log {
             return None;
         }
         let asked = std::mem::take(&mut lock(&self.room).wanted);
-        let tail = self.end().0;
-        Some(asked || tail - self.start.load(Ordering::Acquire) >= self.target() / 2)
+        Some(asked || self.replay_bytes() >= self.target() / 2)
     }
 
     /// Asks for a checkpoint, however little the log has grown.

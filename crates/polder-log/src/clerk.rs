@@ -1,5 +1,6 @@
 //! The threads that write and sync the log when nobody waits for it.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
@@ -24,13 +25,17 @@ pub struct Clerk {
 
 impl Clerk {
     /// Starts the threads for `log`.
-    pub fn start(log: &Arc<Log>) -> Clerk {
-        let start = |name: &str, run: fn(&Log)| {
+    ///
+    /// # Errors
+    /// That of starting a thread.
+    pub fn start(log: &Arc<Log>) -> io::Result<Clerk> {
+        let mut clerk = Clerk { log: Arc::clone(log), threads: Vec::new() };
+        for (name, run) in [("polder-log", write as fn(&Log)), ("polder-sync", sync)] {
             let log = Arc::clone(log);
-            thread::Builder::new().name(name.to_string()).spawn(move || run(&log)).ok()
-        };
-        let threads = [start("polder-log", write), start("polder-sync", sync)];
-        Clerk { log: Arc::clone(log), threads: threads.into_iter().flatten().collect() }
+            let thread = thread::Builder::new().name(name.to_string());
+            clerk.threads.push(thread.spawn(move || run(&log))?);
+        }
+        Ok(clerk)
     }
 }
 

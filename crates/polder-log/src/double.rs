@@ -258,6 +258,8 @@ impl Log {
 
     /// Syncs the data file, and retires slots.
     pub(crate) fn sync_data(&self) -> Result<(), SharedError> {
+        // As with the log: see `sync_device`.
+        let _one = lock(&self.data_sync);
         self.check()?;
         let (placed, unsynced) = self.double.before_sync();
         match self.data.sync() {

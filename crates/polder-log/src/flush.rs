@@ -125,8 +125,7 @@ impl Log {
             result = Some(at_cut(Lsn(cut), &leader.tally));
             Ok(())
         })?;
-        let synced = self.device.sync();
-        synced.map_err(|error| self.poison("syncing the log", &error))?;
+        self.sync_device()?;
         self.durable.fetch_max(cut, Ordering::AcqRel);
         result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
     }

@@ -100,6 +100,9 @@ pub struct Log {
     /// Held while the file is made longer.
     growth: Mutex<()>,
     pub(crate) leader: Mutex<Leader>,
+    /// Held while the log is synced, and while the data file is.
+    pub(crate) log_sync: Mutex<()>,
+    pub(crate) data_sync: Mutex<()>,
     pub(crate) syncs: Mutex<Syncs>,
     pub(crate) synced: Condvar,
     poison: OnceLock<SharedError>,
@@ -163,6 +166,8 @@ impl Log {
             written: AtomicU64::new(tail.0),
             durable: AtomicU64::new(tail.0),
             leader: Mutex::new(Leader::new(tail.0, tally)),
+            log_sync: Mutex::default(),
+            data_sync: Mutex::default(),
             double: Double::new(header, next_slot),
             segments: Mutex::new(segments),
             growth: Mutex::default(),
@@ -189,6 +194,8 @@ impl Log {
     pub(crate) fn set_start(&self, start: Lsn) {
         self.start.store(start.0, Ordering::Release);
         lock(&self.segments).keep(start.0, u64::MAX);
+        // There may be room on the device by now.
+        lock(&self.room).no_growth = false;
         self.set_ceiling();
     }
 
@@ -211,7 +218,9 @@ impl Log {
 
     /// Most bytes of the log that checkpoints may leave.
     pub(crate) fn target(&self) -> u64 {
-        2 * (self.trigger.load(Ordering::Acquire) - self.start.load(Ordering::Acquire))
+        // The start is stored before the trigger.
+        let start = self.start.load(Ordering::Acquire);
+        2 * self.trigger.load(Ordering::Acquire).saturating_sub(start)
     }
 
     /// The most bytes that one group may have.
@@ -231,7 +240,8 @@ impl Log {
 
     /// Bytes that would be replayed now.
     pub fn replay_bytes(&self) -> u64 {
-        self.end().0 - self.start.load(Ordering::Acquire)
+        let start = self.start.load(Ordering::Acquire);
+        self.end().0.saturating_sub(start)
     }
 
     /// Bytes of the log file.
@@ -297,20 +307,58 @@ impl Log {
 
     /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
     fn grow(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
+        let count = lock(&self.segments).count();
+        if count >= self.limit_segments || lock(&self.room).no_growth {
+            return false;
+        }
+        self.add_segment(fresh, meanwhile);
+        true
+    }
+
+    /// The caller holds `growth`.
+    fn add_segment(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) {
         let (count, header) = {
             let segments = lock(&self.segments);
             (segments.count(), *segments.header())
         };
-        if count >= self.limit_segments || lock(&self.room).no_growth {
-            return false;
-        }
         match segments::make(&*self.device, &header, count, fresh, meanwhile) {
+            // That it failed is found out by everybody who syncs or asks for room.
+            Ok(()) if self.sync_device().is_err() => {}
             Ok(()) => lock(&self.segments).add(),
             // The log makes do with what it has.
             Err(_) => lock(&self.room).no_growth = true,
         }
         self.set_ceiling();
-        true
+    }
+
+    /// For the joint of a new life there is room whatever the limit, as long as the device has some:
+    /// else a full log could be opened only so many times.
+    pub(crate) fn make_room_for_joint(&self) {
+        let _growing = lock(&self.growth);
+        if lock(&self.segments).free() == 0 {
+            self.add_segment(Fresh::Allocated, &mut || ());
+        }
+    }
+
+    /// Syncs the log's device. One at a time and none behind one that failed: of several who sync,
+    /// a kernel tells one that a write was lost, and the others that all is well.
+    pub(crate) fn sync_device(&self) -> Result<(), SharedError> {
+        let _one = lock(&self.log_sync);
+        self.check()?;
+        self.device.sync().map_err(|error| {
+            let poison = self.poison("syncing the log", &error);
+            self.take_back();
+            poison
+        })
+    }
+
+    /// After a sync that failed, caches may still show what no later sync will bring to the device.
+    /// Whoever opens the log before they are empty must not go on behind it: so the log is made to end
+    /// where it is durable. (If that fails as well, the device is in a bad way.)
+    fn take_back(&self) {
+        let mut segments = lock(&self.segments);
+        let from = self.durable.load(Ordering::Acquire);
+        let _ = segments.clear_from(from);
     }
 
     /// Sees to it that there are free segments before they are needed; made in the best way, if there
@@ -326,9 +374,9 @@ impl Log {
         }
     }
 
-    /// A1, the slow way: there is no room up to `end`.
+    /// A1, the slow way: there is no room for `need` bytes, up to `end`.
     #[cold]
-    fn make_room(&self, end: u64) -> Result<(), SharedError> {
+    fn make_room(&self, end: u64, need: u64) -> Result<(), SharedError> {
         self.check()?;
         {
             let _growing = lock(&self.growth);
@@ -343,6 +391,12 @@ impl Log {
         if end <= self.ceiling.load(Ordering::Acquire) {
             return Ok(());
         }
+        if room.no_growth && need > self.room_at_least() {
+            let text = format!(
+                "a change takes {need} bytes of log at once, and the log cannot grow; make room on the device of the log, or the change smaller"
+            );
+            return Err(Arc::new(io::Error::new(io::ErrorKind::StorageFull, text)));
+        }
         room.wanted = true;
         self.checkpointer.wake();
         if let Some(error) = &room.blocked {
@@ -351,6 +405,13 @@ impl Log {
         let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));
         drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.check()
+    }
+
+    /// What a checkpoint makes room for, with the segments that there are.
+    fn room_at_least(&self) -> u64 {
+        let segments = lock(&self.segments);
+        // The stretch that remains may begin anywhere in its segment.
+        (segments.count() - SPARE_SEGMENTS).saturating_sub(1) * segments.header().share()
     }
 
     /// A3 to A5, without a permit: for what the spare segment is there for.
@@ -433,7 +494,7 @@ impl Journal for Log {
                 return Ok(());
             }
             self.hot.permits.fetch_sub(need, Ordering::AcqRel);
-            self.make_room(end)?;
+            self.make_room(end, need)?;
         }
     }
 

@@ -109,6 +109,7 @@ impl Log {
     pub fn join(&self, end: Lsn) -> Result<(), LogError> {
         let mut group = Group::new();
         group.push(PageId::NULL, &Operation::Joint { end });
+        self.make_room_for_joint();
         let lsn = self.append_spare(&mut group);
         self.await_durable(lsn).map_err(|source| LogError::Io { what: "write", source })
     }
@@ -271,7 +272,7 @@ fn redo_pages<T: Translation>(
             (0..WORKERS).map(|_| sync_channel::<Deal>(2)).unzip();
         for receiver in receivers {
             let (failure, done) = (&failure, &done);
-            scope.spawn(move || match redo_deals(pool, &receiver, apply) {
+            let work = move || match redo_deals(pool, &receiver, apply) {
                 Ok((suspects, redone)) => {
                     let mut done = lock(done);
                     done.0.extend(suspects);
@@ -280,7 +281,11 @@ fn redo_pages<T: Translation>(
                 Err(error) => {
                     lock(failure).get_or_insert(error);
                 }
-            });
+            };
+            if let Err(source) = thread::Builder::new().spawn_scoped(scope, work) {
+                let what = "start a thread to read";
+                lock(failure).get_or_insert(LogError::Io { what, source: Arc::new(source) });
+            }
         }
         let dealt = deal(file, found, &senders, progress);
         if let Err(error) = dealt {
@@ -404,7 +409,7 @@ fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
     Ok(slots)
 }
 
-/// R5: restores what is torn in place. Gives the number of pages. `replayed`: the part of the log that is
+/// R5: restores what is torn in place, and makes the rest durable. Gives the number of torn pages. `replayed`: the part of the log that is
 /// replayed. A page that was not changed in it was synced by the checkpoint that it begins with: if
 /// it is not whole it is damaged, and what a slot holds of it may be older than what was there.
 fn restore_torn(
@@ -424,6 +429,7 @@ fn restore_torn(
     let len = data.len().map_err(LogError::io("read"))?;
     let mut seen = HashSet::new();
     let mut restored = 0;
+    let mut written = false;
     for slot in slots {
         let bytes = slot.header.pages.len() * size;
         if bytes + LOG_BLOCK_BYTES > log.slot_bytes as usize || bytes == 0 {
@@ -445,14 +451,17 @@ fn restore_torn(
             if offset + size as u64 > len {
                 continue;
             }
-            let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
+            // Also what is whole: that may be so in a cache alone, and the slot is used again soon.
+            let mut there = read_block(data, offset, size).map_err(LogError::io("read"))?;
             if is_torn(&there, seed) {
-                write_block(data, offset, image).map_err(LogError::io("write"))?;
+                there = image.to_vec();
                 restored += 1;
             }
+            write_block(data, offset, &there).map_err(LogError::io("write"))?;
+            written = true;
         }
     }
-    if restored > 0 {
+    if written {
         data.sync().map_err(LogError::io("sync"))?;
     }
     Ok(restored)

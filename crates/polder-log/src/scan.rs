@@ -67,7 +67,8 @@ impl LogFile {
             write_block(&*device, 0, &header.encode())?;
             (0..FIRST_SEGMENTS).try_for_each(|index| {
                 segments::make(&*device, &header, index, Fresh::Written, &mut || ())
-            })
+            })?;
+            device.sync()
         };
         make().map_err(LogError::io("make"))?;
         LogFile::open(device, store_id)
@@ -173,10 +174,10 @@ impl LogFile {
             freed: HashMap::new(),
             gaps: Vec::new(),
         };
-        let mut checkpoint_at = superblock.checkpoint;
+        let mut checkpoint = CheckpointParts::Begin(superblock.checkpoint);
         let mut groups = self.groups(start);
         while let Some((header, bytes)) = groups.next()? {
-            found.add(&header, bytes, start, &mut checkpoint_at).map_err(|source| {
+            found.add(&header, bytes, start, &mut checkpoint).map_err(|source| {
                 let offset = self.segments.offset(header.lsn.0).unwrap_or(0);
                 LogError::Record { lsn: header.lsn, offset, source }
             })?;
@@ -200,7 +201,7 @@ impl LogFile {
     }
 
     /// R3: groups behind the end may know that more was durable. Those that begin at a block are
-    /// found without what came before them, and the first one behind each sync does.
+    /// found without what came before them, and lead to those that follow.
     fn look_ahead(&self, found: &mut Found) -> Result<(), LogError> {
         let from = found.end.0.next_multiple_of(BLOCK);
         let mut groups = self.groups(Lsn(from));
@@ -215,6 +216,13 @@ impl LogFile {
                 && header.incarnation >= found.incarnation
             {
                 found.durable = found.durable.max(header.durable);
+                // Who was reserved while that sync was under way did not know of it; those who
+                // follow in the same block do.
+                (groups.at, groups.incarnation) = (Lsn(at), None);
+                while let Some((header, _)) = groups.next()? {
+                    found.durable = found.durable.max(header.durable);
+                }
+                at = at.max(groups.at.0 / BLOCK * BLOCK);
             }
             at += BLOCK;
         }
@@ -305,13 +313,22 @@ pub struct Found {
     gaps: Vec<(Lsn, Lsn)>,
 }
 
+/// The groups of the checkpoint that a superblock names: others may lie in between.
+enum CheckpointParts {
+    /// The first one lies here.
+    Begin(Lsn),
+    /// More follow, of this incarnation.
+    GoOn(u32),
+    Done,
+}
+
 impl Found {
     fn add(
         &mut self,
         header: &GroupHeader,
         bytes: &[u8],
         start: Lsn,
-        checkpoint_at: &mut Lsn,
+        checkpoint: &mut CheckpointParts,
     ) -> Result<(), FormatError> {
         self.groups += 1;
         self.incarnation = header.incarnation;
@@ -329,9 +346,17 @@ impl Found {
                 }
                 Operation::Checkpoint(counts) => {
                     self.next_version = self.next_version.max(counts.next_version);
-                    if header.lsn == *checkpoint_at && counts.start == start {
+                    let is_next = match *checkpoint {
+                        CheckpointParts::Begin(at) => at == header.lsn,
+                        CheckpointParts::GoOn(incarnation) => incarnation == header.incarnation,
+                        CheckpointParts::Done => false,
+                    };
+                    if is_next && counts.start == start {
                         self.tally.add_counts(&counts.tables);
-                        *checkpoint_at = if counts.more { header.end() } else { Lsn(0) };
+                        *checkpoint = match counts.more {
+                            true => CheckpointParts::GoOn(header.incarnation),
+                            false => CheckpointParts::Done,
+                        };
                     }
                 }
                 Operation::Freed => {

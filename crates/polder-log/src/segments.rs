@@ -34,7 +34,10 @@ impl Segments {
             if segment.is_none() && block.iter().any(|byte| *byte != 0) {
                 nameless.push(index);
             }
-            shares.push(segment.map(|segment| segment.number));
+            // The first free segment is taken for each share, so that another one that claims it is
+            // left over from a life of the store whose end was lost.
+            let number = segment.map(|segment| segment.number);
+            shares.push(number.filter(|number| !shares.contains(&Some(*number))));
         }
         for index in nameless {
             let claimed = claimed_share(&*device, &header, index)?;
@@ -107,6 +110,24 @@ impl Segments {
         }
     }
 
+    /// Makes the log end at `from`, where a block begins: that block is cleared, and the headers of
+    /// the segments behind.
+    pub(crate) fn clear_from(&mut self, from: u64) -> io::Result<()> {
+        let block = LOG_BLOCK_BYTES as u64;
+        let share = self.header.share();
+        for (index, held) in self.shares.iter().enumerate() {
+            let begin = self.header.segment_offset(index as u64);
+            let Some(first) = held.map(|number| number * share) else { continue };
+            if first >= from {
+                write_zeros(&*self.device, begin..begin + block, &mut || ())?;
+            } else if from < first + share {
+                let at = begin + block + (from - first);
+                write_zeros(&*self.device, at..at + block, &mut || ())?;
+            }
+        }
+        Ok(())
+    }
+
     /// Segments that hold nothing.
     pub(crate) fn free(&self) -> u64 {
         self.shares.iter().filter(|share| share.is_none()).count() as u64
@@ -143,7 +164,8 @@ pub(crate) enum Fresh {
     Allocated,
 }
 
-/// Makes the segment `index` at the end of the file. `meanwhile` is called every millisecond or so.
+/// Makes the segment `index` at the end of the file, to be synced. `meanwhile` is called every
+/// millisecond or so.
 pub(crate) fn make(
     device: &dyn Device,
     header: &LogHeader,
@@ -156,5 +178,5 @@ pub(crate) fn make(
     if fresh == Fresh::Written {
         write_zeros(device, begin..begin + header.segment_bytes, meanwhile)?;
     }
-    device.sync()
+    Ok(())
 }

@@ -106,7 +106,7 @@ fn go_on(disk: &SimDisk, incarnation: u32) -> Arc<Log> {
 fn what_is_flushed_is_found_in_the_order_of_the_log() {
     let disk = disk();
     let log = begin(&disk);
-    let _clerk = Clerk::start(&log);
+    let _clerk = Clerk::start(&log).unwrap();
     let threads = 4;
     thread::scope(|scope| {
         for t in 0..threads {

@@ -55,9 +55,13 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let mut result = Written::default();
         // The buffer before everything else: waiting for one holds nobody up.
-        let Ok(mut bounce) = core.take_bounce() else {
-            result.failed = frames.len() as u64;
-            return result;
+        let mut bounce = match core.take_bounce() {
+            Ok(bounce) => bounce,
+            Err(error) => {
+                result.failed = frames.len() as u64;
+                result.error = Some(error);
+                return result;
+            }
         };
         let mut frames = frames.to_vec();
         frames.sort_unstable_by_key(|frame| core.frames.meta(*frame).place());

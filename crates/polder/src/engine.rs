@@ -1,6 +1,7 @@
 //! A store with a given translation: the pool, the catalogue and the open tables.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 use std::thread::JoinHandle;
@@ -14,9 +15,9 @@ use polder_tree::{Effect, Tree};
 use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::directory::Directory;
 use crate::durability::Durability;
-use crate::error::{CATALOGUE, StoreError};
+use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::keeper::Keeper;
-use crate::opening::Opened;
+use crate::opening::{Opened, drop_orphans};
 use crate::passage::{Passage, stripe};
 use crate::recovery::Recovery;
 use crate::stamps::Stamps;
@@ -54,10 +55,33 @@ pub(crate) struct TableCore<T: Translation> {
     entries: [EntryCount; STRIPES],
 }
 
+/// The running threads; dropping this stops them, and waits for their end.
 #[derive(Debug)]
 struct Threads {
+    log: Arc<Log>,
     checkpoints: Option<JoinHandle<()>>,
+    /// Last: a checkpoint may need it.
     _clerk: Clerk,
+}
+
+impl Threads {
+    fn start<T: Translation>(keeper: &Arc<Keeper<T>>) -> io::Result<Threads> {
+        let log = Arc::clone(&keeper.log);
+        let _clerk = Clerk::start(&log)?;
+        Ok(Threads { log, checkpoints: Some(keeper.start()?), _clerk })
+    }
+
+    fn end_checkpoints(&mut self) {
+        self.log.stop_checkpoints();
+        // It has nothing to tell: what failed there will fail for others as well.
+        let _ = self.checkpoints.take().map(JoinHandle::join);
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        self.end_checkpoints();
+    }
 }
 
 #[derive(Debug, Default)]
@@ -69,7 +93,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl<T: Translation> Engine<T> {
-    pub(crate) fn new(opened: Opened<T>) -> Arc<Engine<T>> {
+    /// Starts a store that was opened.
+    pub(crate) fn start(opened: Opened<T>) -> Result<Arc<Engine<T>>, OpenError> {
         let Opened { keeper, catalogue, opening, recovered } = opened;
         let keeper = Arc::new(keeper);
         if let Durability::Periodic(period) = opening.durability {
@@ -79,8 +104,16 @@ impl<T: Translation> Engine<T> {
             // What was replayed is written soon, so that the next crash need not do it again.
             keeper.log.want_checkpoint();
         }
-        let threads = Threads { checkpoints: keeper.start(), _clerk: Clerk::start(&keeper.log) };
-        Arc::new(Engine {
+        let what = "start a thread for the store in";
+        let threads = Threads::start(&keeper).map_err(|source| OpenError::Io {
+            what,
+            path: opening.path.clone(),
+            source,
+        })?;
+        if recovered.groups > 0 {
+            drop_orphans(&keeper.pool, &catalogue)?;
+        }
+        Ok(Arc::new(Engine {
             pool: keeper.pool.clone(),
             catalogue,
             tables: RwLock::default(),
@@ -92,7 +125,7 @@ impl<T: Translation> Engine<T> {
             durability: opening.durability,
             directory: Mutex::new(opening.directory),
             memory_budget: opening.memory_budget,
-        })
+        }))
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -239,7 +272,11 @@ impl<T: Translation> Engine<T> {
 
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
         self.passage.check_open()?;
-        self.keeper.checkpoint(true, false).map_err(|error| StoreError::of_pool(CATALOGUE, error))
+        match self.keeper.checkpoint(true, false) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(StoreError::Closed),
+            Err(error) => Err(StoreError::of_pool(CATALOGUE, error)),
+        }
     }
 
     pub(crate) fn shrink(&self) -> Result<u64, StoreError> {
@@ -260,13 +297,11 @@ impl<T: Translation> Engine<T> {
     }
 
     fn write_down(&self) -> Result<(), StoreError> {
-        self.log().stop_checkpoints();
-        let threads = lock(&self.threads).take();
-        if let Some(checkpoints) = threads.and_then(|threads| threads.checkpoints) {
-            // It has nothing to tell: what failed there will fail here.
-            let _ = checkpoints.join();
-        }
-        self.keeper.checkpoint(true, true).map_err(|error| StoreError::of_pool(CATALOGUE, error))
+        let mut threads = lock(&self.threads).take();
+        threads.iter_mut().for_each(Threads::end_checkpoints);
+        let written = self.keeper.checkpoint(true, true);
+        drop(threads);
+        written.map(drop).map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
 }
 

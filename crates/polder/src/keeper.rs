@@ -1,5 +1,6 @@
 //! Keeping a store's log short: checkpoints, in a thread of their own and when it is closed.
 
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -22,8 +23,8 @@ pub(crate) struct Keeper<T: Translation> {
     pub(crate) log: Arc<Log>,
     pub(crate) superblock: Mutex<Superblock>,
     pub(crate) stamps: Stamps,
-    /// Held over a checkpoint.
-    turn: Mutex<()>,
+    /// Held over a checkpoint; false once the last one was made.
+    turn: Mutex<bool>,
 }
 
 impl<T: Translation> Keeper<T> {
@@ -33,12 +34,17 @@ impl<T: Translation> Keeper<T> {
         superblock: Superblock,
         stamps: Stamps,
     ) -> Keeper<T> {
-        Keeper { pool, log, superblock: Mutex::new(superblock), stamps, turn: Mutex::default() }
+        Keeper { pool, log, superblock: Mutex::new(superblock), stamps, turn: Mutex::new(true) }
     }
 
-    /// K1 to K6. `in_haste`: as fast as it goes. `closing`: nothing comes after it.
-    pub(crate) fn checkpoint(&self, in_haste: bool, closing: bool) -> Result<(), PoolError> {
-        let _turn = lock(&self.turn);
+    /// K1 to K6. `in_haste`: as fast as it goes. `closing`: nothing comes after it, and false is what
+    /// is answered to those who ask for another one.
+    pub(crate) fn checkpoint(&self, in_haste: bool, closing: bool) -> Result<bool, PoolError> {
+        let mut goes_on = lock(&self.turn);
+        if !*goes_on {
+            return Ok(false);
+        }
+        *goes_on = !closing;
         let journal = |source| PoolError::Journal { source };
         let begun = self.log.begin_checkpoint().map_err(journal)?;
         self.log.sweep(&begun, &self.pool, in_haste)?;
@@ -53,7 +59,8 @@ impl<T: Translation> Keeper<T> {
             superblock.next_version = mark.next_version;
             write_superblocks(self.pool.device(), &mut superblock)
         };
-        self.log.finish_checkpoint(&begun, next_version, mark).map_err(journal)
+        self.log.finish_checkpoint(&begun, next_version, mark).map_err(journal)?;
+        Ok(true)
     }
 
     /// What the superblock says of the file.
@@ -65,10 +72,10 @@ impl<T: Translation> Keeper<T> {
     }
 
     /// Starts the thread, which ends when the log tells it to.
-    pub(crate) fn start(self: &Arc<Self>) -> Option<JoinHandle<()>> {
+    pub(crate) fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let keeper = Arc::clone(self);
         let thread = thread::Builder::new().name("polder-checkpoint".to_string());
-        thread.spawn(move || keeper.run()).ok()
+        thread.spawn(move || keeper.run())
     }
 
     fn run(&self) {
@@ -78,7 +85,7 @@ impl<T: Translation> Keeper<T> {
             }
             if let Err(error) = self.checkpoint(false, false) {
                 let text = format!("the log is full, and a checkpoint failed: {error}");
-                self.log.checkpoint_failed(Arc::new(std::io::Error::other(text)));
+                self.log.checkpoint_failed(Arc::new(io::Error::other(text)));
                 thread::sleep(REST / 10);
             }
         }

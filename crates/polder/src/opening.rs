@@ -138,9 +138,6 @@ impl Opening {
         self.mark_open(&keeper)?;
         keeper.log.join(found.end).map_err(|error| self.log_error(error))?;
         let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
-        if recovered.groups > 0 {
-            drop_orphans(&pool, &catalogue)?;
-        }
         Ok(Opened { keeper, catalogue, opening: self, recovered })
     }
 
@@ -151,26 +148,36 @@ impl Opening {
         if self.is_new {
             keeper.describe(&mut superblock);
         }
-        write_superblocks(&*self.data, &mut superblock)
+        write_superblocks(keeper.pool.device(), &mut superblock)
             .map_err(self.io("write the superblock of the store in"))
     }
 }
 
-/// R9: spaces that no table names. Making or dropping a table was cut short.
-fn drop_orphans<T: Translation>(pool: &Pool<T>, catalogue: &Tree<T>) -> Result<(), OpenError> {
+/// R9: drops spaces that no table names: making or dropping a table was cut short. The threads of the
+/// store are running: the log may be full, and need a checkpoint.
+pub(crate) fn drop_orphans<T: Translation>(
+    pool: &Pool<T>,
+    catalogue: &Tree<T>,
+) -> Result<(), OpenError> {
     let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
     let mut known = vec![SpaceId::CATALOGUE];
     let mut cursor = catalogue.cursor_first().map_err(of_tree)?;
     while let Some((name, record)) = cursor.next().map_err(of_tree)? {
-        if name != TAG_KEY
-            && let Ok(record) = TableRecord::decode(record)
-        {
-            known.push(record.space);
+        if name == TAG_KEY {
+            continue;
         }
+        // A table that this version cannot open is no orphan; which space it has, nobody knows.
+        let Ok(record) = TableRecord::decode(record) else { return Ok(()) };
+        known.push(record.space);
     }
     for space in pool.spaces().map_err(of_pool)? {
-        if !known.contains(&space) {
-            pool.open_space(space).and_then(|space| space.drop_space()).map_err(of_pool)?;
+        if known.contains(&space) {
+            continue;
+        }
+        match pool.open_space(space).and_then(|space| space.drop_space()) {
+            // There is no room in the log for that: the next open will try it again.
+            Err(PoolError::Journal { .. }) => return Ok(()),
+            dropped => dropped.map_err(of_pool)?,
         }
     }
     Ok(())

@@ -144,10 +144,8 @@ impl Store {
             directory,
         };
         let engine = match options.translation {
-            TranslationKind::Array => opening.open().map(|opened| Any::Array(Engine::new(opened))),
-            TranslationKind::Direct => {
-                opening.open().map(|opened| Any::Direct(Engine::new(opened)))
-            }
+            TranslationKind::Array => opening.open().and_then(Engine::start).map(Any::Array),
+            TranslationKind::Direct => opening.open().and_then(Engine::start).map(Any::Direct),
         };
         let engine = engine.inspect_err(|_| {
             if is_new {
