@@ -42,6 +42,8 @@ struct Slot {
 struct Batch {
     slot: Option<usize>,
     pages: Vec<PageId>,
+    /// Those of them that lie in the slot.
+    copied: Vec<PageId>,
 }
 
 #[derive(Debug)]
@@ -106,9 +108,11 @@ impl Double {
         let mut area = lock(&self.area);
         let ticket = area.next_ticket;
         area.next_ticket += 1;
+        let bare = pages.iter().filter(|page| slot.is_some() && !page.born);
+        let copied = bare.map(|page| page.page).collect();
         let pages: Vec<PageId> = pages.iter().map(|page| page.page).collect();
         area.unsynced.extend(&pages);
-        area.under_way.insert(ticket, Batch { slot, pages });
+        area.under_way.insert(ticket, Batch { slot, pages, copied });
         ticket
     }
 
@@ -116,9 +120,12 @@ impl Double {
     pub(crate) fn placed(&self, ticket: u64, failed: &[PageId]) {
         let mut area = lock(&self.area);
         let Some(batch) = area.under_way.remove(&ticket) else { return };
+        let is_superseded = |page: &PageId| {
+            batch.copied.contains(page) || batch.pages.contains(page) && !failed.contains(page)
+        };
         for slot in &mut area.slots {
             if let State::Placed { failed: waiting } = &mut slot.state {
-                waiting.retain(|page| !batch.pages.contains(page) || failed.contains(page));
+                waiting.retain(|page| !is_superseded(page));
             }
         }
         if let Some(slot) = batch.slot {

@@ -184,26 +184,23 @@ impl<T: Translation> Shared<T> {
             return self.redo_image(space, page, lsn, (low, high));
         }
         let view = self.view(space);
-        let mut misfit = None;
-        let done = view.run(AccessHint::Normal, |attempt| {
+        let (misfit, done) = view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Root(page), None)?;
             let mut held = attempt.upgrade(guard)?;
             if held.page().u64(header_at::LSN) >= lsn.0 {
                 // It is written again all the same: what the device shows may not be durable, if a
                 // sync failed before the store was opened again.
                 held.meta().set_never_written();
-                return Ok(Redone::Known);
+                return Ok((None, Redone::Known));
             }
-            misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
+            let misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
             held.page_mut().set_u64(header_at::LSN, lsn.0);
             held.excuse();
-            Ok(Redone::Applied)
+            Ok((misfit.map(|what| (what, held)), Redone::Applied))
         })?;
-        let Some(what) = misfit else { return Ok(done) };
-        // What was made of it is nothing to keep.
-        if let Some(held) = self.latch_resident(space, page.page()) {
-            self.discard(space, held);
-        }
+        let Some((what, held)) = misfit else { return Ok(done) };
+        // What was made of it is nothing to keep, nor to write.
+        self.discard(space, held);
         Ok(Redone::Suspect(PoolError::Broken { page, what }))
     }
 

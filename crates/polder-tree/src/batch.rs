@@ -76,8 +76,15 @@ struct HeldLeaf<'p> {
     ops: Range<usize>,
 }
 
-/// The pages of long values that a batch replaces, by the version word of their records.
-type OldPages = HashMap<u64, Vec<PageNo>>;
+/// The pages of long values that a batch replaces, by the part that does so, and the version words of
+/// their records.
+type OldPages = HashMap<usize, (u64, Vec<PageNo>)>;
+
+/// The pages, if they are those of the record with this version.
+fn pages_of(old: &OldPages, index: usize, version: u64) -> Option<&[PageNo]> {
+    let (known, pages) = old.get(&index)?;
+    (*known == version).then_some(pages)
+}
 
 /// What a try of a batch came to.
 enum Tried<'p> {
@@ -152,7 +159,7 @@ fn run<T: Translation>(
             Tried::HasLong(index, version, long) => {
                 let op = &ops[index];
                 if let Some(pages) = op.tree.pages_of_long(op.key, version, long)? {
-                    old.insert(version, pages);
+                    old.insert(index, (version, pages));
                 }
             }
             Tried::Interrupted(index, what) => {
@@ -197,7 +204,7 @@ fn most_bytes<T: Translation>(
         let marks = if pages.is_empty() { 0 } else { mark_bytes(pages) };
         op.key.len() + value + marks
     };
-    let freed: usize = old.values().map(|pages| mark_bytes(pages)).sum();
+    let freed: usize = old.values().map(|(_, pages)| mark_bytes(pages)).sum();
     let contents: usize = ops.iter().zip(stored).map(content).sum();
     group_bytes(ops.len(), contents + freed)
 }
@@ -224,7 +231,8 @@ fn try_batch<'p, T: Translation>(
     let mut freed: Vec<(usize, u64)> = Vec::new();
     for held in &mut leaves {
         for index in held.ops.clone() {
-            match edit(&ops[index], stored[index].as_ref(), old, &mut held.new) {
+            let is_known = |version| pages_of(old, index, version).is_some();
+            match edit(&ops[index], stored[index].as_ref(), is_known, &mut held.new) {
                 Ok((effect, gone)) => {
                     effects[index] = effect;
                     freed.extend(gone.map(|version| (index, version)));
@@ -242,7 +250,7 @@ fn try_batch<'p, T: Translation>(
         }
     }
     for (index, version) in &freed {
-        let pages = old.get(version).map_or(&[][..], Vec::as_slice);
+        let pages = pages_of(old, *index, *version).unwrap_or_default();
         if let Err(tried) = mark(ops, *index, change, pages, false) {
             return tried;
         }
@@ -274,7 +282,7 @@ fn try_batch<'p, T: Translation>(
     }
     drop(leaves);
     for (index, version) in freed {
-        let pages = old.get(&version).map_or(&[][..], Vec::as_slice);
+        let pages = pages_of(old, index, version).unwrap_or_default();
         ops[index].tree.free_pages(pages);
     }
     Tried::Done(effects, lsn, underfull)
@@ -331,11 +339,12 @@ enum Edit {
     HasLong(u64, Long),
 }
 
-/// Changes the copy of a leaf. Gives also the version of the record whose long value goes.
+/// Changes the copy of a leaf. Gives also the version of the record whose long value goes, which must
+/// be one whose pages are known.
 fn edit<T: Translation>(
     op: &BatchOp<'_, T>,
     stored: Option<&Stored<'_>>,
-    old: &OldPages,
+    is_known: impl Fn(u64) -> bool,
     leaf: &mut PageBuf,
 ) -> Result<(Effect, Option<u64>), Edit> {
     let node = NodeRef::new(leaf.page());
@@ -348,7 +357,7 @@ fn edit<T: Translation>(
         && let Value::Overflow { len, link } = node.value(slot)
     {
         let version = node.version(slot);
-        if !old.contains_key(&version) {
+        if !is_known(version) {
             return Err(Edit::HasLong(version, Long { len, link }));
         }
         gone = Some(version);

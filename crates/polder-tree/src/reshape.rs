@@ -171,10 +171,13 @@ impl<T: Translation> Tree<T> {
         let right_link = spares[0].id().to_bits();
         let mut right = spares[0].latch()?;
         change.mark(&self.space, attempt, &[spares[0].id().page()], true)?;
-        if NodeMut::new(parent.page_mut()).insert_child(&split.separator, right_link).is_err() {
-            parent.excuse();
+        // Asked first: a page that is not changed must not become dirty, with an LSN that recovery
+        // takes for older than all that the log tells.
+        if !NodeRef::new(parent.page()).has_room_for_child(&split.separator) {
             return Ok(Outcome::ParentFull(split.separator));
         }
+        let inserted = NodeMut::new(parent.page_mut()).insert_child(&split.separator, right_link);
+        debug_assert!(inserted.is_ok(), "there was room");
         let mut right_node = NodeMut::new(right.page_mut());
         NodeMut::new(node.page_mut()).split_into(&mut right_node, right_link, &split);
         let separator = split.separator.as_slice();

@@ -133,7 +133,7 @@ impl Opening {
             .map_err(|error| self.log_error(error))?;
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);
-        let stamps = Stamps::new(next_version);
+        let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
         let keeper = Keeper::new(pool.clone(), log, self.superblock.clone(), stamps);
         self.mark_open(&keeper)?;
         keeper.log.join(found.end).map_err(|error| self.log_error(error))?;

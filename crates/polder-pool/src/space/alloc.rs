@@ -198,10 +198,12 @@ impl<T: Translation> Shared<T> {
             }
             // Whoever had it reserved may have linked it since the bit was read: the bit is set
             // before the reservation goes.
-            if self.find_free(space, map, bit)? == Some(bit) {
+            let found = self.find_free(space, map, bit);
+            if matches!(found, Ok(Some(free)) if free == bit) {
                 return Ok(Some(bit));
             }
             lock(&space.reserved).remove(map.get() + bit, 1);
+            found?;
             from = bit + 1;
         }
     }

@@ -256,6 +256,10 @@ impl<T: Translation> Shared<T> {
     /// An empty array page at a free place.
     pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
         let place = self.allocate_places(SpaceId::FILE, 1)?;
+        self.make_array_page(place, height).inspect_err(|_| self.free_array_page(place))
+    }
+
+    fn make_array_page(&self, place: Place, height: u8) -> Result<NewPage<'_>, PoolError> {
         let page = PageNo::new(place.get())
             .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
         let new = self.make(&self.file, page)?;

@@ -96,6 +96,13 @@ impl NodeRef<'_> {
             }
         }
     }
+
+    /// Whether this inner node has room for a separator, or has it already.
+    pub fn has_room_for_child(self, separator: &[u8]) -> bool {
+        let len = record_bytes(false, self.suffix_of(separator).len(), 0);
+        SLOT_BYTES + len <= self.free_bytes() + self.garbage()
+            || self.search_covered(separator).is_ok()
+    }
 }
 
 /// Entries of a leaf.
