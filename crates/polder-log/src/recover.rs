@@ -409,7 +409,7 @@ fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
     Ok(slots)
 }
 
-/// R5: restores what is torn in place, and makes the rest durable. Gives the number of torn pages. `replayed`: the part of the log that is
+/// R5: restores what is torn in place, and makes all durable. Gives the number of torn pages. `replayed`: the part of the log that is
 /// replayed. A page that was not changed in it was synced by the checkpoint that it begins with: if
 /// it is not whole it is damaged, and what a slot holds of it may be older than what was there.
 fn restore_torn(
@@ -429,7 +429,6 @@ fn restore_torn(
     let len = data.len().map_err(LogError::io("read"))?;
     let mut seen = HashSet::new();
     let mut restored = 0;
-    let mut written = false;
     for slot in slots {
         let bytes = slot.header.pages.len() * size;
         if bytes + LOG_BLOCK_BYTES > log.slot_bytes as usize || bytes == 0 {
@@ -451,19 +450,15 @@ fn restore_torn(
             if offset + size as u64 > len {
                 continue;
             }
-            // Also what is whole: that may be so in a cache alone, and the slot is used again soon.
-            let mut there = read_block(data, offset, size).map_err(LogError::io("read"))?;
+            let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
             if is_torn(&there, seed) {
-                there = image.to_vec();
+                write_block(data, offset, image).map_err(LogError::io("write"))?;
                 restored += 1;
             }
-            write_block(data, offset, &there).map_err(LogError::io("write"))?;
-            written = true;
         }
     }
-    if written {
-        data.sync().map_err(LogError::io("sync"))?;
-    }
+    // Also if nothing was torn: what is whole may be so in a cache alone, and slots are used again.
+    data.sync().map_err(LogError::io("sync"))?;
     Ok(restored)
 }
 

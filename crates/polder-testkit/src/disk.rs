@@ -10,6 +10,7 @@
 //!   read does not see what they write.
 //! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what is
 //!   allocated can always be overwritten.
+//! * **A kill** ([`SimDisk::kill_all`]): the process ends, and what only caches hold stays in them.
 //! * **A crash** ([`SimDisk::crash`]): writes since the last sync, and those under way, are kept,
 //!   dropped or torn, each by itself; changes of length and allocation are cut off at some point.
 //! * **Rot** ([`SimDisk::flip_bit`], [`SimDisk::corrupt`]): bytes change without a write.
@@ -168,6 +169,15 @@ impl SimDisk {
         states.each_ref().map(|state| state.crash(seeds.next_u64()))
     }
 
+    /// Several disks of one machine as the next process finds them, if the one that uses them is
+    /// killed now: nothing that was done is lost, but what was not synced still is not. Writes under
+    /// way may have been done. These disks go on.
+    pub fn kill_all<const N: usize>(disks: [&SimDisk; N], seed: u64) -> [SimDisk; N] {
+        let states = disks.map(SimDisk::state);
+        let mut seeds = Random::new(seed);
+        states.each_ref().map(|state| state.kill(seeds.next_u64()))
+    }
+
     /// The whole file as a read sees it.
     pub fn image(&self) -> Vec<u8> {
         let state = self.state();
@@ -308,19 +318,36 @@ impl Device for SimDisk {
 }
 
 impl State {
-    fn crash(&self, seed: u64) -> SimDisk {
-        let mut random = Random::new(seed);
-        let under_way: Vec<Change> = self
-            .pending
+    /// Writes that were submitted and not done.
+    fn under_way(&self) -> Vec<Change> {
+        self.pending
             .values()
             .flat_map(|delayed| delayed.batch.requests())
             .filter(|request| request.direction == Direction::Write)
             .map(change_of)
-            .collect();
+            .collect()
+    }
+
+    fn crash(&self, seed: u64) -> SimDisk {
+        let mut random = Random::new(seed);
         let mut image = self.durable.clone();
-        settle(&mut image, self.unsynced.iter().chain(&under_way), &mut random);
+        settle(&mut image, self.unsynced.iter().chain(&self.under_way()), &mut random);
         let plan = FaultPlan::new(random.next_u64()).capacity(self.plan.capacity_bytes);
         SimDisk::with(image, plan)
+    }
+
+    fn kill(&self, seed: u64) -> SimDisk {
+        let mut random = Random::new(seed);
+        let plan = FaultPlan::new(random.next_u64()).capacity(self.plan.capacity_bytes);
+        let disk = SimDisk::with(self.durable.clone(), plan);
+        {
+            let mut state = disk.state();
+            state.current = self.current.clone();
+            (state.unsynced, state.unsynced_bytes) = (self.unsynced.clone(), self.unsynced_bytes);
+            let done = self.under_way().into_iter().filter(|_| random.chance(0.5));
+            done.for_each(|change| state.change(change));
+        }
+        disk
     }
 
     /// Counts an operation, and lets it fail if the plan says so.

@@ -20,7 +20,7 @@ const SECTORS_PER_GARBAGE: u64 = 16;
 const WRITES_PER_TEAR: u64 = 4;
 
 /// Something that was done to a disk, in the order in which it was.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) enum Change {
     Write { offset: u64, bytes: Box<[u8]> },
     Allocate(Range<u64>),

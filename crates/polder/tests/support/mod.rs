@@ -58,6 +58,12 @@ impl Disks {
         self.crash(1)
     }
 
+    /// The disks as the next process finds them, if this one is killed now.
+    pub fn kill(&self, seed: u64) -> Disks {
+        let [data, log] = SimDisk::kill_all([&self.data, &self.log], seed);
+        Disks { data, log }
+    }
+
     /// The disks as the power comes back, if it fails now.
     pub fn crash(&self, seed: u64) -> Disks {
         let [data, log] = SimDisk::crash_all([&self.data, &self.log], seed);
