@@ -468,10 +468,8 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     });
     let refused = refused.expect("the log grows as if nothing had happened");
     assert!(refused.to_string().contains("open the store again"), "{refused}");
-    assert!(in_time({
-        let log = Arc::clone(&log);
-        move || log.await_durable(last).is_err()
-    }));
+    let waiting = Arc::clone(&log);
+    assert!(in_time(move || waiting.await_durable(last)).is_err());
     assert_eq!(log.durable(), durable);
     drop(log);
     assert_eq!(replayed(&disk), [0]);
@@ -482,11 +480,12 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
 #[test]
 fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
     let options = LogOptions { buffer_bytes: 1 << 20, ..OPTIONS };
-    // A single block, several, and more than the first segment has room for.
-    for (seed, lost) in [(1, 1), (2, 30), (3, 350)] {
+    // A single block is lost, or several, or more than the first segment has room for; or that segment
+    // is full, to its last block, with what is kept.
+    for (seed, kept, lost) in [(1, 10, 1), (2, 10, 30), (3, 10, 350), (4, 62, 30)] {
         let disk = disk();
         let log = begin_with(Arc::new(disk.clone()), options);
-        for number in 0..10 {
+        for number in 0..kept {
             let lsn = append(&log, number, 1000);
             log.await_durable(lsn).unwrap();
         }
@@ -496,7 +495,7 @@ fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
         }
         assert!(log.flush().is_err());
         drop(log);
-        let mut expected: Vec<u64> = (0..10).collect();
+        let mut expected: Vec<u64> = (0..kept).collect();
         assert_eq!(replayed(&disk), expected);
         for seed in 0..20 {
             assert!(replayed(&disk.crash(seed)).starts_with(&expected));
@@ -508,7 +507,11 @@ fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
             expected.push(number);
         }
         for seed in 0..50 {
-            assert_eq!(replayed(&disk.crash(seed)), expected, "{lost} lost, crash {seed}");
+            assert_eq!(
+                replayed(&disk.crash(seed)),
+                expected,
+                "{kept} kept, {lost} lost, crash {seed}"
+            );
         }
     }
 }
@@ -595,8 +598,8 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
     // Small ones wait for room if need be, and get it.
     let asked = Arc::clone(&log);
-    let lsn = in_time(move || (0..500).map(|number| append(&asked, number, 8000)).last().unwrap());
-    log.await_durable(lsn).unwrap();
+    in_time(move || (0..500).for_each(|number| drop(append(&asked, number, 8000))));
+    log.flush().unwrap();
     ended.store(true, Ordering::Relaxed);
     checkpoints.join().unwrap();
     assert!(log.end().0 > 4 * header.share());

@@ -186,3 +186,41 @@ pub(crate) fn drop_orphans<T: Translation>(
 fn of_pool(error: PoolError) -> OpenError {
     OpenError::Store(StoreError::of_pool(CATALOGUE, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use polder_testkit::{FaultPlan, SimDisk};
+
+    use crate::any::Any;
+    use crate::{Options, Store};
+
+    fn open(data: &SimDisk, log: &SimDisk) -> Store {
+        let options = Options::new("simulated").memory_budget(8 << 20);
+        Store::open_on(Box::new(data.clone()), Box::new(log.clone()), options).unwrap()
+    }
+
+    fn spaces(store: &Store) -> usize {
+        let Any::Array(engine) = &store.engine else { panic!("the default is an array") };
+        engine.pool.spaces().unwrap().len()
+    }
+
+    /// What a newer version of Polder wrote is not taken for what a crash left.
+    #[test]
+    fn a_table_that_cannot_be_understood_is_no_orphan() {
+        let [data, log] = [1, 2].map(|seed| SimDisk::new(FaultPlan::new(seed)));
+        let store = open(&data, &log);
+        store.create_table("known").unwrap();
+        let table = store.create_table("newer").unwrap();
+        table.insert(b"key", b"value").unwrap();
+        let Any::Array(engine) = &store.engine else { panic!("the default is an array") };
+        let mut record = engine.catalogue.get(b"newer").unwrap().unwrap();
+        record[0] += 1;
+        engine.catalogue.insert(b"newer", &record, 1 << 40).unwrap();
+        store.flush().unwrap();
+        assert_eq!(spaces(&store), 3);
+        let [data, log] = SimDisk::crash_all([&data, &log], 1);
+        let store = open(&data, &log);
+        assert!(store.recovery().groups > 0);
+        assert_eq!(spaces(&store), 3);
+    }
+}

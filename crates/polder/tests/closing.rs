@@ -255,3 +255,38 @@ fn figures_add_up() {
     store.checkpoint().unwrap();
     assert_eq!(store.stats().dirty_pages, 0);
 }
+
+/// A checkpoint that waits for another one while the store is closed must not write behind the close:
+/// somebody else may have opened the files by then.
+#[test]
+fn nothing_is_written_behind_a_close() {
+    for round in 0..100 {
+        let disks = disk();
+        let store = open_on(&disks);
+        let table = store.open_table("t").unwrap();
+        let written = thread::scope(|scope| {
+            let askers: Vec<_> = (0..4)
+                .map(|_| {
+                    let store = store.clone();
+                    scope.spawn(move || {
+                        loop {
+                            match store.checkpoint() {
+                                Ok(()) => {}
+                                Err(StoreError::Closed) => break,
+                                Err(error) => panic!("{error}"),
+                            }
+                        }
+                    })
+                })
+                .collect();
+            for i in 0..50u64 + round {
+                table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
+            }
+            store.close().unwrap();
+            let written = (disks.data.counts().writes, disks.log.counts().writes);
+            askers.into_iter().for_each(|asker| asker.join().unwrap());
+            written
+        });
+        assert_eq!((disks.data.counts().writes, disks.log.counts().writes), written);
+    }
+}

@@ -189,3 +189,23 @@ fn pages_written_since_the_last_good_sync_are_not_read_back() {
         assert_sound(&store);
     }
 }
+
+/// Pages cannot be written in place for a while, however often it is tried: once they can be, nothing
+/// must be opened again.
+#[test]
+fn pages_that_could_not_be_written_are_written_later() {
+    let disks = disk();
+    let (store, table) = acknowledged(&disks);
+    store.checkpoint().unwrap();
+    table.insert(&0u64.to_be_bytes(), &[0; 100]).unwrap();
+    // More often than there are slots for second copies.
+    for _ in 0..40 {
+        let fail = |operation| FaultPlan::new(3).fail(operation, When::From(0), Errno::IO);
+        disks.data.set_plan(fail(Operation::Write));
+        store.checkpoint().unwrap_err();
+    }
+    disks.data.set_plan(FaultPlan::new(4));
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    assert_acknowledged(&open_on(&disks));
+}
