@@ -405,8 +405,8 @@ impl Device for SyncDisk {
     }
 }
 
-/// Of two who sync at the same time a kernel tells one that a write was lost, and the other one that
-/// all is well: nobody may believe that.
+/// Of two who sync at the same time a kernel tells one that a write was lost, and the other one
+/// that all is well: nobody may believe that.
 #[test]
 fn no_sync_goes_well_beside_one_that_fails() {
     let device = SyncDisk::new(&disk());
@@ -475,13 +475,13 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     assert_eq!(replayed(&disk), [0]);
 }
 
-/// After a failed sync the disk shows groups that no later sync makes durable: the next life must not
-/// go on behind them.
+/// After a failed sync the disk shows groups that no later sync makes durable: the next life must
+/// not go on behind them.
 #[test]
 fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
     let options = LogOptions { buffer_bytes: 1 << 20, ..OPTIONS };
-    // A single block is lost, or several, or more than the first segment has room for; or that segment
-    // is full, to its last block, with what is kept.
+    // A single block is lost, or several, or more than the first segment has room for; or that
+    // segment is full, to its last block, with what is kept.
     for (seed, kept, lost) in [(1, 10, 1), (2, 10, 30), (3, 10, 350), (4, 62, 30)] {
         let disk = disk();
         let log = begin_with(Arc::new(disk.clone()), options);
@@ -516,8 +516,8 @@ fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
     }
 }
 
-/// Appends groups about pages from `first` on until there is no room, each durable. Gives the pages,
-/// and the refusal.
+/// Appends groups about pages from `first` on until there is no room, each durable. Gives the
+/// pages, and the refusal.
 fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
     let mut pages = Vec::new();
     loop {
@@ -535,8 +535,8 @@ fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
     }
 }
 
-/// Several segments may claim the same part of the log, after lives whose ends were lost: one of them
-/// holds it, and the others are free.
+/// Several segments may claim the same part of the log, after lives whose ends were lost: one of
+/// them holds it, and the others are free.
 #[test]
 fn segments_that_claim_what_another_one_holds_are_free() {
     let disk = disk();
@@ -598,7 +598,11 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
     // Small ones wait for room if need be, and get it.
     let asked = Arc::clone(&log);
-    in_time(move || (0..500).for_each(|number| drop(append(&asked, number, 8000))));
+    in_time(move || {
+        for number in 0..500 {
+            append(&asked, number, 8000);
+        }
+    });
     log.flush().unwrap();
     ended.store(true, Ordering::Relaxed);
     checkpoints.join().unwrap();
@@ -606,8 +610,8 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     assert_eq!(log.file_bytes(), header.segment_offset(4));
 }
 
-/// What was durable when a group was appended is known by that group alone, which may not be the first
-/// one of its block.
+/// What was durable when a group was appended is known by that group alone, which may not be the
+/// first one of its block.
 #[test]
 fn damage_is_told_from_the_end_by_any_group_of_a_later_block() {
     let disk = disk();

@@ -473,3 +473,36 @@ fn a_store_that_is_open_is_left_alone() {
     assert!(text.contains(&std::process::id().to_string()), "{text}");
     store.close().unwrap();
 }
+
+/// A bulk load that ends in an error leaves leaves in the log that were never anybody's.
+#[test]
+fn loads_that_failed_bring_nothing() {
+    let mut sample = Sample::empty();
+    let live = sample.dir.path().join("live");
+    let store = Store::open(options(&live)).unwrap();
+    let entries = |count: u64| (0..count).map(|i| (i.to_be_bytes(), [3; SHORT]));
+    let loaded = store.create_table("loaded").unwrap();
+    loaded.bulk_load(entries(2000)).unwrap();
+    let unsorted = store.create_table("unsorted").unwrap();
+    unsorted.bulk_load(entries(2000).chain(entries(1))).unwrap_err();
+    let written = store.create_table("written").unwrap();
+    let during = entries(2000).inspect(|(key, _)| {
+        if *key == 1000u64.to_be_bytes() {
+            written.insert(key, &[4; SHORT]).unwrap();
+        }
+    });
+    written.bulk_load(during).unwrap_err();
+    store.flush().unwrap();
+    sample.copy(&live, "damaged");
+    for table in [&loaded, &unsorted, &written] {
+        let content = table.iter().map(Result::unwrap).collect();
+        sample.tables.insert(table.name().to_string(), content);
+    }
+    assert_eq!(sample.tables["written"].len(), 1);
+    let (_, saved) = sample.salvage();
+    let lens = |tables: &BTreeMap<String, Content>| -> Vec<_> {
+        tables.iter().map(|(name, content)| (name.clone(), content.len())).collect()
+    };
+    assert_eq!(lens(&saved), lens(&sample.tables));
+    assert!(saved == sample.tables);
+}

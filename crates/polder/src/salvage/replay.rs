@@ -1,7 +1,9 @@
 //! Leaves and records of the log, one after the other in the order of their LSNs.
 
-use polder_format::log::{GroupHeader, LoggedValue, Operation, Records};
-use polder_format::{Lsn, PageHeader, PageId, PageKind, PageSize, SpaceId};
+use std::collections::BTreeMap;
+
+use polder_format::log::{GroupHeader, LoggedValue, Operation, Record, Records};
+use polder_format::{Lsn, PageHeader, PageId, PageKind, PageNo, PageSize, SpaceId};
 use polder_tree::node::{NodeRef, Value};
 
 use super::copies::{Copies, Leaf, Where};
@@ -62,6 +64,10 @@ pub(crate) trait Heir {
     fn overflow(&mut self, page: PageId, lsn: Lsn, group: Lsn);
 }
 
+/// Leaves whose images came alone in their groups, and where these begin and end: a bulk load makes its
+/// leaves so, and links all of them in the end. Until then they are nobody's.
+type Loading = BTreeMap<PageId, (Lsn, Lsn)>;
+
 /// What is to be told.
 pub(super) struct Replay<'s> {
     pub(super) source: &'s Source,
@@ -85,12 +91,17 @@ impl Replay<'_> {
         let mut tell =
             |told: usize, lsn: Lsn| progress(((told as u64) << shift) + (lsn.0 - begin.0), all);
         let (mut next, mut outcome) = (0, Ok(true));
+        let mut loading = Loading::new();
         self.source.visit_log(&mut |header, group| {
-            outcome = self.tell_group(heir, &mut next, header, group, &mut tell);
+            outcome = self.tell_group(heir, (&mut next, &mut loading), header, group, &mut tell);
             matches!(outcome, Ok(true))
         });
         if !outcome? {
             return Ok(false);
+        }
+        // The group that linked them may be what is missing.
+        if !self.source.log_is_whole() {
+            self.tell_loaded(heir, loading, true)?;
         }
         for (leaf, told) in leaves[next..].iter().zip(next + 1..) {
             self.tell_leaf(heir, *leaf)?;
@@ -106,7 +117,7 @@ impl Replay<'_> {
     fn tell_group(
         &self,
         heir: &mut dyn Heir,
-        next: &mut usize,
+        (next, loading): (&mut usize, &mut Loading),
         header: &GroupHeader,
         group: &[u8],
         tell: &mut dyn FnMut(usize, Lsn) -> bool,
@@ -121,15 +132,42 @@ impl Replay<'_> {
                 return Ok(false);
             }
         }
-        for record in Records::of_group(group) {
-            // Groups have checksums: what cannot be decoded a newer version wrote.
-            let Ok(record) = record else { break };
-            if heir.wants(record.page.space()) {
-                let at = (header.lsn, header.end());
-                tell_record(heir, self.source.size, at, record.page, &record.operation)?;
+        // Groups have checksums: what cannot be decoded a newer version wrote.
+        let records: Vec<_> = Records::of_group(group).map_while(Result::ok).collect();
+        let at = (header.lsn, header.end());
+        for record in &records {
+            if !heir.wants(record.page.space()) {
+                continue;
+            }
+            match &record.operation {
+                Operation::Image { .. } if records.len() == 1 && is_leaf(self, record) => {
+                    loading.insert(record.page, at);
+                }
+                Operation::Mark { used: true, runs } => {
+                    let marked = taken(loading, record.page, runs);
+                    self.tell_loaded(heir, marked, false)?;
+                }
+                operation => tell_record(heir, self.source.size, at, record.page, operation)?,
             }
         }
         Ok(tell(*next, header.end()))
+    }
+
+    /// Tells the leaves of a bulk load.
+    fn tell_loaded(
+        &self,
+        heir: &mut dyn Heir,
+        loading: Loading,
+        doubtful: bool,
+    ) -> Result<(), StoreError> {
+        for (page, (begin, end)) in loading {
+            let image = self.source.image(page, begin);
+            let leaf = image.and_then(|i| decode_leaf(self.source.size, page, end, doubtful, &i));
+            if let Some(leaf) = leaf {
+                heir.leaf(&leaf)?;
+            }
+        }
+        Ok(())
     }
 
     fn tell_leaf(&self, heir: &mut dyn Heir, leaf: Leaf) -> Result<(), StoreError> {
@@ -144,6 +182,27 @@ impl Replay<'_> {
             None => Ok(()),
         }
     }
+}
+
+fn is_leaf(replay: &Replay<'_>, record: &Record<'_>) -> bool {
+    let Operation::Image { size, low, high } = record.operation else { return false };
+    let bytes = image_bytes(replay.source.size, (size, low, high));
+    let header = bytes.and_then(|bytes| PageHeader::decode(&bytes).ok());
+    header.is_some_and(|header| header.kind == PageKind::TREE_LEAF)
+}
+
+/// Takes those out that lie in these runs of an allocation map's pages.
+fn taken(loading: &mut Loading, map: PageId, runs: &[(u32, u32)]) -> Loading {
+    let mut marked = Loading::new();
+    for (first, count) in runs {
+        let first = map.page().get() + u64::from(*first);
+        let at = |page| PageId::new(map.space(), PageNo::new(page).unwrap_or(PageNo::MAX));
+        let mut behind = loading.split_off(&at(first));
+        let mut rest = behind.split_off(&at(first + u64::from(*count)));
+        loading.append(&mut rest);
+        marked.append(&mut behind);
+    }
+    marked
 }
 
 /// The bytes of a copy.

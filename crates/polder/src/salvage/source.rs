@@ -4,9 +4,10 @@ use std::cell::RefCell;
 use std::path::Path;
 use std::sync::Arc;
 
+use polder_format::log::{Operation, Records};
 use polder_format::{
-    ChecksumSeed, FormatError, Lsn, PageHeader, PageSize, Place, SUPERBLOCK_AREA_BYTES, StoreId,
-    Superblock,
+    ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, Place, SUPERBLOCK_AREA_BYTES,
+    StoreId, Superblock,
 };
 use polder_log::{Gap, LogFile};
 use polder_pool::device::{Device, read_block};
@@ -95,20 +96,42 @@ impl Source {
         *self.gaps.borrow_mut() = gaps;
     }
 
+    /// The image of a page in the group of the log that begins here.
+    pub(super) fn image(&self, page: PageId, group: Lsn) -> Option<Vec<u8>> {
+        let mut groups = self.log.as_ref()?.groups(group);
+        let (_, bytes) = groups.next().ok()??;
+        let mut records = Records::of_group(bytes).filter_map(Result::ok);
+        records.find_map(|record| match record.operation {
+            Operation::Image { size, low, high } if record.page == page => {
+                image_bytes(self.size, (size, low, high))
+            }
+            _ => None,
+        })
+    }
+
+    /// Whether a gap lies in what a recovery would read. What lies before the last checkpoint is in
+    /// the pages, and is overwritten piece by piece. If nobody knows where that is, what is left of it
+    /// may begin within a group.
+    fn is_of_interest(&self, gap: &Gap) -> bool {
+        let run = self.log.as_ref().map_or(Lsn(0), LogFile::last_run);
+        self.redo_start.map_or(gap.from > run, |start| gap.to > start)
+    }
+
+    /// Whether nothing of what a recovery would read is missing; known once the log was visited.
+    pub(super) fn log_is_whole(&self) -> bool {
+        self.damage.is_empty() && !self.gaps.borrow().iter().any(|gap| self.is_of_interest(gap))
+    }
+
     /// Adds what is damaged beside pages.
     pub(super) fn describe(self, report: &mut SalvageReport) {
+        let gaps = self.gaps.take();
+        let gaps: Vec<_> = gaps.into_iter().filter(|gap| self.is_of_interest(gap)).collect();
         report.damage.extend(self.damage);
         let maps = self.maps.map(RefCell::into_inner);
         let faults = maps.into_iter().flat_map(|maps| maps.faults);
         report.damage.extend(faults.map(|fault| format!("{}: {}", fault.page, fault.what)));
         report.log_bytes = self.log_range.1.0 - self.log_range.0.0;
-        // What lies before the last checkpoint is in the pages, and is overwritten piece by piece.
-        // If nobody knows where that is, what is left of it may begin within a group.
-        let run = self.log.as_ref().map_or(Lsn(0), LogFile::last_run);
-        let redo_start = self.redo_start;
-        let counts = |gap: &Gap| redo_start.map_or(gap.from > run, |start| gap.to > start);
-        let gaps = self.gaps.into_inner().into_iter().filter(counts);
-        report.log_gaps.extend(gaps.map(|gap| LogGap {
+        report.log_gaps.extend(gaps.into_iter().map(|gap| LogGap {
             from: gap.from.0,
             to: gap.to.0,
             what: gap.why.unwrap_or_else(|| "nothing is there".to_string()),

@@ -7,14 +7,13 @@
 
 use std::collections::BTreeMap;
 
-use polder_format::log::{Operation, Records};
 use polder_format::{Lsn, PageId};
 use polder_tree::node::MAX_VALUE_BYTES;
 use polder_tree::overflow_piece;
 
 use super::copies::{Copies, Copy};
 use super::replay::{LongValue, read_copy};
-use super::source::{Source, image_bytes};
+use super::source::Source;
 
 /// Where the overflow pages are.
 pub(super) struct Values<'s> {
@@ -66,21 +65,8 @@ impl<'s> Values<'s> {
             {
                 Some((lsn, read_copy(self.source, lies)?))
             }
-            (_, Some((lsn, group))) => Some((*lsn, self.image(page, *group)?)),
+            (_, Some((lsn, group))) => Some((*lsn, self.source.image(page, *group)?)),
             (_, None) => None,
         }
-    }
-
-    /// The image of a page in the group of the log that begins here.
-    fn image(&self, page: PageId, group: Lsn) -> Option<Vec<u8>> {
-        let mut groups = self.source.log.as_ref()?.groups(group);
-        let (_, bytes) = groups.next().ok()??;
-        let mut records = Records::of_group(bytes).filter_map(Result::ok);
-        records.find_map(|record| match record.operation {
-            Operation::Image { size, low, high } if record.page == page => {
-                image_bytes(self.source.size, (size, low, high))
-            }
-            _ => None,
-        })
     }
 }
