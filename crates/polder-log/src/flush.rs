@@ -125,8 +125,7 @@ impl Log {
             result = Some(at_cut(Lsn(cut), &leader.tally));
             Ok(())
         })?;
-        self.sync_device()?;
-        self.durable.fetch_max(cut, Ordering::AcqRel);
+        self.sync_device(cut)?;
         result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
     }
 

@@ -323,7 +323,7 @@ impl Log {
         };
         match segments::make(&*self.device, &header, count, fresh, meanwhile) {
             // That it failed is found out by everybody who syncs or asks for room.
-            Ok(()) if self.sync_device().is_err() => {}
+            Ok(()) if self.sync_device(0).is_err() => {}
             Ok(()) => lock(&self.segments).add(),
             // The log makes do with what it has.
             Err(_) => lock(&self.room).no_growth = true,
@@ -340,25 +340,26 @@ impl Log {
         }
     }
 
-    /// Syncs the log's device. One at a time and none behind one that failed: of several who sync,
-    /// a kernel tells one that a write was lost, and the others that all is well.
-    pub(crate) fn sync_device(&self) -> Result<(), SharedError> {
+    /// L4: syncs the log's device, which was written up to `cut` before. One at a time and none behind
+    /// one that failed: of several who sync, a kernel tells one that a write was lost, and the others
+    /// that all is well.
+    pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
         let _one = lock(&self.log_sync);
         self.check()?;
         self.device.sync().map_err(|error| {
-            let poison = self.poison("syncing the log", &error);
+            // Before anybody hears of it, and opens the log again.
             self.take_back();
-            poison
-        })
+            self.poison("syncing the log", &error)
+        })?;
+        self.durable.fetch_max(cut, Ordering::AcqRel);
+        Ok(())
     }
 
     /// After a sync that failed, caches may still show what no later sync will bring to the device.
     /// Whoever opens the log before they are empty must not go on behind it: so the log is made to end
-    /// where it is durable. (If that fails as well, the device is in a bad way.)
+    /// where it is durable.
     fn take_back(&self) {
-        let mut segments = lock(&self.segments);
-        let from = self.durable.load(Ordering::Acquire);
-        let _ = segments.clear_from(from);
+        lock(&self.segments).clear_from(self.durable.load(Ordering::Acquire));
     }
 
     /// Sees to it that there are free segments before they are needed; made in the best way, if there

@@ -27,23 +27,16 @@ impl Segments {
         let seed = LogSeed::new(header.store_id);
         let bytes = device.len()?.saturating_sub(header.segment_offset(0));
         let mut shares = Vec::new();
-        let mut nameless = Vec::new();
         for index in 0..bytes / header.segment_bytes {
             let block = read_block(&*device, header.segment_offset(index), LOG_BLOCK_BYTES)?;
-            let segment = SegmentHeader::decode(&block, seed).ok();
-            if segment.is_none() && block.iter().any(|byte| *byte != 0) {
-                nameless.push(index);
-            }
+            let number = match SegmentHeader::decode(&block, seed) {
+                Ok(segment) => Some(segment.number),
+                Err(_) if block.iter().all(|byte| *byte == 0) => None,
+                Err(_) => claimed_share(&*device, &header, index)?,
+            };
             // The first free segment is taken for each share, so that another one that claims it is
             // left over from a life of the store whose end was lost.
-            let number = segment.map(|segment| segment.number);
             shares.push(number.filter(|number| !shares.contains(&Some(*number))));
-        }
-        for index in nameless {
-            let claimed = claimed_share(&*device, &header, index)?;
-            if !shares.contains(&claimed) {
-                shares[index as usize] = claimed;
-            }
         }
         Ok(Segments { device, header, seed, shares, last: None })
     }
@@ -112,20 +105,20 @@ impl Segments {
 
     /// Makes the log end at `from`, where a block begins: that block is cleared, and the headers of
     /// the segments behind.
-    pub(crate) fn clear_from(&mut self, from: u64) -> io::Result<()> {
+    pub(crate) fn clear_from(&self, from: u64) {
         let block = LOG_BLOCK_BYTES as u64;
         let share = self.header.share();
         for (index, held) in self.shares.iter().enumerate() {
             let begin = self.header.segment_offset(index as u64);
             let Some(first) = held.map(|number| number * share) else { continue };
-            if first >= from {
-                write_zeros(&*self.device, begin..begin + block, &mut || ())?;
-            } else if from < first + share {
-                let at = begin + block + (from - first);
-                write_zeros(&*self.device, at..at + block, &mut || ())?;
-            }
+            let at = match from.checked_sub(first).filter(|within| *within > 0) {
+                None => begin,
+                Some(within) if within < share => begin + block + within,
+                Some(_) => continue,
+            };
+            // If this fails as well the device is in a bad way.
+            let _ = write_zeros(&*self.device, at..at + block, &mut || ());
         }
-        Ok(())
     }
 
     /// Segments that hold nothing.
