@@ -322,8 +322,9 @@ impl Log {
             (segments.count(), *segments.header())
         };
         match segments::make(&*self.device, &header, count, fresh, meanwhile) {
-            // That it failed is found out by everybody who syncs or asks for room.
-            Ok(()) if self.sync_device(0).is_err() => {}
+            // So that nobody who waits for a sync waits for the zeros as well. That it failed is found
+            // out by everybody who syncs or asks for room.
+            Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {}
             Ok(()) => lock(&self.segments).add(),
             // The log makes do with what it has.
             Err(_) => lock(&self.room).no_growth = true,

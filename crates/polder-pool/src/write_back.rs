@@ -4,7 +4,6 @@
 //! writers never wait for the device and checksums never race. `docs/protocols.md`, "Write-back":
 //! W0 to W7.
 
-use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
@@ -206,24 +205,32 @@ impl Core {
                 return;
             }
         };
-        let request = |(i, page): (usize, &Copied)| {
+        // The copies are in the order of their places: neighbours go in one request, and share its
+        // outcome.
+        let mut at = bounce.base();
+        let runs = || copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get());
+        let request = |run: &[Copied]| {
+            let bytes = run.len() << size.shift();
             // SAFETY: inside the bounce buffer, which has room for a batch and which nobody
             // touches until `return_bounce`.
-            let buffer = unsafe {
-                let at: NonNull<u8> = bounce.base().add(i << size.shift());
-                Buffer::new(at, size.bytes())
-            };
-            Request::new(Direction::Write, page.page, page.place.offset(size), buffer)
+            let buffer = unsafe { Buffer::new(at, bytes) };
+            // SAFETY: the next copy lies behind this run.
+            at = unsafe { at.add(bytes) };
+            Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
         };
-        let batch = Batch::Many(copied.iter().enumerate().map(request).collect());
+        let batch = Batch::Many(runs().map(request).collect());
         let batch = self.device.complete(self.device.submit(batch));
         let pages = copied.len() as u64;
         let mut failed = Vec::new();
         self.counters.add(Counter::DeviceWrites, pages);
         self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
-        for (page, request) in copied.iter().zip(batch.into_requests()) {
+        let outcomes = runs().zip(batch.into_requests()).flat_map(|(run, request)| {
+            let outcome = request.outcome.map_err(Arc::new);
+            run.iter().map(move |page| (page, outcome.clone()))
+        });
+        for (page, outcome) in outcomes {
             let meta = self.frames.meta(page.frame);
-            match request.outcome {
+            match outcome {
                 Ok(()) => {
                     result.written += 1;
                     meta.set_written(page.version);
@@ -236,7 +243,6 @@ impl Core {
                     }
                 }
                 Err(error) => {
-                    let error = Arc::new(error);
                     result.failed += 1;
                     failed.push(page.page);
                     *lock(&self.last_write_error) = Some(Arc::clone(&error));

@@ -476,6 +476,7 @@ impl<T: Translation> Tree<T> {
 
     /// Long values that come and go with a change of a leaf, which is latched: the maps of their
     /// pages.
+    #[inline]
     fn mark_long<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
@@ -484,14 +485,15 @@ impl<T: Translation> Tree<T> {
         freed: &[PageNo],
     ) -> Result<(), Restart> {
         change.clear();
-        for (pages, used) in [(linked, true), (freed, false)] {
-            if !pages.is_empty() {
-                // No latch is held while the next try is waited for.
-                let marked = change.mark(&self.space, attempt, pages, used);
-                marked.inspect_err(|_| change.clear())?;
-            }
+        if linked.is_empty() && freed.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut mark = |pages: &[PageNo], used| {
+            if pages.is_empty() { Ok(()) } else { change.mark(&self.space, attempt, pages, used) }
+        };
+        let marked = mark(linked, true).and_then(|()| mark(freed, false));
+        // No latch is held while the next try is waited for.
+        marked.inspect_err(|_| change.clear())
     }
 
     /// Removes `key`.

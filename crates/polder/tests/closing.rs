@@ -242,7 +242,7 @@ fn figures_add_up() {
         stats.device_reads <= counts.reads && stats.device_reads * 4096 == stats.device_read_bytes
     );
     assert!(
-        stats.device_writes <= counts.writes
+        stats.device_written_bytes <= counts.written_bytes
             && stats.device_writes * 4096 == stats.device_written_bytes
     );
     assert!(stats.device_reads >= stats.faults);
