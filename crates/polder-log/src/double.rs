@@ -251,18 +251,18 @@ impl Log {
         block.0.copy_from_slice(&header.encode(self.seed));
         let mut at = self.double.header.slot_offset(index as u32);
         let mut requests = Vec::new();
-        let mut write = |begin: *const u8, len: usize| {
+        let mut write = |first: &[u8], len: usize| {
             // SAFETY: borrowed until the batch is complete, and only read by the device.
-            let buffer = unsafe { Buffer::new(NonNull::new_unchecked(begin.cast_mut()), len) };
+            let buffer = unsafe { Buffer::new(NonNull::from(first).cast(), len) };
             requests.push(Request::new(Direction::Write, PageId::NULL, at, buffer));
             at += len as u64;
         };
-        write(block.0.as_ptr(), block.0.len());
+        write(&block.0, block.0.len());
         // Pages that lie one behind the other in memory go in one request.
         let follows =
             |a: &&Outgoing<'_>, b: &&Outgoing<'_>| a.bytes.as_ptr_range().end == b.bytes.as_ptr();
         for run in pages.chunk_by(follows) {
-            write(run[0].bytes.as_ptr(), run.iter().map(|page| page.bytes.len()).sum());
+            write(run[0].bytes, run.iter().map(|page| page.bytes.len()).sum());
         }
         let batch = self.device.complete(self.device.submit(device::Batch::Many(requests)));
         let written = batch.into_requests().into_iter().try_for_each(|request| request.outcome);

@@ -18,6 +18,8 @@ use support::*;
 /// cleared.
 #[derive(Debug, Default)]
 struct Watch {
+    /// So many permits more are given; none: as many as are wanted.
+    permits: Mutex<Option<u64>>,
     end: AtomicU64,
     watched: Mutex<Option<(Pool<Array>, SpaceId)>>,
     /// Resident pages of the space at each word that became zero.
@@ -28,6 +30,11 @@ struct Watch {
 
 impl Journal for Watch {
     fn permit(&self, _: u64) -> Result<(), SharedError> {
+        match &mut *self.permits.lock().unwrap() {
+            Some(0) => return Err(Arc::new(std::io::ErrorKind::StorageFull.into())),
+            Some(more) => *more -= 1,
+            None => {}
+        }
         Ok(())
     }
 
@@ -109,4 +116,23 @@ fn pages_of_maps_that_go_are_logged_as_freed() {
     // With the word that led to it, in one group: a crash must not come between.
     assert!(matches!(moved[..], [(page, 1)] if page != dropped[0].0), "{moved:?}");
     assert_eq!(pool.check_maps().unwrap(), Vec::<String>::new());
+}
+
+/// Whatever the log refuses costs no place of the file, however often it is tried.
+#[test]
+fn a_full_log_loses_no_places() {
+    let (watch, pool) = watched();
+    drop(pool.create_space().unwrap().create().unwrap());
+    // Before the map's first page, and before that page can be logged.
+    for permits in 0..2 {
+        let refused = || {
+            *watch.permits.lock().unwrap() = Some(permits);
+            pool.create_space().unwrap().create().unwrap_err();
+            pool.stats().file_bytes
+        };
+        let once = refused();
+        assert!((0..50).all(|_| refused() == once), "after {permits} permits");
+    }
+    *watch.permits.lock().unwrap() = None;
+    drop(pool.create_space().unwrap().create().unwrap());
 }

@@ -319,3 +319,19 @@ fn a_request_off_the_grid_panics() {
     request.offset = 512;
     let _ = new_disk().submit(Batch::One(request));
 }
+
+#[test]
+fn a_kill_loses_nothing_and_makes_nothing_durable() {
+    let disk = SimDisk::new(FaultPlan::new(1));
+    disk.allocate(0, BLOCK_BYTES).unwrap();
+    disk.sync().unwrap();
+    polder_pool::device::write_block(&disk, 0, &[7; BLOCK]).unwrap();
+    let [killed] = SimDisk::kill_all([&disk], 2);
+    assert_eq!((killed.image(), killed.unsynced_changes()), (vec![7; BLOCK], 1));
+    let is_lost = |seed| killed.crash(seed).image() == vec![0; BLOCK];
+    assert!((0..50).any(is_lost), "it is durable");
+    killed.sync().unwrap();
+    assert!(!(0..50).any(|seed| killed.crash(seed).image() != vec![7; BLOCK]));
+    // The one that was killed goes on by itself.
+    assert_eq!(disk.unsynced_changes(), 1);
+}

@@ -130,3 +130,22 @@ impl NodeRef<'_> {
         ensure(right, "a hint is not the head of its slot")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+    use polder_pool::bytes::PageBuf;
+
+    use crate::node::{NodeMut, NodeRef};
+
+    #[test]
+    fn fences_must_leave_room_for_a_key() {
+        let verified = |lower: &[u8], upper: &[u8]| {
+            let mut page = PageBuf::new(PageSize::MIN);
+            NodeMut::new(page.page_mut()).init(0, Some(lower), Some(upper), 0, 0);
+            NodeRef::new(page.page()).verify_shape()
+        };
+        assert_eq!(verified(b"b", b"c"), Ok(()));
+        assert!(verified(b"c", b"c").is_err() && verified(b"d", b"c").is_err());
+    }
+}
