@@ -68,6 +68,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
         journal: None,
+        replacement: Default::default(),
     };
 
     let new_file =

@@ -128,7 +128,7 @@ impl<'p> Attempt<'p> {
             return Ok(cell.read());
         }
         // Whoever waits holds nothing that others may be waiting for.
-        let shared = if self.exclusive { cell.try_share(false) } else { wait_for_share(cell) };
+        let shared = if self.exclusive { cell.try_share() } else { wait_for_share(cell) };
         let word = shared.ok_or(Restart)?;
         self.held.push(cell);
         Ok(word)
@@ -152,8 +152,8 @@ impl Drop for Attempt<'_> {
 
 /// A pool and one of its spaces, borrowed: what an operation works on.
 pub(crate) struct View<'p, T: Translation> {
-    shared: &'p Shared<T>,
-    space: &'p SpaceCore<T>,
+    pub(crate) shared: &'p Shared<T>,
+    pub(crate) space: &'p SpaceCore<T>,
 }
 
 impl<T: Translation> Clone for View<'_, T> {
@@ -236,7 +236,7 @@ impl<T: Translation> Space<T> {
     pub fn prefetch(&self, page: PageNo) {
         let link = LinkRef::Root(PageId::new(self.id(), page));
         if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
-            let page = self.core().frames.page(found.frame);
+            let page = found.page;
             (0..page.size()).step_by(64).for_each(|line| page.prefetch(line));
         }
     }
@@ -295,13 +295,16 @@ impl<'p, T: Translation> View<'p, T> {
             page.page().prefetch(0);
             page.page().prefetch(64);
             if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-                found.cell.touch(found.word);
+                core.touch(found.cell, found.word);
             }
             match parent {
                 Some(parent) => parent.validate()?,
                 None => self.check_own(attempt)?,
             }
             attempt.pages += 1;
+            if T::PROMOTES && found.astray {
+                self.maybe_promote(page.id(), found);
+            }
             return Ok(page);
         }
         // Copies, and the page by way of the attempt: so that on the way above all of these stay
@@ -359,10 +362,17 @@ impl<'p, T: Translation> View<'p, T> {
             Some(parent) => parent.validate()?,
             None => self.check_own(attempt)?,
         }
-        // Held as another page of the frame: the link was resolved before we held it.
-        let frame = self.shared.translation.frame(&self.space.directory, target.page(), word);
+        // TABLE-2: what we hold may be another page's by now, or the page in another frame.
+        let frame = word.frame();
+        if core.frames.meta(frame).page() != target {
+            return Err(Restart);
+        }
+        if word.is_marked() && attempt.hint == AccessHint::Normal {
+            core.touch(found.cell, word);
+        }
         attempt.pages += 1;
-        let resolved = Resolved { cell: found.cell, word, frame };
+        let page = self.shared.page_in(self.space, target.page(), frame);
+        let resolved = Resolved { cell: found.cell, word, frame, page, astray: false };
         attempt.latched = Some(Optimistic::new(core, resolved, wraps));
         Ok(())
     }
@@ -428,14 +438,14 @@ impl<'p, T: Translation> View<'p, T> {
 
     #[inline(always)]
     fn resolve(self, link: LinkRef<'_>) -> Option<Resolved<'p>> {
-        self.shared.translation.resolve(&self.space.directory, link)
+        self.shared.translation.resolve(&self.shared.core.frames, &self.space.directory, link)
     }
 }
 
 fn wait_for_share(cell: &StateCell) -> Option<StateWord> {
     let mut backoff = Backoff::new();
     loop {
-        if let Some(word) = cell.try_share(false) {
+        if let Some(word) = cell.try_share() {
             return Some(word);
         }
         let now = cell.peek();

@@ -61,6 +61,21 @@ impl<'a> PageRef<'a> {
         PageRef { base, mask: size.bytes() - 1, life: PhantomData }
     }
 
+    /// The page, to write.
+    ///
+    /// # Safety
+    /// The caller holds the page exclusively, or in flight, for `'a`.
+    #[inline(always)]
+    pub(crate) unsafe fn to_write(self) -> PageMut<'a> {
+        PageMut { page: self }
+    }
+
+    /// Where the page begins.
+    #[inline(always)]
+    pub(crate) fn base(self) -> NonNull<u8> {
+        self.base
+    }
+
     /// Page size in bytes.
     #[inline(always)]
     pub fn size(self) -> usize {

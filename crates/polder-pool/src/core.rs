@@ -14,9 +14,11 @@ use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::memory::Bounce;
 use crate::parking::ParkingLot;
+use crate::promote::Moves;
+use crate::replacement::Replacement;
 use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
-use crate::state::WrapCount;
+use crate::state::{StateCell, StateWord, WrapCount};
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside
 /// it, and must not go with each write.
@@ -48,10 +50,12 @@ pub(crate) struct Core {
     pub(crate) budget_frames: u32,
     /// Frames in use, where the translation chooses them (`direct`).
     pub(crate) fixed_in_use: Alone<AtomicU32>,
-    /// Where the clock's hand stands, in frames since the beginning.
-    pub(crate) hand: Alone<AtomicU64>,
+    /// Which pages go when room is needed.
+    pub(crate) replacement: Box<dyn Replacement>,
     /// How many extents or map pages have moved (F3, F6, M4).
     pub(crate) relocations: Alone<AtomicU64>,
+    /// Whether pages may change their frames.
+    pub(crate) moves: Moves,
     /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).
     pub(crate) gate: RwLock<Option<Arc<Moving>>>,
     /// Which places of the file no map names.
@@ -70,5 +74,15 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.page_size()
+    }
+
+    /// An access to a page that bears the mark: the policy may want to know, and mostly takes the
+    /// mark off.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn touch(&self, cell: &StateCell, seen: StateWord) {
+        if !self.replacement.access(seen.frame()) {
+            cell.touch(seen);
+        }
     }
 }

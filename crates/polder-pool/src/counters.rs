@@ -20,6 +20,8 @@ pub(crate) enum Counter {
     Evictions,
     WriteBacks,
     Restarts,
+    Promotions,
+    MovedBytes,
     DeviceReads,
     DeviceWrites,
     DeviceReadBytes,

@@ -38,6 +38,18 @@ pub enum PoolError {
         /// The translation.
         translation: &'static str,
     },
+    /// The pages are smaller than what the kernel can take back in one piece.
+    #[error(
+        "the translation `{translation}` needs pages of at least {kernel_bytes} bytes on this machine, as the kernel's are, and these have {page_bytes}; use a larger page size or the translation `array`"
+    )]
+    PageTooSmall {
+        /// Size of all pages.
+        page_bytes: u64,
+        /// Size of the kernel's.
+        kernel_bytes: u64,
+        /// The translation.
+        translation: &'static str,
+    },
     /// The device could not read a page.
     #[error("cannot read {page} at {place} of the data file")]
     Read {

@@ -1,49 +1,49 @@
-//! Replacement: second chance over the frames, as a clock.
+//! Making room: taking pages out of frames.
 //!
-//! A page under the hand that bears no mark gets one; an access clears it (a store, but only
-//! then); a page whose mark is still there when the hand comes round goes. Pages that a scan loads
-//! bear the mark from the beginning. `docs/protocols.md`, "Evict": E1 to E9.
+//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
+//! found out here. Nothing waits for a latch. `docs/protocols.md`, "Evict": E1 to E9.
 
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
+
+use polder_format::PageNo;
 
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::meta::Obstacle;
 use crate::pool::{Shared, SpaceCore};
-use crate::state::{FrameId, StateCell};
+use crate::replacement::{Look, Pages};
+use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::lock;
 use crate::translation::Translation;
 
-/// Rounds over all frames that a sweep makes at most: one marks, one takes, one for what was
-/// accessed or written in between.
+/// How often the policy may have named as many pages as there are frames, or none, in one sweep:
+/// once to mark, once to take, once for what was accessed or written in between.
 const ROUNDS: u64 = 3;
-/// Frames that a thread takes from the hand at a time.
-const STRIDE: u64 = 16;
 /// What a thread that finds no free frame evicts at once.
 const FOREGROUND_GOAL: usize = 4;
 /// Sweeps that a thread makes before it says that the pool is exhausted: 6 ms in between.
 const FOREGROUND_SWEEPS: usize = 6;
 
-/// What a sweep found.
-#[derive(Debug, Default, Clone, Copy)]
-pub(crate) struct Sweep {
-    pub(crate) freed: usize,
-    pinned: u64,
-    latched: u64,
-    in_flight: u64,
-    unwritable: u64,
+/// A page that is held exclusively to be evicted.
+struct Seized<T: Translation> {
+    space: Arc<SpaceCore<T>>,
+    page: PageNo,
+    frame: FrameId,
 }
 
-/// What became of one frame under the hand.
-enum Verdict {
-    Freed,
-    Marked,
-    Dirty,
-    Pinned,
-    Latched,
-    Empty,
+/// One sweep: what was named and cannot go yet, and what can.
+struct Sweep<'p, T: Translation> {
+    pages: PagesOf<'p, T>,
+    freed: usize,
+    /// With whether they bore the mark.
+    dirty: Vec<(FrameId, bool)>,
+    /// Held until their memory is given back, all at once; only where it is.
+    seized: Vec<Seized<T>>,
 }
 
 impl<T: Translation> Shared<T> {
@@ -56,132 +56,220 @@ impl<T: Translation> Shared<T> {
             }
             return Ok(frame);
         }
+        if !T::EVICTS {
+            let frames = u64::from(core.budget_frames);
+            return Err(PoolError::DoesNotFit { frames, translation: T::NAME });
+        }
         core.signal.wake();
-        let mut last = Sweep::default();
         for try_ in 0..FOREGROUND_SWEEPS {
-            last = self.sweep(FOREGROUND_GOAL);
+            self.sweep(FOREGROUND_GOAL);
             if let Some(frame) = core.free.take() {
                 return Ok(frame);
             }
             // Others are at work with the frames: latched, in flight and written pages come back.
             thread::sleep(Duration::from_micros(100 << try_));
         }
-        Err(PoolError::Exhausted {
-            frames: u64::from(core.frames.count()),
-            pinned: last.pinned,
-            latched: last.latched,
-            in_flight: last.in_flight,
-            unwritable: last.unwritable,
-            last_write_error: lock(&core.last_write_error).clone(),
-        })
+        Err(self.exhausted())
+    }
+
+    /// What holds the frames.
+    fn exhausted(&self) -> PoolError {
+        let (mut pinned, mut latched, mut unwritable, mut in_flight) = (0, 0, 0, 0);
+        let pages = PagesOf::new(self);
+        for frame in self.core.frames.ids() {
+            let meta = self.core.frames.meta(frame);
+            match pages.with(frame, |_, _, word| word) {
+                _ if meta.is_pinned() => pinned += 1,
+                None => in_flight += 1,
+                Some(word) if !word.is_free() => latched += 1,
+                Some(word) if meta.is_dirty(word) => unwritable += 1,
+                Some(_) => {}
+            }
+        }
+        PoolError::Exhausted {
+            frames: u64::from(self.core.frames.count()),
+            pinned,
+            latched,
+            in_flight,
+            unwritable,
+            last_write_error: lock(&self.core.last_write_error).clone(),
+        }
     }
 
     /// A frame that was taken and not used, or holds no page any more.
     pub(crate) fn give_frame(&self, frame: FrameId) {
-        if T::EVICTS {
-            self.core.free.put(frame);
-        } else {
+        if T::FIXED_FRAMES {
             self.core.fixed_in_use.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            self.core.free.put(frame);
         }
     }
 
-    /// Moves the hand until `goal` frames were freed, or it has gone round in vain.
-    pub(crate) fn sweep(&self, goal: usize) -> Sweep {
-        let mut found = Sweep::default();
-        let mut dirty = Vec::new();
-        let frames = u64::from(self.core.frames.count());
-        let mut visited = 0;
-        while found.freed < goal && visited < frames * ROUNDS {
-            if visited % frames < STRIDE {
-                // A new round: the last one's obstacles may have gone.
-                self.write_and_evict(&mut dirty, &mut found);
-                found = Sweep { freed: found.freed, ..Sweep::default() };
-            }
-            let from = self.core.hand.fetch_add(STRIDE, Ordering::Relaxed);
-            for i in 0..STRIDE {
-                let frame = FrameId::new(((from + i) % frames) as u32 + 1);
-                match self.visit(frame, visited >= frames * (ROUNDS - 1)) {
-                    Verdict::Freed => found.freed += 1,
-                    Verdict::Dirty => dirty.push(frame),
-                    Verdict::Pinned => found.pinned += 1,
-                    Verdict::Latched => found.latched += 1,
-                    Verdict::Marked | Verdict::Empty => {}
-                }
-            }
-            visited += STRIDE;
-            if dirty.len() >= self.core.batch_pages.min(goal * 4) {
-                self.write_and_evict(&mut dirty, &mut found);
+    /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.
+    /// Gives how many were.
+    pub(crate) fn sweep(&self, goal: usize) -> usize {
+        let core = &self.core;
+        let frames = u64::from(core.frames.count());
+        let mut sweep =
+            Sweep { pages: PagesOf::new(self), freed: 0, dirty: Vec::new(), seized: Vec::new() };
+        let (mut named, mut fruitless) = (0, 0);
+        let mut victims = Vec::with_capacity(goal);
+        while sweep.freed < goal && fruitless < ROUNDS && named < frames * ROUNDS {
+            let urgent = fruitless + 1 == ROUNDS || named >= frames * (ROUNDS - 1);
+            victims.clear();
+            core.replacement.propose(&sweep.pages, goal - sweep.freed, urgent, &mut victims);
+            fruitless += u64::from(victims.is_empty());
+            named += victims.len() as u64;
+            victims.iter().for_each(|frame| sweep.visit(*frame));
+            sweep.give_back();
+            if sweep.dirty.len() >= core.batch_pages.min(goal * 4) {
+                sweep.write_and_evict();
             }
         }
-        self.write_and_evict(&mut dirty, &mut found);
-        found.in_flight = frames
-            .saturating_sub(found.pinned + found.latched + found.unwritable)
-            .min(u64::from(found.freed == 0) * frames);
-        found
+        sweep.write_and_evict();
+        core.counters.add(Counter::Evictions, sweep.freed as u64);
+        sweep.freed
     }
 
-    fn write_and_evict(&self, dirty: &mut Vec<FrameId>, found: &mut Sweep) {
-        if dirty.is_empty() {
-            return;
-        }
-        for batch in dirty.chunks(self.core.batch_pages) {
-            found.unwritable += self.write_back(batch).failed;
-        }
-        for frame in dirty.drain(..) {
-            if matches!(self.visit(frame, false), Verdict::Freed) {
-                found.freed += 1;
-            }
-        }
-    }
-
-    /// E1 to E9 for one frame. `urgent`: readers who clear every mark in time are not spared.
-    fn visit(&self, frame: FrameId, urgent: bool) -> Verdict {
-        let meta = self.core.frames.meta(frame);
-        let page = meta.page();
-        if page.is_null() {
-            return Verdict::Empty;
-        }
-        let Some(space) = self.space(page.space()) else { return Verdict::Empty };
-        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
-            return Verdict::Empty;
-        };
-        let word = cell.read();
-        if self.translation.frame(&space.directory, page.page(), word) != frame {
-            return Verdict::Empty;
-        }
-        if !word.is_free() {
-            return Verdict::Latched;
-        }
-        if !word.is_marked() {
-            let marked = cell.mark(word);
-            if !urgent || !marked {
-                return Verdict::Marked;
-            }
-            return self.visit(frame, false);
-        }
-        if let Err(obstacle) = meta.seize(page, cell, word) {
-            return match obstacle {
-                Obstacle::Pinned => Verdict::Pinned,
-                Obstacle::Busy => Verdict::Latched,
-                Obstacle::Dirty => Verdict::Dirty,
-            };
-        }
-        self.retire(&space, cell, frame);
-        self.core.counters.add(Counter::Evictions, 1);
-        Verdict::Freed
-    }
-
-    /// E6 to E9. The caller holds the page exclusively, and nobody writes it back.
-    pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
+    /// E6 to E9. The caller holds the page exclusively, and nobody writes it back. `give_back`: the
+    /// memory behind the page is still to be given back, where that is done.
+    pub(crate) fn retire(
+        &self,
+        space: &SpaceCore<T>,
+        cell: &StateCell,
+        frame: FrameId,
+        give_back: bool,
+    ) {
         let meta = self.core.frames.meta(frame);
         let page = meta.page().page();
-        let (version, _) = self.core.wraps.next(cell.peek().version());
-        meta.vacate(version);
-        if !T::EVICTS {
-            // Before the page can be loaded again, which would be into the same frame.
-            self.core.frames.discard(frame, 1);
+        if T::GIVES_BACK && give_back {
+            let frames = &self.core.frames;
+            let at = self.translation.page_address(frames, &space.directory, page, frame);
+            self.translation.give_back(frames, &mut [at]);
         }
-        self.translation.retire(&space.directory, page);
+        let (version, _) = self.core.wraps.next(cell.peek().version());
+        self.core.replacement.leave(frame);
+        meta.vacate(version);
+        self.translation.retire(&space.directory, page, frame);
         self.give_frame(frame);
+    }
+}
+
+impl<T: Translation> Sweep<'_, T> {
+    /// E1 to E5 for a frame that the policy named; E6 to E9 too, unless its memory goes back with
+    /// that of others.
+    fn visit(&mut self, frame: FrameId) {
+        let shared = self.pages.shared;
+        let meta = shared.core.frames.meta(frame);
+        let obstacle = self.pages.with(frame, |space, cell, word| {
+            let page = meta.page();
+            if !word.is_free() {
+                return Some((Obstacle::Busy, word));
+            }
+            if let Err(obstacle) = meta.seize(page, cell, word) {
+                return Some((obstacle, word));
+            }
+            if T::GIVES_BACK {
+                let space = Arc::clone(space);
+                self.seized.push(Seized { space, page: page.page(), frame });
+            } else {
+                shared.retire(space, cell, frame, false);
+                self.freed += 1;
+            }
+            None
+        });
+        if let Some(Some((Obstacle::Dirty, word))) = obstacle {
+            self.dirty.push((frame, word.is_marked()));
+        }
+    }
+
+    /// Gives back the memory of what was seized, and lets it go.
+    fn give_back(&mut self) {
+        if self.seized.is_empty() {
+            return;
+        }
+        let shared = self.pages.shared;
+        let (frames, translation) = (&shared.core.frames, &shared.translation);
+        let address = |one: &Seized<T>| {
+            translation.page_address(frames, &one.space.directory, one.page, one.frame)
+        };
+        let mut addresses: Vec<NonNull<u8>> = self.seized.iter().map(address).collect();
+        translation.give_back(frames, &mut addresses);
+        for one in std::mem::take(&mut self.seized) {
+            // Held, so that it is still there.
+            if let Some(cell) = translation.state(&one.space.directory, one.page) {
+                shared.retire(&one.space, cell, one.frame, false);
+                self.freed += 1;
+            }
+        }
+    }
+
+    /// Writes what is dirty, and takes what was not accessed meanwhile.
+    fn write_and_evict(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
+        for batch in frames.chunks(self.pages.shared.core.batch_pages) {
+            self.pages.shared.write_back(batch);
+        }
+        for (frame, was_marked) in dirty {
+            let unused = |_: &_, _: &_, word: StateWord| word.is_marked() == was_marked;
+            if self.pages.with(frame, unused) == Some(true) {
+                self.visit(frame);
+            }
+        }
+        // Dirty again, and perhaps for ever: the next sweep's business.
+        self.dirty.clear();
+        self.give_back();
+    }
+}
+
+/// The pages as the policy sees them.
+struct PagesOf<'p, T: Translation> {
+    shared: &'p Shared<T>,
+    /// The last space that was asked for: neighbours often share one.
+    last: Cell<Option<Arc<SpaceCore<T>>>>,
+}
+
+impl<'p, T: Translation> PagesOf<'p, T> {
+    fn new(shared: &'p Shared<T>) -> PagesOf<'p, T> {
+        PagesOf { shared, last: Cell::new(None) }
+    }
+
+    /// E1: the page in a frame, its state and what its word was.
+    fn with<R>(
+        &self,
+        frame: FrameId,
+        then: impl FnOnce(&Arc<SpaceCore<T>>, &StateCell, StateWord) -> R,
+    ) -> Option<R> {
+        let page = self.shared.core.frames.meta(frame).page();
+        if page.is_null() {
+            return None;
+        }
+        let last = self.last.take().filter(|space| space.id == page.space());
+        let space = last.or_else(|| self.shared.space(page.space()))?;
+        let result = self
+            .shared
+            .translation
+            .state(&space.directory, page.page())
+            .map(|cell| (cell, cell.read()))
+            .filter(|(_, word)| word.frame() == frame)
+            .map(|(cell, word)| then(&space, cell, word));
+        self.last.set(Some(space));
+        result
+    }
+}
+
+impl<T: Translation> Pages for PagesOf<'_, T> {
+    fn look(&self, frame: FrameId) -> Look {
+        self.with(frame, |_, _, word| match (word.is_free(), word.is_marked()) {
+            (false, _) => Look::Nothing,
+            (true, false) => Look::Plain,
+            (true, true) => Look::Marked,
+        })
+        .unwrap_or(Look::Nothing)
+    }
+
+    fn mark(&self, frame: FrameId) {
+        self.with(frame, |_, cell, word| word.is_free() && cell.mark(word));
     }
 }

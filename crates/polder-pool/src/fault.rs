@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
 
 use crate::attempt::AccessHint;
+use crate::bytes::PageRef;
 use crate::counters::Counter;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
@@ -71,23 +72,22 @@ impl<T: Translation> Shared<T> {
             let relocations = self.core.relocations.load(Ordering::SeqCst);
             let place = self.locate(space, page)?; // F2: may fault, so it comes before the frame
             let frame = self.ensure_spare(&mut spare, space, page)?; // F3
-            let claim = match self.claim(space, page, relocations)? {
+            let claim = match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => claim,
                 Claimed::Moved => continue,
                 Claimed::Taken => return Ok(None),
             };
             let id = PageId::new(space.id, page);
-            if let Err(error) = self.load(frame, id, place) {
-                self.translation.abandon(claim, &self.core.lot);
+            let bytes = self.page_in(space, page, frame);
+            if let Err(error) = self.load(bytes, id, place) {
+                self.translation.abandon(&space.directory, page, claim, &self.core.lot);
                 return Err(error);
             }
             let meta = self.core.frames.meta(frame);
             meta.assign(id, place, true); // F9
             let pin = Pin::new(meta);
-            let word = match hint {
-                AccessHint::Normal => StateWord::free(frame, meta.version()),
-                AccessHint::Scan => StateWord::marked(frame, meta.version()),
-            };
+            let marked = self.core.replacement.admit(frame, id, hint == AccessHint::Scan);
+            let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
             claim.cell.publish(word, &self.core.lot); // F10
             self.core.counters.add(Counter::Faults, 1);
@@ -111,7 +111,7 @@ impl<T: Translation> Shared<T> {
         space.check_not_dropped()?;
         let frame = match self.translation.place(&space.directory, page)? {
             Placement::Prefer(frame) if self.core.free.take_this(frame) => frame,
-            Placement::Prefer(_) => self.take_frame()?,
+            Placement::Prefer(_) | Placement::Anywhere => self.take_frame()?,
             Placement::Fixed(frame) => {
                 let in_use = &self.core.fixed_in_use;
                 let budget = self.core.budget_frames;
@@ -130,24 +130,25 @@ impl<T: Translation> Shared<T> {
         &'p self,
         space: &'p SpaceCore<T>,
         page: PageNo,
+        frame: FrameId,
         relocations: u64,
     ) -> Result<Claimed<'p>, PoolError> {
-        let Some(claim) = self.translation.claim(&space.directory, page)? else {
+        let Some(claim) = self.translation.claim(&space.directory, page, frame)? else {
             return Ok(Claimed::Taken);
         };
         if let Err(error) = space.check_not_dropped() {
-            self.translation.abandon(claim, &self.core.lot);
+            self.translation.abandon(&space.directory, page, claim, &self.core.lot);
             return Err(error);
         }
         if self.core.relocations.load(Ordering::SeqCst) != relocations {
-            self.translation.abandon(claim, &self.core.lot);
+            self.translation.abandon(&space.directory, page, claim, &self.core.lot);
             return Ok(Claimed::Moved);
         }
         Ok(Claimed::Ours(claim))
     }
 
     /// F7 and F8: the caller has the page in flight and owns the frame.
-    fn load(&self, frame: FrameId, page: PageId, place: Place) -> Result<(), PoolError> {
+    fn load(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
         let core = &self.core;
         if let Some(journal) = &core.journal
             && !journal.is_trusted(page)
@@ -157,7 +158,7 @@ impl<T: Translation> Shared<T> {
             return Err(PoolError::Read { page, place, source });
         }
         let size = core.page_size();
-        let address = core.frames.address(frame);
+        let address = at.base();
         // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
         // page read it by `bytes` and will not validate.
         let buffer = unsafe { Buffer::new(address, size.bytes()) };
@@ -177,7 +178,7 @@ impl<T: Translation> Shared<T> {
                 if let Some(journal) = core.journal.as_ref().filter(|j| header.lsn > j.end()) {
                     return Err(FormatError::AheadOfLog { lsn: header.lsn, end: journal.end() });
                 }
-                core.kinds.check(&header, core.frames.page(frame))
+                core.kinds.check(&header, at)
             })
             .map_err(|source| PoolError::Corrupt { page, place, source })
     }
@@ -194,14 +195,16 @@ impl<T: Translation> Shared<T> {
             let relocations = self.core.relocations.load(Ordering::SeqCst);
             let place = self.locate(space, page)?;
             let frame = self.ensure_spare(&mut spare, space, page)?;
-            match self.claim(space, page, relocations)? {
+            match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => {
                     spare.take().map(Spare::spend);
                     let meta = self.core.frames.meta(frame);
                     meta.assign(id, place, false);
-                    let word = StateWord::exclusive(frame, meta.version());
+                    let marked = self.core.replacement.admit(frame, id, false);
+                    let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
                     claim.cell.publish(word, &self.core.lot);
-                    break Exclusive::new(&self.core, claim.cell, word, frame);
+                    let bytes = self.page_in(space, page, frame);
+                    break Exclusive::new(&self.core, claim.cell, word, frame, bytes);
                 }
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.
@@ -234,9 +237,10 @@ impl<T: Translation> Shared<T> {
         let cell = self.translation.state(&space.directory, page)?;
         cell.await_flight(&self.core.lot);
         let held = cell.latch()?;
-        let frame = self.translation.frame(&space.directory, page, held);
-        let found = Exclusive::new(&self.core, cell, held, frame);
-        // The space may have been dropped while we waited, and the word serve another one.
+        let frame = held.frame();
+        let bytes = self.page_in(space, page, frame);
+        let found = Exclusive::new(&self.core, cell, held, frame, bytes);
+        // The word may serve another page by now (TABLE-2), or another space.
         (found.meta().page() == PageId::new(space.id, page)).then_some(found)
     }
 

@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use polder_format::PageSize;
 
-use crate::bytes::{OVERRUN_BYTES, PageMut, PageRef};
+use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
 use crate::meta::{FRAME_META_BYTES, FrameMeta};
@@ -15,7 +15,7 @@ use crate::state::FrameId;
 
 /// All frames of a pool. Frame 0 does not exist.
 #[derive(Debug)]
-pub(crate) struct Frames {
+pub struct Frames {
     bytes: Reservation,
     metas: Reservation,
     count: u32,
@@ -23,9 +23,10 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    pub(crate) fn new(count: u32, size: PageSize) -> Result<Frames, PoolError> {
+    /// `with_bytes`: else the translation has the memory of the pages.
+    pub(crate) fn new(count: u32, size: PageSize, with_bytes: bool) -> Result<Frames, PoolError> {
         let slots = count as usize + 1;
-        let bytes = (slots << size.shift()) + OVERRUN_BYTES;
+        let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
         let frames = Frames {
             bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?,
             metas: Reservation::new("frame metadata", slots * FRAME_META_BYTES, OS_PAGE_BYTES)?,
@@ -79,19 +80,10 @@ impl Frames {
         unsafe { PageRef::new(self.address(frame), self.size) }
     }
 
-    /// The bytes of a frame, to write.
-    ///
-    /// # Safety
-    /// The caller holds the page in the frame exclusively, or in flight, for the time of use.
-    pub(crate) unsafe fn page_mut(&self, frame: FrameId) -> PageMut<'_> {
-        // SAFETY: as in `page`; exclusiveness is the caller's promise.
-        unsafe { PageMut::new(self.address(frame), self.size) }
-    }
-
-    /// Gives the memory behind these frames, which hold no pages, back to the kernel.
-    pub(crate) fn discard(&self, first: FrameId, frames: usize) {
-        let offset = (first.get() as usize) << self.size.shift();
-        let _ = self.bytes.discard(offset, frames << self.size.shift());
+    /// Gives the memory behind a frame, which holds no page that anyone wants, back to the kernel.
+    pub(crate) fn discard(&self, address: NonNull<u8>) {
+        let offset = address.addr().get() - self.bytes.base().addr().get();
+        let _ = self.bytes.discard(offset, self.size.bytes());
     }
 
     #[inline(always)]

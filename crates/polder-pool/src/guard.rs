@@ -49,7 +49,7 @@ impl<'p> Optimistic<'p> {
     #[inline(always)]
     pub(crate) fn new(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
         Optimistic {
-            page: core.frames.page(resolved.frame),
+            page: resolved.page,
             cell: resolved.cell,
             seen: resolved.word,
             frame: resolved.frame,
@@ -89,7 +89,7 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         let held = self.cell.upgrade(now).ok_or(Restart)?;
-        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame);
+        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
@@ -97,12 +97,13 @@ impl<'p> Optimistic<'p> {
     /// As `try_upgrade`, from the shared hold that this thread has on the page.
     pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.upgrade_shared().ok_or(Restart)?;
-        Ok(Exclusive::new(self.core, self.cell, held, self.frame))
+        Ok(Exclusive::new(self.core, self.cell, held, self.frame, self.page))
     }
 }
 
 /// A page that this thread alone may write.
 pub struct Exclusive<'p> {
+    page: PageRef<'p>,
     cell: &'p StateCell,
     held: StateWord,
     frame: FrameId,
@@ -128,9 +129,11 @@ impl<'p> Exclusive<'p> {
         cell: &'p StateCell,
         held: StateWord,
         frame: FrameId,
+        page: PageRef<'p>,
     ) -> Exclusive<'p> {
         let on_thread = PhantomData;
         Exclusive {
+            page,
             cell,
             held,
             frame,
@@ -145,7 +148,7 @@ impl<'p> Exclusive<'p> {
     /// The bytes.
     #[inline(always)]
     pub fn page(&self) -> PageRef<'_> {
-        self.core.frames.page(self.frame)
+        self.page
     }
 
     /// The bytes, to write. The page counts as changed from now on.
@@ -154,7 +157,7 @@ impl<'p> Exclusive<'p> {
         self.changed = true;
         // SAFETY: we hold the page exclusively, and the borrow of `self` lasts as long as the
         // result.
-        unsafe { self.core.frames.page_mut(self.frame) }
+        unsafe { self.page.to_write() }
     }
 
     /// The page's id. From the page itself, whose beginning is in the cache already.
@@ -197,6 +200,14 @@ impl<'p> Exclusive<'p> {
         self.cell
     }
 
+    pub(crate) fn held(&self) -> StateWord {
+        self.held
+    }
+
+    pub(crate) fn frame(&self) -> FrameId {
+        self.frame
+    }
+
     /// Takes the guard apart without releasing the latch.
     pub(crate) fn into_frame(self) -> FrameId {
         let frame = self.frame;
@@ -221,7 +232,7 @@ impl Drop for Exclusive<'_> {
                 self.meta().set_never_written();
             }
         }
-        self.cell.release(self.held.frame(), version);
+        self.cell.release(self.held, version);
     }
 }
 
@@ -231,6 +242,7 @@ impl Drop for Exclusive<'_> {
 #[derive(Debug)]
 pub struct NewPage<'p> {
     id: PageId,
+    page: PageRef<'p>,
     cell: &'p StateCell,
     core: &'p Core,
     _pin: Pin<'p>,
@@ -239,7 +251,13 @@ pub struct NewPage<'p> {
 impl<'p> NewPage<'p> {
     /// From the page that its maker holds: releases it, pinned.
     pub(crate) fn new(made: Exclusive<'p>) -> NewPage<'p> {
-        NewPage { id: made.meta().page(), cell: made.cell, core: made.core, _pin: made.pin() }
+        NewPage {
+            id: made.meta().page(),
+            page: made.page,
+            cell: made.cell,
+            core: made.core,
+            _pin: made.pin(),
+        }
     }
 
     /// The page's id.
@@ -250,7 +268,8 @@ impl<'p> NewPage<'p> {
     /// Holds the page exclusively; waits at most for a writer-back that copies it.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
-        let page = Exclusive::new(self.core, self.cell, held, held.frame());
+        // As it is pinned it has not moved.
+        let page = Exclusive::new(self.core, self.cell, held, held.frame(), self.page);
         // The space may have been dropped, and the word serve another one.
         if page.meta().page() == self.id { Ok(page) } else { Err(Restart) }
     }

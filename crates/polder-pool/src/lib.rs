@@ -45,7 +45,11 @@ mod memory;
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
+mod promote;
+#[cfg(not(loom))]
 mod redo;
+#[cfg(not(loom))]
+pub mod replacement;
 #[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
@@ -56,6 +60,7 @@ mod stats;
 pub mod translation;
 #[cfg(loom)]
 mod translation {
+    pub(crate) mod chain;
     pub(crate) mod group;
 }
 #[cfg(not(loom))]
@@ -72,8 +77,12 @@ pub use {
     kinds::KindOps,
     pool::{FileState, Pool, PoolConfig, Space},
     redo::{ApplyRecord, Redo, Redone},
+    state::FrameId,
     stats::{PoolStats, SpaceStats},
-    translation::{Array, Direct, LinkRef, Translation},
+    translation::{
+        Array, Direct, Hash, HashInlined, HashOptimistic, LinkRef, Open, Predictive, Simd,
+        Translation, Vm, VmHuge,
+    },
 };
 
 /// The README's program.

@@ -145,7 +145,7 @@ impl FrameMeta {
         let held = cell.upgrade(seen).ok_or(Obstacle::Busy)?;
         // E5: what was looked at before we had the latch may have changed.
         if self.page() != page || self.obstacle(held).is_some() {
-            cell.release_marked(held);
+            cell.put_back(held);
             return Err(Obstacle::Busy);
         }
         Ok(())

@@ -5,8 +5,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::log::slot_pages;
-use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, Place, SpaceId};
+use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, SpaceId};
 
+use crate::bytes::PageRef;
 use crate::core::{Alone, Core};
 use crate::counters::Counters;
 use crate::device::Device;
@@ -17,6 +18,8 @@ use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::meta::FRAME_META_BYTES;
 use crate::parking::ParkingLot;
+use crate::promote::Moves;
+use crate::replacement::ReplacementKind;
 use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
@@ -29,9 +32,9 @@ use crate::writer::Writer;
 const MIN_FRAMES: u64 = 128;
 /// Memory besides what grows with the frames: counters, tables, threads.
 const FIXED_BYTES: u64 = 512 << 10;
-/// What is set aside a frame for the translation: four words, for one resident page in four
-/// neighbours.
-const TRANSLATION_BYTES_A_FRAME: u64 = 32;
+/// What is set aside for translation and replacement of one frame where the budget is compared
+/// before they are chosen: as much as any takes.
+const MOST_TRANSLATION_BYTES: u64 = 192;
 
 /// How to open a pool.
 #[derive(Debug)]
@@ -48,6 +51,8 @@ pub struct PoolConfig {
     pub file: FileState,
     /// The log, if there is one: without it nothing outlives a crash.
     pub journal: Option<Arc<dyn Journal>>,
+    /// Which pages go when room is needed.
+    pub replacement: ReplacementKind,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
@@ -64,24 +69,25 @@ pub struct FileState {
 impl PoolConfig {
     /// The least budget in bytes at this page size.
     pub fn least_budget(size: PageSize) -> u64 {
-        FIXED_BYTES + MIN_FRAMES * Self::frame_cost(size) + Self::bounce_bytes(MIN_FRAMES, size)
+        let frame = Self::frame_cost(size, MOST_TRANSLATION_BYTES);
+        FIXED_BYTES + MIN_FRAMES * frame + Self::bounce_bytes(MIN_FRAMES, size)
     }
 
-    /// The frames that a budget pays for.
-    pub fn frames(&self) -> Result<u32, PoolError> {
+    /// The frames that a budget pays for with this translation.
+    pub fn frames<T: Translation>(&self) -> Result<u32, PoolError> {
         let (given, least) = (self.memory_budget, Self::least_budget(self.page_size));
         if given < least {
             return Err(PoolError::Budget { given, least });
         }
         let rest = given - FIXED_BYTES;
-        let rough = rest / Self::frame_cost(self.page_size);
-        let frames =
-            (rest - Self::bounce_bytes(rough, self.page_size)) / Self::frame_cost(self.page_size);
+        let beside = T::bytes_per_frame() + self.replacement.bytes_per_frame();
+        let cost = Self::frame_cost(self.page_size, beside);
+        let frames = (rest - Self::bounce_bytes(rest / cost, self.page_size)) / cost;
         Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
     }
 
-    fn frame_cost(size: PageSize) -> u64 {
-        size.bytes() as u64 + FRAME_META_BYTES as u64 + TRANSLATION_BYTES_A_FRAME + 1
+    fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {
+        size.bytes() as u64 + FRAME_META_BYTES as u64 + translation_bytes + 1
     }
 
     /// Pages in one batch of write-backs.
@@ -179,6 +185,20 @@ impl<T: Translation> Shared<T> {
         self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&id);
     }
 
+    /// The bytes of a page that is in this frame.
+    pub(crate) fn page_in(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageNo,
+        frame: FrameId,
+    ) -> PageRef<'_> {
+        let frames = &self.core.frames;
+        let at = self.translation.page_address(frames, &space.directory, page, frame);
+        // SAFETY: a frame of ours, or a page of the translation: mapped with the overrun while the
+        // pool lives, aligned, and written by `bytes` and the device alone.
+        unsafe { PageRef::new(at, frames.page_size()) }
+    }
+
     /// The highest frame that may hold a page.
     pub(crate) fn highest_frame(&self) -> u32 {
         self.core.frames.count().min(self.translation.frames_in_use())
@@ -225,15 +245,15 @@ impl<T: Translation> Pool<T> {
         config: &PoolConfig,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, PoolError> {
-        let budget_frames = config.frames()?;
-        let frame_config = TranslationConfig { frames: budget_frames };
+        let budget_frames = config.frames::<T>()?;
+        let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
-        let frames = Frames::new(range, config.page_size)?;
-        if config.prefault {
+        let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
+        if config.prefault && !T::OWNS_PAGES {
             frames.prefault(budget_frames)?;
         }
         let core = Core {
-            free: if T::EVICTS { FreeList::full(range) } else { FreeList::empty(0) },
+            free: if T::FIXED_FRAMES { FreeList::empty(0) } else { FreeList::full(range) },
             frames,
             wraps: WrapCount::default(),
             lot: ParkingLot::new(),
@@ -245,8 +265,13 @@ impl<T: Translation> Pool<T> {
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,
             fixed_in_use: Alone::default(),
-            hand: Alone::default(),
+            // Where nothing is evicted the one that keeps nothing.
+            replacement: match T::EVICTS {
+                true => config.replacement.build(range),
+                false => ReplacementKind::Clock.build(range),
+            },
             relocations: Alone::default(),
+            moves: Moves::default(),
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
             learning: Mutex::default(),

@@ -12,7 +12,6 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at
 use crate::attempt::AccessHint;
 use crate::bytes::PageMut;
 use crate::error::PoolError;
-use crate::guard::Exclusive;
 use crate::journal::mark;
 use crate::pool::{Pool, Shared, SpaceCore};
 use crate::sync::lock;
@@ -153,12 +152,10 @@ impl<T: Translation> Shared<T> {
     /// else's soon.
     fn discard_strays(&self) -> Result<(), PoolError> {
         let used = self.used_runs()?;
-        self.translation.for_each_present(&self.file.directory, &mut |page, cell| {
+        self.translation.for_each_present(&self.file.directory, &mut |page| {
             let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
-            cell.await_flight(&self.core.lot);
-            if !is_used && let Some(held) = cell.latch() {
-                let frame = self.translation.frame(&self.file.directory, page, held);
-                self.discard(&self.file, Exclusive::new(&self.core, cell, held, frame));
+            if !is_used && let Some(held) = self.latch_resident(&self.file, page) {
+                self.discard(&self.file, held);
             }
         });
         Ok(())

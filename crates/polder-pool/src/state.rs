@@ -113,9 +113,9 @@ impl StateWord {
         StateWord((u64::from(frame.0) << 36) | (u64::from(version.0) << 8))
     }
 
-    /// A resident page that nobody holds and that goes first when room is needed.
-    pub fn marked(frame: FrameId, version: Version) -> StateWord {
-        StateWord(Self::free(frame, version).0 | MARK)
+    /// The same with the mark of replacement, or without it.
+    pub fn with_mark(self, marked: bool) -> StateWord {
+        StateWord(if marked { self.0 | MARK } else { self.0 & !MARK })
     }
 
     /// A resident page that its maker holds exclusively.
@@ -159,7 +159,7 @@ impl StateWord {
         self.0 & LATCH == 0 && self.0 != 0
     }
 
-    /// Whether the page goes first when room is needed.
+    /// Whether replacement wants to hear of the next access.
     #[inline(always)]
     pub fn is_marked(self) -> bool {
         self.0 & MARK != 0
@@ -249,20 +249,19 @@ impl StateCell {
     }
 
     /// An access to a marked page: clears the mark. Fails silently if the word has changed.
-    #[cold]
     pub fn touch(&self, seen: StateWord) {
         self.change(seen, seen.0 & !MARK, Ordering::Relaxed);
     }
 
-    /// Second chance: marks a free page. False if the word is not `seen` any more.
+    /// Marks a free page. False if the word is not `seen` any more.
     pub fn mark(&self, seen: StateWord) -> bool {
         self.change(seen, seen.0 | MARK, Ordering::Relaxed)
     }
 
-    /// Takes the free page that was `seen` exclusively; gives the word with the mark cleared.
+    /// Takes the free page that was `seen` exclusively; gives the word as it is held.
     #[inline(always)]
     pub fn upgrade(&self, seen: StateWord) -> Option<StateWord> {
-        let held = (seen.0 & IDENTITY) | EXCLUSIVE;
+        let held = seen.0 | EXCLUSIVE;
         let ours = seen.is_free() && self.change(seen, held, Ordering::Acquire);
         ours.then(|| Self::held(held))
     }
@@ -278,7 +277,7 @@ impl StateCell {
     /// Takes the page exclusively from its only shared holder, who calls this.
     pub fn upgrade_shared(&self) -> Option<StateWord> {
         let now = self.peek();
-        let held = (now.0 & IDENTITY) | EXCLUSIVE;
+        let held = now.0 | EXCLUSIVE;
         let ours = now.0 & LATCH == 1 && self.change(now, held, Ordering::Acquire);
         ours.then(|| Self::held(held))
     }
@@ -298,11 +297,11 @@ impl StateCell {
         }
     }
 
-    /// Holds the page shared, if it can be had at once. `keep_mark`: this is no access.
-    pub fn try_share(&self, keep_mark: bool) -> Option<StateWord> {
+    /// Holds the page shared, if it can be had at once.
+    pub fn try_share(&self) -> Option<StateWord> {
         let mut now = self.peek();
         while now.is_readable() && now.0 & LATCH < MAX_SHARED {
-            let shared = if keep_mark { now.0 + 1 } else { (now.0 & !MARK) + 1 };
+            let shared = now.0 + 1;
             match self.0.compare_exchange_weak(now.0, shared, Ordering::Acquire, Ordering::Relaxed)
             {
                 Ok(_) => return Some(StateWord(shared)),
@@ -320,15 +319,23 @@ impl StateCell {
 
     /// Ends an exclusive hold: the page now has this frame and version. Pairs with `read`.
     #[inline(always)]
-    pub fn release(&self, frame: FrameId, version: Version) {
+    pub fn release(&self, held: StateWord, version: Version) {
         debug_assert!(self.peek().is_exclusive());
-        self.0.store(StateWord::free(frame, version).0, Ordering::Release);
+        let free = StateWord::free(held.frame(), version);
+        self.0.store(free.0 | (held.0 & MARK), Ordering::Release);
     }
 
-    /// Ends an exclusive hold without a change, with the mark set.
-    pub fn release_marked(&self, held: StateWord) {
+    /// Ends an exclusive hold: the page has moved, and has this frame and version now.
+    pub fn release_moved(&self, held: StateWord, frame: FrameId, version: Version) {
         debug_assert!(self.peek().is_exclusive());
-        self.0.store((held.0 & IDENTITY) | MARK, Ordering::Release);
+        let free = StateWord::free(frame, version);
+        self.0.store(free.0 | (held.0 & MARK), Ordering::Release);
+    }
+
+    /// Ends an exclusive hold without a change.
+    pub fn put_back(&self, held: StateWord) {
+        debug_assert!(self.peek().is_exclusive());
+        self.0.store(held.0 & (IDENTITY | MARK), Ordering::Release);
     }
 
     /// The holder's last word: the page is gone.

@@ -37,6 +37,9 @@ pub struct PoolStats {
     pub restarts: u64,
     /// Groups of translation entries given back to the kernel.
     pub hole_punches: u64,
+    /// System calls that gave memory of evicted pages back to the kernel, each of which makes all
+    /// processors on which we run forget addresses (`vm`, `direct`).
+    pub give_backs: u64,
     /// Pages in memory.
     pub resident_pages: u64,
     /// Pages in memory that the device lacks as they are.
@@ -57,6 +60,10 @@ pub struct PoolStats {
     pub device_reads: u64,
     /// Pages written to the device.
     pub device_writes: u64,
+    /// Pages that moved to the frame that they prefer.
+    pub promotions: u64,
+    /// Bytes copied by moving pages from frame to frame.
+    pub moved_bytes: u64,
     /// Bytes read from the device.
     pub device_read_bytes: u64,
     /// Bytes written to the device.
@@ -85,7 +92,7 @@ impl<T: Translation> Pool<T> {
         let spaces = self.space_stats();
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
         let frames = u64::from(core.budget_frames);
-        let huge_page_bytes = core.frames.huge_bytes();
+        let huge_page_bytes = shared.translation.huge_bytes(&core.frames);
         let small_frame_bytes = (resident_pages * size).saturating_sub(huge_page_bytes);
         PoolStats {
             memory_budget_bytes: shared.memory_budget,
@@ -98,6 +105,7 @@ impl<T: Translation> Pool<T> {
             write_backs: sum(Counter::WriteBacks),
             restarts: sum(Counter::Restarts),
             hole_punches: footprint.hole_punches,
+            give_backs: footprint.give_backs,
             resident_pages,
             dirty_pages: spaces.values().map(|space| space.dirty_pages).sum(),
             spaces,
@@ -108,6 +116,8 @@ impl<T: Translation> Pool<T> {
             page_table_bytes: footprint.page_table_bytes
                 + small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096,
             huge_page_bytes,
+            promotions: sum(Counter::Promotions),
+            moved_bytes: sum(Counter::MovedBytes),
             device_reads: sum(Counter::DeviceReads),
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),

@@ -110,11 +110,10 @@ impl<T: Translation> Shared<T> {
             return Ok(None);
         };
         let wraps = core.wraps.get();
-        let word = cell.try_share(true).ok_or(Busy)?;
-        let here = self.translation.frame(&space.directory, page.page(), word) == frame
-            && meta.page() == page;
+        let word = cell.try_share().ok_or(Busy)?;
+        let here = word.frame() == frame && meta.page() == page;
         let copied = if here && meta.is_dirty(word) {
-            core.frames.page(frame).copy_to(0, out);
+            self.page_in(&space, page.page(), frame).copy_to(0, out);
             let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })
         } else {
@@ -130,6 +129,7 @@ impl<T: Translation> Shared<T> {
     /// Writes all pages that are dirty when it comes to them, and makes them durable. `pace` is
     /// told how many frames of how many were visited.
     pub(crate) fn flush(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
+        let _sweeping = self.core.moves.begin_sweep();
         let mut batch = Vec::with_capacity(self.core.batch_pages);
         let frames = u64::from(self.highest_frame());
         for (visited, frame) in self.core.frames.ids().take(frames as usize).enumerate() {
@@ -155,7 +155,7 @@ impl<T: Translation> Shared<T> {
         };
         let word = cell.read();
         word.is_readable()
-            && self.translation.frame(&space.directory, page.page(), word) == frame
+            && word.frame() == frame
             && !meta.is_being_written()
             && !meta.is_dirty(word)
     }

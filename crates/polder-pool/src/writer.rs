@@ -76,7 +76,7 @@ impl<T: Translation> Shared<T> {
     /// Evicts until the reserve is full. False if that went nowhere.
     fn fill_reserve(&self) -> bool {
         while self.core.free.len() < self.reserve().high {
-            if self.sweep(GOAL.min(self.reserve().high)).freed == 0 {
+            if self.sweep(GOAL.min(self.reserve().high)) == 0 {
                 return false;
             }
         }

@@ -9,7 +9,10 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::{AccessHint, Array, Direct, PoolError, Restart, Translation};
+use polder_pool::{
+    AccessHint, Array, Direct, Hash, HashInlined, HashOptimistic, Open, PoolError, Predictive,
+    Restart, Simd, Translation, Vm, VmHuge,
+};
 use polder_testkit::Random;
 
 use support::*;
@@ -269,7 +272,7 @@ macro_rules! conformance {
     };
 }
 
-conformance!(Array as array, Direct as direct => [
+conformance!(Array as array, Direct as direct, Hash as hash, HashOptimistic as hash_optimistic, HashInlined as hash_inlined, Open as open, Predictive as predictive, Simd as simd, Vm as vm, VmHuge as vm_huge => [
     pages_come_back_as_they_were,
     threads_lose_no_update,
     freed_pages_are_used_again,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use polder_pool::Translation;
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Expected, Tree, apply_batch};
 
-use crate::any::{Any, dispatch};
+use crate::any::{Any, Tables, Variant, dispatch};
 use crate::catalogue::TAG_KEY;
 use crate::durability::Durability;
 use crate::engine::{Engine, TableCore};
 use crate::error::{CATALOGUE, StoreError};
 use crate::store::Store;
-use crate::table::{AnyTable, Table};
+use crate::table::Table;
 
 /// Changes that are made all together or not at all ([`Store::apply`]): in memory and on disk.
 ///
@@ -51,7 +51,7 @@ pub struct WriteBatch<'c> {
 }
 
 struct Part<'c> {
-    table: AnyTable,
+    table: Any<Tables>,
     key: Vec<u8>,
     action: Action<'c>,
 }
@@ -169,16 +169,7 @@ impl Store {
     /// [`BatchError::Unexpected`], [`StoreError::Log`] and [`StoreError::PoolExhausted`] if it is
     /// too large, and those of [`Table::insert`]. Nothing has changed then.
     pub fn apply(&self, batch: WriteBatch<'_>) -> Result<(), BatchError> {
-        match &self.engine {
-            Any::Array(engine) => apply(engine, batch, |table| match table {
-                Any::Array(table) => Ok(Arc::clone(table)),
-                Any::Direct(table) => Err(table.name.clone()),
-            }),
-            Any::Direct(engine) => apply(engine, batch, |table| match table {
-                Any::Direct(table) => Ok(Arc::clone(table)),
-                Any::Array(table) => Err(table.name.clone()),
-            }),
-        }
+        dispatch!(&self.engine, engine => apply(engine, batch))
     }
 
     /// The tag of the last batch that had one.
@@ -210,20 +201,18 @@ enum ReadyAction {
     Remove,
 }
 
-fn apply<T: Translation>(
-    engine: &Arc<Engine<T>>,
-    mut batch: WriteBatch<'_>,
-    of_store: impl Fn(&AnyTable) -> Result<Arc<TableCore<T>>, String>,
-) -> Result<(), BatchError> {
+fn apply<T: Variant>(engine: &Arc<Engine<T>>, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
     let pass = engine.passage.enter()?;
     let durability = batch.durability.unwrap_or(engine.durability);
     let mut tables = Vec::with_capacity(batch.parts.len());
     for part in &batch.parts {
-        let table = of_store(&part.table).map_err(|table| BatchError::Foreign { table })?;
-        if !Arc::ptr_eq(&table.engine, engine) {
-            return Err(BatchError::Foreign { table: table.name.clone() });
+        match T::of(&part.table).filter(|table| Arc::ptr_eq(&table.engine, engine)) {
+            Some(table) => tables.push(Arc::clone(table)),
+            None => {
+                let table = dispatch!(&part.table, table => table.name.clone());
+                return Err(BatchError::Foreign { table });
+            }
         }
-        tables.push(table);
     }
     let lsn = loop {
         let mut ready = Vec::with_capacity(batch.parts.len() + 1);

@@ -61,6 +61,7 @@ pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
 pub use options::{OpenMode, Options, TranslationKind};
 pub use polder_format::tuple;
+pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 pub use polder_tree::Change;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

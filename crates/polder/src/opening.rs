@@ -8,6 +8,7 @@ use std::sync::Arc;
 use polder_format::{ChecksumSeed, FormatError, Lsn, SpaceId, Superblock};
 use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, recover};
 use polder_pool::device::Device;
+use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation};
 use polder_tree::{KINDS, Tree, redo};
 
@@ -29,6 +30,7 @@ pub(crate) struct Opening {
     pub(crate) superblock_damage: Option<FormatError>,
     pub(crate) is_new: bool,
     pub(crate) memory_budget: u64,
+    pub(crate) replacement: ReplacementKind,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
     pub(crate) directory: Option<Directory>,
@@ -64,6 +66,7 @@ impl Opening {
                 file_pages: superblock.file_pages,
             },
             journal: Some(Arc::clone(log) as _),
+            replacement: self.replacement,
         };
         Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
     }

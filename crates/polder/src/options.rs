@@ -8,6 +8,7 @@ use std::sync::Arc;
 use polder_format::PageSize;
 use polder_log::LogOptions;
 use polder_pool::PoolConfig;
+use polder_pool::replacement::ReplacementKind;
 
 use crate::durability::Durability;
 use crate::error::OptionsError;
@@ -26,17 +27,46 @@ pub enum TranslationKind {
     Array,
     /// The page number is the frame. Never evicts: all data must fit in the budget.
     Direct,
+    /// A chained hash table with a latch on each bucket: the traditional buffer pool.
+    Hash,
+    /// An open-addressing hash table in partitions with a latch each.
+    Open,
+    /// A hash table without latches for readers, and pages in predictable frames
+    /// (predictive-translation.txt).
+    Predictive,
+    /// A hash table whose buckets are searched by one vector instruction (scalecache.txt).
+    Simd,
+    /// The operating system's page table (vmcache): fast while data is resident, a system call for
+    /// what is evicted.
+    Vm,
+    /// The same on huge pages. Never evicts: all data must fit in the budget.
+    VmHuge,
 }
 
 impl TranslationKind {
     /// All of them.
-    pub const ALL: [TranslationKind; 2] = [TranslationKind::Array, TranslationKind::Direct];
+    pub const ALL: [TranslationKind; 8] = [
+        TranslationKind::Array,
+        TranslationKind::Direct,
+        TranslationKind::Hash,
+        TranslationKind::Open,
+        TranslationKind::Predictive,
+        TranslationKind::Simd,
+        TranslationKind::Vm,
+        TranslationKind::VmHuge,
+    ];
 
     /// What users call it.
     pub fn name(self) -> &'static str {
         match self {
             TranslationKind::Array => "array",
             TranslationKind::Direct => "direct",
+            TranslationKind::Hash => "hash",
+            TranslationKind::Open => "open",
+            TranslationKind::Predictive => "predictive",
+            TranslationKind::Simd => "simd",
+            TranslationKind::Vm => "vm",
+            TranslationKind::VmHuge => "vm-huge",
         }
     }
 }
@@ -75,6 +105,7 @@ pub struct Options {
     pub(crate) memory_budget: Option<u64>,
     pub(crate) page_size: Option<u32>,
     pub(crate) translation: TranslationKind,
+    pub(crate) replacement: ReplacementKind,
     pub(crate) prefault: bool,
     pub(crate) mode: OpenMode,
     pub(crate) durability: Durability,
@@ -102,6 +133,7 @@ impl Options {
             memory_budget: None,
             page_size: None,
             translation: TranslationKind::default(),
+            replacement: ReplacementKind::default(),
             prefault: false,
             mode: OpenMode::default(),
             durability: Durability::default(),
@@ -129,6 +161,12 @@ impl Options {
     /// depends on it.
     pub fn translation(mut self, translation: TranslationKind) -> Options {
         self.translation = translation;
+        self
+    }
+
+    /// Which pages go when room is needed; [`ReplacementKind::Clock`] by default.
+    pub fn replacement(mut self, replacement: ReplacementKind) -> Options {
+        self.replacement = replacement;
         self
     }
 

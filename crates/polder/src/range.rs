@@ -4,10 +4,10 @@ use std::fmt;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use polder_pool::{Array, Direct, Translation};
+use polder_pool::Translation;
 use polder_tree::Cursor;
 
-use crate::any::{Any, dispatch};
+use crate::any::{Any, Family, dispatch, map_any};
 use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::table::Table;
@@ -23,7 +23,7 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 /// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error the range
 /// stays where it was.
 pub struct Range {
-    ends: Any<Ends<Array>, Ends<Direct>>,
+    ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
     table: Table,
 }
@@ -32,6 +32,13 @@ impl fmt::Debug for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Range of {}", self.table.name())
     }
+}
+
+/// The ends of a range, once for each translation.
+struct BothEnds;
+
+impl Family for BothEnds {
+    type Of<T: Translation> = Ends<T>;
 }
 
 /// Where the two ends stand.
@@ -47,10 +54,7 @@ struct Ends<T: Translation> {
 
 impl Range {
     pub(crate) fn new(table: Table, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Range {
-        let ends = match &table.core {
-            Any::Array(core) => Any::Array(Ends::new(Arc::clone(core), lower, upper)),
-            Any::Direct(core) => Any::Direct(Ends::new(Arc::clone(core), lower, upper)),
-        };
+        let ends = map_any!(&table.core, core => Ends::new(Arc::clone(core), lower, upper));
         Range { ends, table }
     }
 

@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polder_pool::device::{Device, FileDevice, OpenKind};
-use polder_pool::{Array, Direct};
 
-use crate::any::{Any, dispatch, map_any};
+use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
 use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::engine::Engine;
@@ -23,7 +22,7 @@ use crate::table::Table;
 /// tables and ranges) goes without, that is tried as well, and an error goes unheard.
 #[derive(Debug, Clone)]
 pub struct Store {
-    pub(crate) engine: Any<Arc<Engine<Array>>, Arc<Engine<Direct>>>,
+    pub(crate) engine: Any<Engines>,
     path: PathBuf,
     /// Closes the store with the last clone.
     closer: Arc<Closer>,
@@ -31,7 +30,7 @@ pub struct Store {
 
 /// Closes the store when the last clone of the handle goes.
 #[derive(Debug)]
-struct Closer(Any<Arc<Engine<Array>>, Arc<Engine<Direct>>>);
+struct Closer(Any<Engines>);
 
 impl Drop for Closer {
     fn drop(&mut self) {
@@ -140,13 +139,11 @@ impl Store {
             superblock_damage,
             is_new,
             memory_budget,
+            replacement: options.replacement,
             prefault,
             directory,
         };
-        let engine = match options.translation {
-            TranslationKind::Array => opening.open().and_then(Engine::start).map(Any::Array),
-            TranslationKind::Direct => opening.open().and_then(Engine::start).map(Any::Direct),
-        };
+        let engine = start(opening, options.translation);
         let engine = engine.inspect_err(|_| {
             if is_new {
                 empty(&*data);
@@ -156,7 +153,7 @@ impl Store {
         Ok(Store { engine, path, closer })
     }
 
-    fn handle(&self, table: crate::table::AnyTable) -> Table {
+    fn handle(&self, table: Any<Tables>) -> Table {
         Table::new(table, self.clone())
     }
 
@@ -274,9 +271,14 @@ impl Store {
 
     /// How a page id becomes a frame.
     pub fn translation(&self) -> TranslationKind {
-        match self.engine {
-            Any::Array(_) => TranslationKind::Array,
-            Any::Direct(_) => TranslationKind::Direct,
-        }
+        self.engine.kind()
     }
+}
+
+/// Opens the store and starts its threads, with the translation that was asked for.
+fn start(opening: Opening, kind: TranslationKind) -> Result<Any<Engines>, OpenError> {
+    fn with<T: Variant>(opening: Opening) -> Result<Any<Engines>, OpenError> {
+        opening.open::<T>().and_then(Engine::start).map(T::wrap)
+    }
+    with_kind!(kind, T => with::<T>(opening))
 }

@@ -1,31 +1,26 @@
 //! A table: keys and values in order, in the vocabulary of `BTreeMap`.
 
 use std::ops::{Bound, RangeBounds};
-use std::sync::Arc;
 
-use polder_pool::{Array, Direct};
 use polder_tree::Change;
 
-use crate::any::{Any, dispatch};
+use crate::any::{Any, Tables, dispatch};
 use crate::durability::Durability;
-use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::range::{Entry, Range};
 use crate::store::Store;
 
-pub(crate) type AnyTable = Any<Arc<TableCore<Array>>, Arc<TableCore<Direct>>>;
-
 /// A table of a store. Cheap to clone; keeps the store open.
 #[derive(Debug, Clone)]
 pub struct Table {
-    pub(crate) core: AnyTable,
+    pub(crate) core: Any<Tables>,
     /// So that the store is not closed while a table of it is in use.
     store: Store,
     durability: Durability,
 }
 
 impl Table {
-    pub(crate) fn new(core: AnyTable, store: Store) -> Table {
+    pub(crate) fn new(core: Any<Tables>, store: Store) -> Table {
         let durability = store.durability();
         Table { core, store, durability }
     }

@@ -1,4 +1,4 @@
-//! Polder itself, once for each translation: `polder:array` and `polder:direct`.
+//! Polder itself, once for each translation: `polder:array`, `polder:hash` and so on.
 //!
 //! The memory budget is `--pool`; everything else is as a new store has it. Nothing is kept back in
 //! a session and nothing is prepared for a phase: each call is one operation of the store.
@@ -10,22 +10,40 @@ use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
+macro_rules! kind {
+    ($kind:ident, $name:literal, $about:literal) => {
+        EngineKind {
+            name: $name,
+            about: $about,
+            is_bare: false,
+            durability,
+            create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?)),
+        }
+    };
+}
+
 /// One engine for each translation.
-pub const KINDS: [EngineKind; 2] = [
-    EngineKind {
-        name: "polder:array",
-        about: "Polder with translation arrays, its default; --pool is its memory budget",
-        is_bare: false,
-        durability,
-        create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::Array)?)),
-    },
-    EngineKind {
-        name: "polder:direct",
-        about: "Polder without eviction, the yardstick: all data must fit into --pool",
-        is_bare: false,
-        durability,
-        create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::Direct)?)),
-    },
+pub const KINDS: [EngineKind; 8] = [
+    kind!(
+        Array,
+        "polder:array",
+        "Polder with translation arrays, its default; --pool is its memory budget"
+    ),
+    kind!(
+        Direct,
+        "polder:direct",
+        "without eviction, the yardstick: all data must fit into --pool"
+    ),
+    kind!(Hash, "polder:hash", "with a chained hash table, the traditional pool"),
+    kind!(Open, "polder:open", "with an open-addressing hash table"),
+    kind!(Predictive, "polder:predictive", "with predictive translation"),
+    kind!(Simd, "polder:simd", "with a hash table searched by vector instructions"),
+    kind!(Vm, "polder:vm", "with the operating system's page table"),
+    kind!(
+        VmHuge,
+        "polder:vm-huge",
+        "with the operating system's page table, huge pages, no eviction"
+    ),
 ];
 
 /// All of them.

@@ -150,9 +150,8 @@ impl<T: Translation> Shared<T> {
         let meta = page.meta();
         // A write that is under way must not hit the page after it was given out again.
         meta.await_written();
-        let cell = page.cell();
-        let frame = page.into_frame();
-        self.retire(space, cell, frame);
+        let (cell, frame) = (page.cell(), page.into_frame());
+        self.retire(space, cell, frame, true);
     }
 
     fn allocate_page(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {

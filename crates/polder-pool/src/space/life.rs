@@ -6,7 +6,6 @@ use polder_format::{PageId, PageNo, Place, SpaceId};
 use super::array::PATCH_BYTES;
 
 use crate::error::PoolError;
-use crate::guard::Exclusive;
 use crate::pool::{FileState, Pool, Shared, Space, SpaceCore};
 use crate::sync::lock;
 use crate::translation::Translation;
@@ -148,11 +147,9 @@ impl<T: Translation> Shared<T> {
     /// Discards all pages of a dropped space; faulters that did not know yet find out.
     fn evacuate(&self, space: &SpaceCore<T>) {
         while {
-            self.translation.for_each_present(&space.directory, &mut |page, cell| {
-                cell.await_flight(&self.core.lot);
-                if let Some(held) = cell.latch() {
-                    let frame = self.translation.frame(&space.directory, page, held);
-                    self.discard(space, Exclusive::new(&self.core, cell, held, frame));
+            self.translation.for_each_present(&space.directory, &mut |page| {
+                if let Some(held) = self.latch_resident(space, page) {
+                    self.discard(space, held);
                 }
             });
             !self.translation.is_quiet(&space.directory)

@@ -221,10 +221,14 @@ impl<T: Translation> Shared<T> {
             }
             if word.is_in_flight() {
                 cell.await_flight(&self.core.lot);
-            } else if let Some(word) = cell.try_share(true) {
-                // Under the latch the page cannot leave its frame.
-                let frame = self.translation.frame(&space.directory, page, word);
-                self.core.frames.meta(frame).set_place(place);
+            } else if let Some(word) = cell.try_share() {
+                // Under the latch the page cannot leave its frame; but the word may be another's
+                // by now (TABLE-2), and the page gone and back with its new place.
+                let meta = self.core.frames.meta(word.frame());
+                let is_ours = meta.page() == PageId::new(space.id, page);
+                if is_ours {
+                    meta.set_place(place);
+                }
                 cell.unshare();
                 return;
             } else {

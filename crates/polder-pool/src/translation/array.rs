@@ -25,9 +25,11 @@ use polder_format::{PageId, PageNo, SpaceId};
 use rustix::mm::{Advice, madvise};
 
 use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::preferred::speculate;
 use super::{Claim, Footprint, GroupCounter, LinkRef, Placement, Resolved};
 use super::{Translation, TranslationConfig};
 use crate::error::PoolError;
+use crate::frames::Frames;
 use crate::memory::{Reservation, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
@@ -75,27 +77,6 @@ impl Preference {
         }
         FrameId::new(folded as u32 + 1)
     }
-}
-
-/// The frame in a resident word, through a branch that the processor predicts.
-#[inline(always)]
-fn speculate(word: StateWord, preferred: FrameId) -> FrameId {
-    if word.frame() == preferred { FrameId::new(opaque(preferred.get())) } else { word.frame() }
-}
-
-/// The same number, of which the compiler knows nothing: else it would see that both sides of the
-/// branch are equal, and take the one that waits for the word.
-#[inline(always)]
-fn opaque(number: u32) -> u32 {
-    #[cfg(not(miri))]
-    {
-        let mut number = number;
-        // SAFETY: no instruction at all.
-        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack)) };
-        number
-    }
-    #[cfg(miri)]
-    number
 }
 
 #[derive(Debug, Default)]
@@ -235,6 +216,11 @@ impl Translation for Array {
         })
     }
 
+    /// Four words: one resident page in four neighbours.
+    fn bytes_per_frame() -> u64 {
+        4 * size_of::<StateCell>() as u64
+    }
+
     fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
         Ok(Arc::new(ArrayDirectory {
             space,
@@ -248,6 +234,7 @@ impl Translation for Array {
     #[inline(always)]
     fn resolve<'p>(
         &'p self,
+        frames: &'p Frames,
         directory: &'p ArrayDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
@@ -255,15 +242,12 @@ impl Translation for Array {
         let cell = directory.cell(page)?;
         let word = cell.read();
         let preferred = self.preference.frame(directory.offset, page);
-        Some(Resolved { cell, word, frame: speculate(word, preferred) })
+        let (frame, _) = speculate(word, preferred);
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
         directory.cell(page)
-    }
-
-    fn frame(&self, _directory: &ArrayDirectory, _page: PageNo, word: StateWord) -> FrameId {
-        word.frame()
     }
 
     fn place(&self, directory: &ArrayDirectory, page: PageNo) -> Result<Placement, PoolError> {
@@ -298,6 +282,7 @@ impl Translation for Array {
         &'p self,
         directory: &'p ArrayDirectory,
         page: PageNo,
+        frame: FrameId,
     ) -> Result<Option<Claim<'p>>, PoolError> {
         // The chunk is loaded once: if the space is dropped and the chunk goes to another one
         // meanwhile, what is counted up here is counted down there too.
@@ -309,31 +294,27 @@ impl Translation for Array {
         let group = chunk.group(entry);
         self.enter(chunk, entry);
         if cell.claim() {
-            return Ok(Some(Claim { cell, group: Some(group) }));
+            return Ok(Some(Claim { cell, frame, group: Some(group) }));
         }
         self.leave(group, cell);
         Ok(None)
     }
 
-    fn abandon(&self, claim: Claim<'_>, lot: &ParkingLot) {
+    fn abandon(&self, _: &ArrayDirectory, _: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
         claim.cell.publish(StateWord::EVICTED, lot);
         if let Some(group) = claim.group {
             self.leave(group, claim.cell);
         }
     }
 
-    fn retire(&self, directory: &ArrayDirectory, page: PageNo) {
+    fn retire(&self, directory: &ArrayDirectory, page: PageNo, _: FrameId) {
         if let (Some((chunk, entry)), Some(cell)) = (directory.chunk(page), directory.cell(page)) {
             cell.clear();
             self.leave(chunk.group(entry), cell);
         }
     }
 
-    fn for_each_present(
-        &self,
-        directory: &ArrayDirectory,
-        visit: &mut dyn FnMut(PageNo, &StateCell),
-    ) {
+    fn for_each_present(&self, directory: &ArrayDirectory, visit: &mut dyn FnMut(PageNo)) {
         for k in 0..CHUNKS {
             let first = chunk_first(FIRST, k);
             let Some((chunk, _)) = PageNo::new(first).and_then(|page| directory.chunk(page)) else {
@@ -349,7 +330,7 @@ impl Translation for Array {
                     if let (false, Some(page)) =
                         (cell.read_after_flag().is_evicted(), PageNo::new(first + entry))
                     {
-                        visit(page, cell);
+                        visit(page);
                     }
                 }
             }
@@ -392,6 +373,7 @@ impl Translation for Array {
             translation_bytes: groups * self.group_bytes as u64 + counters,
             page_table_bytes: tables * self.group_bytes as u64,
             hole_punches: self.hole_punches.load(Ordering::Relaxed),
+            give_backs: 0,
         }
     }
 }
@@ -432,6 +414,7 @@ mod tests {
                 file_pages: 0,
             },
             journal: None,
+            replacement: Default::default(),
         };
         let pool = crate::Pool::<Array>::open(Box::new(device), &config, &[]).unwrap();
         let space = pool.create_space().unwrap();

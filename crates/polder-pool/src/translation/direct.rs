@@ -5,7 +5,8 @@
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
 //! chunks; only touched ones cost memory, and the pool counts those against the budget.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
@@ -13,6 +14,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
+use crate::frames::Frames;
 use crate::memory::{OS_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
@@ -30,6 +32,7 @@ pub struct Direct {
     cells: Reservation,
     frames: u32,
     runs: Mutex<Runs>,
+    give_backs: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -74,6 +77,8 @@ impl Direct {
 impl Translation for Direct {
     const NAME: &'static str = "direct";
     const EVICTS: bool = false;
+    const FIXED_FRAMES: bool = true;
+    const GIVES_BACK: bool = true;
     type Directory = DirectDirectory;
 
     fn new(config: TranslationConfig) -> Result<Direct, PoolError> {
@@ -83,6 +88,7 @@ impl Translation for Direct {
             cells: Reservation::new("state words", bytes, OS_PAGE_BYTES)?,
             frames,
             runs: Mutex::new(Runs { next: 1, idle: Default::default() }),
+            give_backs: AtomicU64::new(0),
         })
     }
 
@@ -90,6 +96,10 @@ impl Translation for Direct {
     /// chunks that fit only such as they were.
     fn frame_range(config: TranslationConfig) -> u32 {
         config.frames.saturating_mul(4).saturating_add(SMALL_SPACES).min(FrameId::MAX.get())
+    }
+
+    fn bytes_per_frame() -> u64 {
+        4 * size_of::<StateCell>() as u64
     }
 
     fn open(&self, space: SpaceId) -> Result<Arc<DirectDirectory>, PoolError> {
@@ -103,20 +113,17 @@ impl Translation for Direct {
     #[inline(always)]
     fn resolve<'p>(
         &'p self,
+        frames: &'p Frames,
         directory: &'p DirectDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
         let frame = directory.frame(PageId::from_link(link.load()).page())?;
         let cell = self.cell(frame);
-        Some(Resolved { cell, word: cell.read(), frame })
+        Some(Resolved { cell, word: cell.read(), frame, page: frames.page(frame), astray: false })
     }
 
     fn state<'p>(&'p self, directory: &'p DirectDirectory, page: PageNo) -> Option<&'p StateCell> {
         directory.frame(page).map(|frame| self.cell(frame))
-    }
-
-    fn frame(&self, directory: &DirectDirectory, page: PageNo, _word: StateWord) -> FrameId {
-        directory.frame(page).unwrap_or(FrameId::NONE)
     }
 
     fn place(&self, directory: &DirectDirectory, page: PageNo) -> Result<Placement, PoolError> {
@@ -155,29 +162,29 @@ impl Translation for Direct {
         &'p self,
         directory: &'p DirectDirectory,
         page: PageNo,
+        _: FrameId,
     ) -> Result<Option<Claim<'p>>, PoolError> {
         let Some(frame) = directory.frame(page) else {
             return Err(PoolError::Dropped { space: directory.space });
         };
         let cell = self.cell(frame);
-        Ok(cell.claim().then_some(Claim { cell, group: None }))
+        Ok(cell.claim().then_some(Claim { cell, frame, group: None }))
     }
 
-    fn abandon(&self, claim: Claim<'_>, lot: &ParkingLot) {
+    fn abandon(&self, _: &DirectDirectory, _: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
         claim.cell.publish(StateWord::EVICTED, lot);
     }
 
-    fn retire(&self, directory: &DirectDirectory, page: PageNo) {
-        if let Some(frame) = directory.frame(page) {
-            self.cell(frame).clear();
-        }
+    fn retire(&self, _: &DirectDirectory, _: PageNo, frame: FrameId) {
+        self.cell(frame).clear();
     }
 
-    fn for_each_present(
-        &self,
-        directory: &DirectDirectory,
-        visit: &mut dyn FnMut(PageNo, &StateCell),
-    ) {
+    fn give_back(&self, frames: &Frames, pages: &mut [NonNull<u8>]) {
+        pages.iter().for_each(|page| frames.discard(*page));
+        self.give_backs.fetch_add(pages.len() as u64, Ordering::Relaxed);
+    }
+
+    fn for_each_present(&self, directory: &DirectDirectory, visit: &mut dyn FnMut(PageNo)) {
         for k in 0..CHUNKS {
             let first = directory.first_frames[k].load(Ordering::Acquire);
             if first == 0 {
@@ -188,7 +195,7 @@ impl Translation for Direct {
                 if let (false, Some(page)) =
                     (cell.read_after_flag().is_evicted(), PageNo::new(chunk_first(FIRST, k) + i))
                 {
-                    visit(page, cell);
+                    visit(page);
                 }
             }
         }
@@ -196,7 +203,7 @@ impl Translation for Direct {
 
     fn is_quiet(&self, directory: &DirectDirectory) -> bool {
         let mut quiet = true;
-        self.for_each_present(directory, &mut |_, _| quiet = false);
+        self.for_each_present(directory, &mut |_| quiet = false);
         quiet
     }
 
@@ -221,6 +228,7 @@ impl Translation for Direct {
             translation_bytes: given * size_of::<StateCell>() as u64,
             page_table_bytes: given.div_ceil(512 * 512) * OS_PAGE_BYTES as u64,
             hole_punches: 0,
+            give_backs: self.give_backs.load(Ordering::Relaxed),
         }
     }
 }

@@ -8,27 +8,48 @@
 //! |---|---|---|
 //! | [`Array`] | calico.txt | an array of state words indexed by page number, hole-punched; the default |
 //! | [`Direct`] | the limit | the page number is the frame; nothing is ever evicted; the yardstick |
+//! | [`Hash`] | the traditional pool | a chained table, a latch on each bucket, dependent loads; the baseline |
+//! | [`Open`] | calico.txt, 3 | open addressing, a latch on each partition; the other baseline |
+//! | [`Predictive`] | predictive-translation.txt | first entry in the bucket, no latch for readers, preferred frames |
+//! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch |
+//! | [`Vm`] | vmcache-n-tier.txt | the operating system's page table translates; 8 bytes of state for a page |
 //!
-//! `hash`, `predictive`, `simd`, `vm` and `swizzle` will be files beside these.
+//! `swizzle` will be a file beside these. [`HashOptimistic`] and [`HashInlined`] are steps between
+//! [`Hash`] and [`Predictive`]; [`VmHuge`] is [`Vm`] on huge pages, without eviction.
 
 mod array;
+mod chain;
+mod chained;
 mod chunks;
 mod direct;
+mod framed;
 mod group;
+mod open;
+mod page_hash;
+mod preferred;
+mod simd;
+mod vm;
 
 use std::fmt::Debug;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
-use polder_format::{PageId, PageNo, SpaceId};
+use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
 use crate::bytes::PageRef;
 use crate::error::PoolError;
+use crate::frames::Frames;
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 
 pub use array::Array;
+pub use chained::{Chained, Hash, HashInlined, HashOptimistic, Predictive};
 pub use direct::Direct;
+pub use framed::Framed;
 pub use group::GroupCounter;
+pub use open::Open;
+pub use simd::Simd;
+pub use vm::{VirtualMemory, Vm, VmHuge};
 
 /// A reference to a page, where it stands.
 #[derive(Debug, Clone, Copy)]
@@ -58,8 +79,12 @@ pub struct Resolved<'p> {
     pub cell: &'p StateCell,
     /// What it was. Only if it is readable does the frame mean something.
     pub word: StateWord,
-    /// Where the page is.
+    /// The frame that holds the page.
     pub frame: FrameId,
+    /// The page's bytes.
+    pub page: PageRef<'p>,
+    /// Whether the page is in another frame than it prefers.
+    pub astray: bool,
 }
 
 /// A page that is being loaded or made, by the one who holds this.
@@ -67,6 +92,8 @@ pub struct Resolved<'p> {
 pub struct Claim<'p> {
     /// Its state.
     pub cell: &'p StateCell,
+    /// The frame that the claimer has for it.
+    frame: FrameId,
     /// Where it is counted, if the translation counts.
     group: Option<&'p GroupCounter>,
 }
@@ -74,6 +101,8 @@ pub struct Claim<'p> {
 /// Where a page wants to lie.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
+    /// Wherever there is a frame.
+    Anywhere,
     /// Here if the frame is free, else anywhere.
     Prefer(FrameId),
     /// Nowhere but here.
@@ -89,6 +118,8 @@ pub struct Footprint {
     pub page_table_bytes: u64,
     /// Hole punches so far.
     pub hole_punches: u64,
+    /// System calls so far that gave memory of evicted pages back to the kernel.
+    pub give_backs: u64,
 }
 
 /// What the pool tells a translation at the beginning.
@@ -96,6 +127,8 @@ pub struct Footprint {
 pub struct TranslationConfig {
     /// Frames that the budget pays for.
     pub frames: u32,
+    /// Size of all pages.
+    pub page_size: PageSize,
 }
 
 /// A way from a link to a frame.
@@ -104,6 +137,15 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether pages can be evicted.
     const EVICTS: bool;
+    /// Whether the page alone decides on its frame. Then frames are addresses, more than the budget
+    /// pays for, and those in use are counted.
+    const FIXED_FRAMES: bool = false;
+    /// Whether the bytes of pages lie in the translation's memory and not in the frames.
+    const OWNS_PAGES: bool = false;
+    /// Whether the memory of a page that leaves goes back to the kernel.
+    const GIVES_BACK: bool = false;
+    /// Whether a page that is not in its preferred frame moves there in time.
+    const PROMOTES: bool = false;
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 
@@ -115,44 +157,70 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         config.frames
     }
 
+    /// Memory that the translation takes for a resident page, as the budget reckons it.
+    fn bytes_per_frame() -> u64;
+
     /// A directory for a space that has none.
     fn open(&self, space: SpaceId) -> Result<Arc<Self::Directory>, PoolError>;
 
     /// The hot path: where a link leads. `None` if no page near there was ever resident.
     fn resolve<'p>(
         &'p self,
+        frames: &'p Frames,
         directory: &'p Self::Directory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>>;
 
-    /// The state of a page, if there is a word for it.
+    /// The state of a page, if there is a word for it. Translations by table may have given the
+    /// word to another page by the time it is looked at (`TABLE-2`).
     fn state<'p>(&'p self, directory: &'p Self::Directory, page: PageNo) -> Option<&'p StateCell>;
 
-    /// The frame of a page whose resident word was read.
-    fn frame(&self, directory: &Self::Directory, page: PageNo, word: StateWord) -> FrameId;
+    /// Where the bytes of a page are that is in this frame.
+    fn page_address(
+        &self,
+        frames: &Frames,
+        _directory: &Self::Directory,
+        _page: PageNo,
+        frame: FrameId,
+    ) -> NonNull<u8> {
+        frames.address(frame)
+    }
 
     /// Where the page wants to lie; makes room for its word.
     fn place(&self, directory: &Self::Directory, page: PageNo) -> Result<Placement, PoolError>;
 
-    /// F4 and F5: claims the page for the caller. `None` if it is resident or in flight.
+    /// The frame that the page prefers, if it has one.
+    fn preferred(&self, _directory: &Self::Directory, _page: PageNo) -> Option<FrameId> {
+        None
+    }
+
+    /// F4 and F5: claims the page for the caller, who has this frame for it. `None` if it is
+    /// resident or in flight.
     fn claim<'p>(
         &'p self,
         directory: &'p Self::Directory,
         page: PageNo,
+        frame: FrameId,
     ) -> Result<Option<Claim<'p>>, PoolError>;
 
     /// Ends a claim without a page.
-    fn abandon(&self, claim: Claim<'_>, lot: &ParkingLot);
-
-    /// E7 and E8: the page, held exclusively, is no longer resident.
-    fn retire(&self, directory: &Self::Directory, page: PageNo);
-
-    /// Calls `visit` for each page of the space whose word is not zero.
-    fn for_each_present(
+    fn abandon(
         &self,
         directory: &Self::Directory,
-        visit: &mut dyn FnMut(PageNo, &StateCell),
+        page: PageNo,
+        claim: Claim<'_>,
+        lot: &ParkingLot,
     );
+
+    /// E7 and E8: the page in this frame, held exclusively, is no longer resident.
+    fn retire(&self, directory: &Self::Directory, page: PageNo, frame: FrameId);
+
+    /// Gives the memory behind these pages, which are held exclusively and about to be retired,
+    /// back to the kernel, with as few calls as their neighbourhood allows.
+    fn give_back(&self, _frames: &Frames, _pages: &mut [NonNull<u8>]) {}
+
+    /// Calls `visit` for each page of the space whose word is not zero.
+    fn for_each_present(&self, directory: &Self::Directory, visit: &mut dyn FnMut(PageNo));
 
     /// Whether no page of the space is resident, in flight or about to be.
     fn is_quiet(&self, directory: &Self::Directory) -> bool;
@@ -167,4 +235,9 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
 
     /// Memory used.
     fn footprint(&self) -> Footprint;
+
+    /// Bytes of pages that huge pages back.
+    fn huge_bytes(&self, frames: &Frames) -> u64 {
+        frames.huge_bytes()
+    }
 }

@@ -40,6 +40,7 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         seed: ChecksumSeed::new(StoreId([7; 16])),
         file,
         journal: None,
+        replacement: Default::default(),
     }
 }
 

@@ -37,6 +37,7 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
         seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
         journal: None,
+        replacement: Default::default(),
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

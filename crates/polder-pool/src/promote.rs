@@ -1,0 +1,196 @@
+//! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
+//!
+//! A page that is read in another frame is moved now and then, so that hot pages soon lie where the
+//! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
+//! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{RwLock, RwLockReadGuard};
+
+use polder_format::PageId;
+
+use crate::attempt::View;
+use crate::counters::Counter;
+use crate::guard::Exclusive;
+use crate::pool::Shared;
+use crate::state::FrameId;
+use crate::translation::{Resolved, Translation};
+
+/// One access in so many moves a page to a frame that is free or whose page does not prefer it.
+const PROMOTE_ONE_IN: u32 = 32;
+/// One in so many moves it where another page must go that lies as it prefers.
+const DEMOTE_ONE_IN: u32 = 512;
+
+thread_local! {
+    /// State of a xorshift; any number but 0 will do.
+    static DICE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
+}
+
+/// Whether this time is one of `n`, a power of two.
+fn one_in(n: u32) -> bool {
+    let mut dice = DICE.get();
+    dice ^= dice << 13;
+    dice ^= dice >> 17;
+    dice ^= dice << 5;
+    DICE.set(dice);
+    dice.is_multiple_of(n)
+}
+
+impl<T: Translation> View<'_, T> {
+    /// An access to `page`, which was found in another frame than it prefers.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn maybe_promote(self, page: PageId, found: Resolved<'_>) {
+        if !one_in(PROMOTE_ONE_IN) {
+            return;
+        }
+        let Some(preferred) = self.shared.translation.preferred(&self.space.directory, page.page())
+        else {
+            return;
+        };
+        if preferred != found.frame {
+            self.shared.promote(self, page, found, preferred);
+        }
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn promote(&self, view: View<'_, T>, page: PageId, found: Resolved<'_>, preferred: FrameId) {
+        let core = &self.core;
+        let Some(_moves) = core.moves.enter() else { return };
+        // P2
+        let Some(held) = found.cell.upgrade(found.word) else { return };
+        let promoted = Exclusive::new(core, found.cell, held, found.frame, found.page);
+        if promoted.meta().page() != page || !self.may_move(&promoted) {
+            return;
+        }
+        // P3
+        if core.free.take_this(preferred) || self.vacate(preferred) {
+            // P4, P5
+            self.carry(promoted, view, preferred);
+            core.counters.add(Counter::Promotions, 1);
+        }
+    }
+
+    /// Whether a page that we hold may lie elsewhere when we let it go.
+    fn may_move(&self, page: &Exclusive<'_>) -> bool {
+        let meta = page.meta();
+        let moves_dirty = !self.core.moves.is_sweep_under_way();
+        !meta.is_pinned()
+            && !meta.is_being_written()
+            && (moves_dirty || !meta.is_dirty(page.held()))
+    }
+
+    /// P3: moves the page in this frame to a free one, and gives us the frame.
+    fn vacate(&self, frame: FrameId) -> bool {
+        let core = &self.core;
+        let id = core.frames.meta(frame).page();
+        let Some(space) = (!id.is_null()).then(|| self.space(id.space())).flatten() else {
+            return false;
+        };
+        let is_preferred = self.translation.preferred(&space.directory, id.page()) == Some(frame);
+        if is_preferred && !one_in(DEMOTE_ONE_IN / PROMOTE_ONE_IN) {
+            return false;
+        }
+        let Some(cell) = self.translation.state(&space.directory, id.page()) else {
+            return false;
+        };
+        let word = cell.read();
+        if word.frame() != frame {
+            return false;
+        }
+        let Some(held) = cell.upgrade(word) else { return false };
+        let bytes = self.page_in(&space, id.page(), frame);
+        let page = Exclusive::new(core, cell, held, frame, bytes);
+        if page.meta().page() != id || !self.may_move(&page) {
+            return false;
+        }
+        let Some(to) = core.free.take() else { return false };
+        self.move_to(page, self.view(&space), to);
+        true
+    }
+
+    /// P4 and P5: to a frame that is ours; the old one is free then.
+    fn carry(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
+        let from = page.frame();
+        self.move_to(page, view, to);
+        self.give_frame(from);
+    }
+
+    /// Moves a page to a frame that is ours; its old frame is ours then.
+    fn move_to(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
+        let core = &self.core;
+        let (meta, old) = (core.frames.meta(to), page.meta());
+        let id = old.page();
+        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
+        // the Acquire fence of validation, as behind a claim.
+        fence(Ordering::Release);
+        // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
+        // `bytes` and will not validate.
+        let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
+        let size = bytes.size();
+        bytes.copy_from(page.page(), 0, 0, size);
+        meta.assign(id, old.place(), !old.is_dirty(page.held()));
+        meta.set_born(old.is_born());
+        core.replacement.relocate(page.frame(), to);
+        let (cell, held) = (page.cell(), page.held());
+        let (left_at, _) = core.wraps.next(held.version());
+        old.vacate(left_at);
+        let _ = page.into_frame();
+        cell.release_moved(held, to, meta.version());
+        core.counters.add(Counter::MovedBytes, size as u64);
+    }
+}
+
+/// Whether pages may change their frames just now.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// Held shared by who moves a page; by a sweep exclusively, for a moment.
+    gate: RwLock<()>,
+    sweeps: AtomicU32,
+}
+
+impl Moves {
+    /// P1.
+    fn enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read().ok()
+    }
+
+    /// Whoever has entered sees a sweep that had begun before.
+    fn is_sweep_under_way(&self) -> bool {
+        self.sweeps.load(Ordering::Acquire) != 0
+    }
+
+    /// From now on, until what this gives goes, dirty pages stay in their frames.
+    pub(crate) fn begin_sweep(&self) -> Sweeping<'_> {
+        self.sweeps.fetch_add(1, Ordering::Release);
+        drop(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        Sweeping(self)
+    }
+}
+
+/// A sweep over all frames is under way.
+#[must_use]
+pub(crate) struct Sweeping<'a>(&'a Moves);
+
+impl Drop for Sweeping<'_> {
+    fn drop(&mut self) {
+        self.0.sweeps.fetch_sub(1, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dice_are_fair() {
+        let tries = 1 << 16;
+        for n in [PROMOTE_ONE_IN, DEMOTE_ONE_IN] {
+            let hits = (0..tries).filter(|_| one_in(n)).count() as f64;
+            let expected = f64::from(tries) / f64::from(n);
+            assert!((hits / expected - 1.0).abs() < 0.3, "{hits} instead of {expected}");
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! Random choice with a cooling share (leanstore.txt, III-B and IV-C).
+//!
+//! Some pages, drawn at random, are *cooling*: they bear the mark and stand in a queue. The first
+//! of the queue goes; an access to one that cools makes it hot again and is the only one that is
+//! heard of. So hot pages cost nothing, and no order is kept among them.
+//!
+//! The share is brought up to its percentage when victims are asked for, as LeanStore does when
+//! frames run out. With 0 percent, pages go as they are drawn: random replacement. What a scan loads cools
+//! from the beginning (leanstore.txt, IV-I, "hinting").
+//!
+//! As in LeanStore one lock guards the queue, on the cold path only. It is never held while a page
+//! is looked at.
+
+use polder_format::PageId;
+
+use super::dice::Dice;
+use super::queues::{Queue, Queues};
+use super::{BATCH, Look, Pages, Replacement, sweep};
+use crate::state::FrameId;
+use crate::sync::{Mutex, lock};
+
+const COOLING: Queue = Queue(0);
+/// Frames that are hot. Which of them is first means nothing.
+const HOT: Queue = Queue(1);
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Cooling {
+    frames: u32,
+    /// Frames that should cool.
+    share: u32,
+    /// Frames with pages; those that cool in the order in which they began to.
+    stage: Mutex<Queues<2>>,
+    dice: Dice,
+}
+
+impl Cooling {
+    pub(super) const BYTES_PER_FRAME: u64 = Queues::<2>::BYTES_PER_NUMBER;
+
+    pub(super) fn new(frames: u32, percent: u8) -> Cooling {
+        Cooling {
+            frames,
+            share: (u64::from(frames) * u64::from(percent)).div_ceil(100) as u32,
+            stage: Mutex::new(Queues::new(frames)),
+            dice: Dice::new(),
+        }
+    }
+
+    /// Draws frames until `goal` cool or the batch is full. Gives how many were drawn.
+    fn draw(&self, goal: u32, batch: &mut [u32; BATCH]) -> usize {
+        let mut stage = lock(&self.stage);
+        let mut drawn = 0;
+        let mut tries = 0;
+        while drawn < BATCH && stage.len(COOLING) < goal && stage.len(HOT) > 0 {
+            tries += 1;
+            let mut frame = self.dice.below(self.frames) + 1;
+            if stage.place(frame) != Some(HOT) {
+                if tries < 4 * BATCH {
+                    continue;
+                }
+                // Hardly a frame is hot: any of them will do.
+                let Some(first) = stage.front(HOT) else { break };
+                frame = first;
+            }
+            stage.push_back(COOLING, frame);
+            batch[drawn] = frame;
+            drawn += 1;
+        }
+        drawn
+    }
+
+    fn cool(&self, pages: &dyn Pages, goal: u32) {
+        let mut batch = [0; BATCH];
+        let mut left = self.frames as usize;
+        while left > 0 {
+            let drawn = self.draw(goal, &mut batch);
+            // One that cannot be marked now is found plain at the end of the queue: hot again.
+            batch[..drawn].iter().for_each(|&frame| pages.mark(FrameId::new(frame)));
+            if drawn < BATCH {
+                return;
+            }
+            left = left.saturating_sub(drawn);
+        }
+    }
+
+    /// Moves the frame that has cooled for the longest time to the end of the queue: if it goes it
+    /// leaves anyway, and if not, others come first.
+    fn coolest(&self) -> Option<FrameId> {
+        lock(&self.stage).rotate(COOLING).map(FrameId::new)
+    }
+
+    fn warm(&self, frame: FrameId) {
+        let mut stage = lock(&self.stage);
+        if stage.place(frame.get()) == Some(COOLING) {
+            stage.push_back(HOT, frame.get());
+        }
+    }
+}
+
+impl Replacement for Cooling {
+    fn admit(&self, frame: FrameId, _page: PageId, once: bool) -> bool {
+        lock(&self.stage).push_back(if once { COOLING } else { HOT }, frame.get());
+        once
+    }
+
+    fn access(&self, frame: FrameId) -> bool {
+        self.warm(frame);
+        false
+    }
+
+    fn leave(&self, frame: FrameId) {
+        lock(&self.stage).remove(frame.get());
+    }
+
+    fn relocate(&self, from: FrameId, to: FrameId) {
+        lock(&self.stage).replace(from.get(), to.get());
+    }
+
+    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
+        let before = victims.len();
+        let wanted = u32::try_from(count).unwrap_or(u32::MAX);
+        self.cool(pages, self.share.max(wanted));
+        let mut left = lock(&self.stage).len(COOLING);
+        while victims.len() - before < count && left > 0 {
+            let Some(frame) = self.coolest() else { break };
+            left -= 1;
+            match pages.look(frame) {
+                Look::Marked => victims.push(frame),
+                Look::Plain if urgent => victims.push(frame),
+                Look::Plain => self.warm(frame),
+                Look::Nothing => {}
+            }
+        }
+        if victims.len() == before && count > 0 {
+            // All that was drawn is in use. Somewhere there may be a page that is not.
+            let start = self.dice.below(self.frames);
+            sweep(pages, start, self.frames, count, urgent, victims);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replacement::testing::{Replay, TestFrames, page};
+
+    #[test]
+    fn a_share_cools_and_the_rest_is_not_touched() {
+        let (cooling, frames) = (Cooling::new(1000, 10), TestFrames::new(1000));
+        for frame in 1..=1000 {
+            frames.admit(&cooling, frame, page(u64::from(frame)), false);
+        }
+        let mut victims = Vec::new();
+        cooling.propose(&frames, 1, false, &mut victims);
+        assert_eq!((victims.len(), frames.marked().len()), (1, 100));
+        frames.leave(&cooling, victims[0].get());
+        // A page that cools and is used is hot: the next call finds another one for its place.
+        let used = frames.marked()[7];
+        frames.access(&cooling, used);
+        assert_eq!(frames.marked().len(), 98);
+        cooling.propose(&frames, 1, false, &mut victims);
+        assert_eq!(frames.marked().len(), 100);
+    }
+
+    #[test]
+    fn pages_go_in_the_order_in_which_they_began_to_cool() {
+        let (cooling, frames) = (Cooling::new(20, 50), TestFrames::new(20));
+        for frame in 1..=20 {
+            frames.admit(&cooling, frame, page(u64::from(frame)), frame > 10);
+        }
+        frames.access(&cooling, 13);
+        let mut victims = Vec::new();
+        cooling.propose(&frames, 9, false, &mut victims);
+        assert_eq!(victims, [11, 12, 14, 15, 16, 17, 18, 19, 20].map(FrameId::new));
+    }
+
+    #[test]
+    fn without_a_share_it_is_random() {
+        const ROOM: u32 = 100;
+        let cooling = Cooling::new(ROOM, 0);
+        let mut replay = Replay::new(&cooling, ROOM);
+        // Round and round over twice the room: LRU and FIFO would never hit. Random replacement
+        // keeps a page over a whole round with probability h where h = (1 - 1/100)^misses, and
+        // misses = 200 (1 - h): h = 0.2032 or, trivially, 1.
+        let hits = (0..100_000u64).filter(|i| replay.request(i % 200)).count();
+        assert!((19_000..22_000).contains(&hits), "{hits}");
+        assert!(replay.frames().marked().is_empty());
+    }
+}

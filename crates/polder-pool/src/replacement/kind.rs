@@ -1,0 +1,178 @@
+//! The policies by their names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::Replacement;
+use super::clock::Clock;
+use super::cooling::Cooling;
+use super::hyperbolic::Hyperbolic;
+use super::lru::Lru;
+use super::two_queues::TwoQueues;
+use super::watt::Watt;
+
+/// The share that cools where none is said: what leanstore.txt, VI-B recommends.
+const DEFAULT_PERCENT: u8 = 10;
+/// More than this is not a share any more: hardly a page would be hot.
+const MOST_PERCENT: u8 = 90;
+
+/// A replacement policy, chosen by its name.
+///
+/// ```
+/// use polder_pool::replacement::ReplacementKind;
+///
+/// let kind: ReplacementKind = "cooling:20".parse()?;
+/// assert_eq!(kind, ReplacementKind::Cooling { percent: 20 });
+/// let policy = kind.build(1000);
+/// assert!(kind.bytes_per_frame() < 100);
+/// # Ok::<(), polder_pool::replacement::UnknownReplacement>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum ReplacementKind {
+    /// Second chance: the hand marks a page, and takes it if the mark is still there.
+    #[default]
+    Clock,
+    /// Random choice with a share of pages that cool, in percent of the frames (0 to 90).
+    Cooling {
+        /// The share; 0 is random replacement. Above 90 it counts as 90.
+        percent: u8,
+    },
+    /// Exact LRU, which hears of every access.
+    Lru,
+    /// 2Q: first uses and repeated uses in queues of their own.
+    TwoQueues,
+    /// WATT: times of the last accesses, and samples.
+    Watt,
+    /// Hyperbolic caching: accesses by time in the pool, and samples.
+    Hyperbolic,
+}
+
+impl ReplacementKind {
+    /// All of them, with the default share.
+    pub const ALL: [ReplacementKind; 6] = [
+        ReplacementKind::Clock,
+        ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
+        ReplacementKind::Lru,
+        ReplacementKind::TwoQueues,
+        ReplacementKind::Watt,
+        ReplacementKind::Hyperbolic,
+    ];
+
+    /// A policy for the frames 1 to `frames`; at least one, at most [`FrameId::MAX`].
+    ///
+    /// [`FrameId::MAX`]: crate::FrameId::MAX
+    pub fn build(self, frames: u32) -> Box<dyn Replacement> {
+        let frames = frames.max(1);
+        match self {
+            ReplacementKind::Clock => Box::new(Clock::new(frames)),
+            ReplacementKind::Cooling { percent } => {
+                Box::new(Cooling::new(frames, percent.min(MOST_PERCENT)))
+            }
+            ReplacementKind::Lru => Box::new(Lru::new(frames)),
+            ReplacementKind::TwoQueues => Box::new(TwoQueues::new(frames)),
+            ReplacementKind::Watt => Box::new(Watt::new(frames)),
+            ReplacementKind::Hyperbolic => Box::new(Hyperbolic::new(frames)),
+        }
+    }
+
+    /// Memory of the policy in bytes for each frame of the pool.
+    pub fn bytes_per_frame(self) -> u64 {
+        match self {
+            ReplacementKind::Clock => Clock::BYTES_PER_FRAME,
+            ReplacementKind::Cooling { .. } => Cooling::BYTES_PER_FRAME,
+            ReplacementKind::Lru => Lru::BYTES_PER_FRAME,
+            ReplacementKind::TwoQueues => TwoQueues::BYTES_PER_FRAME,
+            ReplacementKind::Watt => Watt::BYTES_PER_FRAME,
+            ReplacementKind::Hyperbolic => Hyperbolic::BYTES_PER_FRAME,
+        }
+    }
+}
+
+impl fmt::Display for ReplacementKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ReplacementKind::Clock => f.write_str("clock"),
+            ReplacementKind::Cooling { percent } => write!(f, "cooling:{percent}"),
+            ReplacementKind::Lru => f.write_str("lru"),
+            ReplacementKind::TwoQueues => f.write_str("2q"),
+            ReplacementKind::Watt => f.write_str("watt"),
+            ReplacementKind::Hyperbolic => f.write_str("hyperbolic"),
+        }
+    }
+}
+
+impl FromStr for ReplacementKind {
+    type Err = UnknownReplacement;
+
+    fn from_str(text: &str) -> Result<ReplacementKind, UnknownReplacement> {
+        Ok(match text {
+            "clock" => ReplacementKind::Clock,
+            "cooling" => ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
+            "lru" => ReplacementKind::Lru,
+            "2q" => ReplacementKind::TwoQueues,
+            "watt" => ReplacementKind::Watt,
+            "hyperbolic" => ReplacementKind::Hyperbolic,
+            _ => {
+                let unknown = || UnknownReplacement::Name(text.to_owned());
+                let percent = text.strip_prefix("cooling:").ok_or_else(unknown)?;
+                match percent.parse() {
+                    Ok(percent @ 0..=MOST_PERCENT) => ReplacementKind::Cooling { percent },
+                    _ => return Err(UnknownReplacement::Percent(percent.to_owned())),
+                }
+            }
+        })
+    }
+}
+
+/// A name that no replacement policy has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownReplacement {
+    /// The name itself.
+    #[error(
+        "there is no replacement policy {0:?}; there are: clock, cooling, cooling:PERCENT, lru, \
+         2q, watt, hyperbolic"
+    )]
+    Name(String),
+    /// What stands behind `cooling:`.
+    #[error(
+        "{0:?} is no share of cooling pages: a whole number of percent from 0 to {MOST_PERCENT}"
+    )]
+    Percent(String),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for kind in ReplacementKind::ALL {
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
+        let cooling = |percent| Ok(ReplacementKind::Cooling { percent });
+        assert_eq!("cooling".parse(), cooling(10));
+        assert_eq!("cooling:0".parse(), cooling(0));
+        assert_eq!("cooling:90".parse(), cooling(90));
+        assert_eq!(ReplacementKind::default(), ReplacementKind::Clock);
+    }
+
+    #[test]
+    fn wrong_names_are_told_what_there_is() {
+        let message = |text: &str| text.parse::<ReplacementKind>().unwrap_err().to_string();
+        for name in ["LRU", "", "clock:3", "cooling5"] {
+            let message = message(name);
+            assert!(message.contains(&format!("{name:?}")), "{message}");
+            for kind in ReplacementKind::ALL {
+                let known = kind.to_string();
+                let known = known.split(':').next().unwrap();
+                assert!(message.contains(known), "{message} does not list {known}");
+            }
+        }
+        for percent in ["91", "-1", "ten", "", "1000"] {
+            let message = message(&format!("cooling:{percent}"));
+            assert!(message.contains(&format!("{percent:?}")) && message.contains("90"));
+        }
+    }
+}

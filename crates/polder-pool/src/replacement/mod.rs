@@ -1,0 +1,118 @@
+//! Replacement: which page goes when room is needed.
+//!
+//! A policy is told when a page comes into a frame, when it leaves, and of accesses to pages that
+//! bear a *mark* (a bit of the state word). So it pays for as much as it wants to know, and an
+//! access to a page without a mark costs nothing: no call, no store. Second chance marks what the
+//! hand passes and takes what is still marked when it comes round; LRU leaves the mark on every
+//! page and so hears of every access; those that sample put it where they looked.
+//!
+//! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
+//! a mark away.
+//!
+//! | name | from | in one line |
+//! |---|---|---|
+//! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
+//! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
+//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access; exact, and dear |
+//! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
+//! | `watt` | WATT, PVLDB 2023 | the last eight accesses of each page, and samples |
+//! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
+//!
+//! What each costs and how well it hits is in `docs/replacement.md`; `polder-bench replay` runs
+//! this very code on a trace.
+
+use std::fmt::Debug;
+
+use polder_format::PageId;
+
+use crate::state::FrameId;
+
+mod clock;
+mod cooling;
+mod dice;
+mod ghosts;
+mod hyperbolic;
+mod kind;
+mod lru;
+mod queues;
+mod sampled;
+#[cfg(test)]
+mod testing;
+#[cfg(test)]
+mod tests;
+mod two_queues;
+mod watt;
+
+pub use kind::{ReplacementKind, UnknownReplacement};
+
+/// Frames that a policy with a lock takes from its queues at a time, before it looks at them.
+const BATCH: usize = 16;
+
+/// Which pages stay and which go. All methods may be called by many threads at once.
+pub trait Replacement: Debug + Send + Sync {
+    /// `page` comes into `frame`. `once`: it will hardly be used again (a scan loads it). Gives
+    /// whether the page bears the mark from the beginning.
+    fn admit(&self, frame: FrameId, page: PageId, once: bool) -> bool;
+
+    /// An access to the page in `frame`, which bears the mark. Gives whether it keeps it. May come
+    /// a moment late: the frame may hold another page by now, or none.
+    fn access(&self, frame: FrameId) -> bool;
+
+    /// The page leaves `frame`.
+    fn leave(&self, frame: FrameId);
+
+    /// The page in `from` goes on in `to`, which held none.
+    fn relocate(&self, from: FrameId, to: FrameId);
+
+    /// Adds to `victims` up to `count` frames whose pages should go, the first of them first.
+    /// Looks at no frame more than twice, and may find none. A frame that was named and whose
+    /// page could not go (pinned, held) stays known, but others come first the next time.
+    /// `urgent`: the caller has asked several times; marks that come off at once spare no page.
+    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
+}
+
+/// The pages in their frames, as a policy sees them.
+pub trait Pages {
+    /// What is in the frame.
+    fn look(&self, frame: FrameId) -> Look;
+
+    /// Sets the mark on the page in the frame, unless somebody holds the page just now.
+    fn mark(&self, frame: FrameId);
+}
+
+/// What a policy learns of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Look {
+    /// It holds no page that could go: none, one that is being loaded, or one that is held.
+    Nothing,
+    /// A page without the mark.
+    Plain,
+    /// A page with the mark: it was not used since the mark was set.
+    Marked,
+}
+
+/// The last resort of those who draw: looks at all frames, from `start` on.
+fn sweep(
+    pages: &dyn Pages,
+    start: u32,
+    frames: u32,
+    count: usize,
+    urgent: bool,
+    victims: &mut Vec<FrameId>,
+) {
+    let wanted = victims.len() + count;
+    for i in 0..frames {
+        if victims.len() == wanted {
+            return;
+        }
+        let frame = FrameId::new((start + i) % frames + 1);
+        match pages.look(frame) {
+            Look::Marked => victims.push(frame),
+            Look::Plain => {
+                pages.mark(frame);
+                victims.extend(urgent.then_some(frame));
+            }
+            Look::Nothing => {}
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Queues of frames, linked in arrays: what LRU, 2Q and the cooling stage are made of.
+//!
+//! * `QUEUE-1` A number is in one queue at most, and `place` says in which.
+//! * `QUEUE-2` Each queue is a ring through its own sentinel, so no link is ever missing.
+//!
+//! Nothing is allocated after `new`.
+
+/// In no queue.
+const NOWHERE: u8 = u8::MAX;
+
+/// Which queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Queue(pub(super) u8);
+
+/// `COUNT` queues over the numbers 1 to `numbers`.
+#[derive(Debug)]
+pub(super) struct Queues<const COUNT: usize> {
+    /// Towards the back; the sentinels lie behind the numbers.
+    next: Box<[u32]>,
+    /// Towards the front.
+    previous: Box<[u32]>,
+    place: Box<[u8]>,
+    lengths: [u32; COUNT],
+    numbers: u32,
+}
+
+impl<const COUNT: usize> Queues<COUNT> {
+    /// Memory for each number.
+    pub(super) const BYTES_PER_NUMBER: u64 = 4 + 4 + 1;
+
+    /// All empty.
+    pub(super) fn new(numbers: u32) -> Queues<COUNT> {
+        let links: Box<[u32]> = (0..=numbers + COUNT as u32).collect();
+        Queues {
+            next: links.clone(),
+            previous: links,
+            place: vec![NOWHERE; numbers as usize + 1].into(),
+            lengths: [0; COUNT],
+            numbers,
+        }
+    }
+
+    fn sentinel(&self, queue: Queue) -> u32 {
+        self.numbers + 1 + u32::from(queue.0)
+    }
+
+    /// How many are in the queue.
+    pub(super) fn len(&self, queue: Queue) -> u32 {
+        self.lengths[usize::from(queue.0)]
+    }
+
+    /// In which queue the number is.
+    pub(super) fn place(&self, number: u32) -> Option<Queue> {
+        let place = self.place[number as usize];
+        (place != NOWHERE).then_some(Queue(place))
+    }
+
+    /// The first in the queue.
+    pub(super) fn front(&self, queue: Queue) -> Option<u32> {
+        let first = self.next[self.sentinel(queue) as usize];
+        (first <= self.numbers).then_some(first)
+    }
+
+    /// Moves the number to the back of the queue, from wherever it is.
+    pub(super) fn push_back(&mut self, queue: Queue, number: u32) {
+        self.remove(number);
+        let last = self.previous[self.sentinel(queue) as usize];
+        self.insert_behind(last, queue, number);
+    }
+
+    /// Moves the number to the front of the queue, from wherever it is.
+    pub(super) fn push_front(&mut self, queue: Queue, number: u32) {
+        self.remove(number);
+        self.insert_behind(self.sentinel(queue), queue, number);
+    }
+
+    fn insert_behind(&mut self, before: u32, queue: Queue, number: u32) {
+        let after = self.next[before as usize];
+        self.next[before as usize] = number;
+        self.previous[number as usize] = before;
+        self.next[number as usize] = after;
+        self.previous[after as usize] = number;
+        self.place[number as usize] = queue.0;
+        self.lengths[usize::from(queue.0)] += 1;
+    }
+
+    /// Takes the number out of its queue. False if it was in none.
+    pub(super) fn remove(&mut self, number: u32) -> bool {
+        let Some(queue) = self.place(number) else { return false };
+        let (before, after) = (self.previous[number as usize], self.next[number as usize]);
+        self.next[before as usize] = after;
+        self.previous[after as usize] = before;
+        self.place[number as usize] = NOWHERE;
+        self.lengths[usize::from(queue.0)] -= 1;
+        true
+    }
+
+    /// Moves the first to the back, and gives it.
+    pub(super) fn rotate(&mut self, queue: Queue) -> Option<u32> {
+        let first = self.front(queue)?;
+        self.push_back(queue, first);
+        Some(first)
+    }
+
+    /// `to`, which is in no queue, takes the place of `from`. False if that has none.
+    pub(super) fn replace(&mut self, from: u32, to: u32) -> bool {
+        let Some(queue) = self.place(from) else { return false };
+        self.remove(to);
+        self.insert_behind(from, queue, to);
+        self.remove(from)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::*;
+    use crate::replacement::dice::Dice;
+
+    #[test]
+    fn queues_do_as_deques_do() {
+        const NUMBERS: u32 = 20;
+        let mut queues = Queues::<2>::new(NUMBERS);
+        let mut model = [VecDeque::new(), VecDeque::new()];
+        let dice = Dice::new();
+        for _ in 0..20_000 {
+            let (number, other) = (dice.below(NUMBERS) + 1, dice.below(NUMBERS) + 1);
+            let which = dice.below(2) as usize;
+            let queue = Queue(which as u8);
+            let home = model.iter().position(|deque| deque.contains(&number));
+            let drop = |model: &mut [VecDeque<u32>; 2], number| {
+                model.iter_mut().for_each(|deque| deque.retain(|&n| n != number));
+            };
+            match dice.below(5) {
+                0 => {
+                    queues.push_back(queue, number);
+                    drop(&mut model, number);
+                    model[which].push_back(number);
+                }
+                1 => {
+                    queues.push_front(queue, number);
+                    drop(&mut model, number);
+                    model[which].push_front(number);
+                }
+                2 => {
+                    assert_eq!(queues.remove(number), home.is_some());
+                    drop(&mut model, number);
+                }
+                3 => {
+                    let first = model[which].pop_front();
+                    model[which].extend(first);
+                    assert_eq!(queues.rotate(queue), first);
+                }
+                _ if number != other => {
+                    assert_eq!(queues.replace(number, other), home.is_some());
+                    if let Some(home) = home {
+                        drop(&mut model, other);
+                        let at = model[home].iter().position(|&n| n == number);
+                        model[home][at.expect("it was there")] = other;
+                    }
+                }
+                _ => {}
+            }
+            for (i, deque) in model.iter().enumerate() {
+                let queue = Queue(i as u8);
+                assert_eq!(queues.len(queue) as usize, deque.len());
+                let mut seen = Vec::new();
+                for _ in 0..deque.len() {
+                    seen.extend(queues.rotate(queue));
+                }
+                assert_eq!(deque, &seen);
+                assert!(deque.iter().all(|&number| queues.place(number) == Some(queue)));
+            }
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Replacement by samples: each frame has a record of its page's accesses, and of a few frames that
+//! are drawn at random the one goes whose page is worth least. WATT and hyperbolic caching differ
+//! in the record alone.
+//!
+//! Both papers record each access. Here an access is recorded if the page bears the mark, and then
+//! the mark goes off; a hand that passes a few frames for each victim sets it again. So a page is
+//! recorded at most once while the hand goes round, which happens [`PACE`] times while the pool's
+//! content changes once. WATT does the same on purpose (accesses of one epoch count once, so that
+//! a burst does not pass for frequent use); an epoch is a round of the hand here.
+//!
+//! Time is told by the hand: it stands still while nothing is evicted, and then no page gets a
+//! mark and no access is recorded.
+//!
+//! There is no lock. Records are single atomics, the hand is a counter. All is Relaxed: a record
+//! that comes late or is lost makes a guess worse and breaks nothing.
+
+use std::fmt::Debug;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use polder_format::PageId;
+
+use super::dice::Dice;
+use super::{Look, Pages, Replacement, sweep};
+use crate::state::FrameId;
+
+/// Frames that the hand passes for each victim.
+const PACE: u64 = 8;
+/// Frames that are drawn for each victim. Hyperbolic caching draws 64; half as many lose nothing
+/// that could be measured (docs/replacement.md).
+const SAMPLE: usize = 32;
+/// Moments in a round of the hand.
+pub(super) const MOMENTS_PER_ROUND: u32 = 8;
+
+/// A point in time: eighths of rounds of the hand. Never 0, and comes round after 2^32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Moment(pub(super) u32);
+
+/// What is known of the page in a frame.
+pub(super) trait Record: Debug + Default + Send + Sync {
+    /// A page comes in. `once`: it is worth less than any other.
+    fn begin(&self, now: Moment, once: bool);
+
+    /// The page is used. Nothing happens where there is no page.
+    fn used(&self, now: Moment);
+
+    /// The page is gone.
+    fn end(&self);
+
+    /// The page moves to the frame with the record `to`.
+    fn move_to(&self, to: &Self);
+
+    /// What the page is worth; `None` where there is no page.
+    fn worth(&self, now: Moment) -> Option<f32>;
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(super) struct Sampled<R> {
+    /// By frame; the first one is nobody's.
+    records: Box<[R]>,
+    /// Frames that the hand has passed.
+    hand: AtomicU64,
+    dice: Dice,
+}
+
+impl<R: Record> Sampled<R> {
+    pub(super) const BYTES_PER_FRAME: u64 = size_of::<R>() as u64;
+
+    pub(super) fn new(frames: u32) -> Sampled<R> {
+        Sampled {
+            records: (0..=frames).map(|_| R::default()).collect(),
+            hand: AtomicU64::new(0),
+            dice: Dice::new(),
+        }
+    }
+
+    fn frames(&self) -> u32 {
+        self.records.len() as u32 - 1
+    }
+
+    fn record(&self, frame: FrameId) -> &R {
+        &self.records[frame.get() as usize]
+    }
+
+    fn now(&self) -> Moment {
+        let passed = self.hand.load(Ordering::Relaxed);
+        let moments = passed * u64::from(MOMENTS_PER_ROUND) / u64::from(self.frames());
+        Moment((moments as u32).wrapping_add(1).max(1))
+    }
+
+    /// Moves the hand: pages that it passes are heard of when they are used next.
+    fn pass(&self, pages: &dyn Pages, steps: u64) {
+        let frames = u64::from(self.frames());
+        let from = self.hand.fetch_add(steps, Ordering::Relaxed);
+        let now = self.now();
+        for i in 0..steps.min(frames) {
+            let frame = FrameId::new(((from + i) % frames) as u32 + 1);
+            if self.record(frame).worth(now).is_some() {
+                pages.mark(frame);
+            }
+        }
+    }
+
+    /// Of some frames, the one whose page is worth least, but none of `but`.
+    fn least(&self, now: Moment, but: &[FrameId]) -> Option<FrameId> {
+        let mut least = None;
+        let mut worth = f32::INFINITY;
+        for _ in 0..SAMPLE {
+            let frame = FrameId::new(self.dice.below(self.frames()) + 1);
+            match self.record(frame).worth(now) {
+                Some(found) if found < worth && !but.contains(&frame) => {
+                    (least, worth) = (Some(frame), found);
+                }
+                _ => {}
+            }
+        }
+        least
+    }
+}
+
+impl<R: Record> Replacement for Sampled<R> {
+    fn admit(&self, frame: FrameId, _page: PageId, once: bool) -> bool {
+        self.record(frame).begin(self.now(), once);
+        // The access that brings it is counted already.
+        false
+    }
+
+    fn access(&self, frame: FrameId) -> bool {
+        self.record(frame).used(self.now());
+        false
+    }
+
+    fn leave(&self, frame: FrameId) {
+        self.record(frame).end();
+    }
+
+    fn relocate(&self, from: FrameId, to: FrameId) {
+        self.record(from).move_to(self.record(to));
+    }
+
+    fn propose(&self, pages: &dyn Pages, count: usize, _urgent: bool, victims: &mut Vec<FrameId>) {
+        let before = victims.len();
+        self.pass(pages, count as u64 * PACE);
+        let now = self.now();
+        for _ in 0..2 * count {
+            if victims.len() - before == count {
+                return;
+            }
+            let Some(frame) = self.least(now, &victims[before..]) else { continue };
+            // If it cannot go it is in use, and others come first.
+            self.record(frame).used(now);
+            if pages.look(frame) != Look::Nothing {
+                victims.push(frame);
+            }
+        }
+        if victims.len() == before && count > 0 {
+            // All that was drawn is in use. Somewhere there may be a page that is not; the mark
+            // says nothing of what a page is worth.
+            sweep(pages, self.dice.below(self.frames()), self.frames(), count, true, victims);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replacement::hyperbolic::Hyperbolic;
+    use crate::replacement::testing::{TestFrames, page};
+    use crate::replacement::watt::Watt;
+
+    /// The frames that a policy names one after the other, with none leaving.
+    fn first_victims(policy: &dyn Replacement, frames: &TestFrames, count: usize) -> Vec<u32> {
+        let mut victims = Vec::new();
+        policy.propose(frames, count, false, &mut victims);
+        victims.into_iter().map(FrameId::get).collect()
+    }
+
+    fn what_is_used_stays(policy: &dyn Replacement) {
+        let frames = TestFrames::new(8);
+        for frame in 1..=8 {
+            frames.admit(policy, frame, page(u64::from(frame)), false);
+        }
+        // The hand goes round with each of these: the pages are heard of once in each.
+        for _ in 0..20 {
+            let one = first_victims(policy, &frames, 1)[0];
+            frames.leave(policy, one);
+            frames.admit(policy, one, page(100), false);
+            [2, 3, 5, 7].into_iter().for_each(|frame| frames.access(policy, frame));
+        }
+        let mut last = first_victims(policy, &frames, 4);
+        last.sort_unstable();
+        assert_eq!(last, [1, 4, 6, 8]);
+    }
+
+    #[test]
+    fn what_is_used_in_many_rounds_stays() {
+        what_is_used_stays(&Watt::new(8));
+        what_is_used_stays(&Hyperbolic::new(8));
+    }
+
+    #[test]
+    fn pages_of_a_scan_go_first() {
+        let policies: [&dyn Replacement; 2] = [&Watt::new(8), &Hyperbolic::new(8)];
+        for policy in policies {
+            let frames = TestFrames::new(8);
+            for frame in 1..=8 {
+                frames.admit(policy, frame, page(u64::from(frame)), frame == 4);
+            }
+            assert_eq!(first_victims(policy, &frames, 1), [4], "{policy:?}");
+        }
+    }
+
+    #[test]
+    fn an_access_is_heard_of_once_in_a_round() {
+        let policy = Hyperbolic::new(8);
+        let frames = TestFrames::new(8);
+        for frame in 1..=8 {
+            frames.admit(&policy, frame, page(u64::from(frame)), false);
+        }
+        assert!(frames.marked().is_empty(), "a full pool marks nothing");
+        first_victims(&policy, &frames, 1);
+        assert_eq!(frames.marked().len(), 8);
+        frames.access(&policy, 3);
+        assert_eq!(frames.marked().len(), 7);
+    }
+}

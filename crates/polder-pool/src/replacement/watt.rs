@@ -1,0 +1,155 @@
+//! WATT, write-aware timestamp tracking (D. Vöhringer and V. Leis, "Write-Aware Timestamp Tracking:
+//! Effective and Efficient Page Replacement for Modern Hardware", PVLDB 16(11), 2023).
+//!
+//! Of each page the times of its last eight accesses are known. The *k*th last of them, at an age
+//! of *a*, gives the frequency *k / a*; the page is worth the greatest of these. The first one is
+//! damped to a tenth, so that a page that was used once is worth little: that is what keeps scans
+//! out. How epochs and sampling work is in `sampled.rs`.
+//!
+//! Left out: the times of writes, which make a dirty page worth more by what its write-back costs.
+//! The pool does not tell its policies of writes.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::sampled::{Moment, Record, Sampled};
+
+/// See the module.
+pub(super) type Watt = Sampled<Times>;
+
+/// Each word holds this many times of 16 bits, the newest in the lowest bits.
+const TIMES_PER_WORD: u32 = 4;
+/// How much less the last access says alone than together with one before it.
+const DAMPING: f32 = 0.1;
+/// Times come round after so many moments: 0 is no time.
+const TIMES: u32 = 0xFFFF;
+
+/// The times of a page's last eight accesses.
+#[derive(Debug, Default)]
+pub(super) struct Times {
+    /// Zero: there is no page.
+    newest: AtomicU64,
+    /// Written by who has changed `newest`, after it.
+    older: AtomicU64,
+}
+
+fn time(moment: Moment) -> u64 {
+    u64::from(moment.0 % TIMES) + 1
+}
+
+/// Moments from `then` to `now`. A time that is older than 65535 moments (8192 rounds of the hand)
+/// looks young again; a page that is used as rarely as that has long gone.
+fn age(then: u64, now: u64) -> f32 {
+    let age = (now as u32 + TIMES - then as u32) % TIMES;
+    // What was used just now is not worth infinitely much.
+    (age + 1) as f32
+}
+
+impl Record for Times {
+    fn begin(&self, now: Moment, once: bool) {
+        // As if it had not been used for half of all the time there is.
+        let moment = if once { Moment(now.0.wrapping_sub(TIMES / 2)) } else { now };
+        self.older.store(0, Ordering::Relaxed);
+        self.newest.store(time(moment), Ordering::Relaxed);
+    }
+
+    fn used(&self, now: Moment) {
+        let (seen, now) = (self.newest.load(Ordering::Relaxed), time(now));
+        if seen == 0 || seen & 0xFFFF == now {
+            return;
+        }
+        let swapped = self.newest.compare_exchange(
+            seen,
+            (seen << 16) | now,
+            Ordering::Relaxed,
+            Ordering::Relaxed,
+        );
+        // Who loses has the same to say as who wins.
+        if swapped.is_ok() {
+            let older = self.older.load(Ordering::Relaxed);
+            self.older.store((older << 16) | (seen >> 48), Ordering::Relaxed);
+        }
+    }
+
+    fn end(&self) {
+        self.newest.store(0, Ordering::Relaxed);
+    }
+
+    fn move_to(&self, to: &Times) {
+        to.older.store(self.older.load(Ordering::Relaxed), Ordering::Relaxed);
+        to.newest.store(self.newest.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    fn worth(&self, now: Moment) -> Option<f32> {
+        let (newest, now) = (self.newest.load(Ordering::Relaxed), time(now));
+        if newest == 0 {
+            return None;
+        }
+        let mut worth = DAMPING / age(newest & 0xFFFF, now);
+        let mut word = newest >> 16;
+        for k in 2..=2 * TIMES_PER_WORD {
+            if k == TIMES_PER_WORD + 1 {
+                word = self.older.load(Ordering::Relaxed);
+            }
+            let then = word & 0xFFFF;
+            if then == 0 {
+                break;
+            }
+            worth = worth.max(k as f32 / age(then, now));
+            word >>= 16;
+        }
+        Some(worth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn near(times: &Times, now: u32, expected: f32) {
+        let worth = times.worth(Moment(now)).unwrap();
+        assert!((worth - expected).abs() < 1e-6, "worth {worth} at {now}, expected {expected}");
+    }
+
+    #[test]
+    fn a_page_is_worth_its_greatest_frequency() {
+        let times = Times::default();
+        assert_eq!(times.worth(Moment(1)), None);
+        times.used(Moment(1));
+        assert_eq!(times.worth(Moment(1)), None, "an access that came late");
+        times.begin(Moment(10), false);
+        near(&times, 10, 0.1);
+        near(&times, 19, 0.01);
+        times.used(Moment(20));
+        times.used(Moment(20));
+        near(&times, 24, 2.0 / 15.0);
+        times.used(Moment(23));
+        near(&times, 24, 2.0 / 5.0);
+        near(&times, 109, 3.0 / 100.0);
+        times.end();
+        assert_eq!(times.worth(Moment(24)), None);
+    }
+
+    #[test]
+    fn eight_accesses_are_known_and_the_ninth_drops_the_first() {
+        let times = Times::default();
+        times.begin(Moment(1), false);
+        (2..=8).for_each(|moment| times.used(Moment(moment * 100)));
+        near(&times, 10_000, 8.0 / 10_000.0);
+        times.used(Moment(9_000));
+        near(&times, 10_000, 8.0 / (10_000.0 - 199.0));
+        let moved = Times::default();
+        times.move_to(&moved);
+        near(&moved, 10_000, 8.0 / (10_000.0 - 199.0));
+        assert_eq!(times.worth(Moment(10_000)), None);
+    }
+
+    #[test]
+    fn time_comes_round() {
+        let times = Times::default();
+        times.begin(Moment(TIMES - 5), false);
+        times.used(Moment(TIMES - 1));
+        near(&times, TIMES + 4, 2.0 / 10.0);
+        times.begin(Moment(5), true);
+        assert!(times.worth(Moment(5)).unwrap() < 1e-5, "a scan's page");
+    }
+}

@@ -1,0 +1,282 @@
+//! Translation by a chained hash table: the traditional pool, and predictive translation.
+//!
+//! Both are one table with different steps of predictive-translation.txt switched on, so that each
+//! step can be measured by itself (its figure 9):
+//!
+//! | type | bucket latch | first entry | preferred frames |
+//! |---|---|---|---|
+//! | [`Hash`] | read-write spin latch | behind the bucket | no |
+//! | [`HashOptimistic`] | version, 4.2 | behind the bucket | no |
+//! | [`HashInlined`] | version | in the bucket, 4.1 | no |
+//! | [`Predictive`] | version | in the bucket | yes, section 3 |
+//!
+//! Twice as many buckets as frames. A lookup in `Hash` makes three loads that depend on each other
+//! (bucket, frame header, page) and two locked instructions; one in `Predictive` loads a bucket of
+//! 32 bytes, and the page at the same time: its preferred frame follows from the hash, and the
+//! branch that compares it with the word is predicted.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::chain::{Apart, Bucket, BucketLatch, Chains, Entry, First, Slot};
+use super::chain::{SpinLatch, VersionLatch};
+use super::page_hash::PageHash;
+use super::preferred::speculate;
+use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
+use crate::error::PoolError;
+use crate::frames::Frames;
+use crate::free_list::FreeList;
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::parking::ParkingLot;
+use crate::state::{FrameId, StateCell, StateWord};
+
+/// Buckets a frame.
+const BUCKETS_A_FRAME: u32 = 2;
+
+/// Which steps of predictive-translation.txt a table takes.
+
+pub trait Steps: Debug + Send + Sync + 'static {
+    /// What users call a pool with these steps.
+    const NAME: &'static str;
+    /// Whether pages have preferred frames.
+    const PREDICTS: bool;
+    /// How a bucket is latched.
+    type Latch: BucketLatch;
+    /// Where the first entry of a chain is.
+    type First: First;
+}
+
+macro_rules! steps {
+    ($($(#[$about:meta])* $name:ident, $called:literal, $predicts:literal, $latch:ty, $first:ty;)*) => {$(
+        $(#[$about])*
+        #[derive(Debug)]
+        pub struct $name;
+
+        impl Steps for $name {
+            const NAME: &'static str = $called;
+            const PREDICTS: bool = $predicts;
+            type Latch = $latch;
+            type First = $first;
+        }
+    )*};
+}
+
+steps! {
+    /// The traditional pool.
+    Traditional, "hash", false, SpinLatch, Apart;
+    /// And optimistic bucket latches.
+    OptimisticLatch, "hash+optimistic", false, VersionLatch, Apart;
+    /// And the first entry in the bucket.
+    InlinedFirst, "hash+optimistic+inlined", false, VersionLatch, Entry;
+    /// And preferred frames.
+    Predicting, "predictive", true, VersionLatch, Entry;
+}
+
+/// The traditional pool: a chained table with a latch on each bucket.
+pub type Hash = Chained<Traditional>;
+/// [`Hash`] with optimistic bucket latches.
+pub type HashOptimistic = Chained<OptimisticLatch>;
+/// [`HashOptimistic`] with the first entry in the bucket.
+pub type HashInlined = Chained<InlinedFirst>;
+/// Predictive translation.
+pub type Predictive = Chained<Predicting>;
+
+/// Translation by a chained hash table.
+#[derive(Debug)]
+pub struct Chained<S: Steps> {
+    buckets: Reservation,
+    slots: Reservation,
+    spare: FreeList,
+    frames: u32,
+    steps: PhantomData<S>,
+}
+
+/// What is known of one space: the table knows all else.
+#[derive(Debug)]
+pub struct TableDirectory {
+    pub(super) space: SpaceId,
+    /// Pages that have an entry, or are about to.
+    pub(super) present: AtomicU64,
+}
+
+impl TableDirectory {
+    pub(super) fn new(space: SpaceId) -> Arc<TableDirectory> {
+        Arc::new(TableDirectory { space, present: AtomicU64::new(0) })
+    }
+
+    pub(super) fn id(&self, page: PageNo) -> PageId {
+        PageId::new(self.space, page)
+    }
+}
+
+impl<S: Steps> Chained<S> {
+    #[inline(always)]
+    fn chains(&self) -> Chains<'_, S::Latch, S::First> {
+        let buckets = (self.frames * BUCKETS_A_FRAME) as usize;
+        // SAFETY: `new` reserved so many, zeroed memory is a valid bucket, and they are shared
+        // only by means of atomics.
+        let buckets =
+            unsafe { slice::from_raw_parts(self.buckets.base().as_ptr().cast(), buckets) };
+        let slots = self.frames as usize + 1;
+        // SAFETY: as above.
+        let slots = unsafe { slice::from_raw_parts(self.slots.base().as_ptr().cast(), slots) };
+        Chains { buckets, slots, spare: &self.spare }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, hash: PageHash) -> usize {
+        hash.below(self.frames * BUCKETS_A_FRAME) as usize
+    }
+
+    #[inline(always)]
+    fn preferred_by(&self, hash: PageHash) -> FrameId {
+        FrameId::new(hash.also_below(self.frames) + 1)
+    }
+
+    /// How many chains have how many entries: element 0 counts the empty ones
+    /// (predictive-translation.txt, figure 10).
+    pub fn chain_lengths(&self) -> Vec<u64> {
+        let chains = self.chains();
+        let mut lengths = Vec::new();
+        for bucket in chains.buckets {
+            let length = chains.length(bucket);
+            if lengths.len() <= length {
+                lengths.resize(length + 1, 0);
+            }
+            lengths[length] += 1;
+        }
+        lengths
+    }
+}
+
+impl<S: Steps> Translation for Chained<S> {
+    const NAME: &'static str = S::NAME;
+    const EVICTS: bool = true;
+    const PROMOTES: bool = S::PREDICTS;
+    type Directory = TableDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Chained<S>, PoolError> {
+        let frames = config.frames;
+        let buckets = (frames * BUCKETS_A_FRAME) as usize * size_of::<Bucket<S::Latch, S::First>>();
+        let slots = (frames as usize + 1) * size_of::<Slot>();
+        let chained = Chained {
+            buckets: Reservation::new("buckets", buckets, HUGE_PAGE_BYTES)?,
+            slots: Reservation::new("entries", slots, HUGE_PAGE_BYTES)?,
+            spare: FreeList::full(frames),
+            frames,
+            steps: PhantomData,
+        };
+        chained.buckets.prefer_huge_pages();
+        chained.slots.prefer_huge_pages();
+        Ok(chained)
+    }
+
+    fn bytes_per_frame() -> u64 {
+        let bucket = size_of::<Bucket<S::Latch, S::First>>() as u64 * u64::from(BUCKETS_A_FRAME);
+        bucket + size_of::<Slot>() as u64 + 1
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
+        Ok(TableDirectory::new(space))
+    }
+
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let page = PageId::from_link(link.load());
+        let hash = PageHash::of(page);
+        let (cell, word) = self.chains().find(self.bucket(hash), page)?;
+        if !S::PREDICTS {
+            let frame = word.frame();
+            return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
+        }
+        let (frame, astray) = speculate(word, self.preferred_by(hash));
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        let page = directory.id(page);
+        // Behind a flag that somebody set: "Two threads that must see each other".
+        fence(Ordering::SeqCst);
+        Some(self.chains().find(self.bucket(PageHash::of(page)), page)?.0)
+    }
+
+    fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
+        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    }
+
+    #[inline(always)]
+    fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
+        S::PREDICTS.then(|| self.preferred_by(PageHash::of(directory.id(page))))
+    }
+
+    fn claim<'p>(
+        &'p self,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        frame: FrameId,
+    ) -> Result<Option<Claim<'p>>, PoolError> {
+        let page = directory.id(page);
+        // SeqCst: before the entry, so that `is_quiet` misses none.
+        directory.present.fetch_add(1, Ordering::SeqCst);
+        let claimed = self.chains().claim(self.bucket(PageHash::of(page)), page);
+        fence(Ordering::SeqCst);
+        if claimed.is_none() {
+            directory.present.fetch_sub(1, Ordering::SeqCst);
+        }
+        Ok(claimed.map(|cell| Claim { cell, frame, group: None }))
+    }
+
+    fn abandon(&self, directory: &TableDirectory, page: PageNo, _: Claim<'_>, lot: &ParkingLot) {
+        let page = directory.id(page);
+        self.chains().remove(self.bucket(PageHash::of(page)), page, |cell| {
+            cell.publish(StateWord::EVICTED, lot);
+        });
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn retire(&self, directory: &TableDirectory, page: PageNo, _: FrameId) {
+        let page = directory.id(page);
+        self.chains().remove(self.bucket(PageHash::of(page)), page, StateCell::clear);
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        fence(Ordering::SeqCst);
+        let chains = self.chains();
+        let first = chains.buckets.iter().filter_map(Bucket::first);
+        for entry in first.chain(chains.slots.iter().map(Slot::entry)) {
+            let page = entry.page();
+            if page.space() == directory.space && !entry.cell().read_after_flag().is_evicted() {
+                visit(page.page());
+            }
+        }
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.present.load(Ordering::SeqCst) == 0
+    }
+
+    fn close(&self, _: &TableDirectory) {}
+
+    fn footprint(&self) -> Footprint {
+        // The buckets are touched all over; slots are taken from the lowest on.
+        let slots = u64::from(self.frames).saturating_sub(self.spare.len() as u64);
+        let bytes = self.buckets.len() as u64 + slots * size_of::<Slot>() as u64;
+        Footprint {
+            translation_bytes: bytes,
+            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
+            hole_punches: 0,
+            give_backs: 0,
+        }
+    }
+}

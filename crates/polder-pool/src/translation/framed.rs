@@ -1,0 +1,236 @@
+//! Translation by a table that leads from a page id to a frame, with the state word beside the
+//! frame: what [`Open`](super::Open) and [`Simd`](super::Simd) have in common.
+//!
+//! `docs/protocols.md`, "Translations by table". A table may answer with a frame that holds
+//! another page by now; the *tag* beside the state word tells (scalecache.txt 3.3, where it is
+//! looked at after the pin).
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::chained::TableDirectory;
+use super::page_hash::PageHash;
+use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
+use crate::error::PoolError;
+use crate::frames::Frames;
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::parking::ParkingLot;
+use crate::state::{FrameId, StateCell, StateWord};
+
+/// A table from page ids to frames.
+pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
+    /// What users call a pool with this table.
+    const NAME: &'static str;
+
+    /// An empty table for this many entries.
+    fn new(frames: u32) -> Result<Self, PoolError>;
+
+    /// Memory for one frame.
+    fn bytes_per_frame() -> u64;
+
+    /// Memory of the table.
+    fn bytes(&self) -> u64;
+
+    /// Gives frames that may hold the page to `accept`, until it takes one. An entry that is being
+    /// moved may be missed.
+    fn find<R>(
+        &self,
+        hash: PageHash,
+        page: PageId,
+        accept: impl FnMut(FrameId) -> Option<R>,
+    ) -> Option<R>;
+
+    /// As `find`, for who must not miss an entry that is being moved.
+    fn find_surely(
+        &self,
+        hash: PageHash,
+        page: PageId,
+        holds: impl Fn(FrameId) -> bool,
+    ) -> Option<FrameId>;
+
+    /// Enters the page. False if it has an entry, which is one whose frame `holds` the page.
+    fn insert(
+        &self,
+        hash: PageHash,
+        page: PageId,
+        frame: FrameId,
+        holds: impl Fn(FrameId) -> bool,
+    ) -> bool;
+
+    /// Takes the page's entry out.
+    fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
+}
+
+/// The state word of a frame and the page of which it speaks. All zero: no page.
+#[derive(Debug, Default)]
+#[repr(C, align(16))]
+struct Tagged {
+    cell: StateCell,
+    page: AtomicU64,
+}
+
+/// Translation by a table of frames.
+#[derive(Debug)]
+pub struct Framed<F: FrameTable> {
+    table: F,
+    tagged: Reservation,
+    frames: u32,
+}
+
+impl<F: FrameTable> Framed<F> {
+    #[inline(always)]
+    fn tagged(&self, frame: FrameId) -> &Tagged {
+        debug_assert!(frame.get() <= self.frames);
+        // SAFETY: `new` reserved `frames + 1`, tables hold only frames that `claim` gave them, and
+        // zeroed memory is a valid one.
+        unsafe { self.tagged.base().cast::<Tagged>().add(frame.get() as usize).as_ref() }
+    }
+
+    /// The page's state and what its word was. The word before the tag: if the tag is the page's
+    /// and the word of an earlier life, then that life's end is visible to whoever validates.
+    /// Acquire pairs with the Release of `claim`.
+    #[inline(always)]
+    fn find(&self, page: PageId) -> Option<(&StateCell, StateWord, FrameId)> {
+        self.table.find(PageHash::of(page), page, |frame| {
+            let tagged = self.tagged(frame);
+            let word = tagged.cell.read();
+            let is_ours = tagged.page.load(Ordering::Acquire) == page.to_bits();
+            is_ours.then_some((&tagged.cell, word, frame))
+        })
+    }
+
+    fn holds(&self, frame: FrameId, page: PageId) -> bool {
+        self.tagged(frame).page.load(Ordering::Relaxed) == page.to_bits()
+    }
+
+    /// Ends the entry of a page that the caller holds; `end` makes its word 0.
+    fn take_out(
+        &self,
+        directory: &TableDirectory,
+        page: PageNo,
+        frame: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        let page = directory.id(page);
+        self.table.remove(PageHash::of(page), page, frame);
+        let tagged = self.tagged(frame);
+        tagged.page.store(0, Ordering::Release);
+        end(&tagged.cell);
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+impl<F: FrameTable> Translation for Framed<F> {
+    const NAME: &'static str = F::NAME;
+    const EVICTS: bool = true;
+    type Directory = TableDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Framed<F>, PoolError> {
+        let frames = config.frames;
+        let bytes = (frames as usize + 1) * size_of::<Tagged>();
+        let tagged = Reservation::new("state words", bytes, HUGE_PAGE_BYTES)?;
+        tagged.prefer_huge_pages();
+        Ok(Framed { table: F::new(frames)?, tagged, frames })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        F::bytes_per_frame() + size_of::<Tagged>() as u64
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
+        Ok(TableDirectory::new(space))
+    }
+
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let (cell, word, frame) = self.find(PageId::from_link(link.load()))?;
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        // Behind a flag that somebody set: "Two threads that must see each other".
+        fence(Ordering::SeqCst);
+        let page = directory.id(page);
+        let holds = |frame| self.holds(frame, page);
+        Some(&self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell)
+    }
+
+    fn place(&self, _: &TableDirectory, _: PageNo) -> Result<Placement, PoolError> {
+        Ok(Placement::Anywhere)
+    }
+
+    fn claim<'p>(
+        &'p self,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        frame: FrameId,
+    ) -> Result<Option<Claim<'p>>, PoolError> {
+        let page = directory.id(page);
+        let tagged = self.tagged(frame);
+        // SeqCst: before the entry, so that `is_quiet` misses none.
+        directory.present.fetch_add(1, Ordering::SeqCst);
+        tagged.page.store(page.to_bits(), Ordering::Release);
+        // The frame itself bears the tag already.
+        let holds = |other: FrameId| other != frame && self.holds(other, page);
+        if !self.table.insert(PageHash::of(page), page, frame, holds) {
+            tagged.page.store(0, Ordering::Release);
+            directory.present.fetch_sub(1, Ordering::SeqCst);
+            return Ok(None);
+        }
+        // Until here whoever finds the entry sees that the page is not resident, and finds out by
+        // an insertion of its own that it is taken.
+        let claimed = tagged.cell.claim();
+        debug_assert!(claimed, "TABLE-2: frame {frame:?} is in use");
+        fence(Ordering::SeqCst);
+        Ok(Some(Claim { cell: &tagged.cell, frame, group: None }))
+    }
+
+    fn abandon(
+        &self,
+        directory: &TableDirectory,
+        page: PageNo,
+        claim: Claim<'_>,
+        lot: &ParkingLot,
+    ) {
+        self.take_out(directory, page, claim.frame, |cell| cell.publish(StateWord::EVICTED, lot));
+    }
+
+    fn retire(&self, directory: &TableDirectory, page: PageNo, frame: FrameId) {
+        self.take_out(directory, page, frame, StateCell::clear);
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        fence(Ordering::SeqCst);
+        for frame in (1..=self.frames).map(FrameId::new) {
+            let tagged = self.tagged(frame);
+            let page = PageId::from_link(tagged.page.load(Ordering::Acquire));
+            if page.space() == directory.space && !tagged.cell.read_after_flag().is_evicted() {
+                visit(page.page());
+            }
+        }
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.present.load(Ordering::SeqCst) == 0
+    }
+
+    fn close(&self, _: &TableDirectory) {}
+
+    fn footprint(&self) -> Footprint {
+        let bytes = self.table.bytes() + self.tagged.len() as u64;
+        Footprint {
+            translation_bytes: bytes,
+            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
+            hole_punches: 0,
+            give_backs: 0,
+        }
+    }
+}

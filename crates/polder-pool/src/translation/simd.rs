@@ -1,0 +1,351 @@
+//! Buckets of 16 entries whose fingerprints one instruction compares (scalecache.txt 3.3).
+//!
+//! ```text
+//!  bucket   | 16 fingerprints | latch | next | 8 frames |   one cache line
+//!           | 8 frames                       |          |   the one behind it
+//! ```
+//!
+//! A lookup takes no lock: it compares the fingerprints, and looks at the tag of each frame whose
+//! fingerprint is the page's (`TABLE-4`; one in 32 lookups meets a frame that is another page's).
+//! The paper keeps the page id in the entry too; the tag that is looked at afterwards anyway says
+//! the same, so that an entry here is 5 bytes and a bucket two lines instead of five. Entries fill
+//! a bucket from the front, so that mostly the first line is enough.
+//!
+//! The paper has a bucket for two frames, so that one in nine entries is used. Here it is one for
+//! eight frames: half full on average, and one bucket in 250 has an overflow bucket.
+//!
+//! * `SIMD-1` Entries change only under the latch of the chain's first bucket.
+//! * `SIMD-2` Only the last bucket of a chain has unused entries, and they are its last ones. So
+//!   no more overflow buckets are in use than one for 16 frames: that is the reserve, and it
+//!   cannot run out.
+
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "simd/x86_64.rs")]
+#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "simd/aarch64.rs")]
+#[cfg_attr(
+    any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "simd/portable.rs"
+)]
+mod compare;
+#[cfg(test)]
+#[path = "simd/portable.rs"]
+mod reference;
+
+use std::slice;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use polder_format::PageId;
+
+use super::chain::{BucketLatch, SpinLatch};
+use super::framed::{FrameTable, Framed};
+use super::page_hash::PageHash;
+use crate::error::PoolError;
+use crate::free_list::FreeList;
+use crate::memory::{HUGE_PAGE_BYTES, Reservation};
+use crate::state::FrameId;
+
+/// A table of fingerprint buckets, and the state word beside the frame.
+pub type Simd = Framed<SimdTable>;
+
+const ENTRIES: usize = 16;
+/// Frames for one bucket of the table.
+const FRAMES_A_BUCKET: u32 = 8;
+
+/// Sixteen entries. All zero: empty.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+struct Bucket {
+    /// A byte for each entry, 0 if it is not used.
+    fingerprints: [AtomicU64; 2],
+    latch: SpinLatch,
+    /// Number of the overflow bucket behind this one, or 0.
+    next: AtomicU32,
+    frames: [AtomicU32; ENTRIES],
+}
+
+impl Bucket {
+    /// A bit for each entry with this fingerprint.
+    #[inline(always)]
+    fn matches(&self, fingerprint: u8) -> u32 {
+        compare::equal(self.fingerprints(), fingerprint)
+    }
+
+    #[inline(always)]
+    fn fingerprints(&self) -> [u64; 2] {
+        // Acquire pairs with the Release of `set`: the frame is as new as its fingerprint.
+        [0, 1].map(|half| self.fingerprints[half].load(Ordering::Acquire))
+    }
+
+    #[inline(always)]
+    fn frame(&self, at: usize) -> FrameId {
+        FrameId::new(self.frames[at].load(Ordering::Relaxed))
+    }
+
+    fn len(&self) -> usize {
+        ENTRIES - compare::equal(self.fingerprints(), 0).count_ones() as usize
+    }
+
+    fn entry(&self, at: usize) -> (u8, FrameId) {
+        let half = self.fingerprints[at / 8].load(Ordering::Relaxed);
+        ((half >> (at % 8 * 8)) as u8, self.frame(at))
+    }
+
+    /// The frame before its fingerprint. The caller has the chain's latch.
+    fn set(&self, at: usize, (fingerprint, frame): (u8, FrameId)) {
+        self.frames[at].store(frame.get(), Ordering::Relaxed);
+        self.set_fingerprint(at, fingerprint);
+    }
+
+    fn set_fingerprint(&self, at: usize, fingerprint: u8) {
+        let (half, shift) = (&self.fingerprints[at / 8], at % 8 * 8);
+        let others = half.load(Ordering::Relaxed) & !(0xFF << shift);
+        half.store(others | (u64::from(fingerprint) << shift), Ordering::Release);
+    }
+}
+
+/// The entries whose bits are set.
+#[inline(always)]
+fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let at = (mask != 0).then(|| mask.trailing_zeros() as usize)?;
+        mask &= mask - 1;
+        Some(at)
+    })
+}
+
+/// A table of fingerprint buckets.
+#[derive(Debug)]
+pub struct SimdTable {
+    buckets: Reservation,
+    count: u32,
+    /// Overflow buckets; number 0 is none.
+    overflow: Reservation,
+    overflow_count: u32,
+    spare: FreeList,
+}
+
+impl SimdTable {
+    #[inline(always)]
+    fn bucket(&self, hash: PageHash) -> &Bucket {
+        // SAFETY: `new` reserved so many, and zeroed memory is a valid bucket.
+        let all: &[Bucket] = unsafe {
+            slice::from_raw_parts(self.buckets.base().as_ptr().cast(), self.count as usize)
+        };
+        &all[hash.below(self.count) as usize]
+    }
+
+    #[inline(always)]
+    fn overflow(&self, number: u32) -> Option<&Bucket> {
+        // SAFETY: as above; the one with number 0 is not used.
+        let all: &[Bucket] = unsafe {
+            let len = self.overflow_count as usize + 1;
+            slice::from_raw_parts(self.overflow.base().as_ptr().cast(), len)
+        };
+        if number == 0 { None } else { all.get(number as usize) }
+    }
+
+    fn last<'a>(&'a self, first: &'a Bucket) -> (&'a Bucket, &'a AtomicU32) {
+        let (mut last, mut link) = (first, &first.next);
+        while let Some(next) = self.overflow(last.next.load(Ordering::Relaxed)) {
+            (link, last) = (&last.next, next);
+        }
+        (last, link)
+    }
+
+    /// The entry of a page in a chain whose latch the caller has.
+    fn locate<'a>(
+        &'a self,
+        first: &'a Bucket,
+        fingerprint: u8,
+        is_it: impl Fn(FrameId) -> bool,
+    ) -> Option<(&'a Bucket, usize)> {
+        let mut bucket = Some(first);
+        while let Some(here) = bucket {
+            if let Some(at) = bits(here.matches(fingerprint)).find(|at| is_it(here.frame(*at))) {
+                return Some((here, at));
+            }
+            bucket = self.overflow(here.next.load(Ordering::Relaxed));
+        }
+        None
+    }
+
+    fn enter(&self, first: &Bucket, entry: (u8, FrameId)) -> bool {
+        let (last, _) = self.last(first);
+        let len = last.len();
+        if len < ENTRIES {
+            last.set(len, entry);
+            return true;
+        }
+        // SIMD-2: there is one.
+        let Some(number) = self.spare.take() else { return false };
+        if let Some(fresh) = self.overflow(number.get()) {
+            fresh.set(0, entry);
+        }
+        // Release pairs with the Acquire of `find`.
+        last.next.store(number.get(), Ordering::Release);
+        true
+    }
+}
+
+impl FrameTable for SimdTable {
+    const NAME: &'static str = "simd";
+
+    fn new(frames: u32) -> Result<SimdTable, PoolError> {
+        let count = frames.div_ceil(FRAMES_A_BUCKET);
+        let overflow_count = frames.div_ceil(ENTRIES as u32);
+        let reserve = |what, count: u32| {
+            let memory =
+                Reservation::new(what, count as usize * size_of::<Bucket>(), HUGE_PAGE_BYTES)?;
+            memory.prefer_huge_pages();
+            Ok(memory)
+        };
+        Ok(SimdTable {
+            buckets: reserve("buckets", count)?,
+            count,
+            overflow: reserve("overflow buckets", overflow_count + 1)?,
+            overflow_count,
+            spare: FreeList::full(overflow_count),
+        })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        let bucket = size_of::<Bucket>() as u64;
+        bucket / u64::from(FRAMES_A_BUCKET) + bucket / ENTRIES as u64
+    }
+
+    fn bytes(&self) -> u64 {
+        let used = self.overflow_count - self.spare.len().min(self.overflow_count as usize) as u32;
+        self.buckets.len() as u64 + u64::from(used) * size_of::<Bucket>() as u64
+    }
+
+    #[inline(always)]
+    fn find<R>(
+        &self,
+        hash: PageHash,
+        _: PageId,
+        mut accept: impl FnMut(FrameId) -> Option<R>,
+    ) -> Option<R> {
+        let fingerprint = hash.fingerprint();
+        let mut bucket = self.bucket(hash);
+        // TABLE-4: a chain that changes under us may lead into others, but not for ever.
+        for _ in 0..=self.overflow_count {
+            for at in bits(bucket.matches(fingerprint)) {
+                if let Some(found) = accept(bucket.frame(at)) {
+                    return Some(found);
+                }
+            }
+            bucket = self.overflow(bucket.next.load(Ordering::Acquire))?;
+        }
+        None
+    }
+
+    fn find_surely(
+        &self,
+        hash: PageHash,
+        _: PageId,
+        holds: impl Fn(FrameId) -> bool,
+    ) -> Option<FrameId> {
+        let first = self.bucket(hash);
+        first.latch.lock();
+        let found = self.locate(first, hash.fingerprint(), holds);
+        let frame = found.map(|(bucket, at)| bucket.frame(at));
+        first.latch.unlock();
+        frame
+    }
+
+    fn insert(
+        &self,
+        hash: PageHash,
+        _: PageId,
+        frame: FrameId,
+        holds: impl Fn(FrameId) -> bool,
+    ) -> bool {
+        let (first, fingerprint) = (self.bucket(hash), hash.fingerprint());
+        first.latch.lock();
+        let is_new = self.locate(first, fingerprint, holds).is_none();
+        let entered = is_new && self.enter(first, (fingerprint, frame));
+        first.latch.unlock();
+        debug_assert!(entered || !is_new, "SIMD-2: no overflow bucket is left");
+        entered
+    }
+
+    /// The chain's last entry takes the place of the one that goes (`SIMD-2`).
+    fn remove(&self, hash: PageHash, page: PageId, frame: FrameId) {
+        let (first, fingerprint) = (self.bucket(hash), hash.fingerprint());
+        first.latch.lock();
+        let found = self.locate(first, fingerprint, |found| found == frame);
+        debug_assert!(found.is_some(), "TABLE-1: {page} has no entry");
+        let mut emptied = 0;
+        if let Some((bucket, at)) = found {
+            let (last, link) = self.last(first);
+            let end = last.len() - 1;
+            bucket.set(at, last.entry(end));
+            last.set_fingerprint(end, 0);
+            if end == 0 && !std::ptr::eq(last, first) {
+                emptied = link.swap(0, Ordering::Relaxed);
+            }
+        }
+        first.latch.unlock();
+        if emptied != 0 {
+            self.spare.put(FrameId::new(emptied));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    use polder_format::{PageNo, SpaceId};
+    use polder_testkit::Random;
+
+    #[test]
+    fn one_instruction_compares_as_a_loop_does() {
+        let mut random = Random::new(1);
+        for _ in 0..10_000 {
+            let bytes: [u64; 2] = [0; 2].map(|_| random.next_u64() & 0x0303_0303_0303_0303);
+            for wanted in [0, 1, 3, 4, 0x80, 0xFF] {
+                assert_eq!(compare::equal(bytes, wanted), reference::equal(bytes, wanted));
+            }
+        }
+        assert_eq!(reference::equal([0x0500, 5], 5), 0b1_0000_0010);
+        assert_eq!(compare::equal([0xFF80_7F01_00FF_8000, 0], 0x80), 0b100_0010);
+    }
+
+    /// A table with few buckets for many pages, so that chains grow and shrink.
+    #[test]
+    fn chains_stay_compact() {
+        let mut table = SimdTable::new(640).unwrap();
+        table.count = 2;
+        let page = |n: u64| PageId::new(SpaceId::CATALOGUE, PageNo::new(n).unwrap());
+        let mut model: HashMap<u64, u32> = HashMap::new();
+        let mut free: Vec<u32> = (1..=640).collect();
+        let mut random = Random::new(2);
+        for step in 0..20_000 {
+            let number = random.index(900) as u64;
+            let hash = PageHash::of(page(number));
+            if let Some(frame) = model.remove(&number) {
+                table.remove(hash, page(number), FrameId::new(frame));
+                free.push(frame);
+            } else if let Some(frame) = free.pop() {
+                let of = |f: FrameId| model.get(&number) == Some(&f.get());
+                assert!(table.insert(hash, page(number), FrameId::new(frame), of));
+                model.insert(number, frame);
+                let of = |f: FrameId| model.get(&number) == Some(&f.get());
+                assert!(!table.insert(hash, page(number), FrameId::new(frame), of));
+            }
+            let in_use = table.overflow_count as usize - table.spare.len();
+            assert!(in_use <= model.len() / ENTRIES, "SIMD-2: {in_use} for {}", model.len());
+            if step % 100 == 0 {
+                for number in 0..900 {
+                    let id = page(number);
+                    let mine =
+                        |f: FrameId| (model.get(&number) == Some(&f.get())).then_some(f.get());
+                    let found = table.find(PageHash::of(id), id, mine);
+                    assert_eq!(found, model.get(&number).copied());
+                }
+            }
+        }
+        assert!(model.len() > 100);
+    }
+}

@@ -1,0 +1,381 @@
+//! Translation by the page table of the operating system (vmcache; vmcache-n-tier.txt, 2).
+//!
+//! Every page has an address of its own, which follows from its number by an addition; whether
+//! memory stands behind the address is the kernel's table's business, and the processor looks
+//! there by itself. What is left to keep is a state word for each page. The price: a page is
+//! evicted by a system call that makes all processors forget addresses, entries of the kernel's
+//! table are never smaller than a page, and addresses must be had for all that may ever be used.
+//!
+//! The state word's frame is a number in the pool's accounts (metadata, versions, the clock's
+//! round: vmcache's resident set), not a place.
+//!
+//! * `VM-1` Chunks of words and pages, once mapped, stay mapped until the pool is dropped
+//!   (`POOL-2`); those of a dropped space serve others.
+//! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
+//!   who come too late read zeros and do not validate.
+
+use std::fmt::Debug;
+use std::marker::PhantomData;
+use std::ptr::{self, NonNull};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use polder_format::{PageId, PageNo, PageSize, SpaceId};
+use rustix::mm::{Advice, madvise};
+
+use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
+use crate::bytes::{OVERRUN_BYTES, PageRef};
+use crate::error::PoolError;
+use crate::frames::Frames;
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
+use crate::parking::ParkingLot;
+use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::lock;
+
+/// The first chunk of a space has 2^13 pages: 32 MiB of addresses at 4 KiB.
+const FIRST: u32 = 13;
+const CHUNKS: usize = chunk_count(FIRST);
+
+/// What stands behind the pages.
+pub trait Backing: Debug + Send + Sync + 'static {
+    /// What users call a pool with it.
+    const NAME: &'static str;
+    /// Whether pages can be given back one by one.
+    const EVICTS: bool;
+}
+
+/// The kernel's smallest pages: each can go by itself.
+#[derive(Debug)]
+pub struct SmallPages;
+
+/// Pages of 2 MiB: fewer misses of the TLB, but no single page can go.
+#[derive(Debug)]
+pub struct HugePages;
+
+impl Backing for SmallPages {
+    const NAME: &'static str = "vm";
+    const EVICTS: bool = true;
+}
+
+impl Backing for HugePages {
+    const NAME: &'static str = "vm-huge";
+    const EVICTS: bool = false;
+}
+
+/// Translation by the operating system's page table.
+pub type Vm = VirtualMemory<SmallPages>;
+/// The same on pages of 2 MiB, for data that stays resident.
+pub type VmHuge = VirtualMemory<HugePages>;
+
+/// Translation by the operating system's page table.
+#[derive(Debug)]
+pub struct VirtualMemory<B: Backing> {
+    page_size: PageSize,
+    chunks: Mutex<Chunks>,
+    /// System calls that gave memory back; each interrupts all processors on which we run.
+    give_backs: AtomicU64,
+    backing: PhantomData<B>,
+}
+
+#[derive(Debug, Default)]
+struct Chunks {
+    /// All that were ever made; boxed, so that they do not move.
+    #[allow(clippy::vec_box)]
+    all: Vec<Box<Chunk>>,
+    /// Those of dropped spaces, by their place in a directory.
+    idle: [Vec<usize>; CHUNKS],
+}
+
+/// Words and pages of a run of page numbers.
+#[derive(Debug)]
+struct Chunk {
+    words: Reservation,
+    pages: Reservation,
+    index: usize,
+    /// A bit for each huge page's worth of pages that was ever used: the kernel's tables stay.
+    touched: Box<[AtomicU64]>,
+}
+
+/// Where the chunks of one space are.
+#[derive(Debug)]
+pub struct VmDirectory {
+    space: SpaceId,
+    /// Address of the word that page 0 would have, for each chunk; null if there is none.
+    words: [AtomicPtr<StateCell>; CHUNKS],
+    /// Address that page 0 would have.
+    pages: [AtomicPtr<u8>; CHUNKS],
+    chunks: [AtomicPtr<Chunk>; CHUNKS],
+    /// Pages that are resident, in flight, or about to be.
+    present: AtomicU64,
+    closed: Mutex<bool>,
+}
+
+impl VmDirectory {
+    #[inline(always)]
+    fn cell(&self, page: PageNo) -> Option<&StateCell> {
+        let page = page.get();
+        let origin = self.words[chunk_of(FIRST, page)].load(Ordering::Acquire);
+        if origin.is_null() {
+            return None;
+        }
+        // SAFETY: chunk_of says that `page` has its word in this chunk, which stays mapped (VM-1),
+        // and `origin` is as many words before the chunk as its first page's number.
+        Some(unsafe { &*origin.wrapping_add(page as usize) })
+    }
+
+    fn chunk(&self, page: PageNo) -> Option<(&Chunk, u64)> {
+        let k = chunk_of(FIRST, page.get());
+        let chunk = self.chunks[k].load(Ordering::Acquire);
+        // SAFETY: null, or a box in `VirtualMemory::chunks`, which is never dropped before the pool.
+        Some((unsafe { chunk.as_ref() }?, page.get() - chunk_first(FIRST, k)))
+    }
+}
+
+impl<B: Backing> VirtualMemory<B> {
+    /// The address of a page in a chunk that there is.
+    #[inline(always)]
+    fn address(&self, directory: &VmDirectory, page: PageNo) -> NonNull<u8> {
+        let origin = directory.pages[chunk_of(FIRST, page.get())].load(Ordering::Relaxed);
+        let at = origin.wrapping_add((page.get() as usize) << self.page_size.shift());
+        NonNull::new(at).unwrap_or(NonNull::dangling())
+    }
+
+    fn new_chunk(&self, k: usize, index: usize) -> Result<Chunk, PoolError> {
+        let len = chunk_len(FIRST, k) as usize;
+        let bytes = (len << self.page_size.shift()) + OVERRUN_BYTES;
+        let what = "addresses for every page";
+        let pages = Reservation::new(what, bytes, HUGE_PAGE_BYTES)?;
+        match B::EVICTS {
+            true => pages.prefer_small_pages(),
+            false => pages.prefer_huge_pages(),
+        }
+        let words = Reservation::new("state words", len * size_of::<StateCell>(), OS_PAGE_BYTES)?;
+        let touched = bytes.div_ceil(HUGE_PAGE_BYTES * 64);
+        let touched = (0..touched).map(|_| AtomicU64::new(0)).collect();
+        Ok(Chunk { words, pages, index, touched })
+    }
+
+    fn give_back_runs(&self, pages: &mut [NonNull<u8>]) {
+        let size = self.page_size.bytes();
+        pages.sort_unstable();
+        for run in pages.chunk_by(|a, b| a.addr().get() + size == b.addr().get()) {
+            // SAFETY: pages in our own chunks, whose words are held exclusively or in flight
+            // (VM-2).
+            let _ =
+                unsafe { madvise(run[0].as_ptr().cast(), run.len() * size, Advice::LinuxDontNeed) };
+            self.give_backs.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn note_touched(&self, chunk: &Chunk, entry: u64) {
+        let region = ((entry as usize) << self.page_size.shift()) / HUGE_PAGE_BYTES;
+        let (bits, bit) = (&chunk.touched[region / 64], 1 << (region % 64));
+        if bits.load(Ordering::Relaxed) & bit == 0 {
+            bits.fetch_or(bit, Ordering::Relaxed);
+        }
+    }
+}
+
+impl<B: Backing> Translation for VirtualMemory<B> {
+    const NAME: &'static str = B::NAME;
+    const EVICTS: bool = B::EVICTS;
+    const OWNS_PAGES: bool = true;
+    const GIVES_BACK: bool = true;
+    type Directory = VmDirectory;
+
+    fn new(config: TranslationConfig) -> Result<VirtualMemory<B>, PoolError> {
+        if config.page_size.bytes() < kernel_page_bytes() {
+            return Err(PoolError::PageTooSmall {
+                page_bytes: config.page_size.bytes() as u64,
+                kernel_bytes: kernel_page_bytes() as u64,
+                translation: Self::NAME,
+            });
+        }
+        Ok(VirtualMemory {
+            page_size: config.page_size,
+            chunks: Mutex::default(),
+            give_backs: AtomicU64::new(0),
+            backing: PhantomData,
+        })
+    }
+
+    /// A word and an entry of the kernel's table for a page, if neighbours are resident too; for
+    /// each page that was ever used, resident or not, the same again (not counted here).
+    fn bytes_per_frame() -> u64 {
+        2 * size_of::<StateCell>() as u64
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<VmDirectory>, PoolError> {
+        Ok(Arc::new(VmDirectory {
+            space,
+            words: Default::default(),
+            pages: Default::default(),
+            chunks: Default::default(),
+            present: AtomicU64::new(0),
+            closed: Mutex::new(false),
+        }))
+    }
+
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        _: &'p Frames,
+        directory: &'p VmDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let page = PageId::from_link(link.load()).page();
+        let cell = directory.cell(page)?;
+        let word = cell.read();
+        // SAFETY: the chunk is there, so that the page's addresses and the overrun are mapped
+        // (VM-1), aligned, and written by `bytes` and the device alone.
+        let at = unsafe { PageRef::new(self.address(directory, page), self.page_size) };
+        Some(Resolved { cell, word, frame: word.frame(), page: at, astray: false })
+    }
+
+    fn state<'p>(&'p self, directory: &'p VmDirectory, page: PageNo) -> Option<&'p StateCell> {
+        directory.cell(page)
+    }
+
+    fn page_address(
+        &self,
+        _: &Frames,
+        directory: &VmDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> NonNull<u8> {
+        self.address(directory, page)
+    }
+
+    fn place(&self, directory: &VmDirectory, page: PageNo) -> Result<Placement, PoolError> {
+        if directory.cell(page).is_some() {
+            return Ok(Placement::Anywhere);
+        }
+        let closed = lock(&directory.closed);
+        if *closed {
+            return Err(PoolError::Dropped { space: directory.space });
+        }
+        if directory.cell(page).is_none() {
+            let k = chunk_of(FIRST, page.get());
+            let mut chunks = lock(&self.chunks);
+            let index = match chunks.idle[k].pop() {
+                Some(index) => index,
+                None => {
+                    let index = chunks.all.len();
+                    chunks.all.push(Box::new(self.new_chunk(k, index)?));
+                    index
+                }
+            };
+            let chunk: &Chunk = &chunks.all[index];
+            let first = chunk_first(FIRST, k) as usize;
+            let pages = chunk.pages.base().as_ptr().wrapping_sub(first << self.page_size.shift());
+            let words = chunk.words.base().as_ptr().cast::<StateCell>().wrapping_sub(first);
+            directory.pages[k].store(pages, Ordering::Relaxed);
+            directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
+            // Release: who sees the word's address sees the page's.
+            directory.words[k].store(words, Ordering::Release);
+        }
+        Ok(Placement::Anywhere)
+    }
+
+    fn claim<'p>(
+        &'p self,
+        directory: &'p VmDirectory,
+        page: PageNo,
+        frame: FrameId,
+    ) -> Result<Option<Claim<'p>>, PoolError> {
+        let Some((chunk, entry)) = directory.chunk(page) else {
+            return Err(PoolError::Dropped { space: directory.space });
+        };
+        // SAFETY: `entry` is below the number of words in this chunk.
+        let cell = unsafe { &*chunk.words.base().as_ptr().cast::<StateCell>().add(entry as usize) };
+        directory.present.fetch_add(1, Ordering::SeqCst);
+        if cell.claim() {
+            self.note_touched(chunk, entry);
+            return Ok(Some(Claim { cell, frame, group: None }));
+        }
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+        Ok(None)
+    }
+
+    fn abandon(&self, directory: &VmDirectory, page: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
+        self.give_back_runs(&mut [self.address(directory, page)]);
+        claim.cell.publish(StateWord::EVICTED, lot);
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    fn retire(&self, directory: &VmDirectory, page: PageNo, _: FrameId) {
+        if let Some(cell) = directory.cell(page) {
+            cell.clear();
+            directory.present.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    fn give_back(&self, _: &Frames, pages: &mut [NonNull<u8>]) {
+        self.give_back_runs(pages);
+    }
+
+    fn for_each_present(&self, directory: &VmDirectory, visit: &mut dyn FnMut(PageNo)) {
+        for k in 0..CHUNKS {
+            let first = chunk_first(FIRST, k);
+            let Some((chunk, _)) = PageNo::new(first).and_then(|page| directory.chunk(page)) else {
+                continue;
+            };
+            // Only where pages were ever used, or reading would make the kernel map all words.
+            let per_region = (HUGE_PAGE_BYTES >> self.page_size.shift()) as u64;
+            for region in 0..chunk_len(FIRST, k).div_ceil(per_region) {
+                let bits = chunk.touched[(region / 64) as usize].load(Ordering::SeqCst);
+                if bits >> (region % 64) & 1 == 0 {
+                    continue;
+                }
+                let from = first + region * per_region;
+                for page in (from..from + per_region).map_while(PageNo::new) {
+                    if let Some(cell) = directory.cell(page)
+                        && chunk_of(FIRST, page.get()) == k
+                        && !cell.read_after_flag().is_evicted()
+                    {
+                        visit(page);
+                    }
+                }
+            }
+        }
+    }
+
+    fn is_quiet(&self, directory: &VmDirectory) -> bool {
+        directory.present.load(Ordering::SeqCst) == 0
+    }
+
+    fn close(&self, directory: &VmDirectory) {
+        *lock(&directory.closed) = true;
+        let mut chunks = lock(&self.chunks);
+        for k in 0..CHUNKS {
+            directory.words[k].store(ptr::null_mut(), Ordering::Release);
+            let chunk = directory.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
+            // SAFETY: null, or a box in `chunks.all`.
+            if let Some(chunk) = unsafe { chunk.as_ref() } {
+                chunks.idle[k].push(chunk.index);
+            }
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        let regions: u64 = lock(&self.chunks)
+            .all
+            .iter()
+            .flat_map(|chunk| &chunk.touched)
+            .map(|bits| u64::from(bits.load(Ordering::Relaxed).count_ones()))
+            .sum();
+        let pages_a_region = (HUGE_PAGE_BYTES >> self.page_size.shift()) as u64;
+        let tables = if B::EVICTS { regions * OS_PAGE_BYTES as u64 } else { 0 };
+        Footprint {
+            translation_bytes: regions * pages_a_region * size_of::<StateCell>() as u64,
+            page_table_bytes: tables,
+            give_backs: self.give_backs.load(Ordering::Relaxed),
+            hole_punches: 0,
+        }
+    }
+
+    fn huge_bytes(&self, _: &Frames) -> u64 {
+        lock(&self.chunks).all.iter().map(|chunk| chunk.pages.huge_bytes()).sum()
+    }
+}
