@@ -47,10 +47,14 @@ struct Sweep<'p, T: Translation> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// F2: a frame for a page. Evicts if none is free.
-    pub(crate) fn take_frame(&self) -> Result<FrameId, PoolError> {
+    /// F2: a frame for a page that could not have `preferred`. Evicts if none is free.
+    pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
-        if let Some(frame) = core.free.take() {
+        let take = || match preferred {
+            Some(preferred) => core.free.take_instead_of(preferred),
+            None => core.free.take(),
+        };
+        if let Some(frame) = take() {
             if core.free.len() < self.reserve().low {
                 core.signal.wake();
             }
@@ -63,7 +67,7 @@ impl<T: Translation> Shared<T> {
         core.signal.wake();
         for try_ in 0..FOREGROUND_SWEEPS {
             self.sweep(FOREGROUND_GOAL);
-            if let Some(frame) = core.free.take() {
+            if let Some(frame) = take() {
                 return Ok(frame);
             }
             // Others are at work with the frames: latched, in flight and written pages come back.
@@ -150,7 +154,7 @@ impl<T: Translation> Shared<T> {
         let (version, _) = self.core.wraps.next(cell.peek().version());
         self.core.replacement.leave(frame);
         meta.vacate(version);
-        self.translation.retire(&space.directory, page, frame);
+        self.translation.retire(&self.core.frames, &space.directory, page, frame);
         self.give_frame(frame);
     }
 }

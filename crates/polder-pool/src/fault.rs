@@ -111,7 +111,8 @@ impl<T: Translation> Shared<T> {
         space.check_not_dropped()?;
         let frame = match self.translation.place(&space.directory, page)? {
             Placement::Prefer(frame) if self.core.free.take_this(frame) => frame,
-            Placement::Prefer(_) | Placement::Anywhere => self.take_frame()?,
+            Placement::Prefer(frame) => self.take_frame(Some(frame))?,
+            Placement::Anywhere => self.take_frame(None)?,
             Placement::Fixed(frame) => {
                 let in_use = &self.core.fixed_in_use;
                 let budget = self.core.budget_frames;
@@ -133,7 +134,9 @@ impl<T: Translation> Shared<T> {
         frame: FrameId,
         relocations: u64,
     ) -> Result<Claimed<'p>, PoolError> {
-        let Some(claim) = self.translation.claim(&space.directory, page, frame)? else {
+        let Some(claim) =
+            self.translation.claim(&self.core.frames, &space.directory, page, frame)?
+        else {
             return Ok(Claimed::Taken);
         };
         if let Err(error) = space.check_not_dropped() {

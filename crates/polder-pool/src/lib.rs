@@ -16,6 +16,7 @@ mod free_list;
 #[cfg(all(loom, test))]
 mod loom_tests;
 mod meta;
+mod moves;
 mod parking;
 mod state;
 mod sync;

@@ -7,6 +7,9 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod groups;
+mod tables;
+
 use std::sync::Arc;
 use std::sync::atomic as ghost;
 
@@ -20,8 +23,6 @@ use crate::free_list::FreeList;
 use crate::meta::FrameMeta;
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord, Version, WrapCount};
-use crate::sync::Flag;
-use crate::translation::group::GroupCounter;
 
 /// Runs the model in every order with at most so many preemptions.
 fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
@@ -89,7 +90,7 @@ impl Page {
     fn write_and_release(&self, held: StateWord, value: u64) {
         self.bytes.write(value);
         let (next, _) = self.wraps.next(held.version());
-        self.cell.release(held.frame(), next);
+        self.cell.release(held, next);
     }
 
     /// As `Optimistic` does it: what was read, if it validates.
@@ -204,7 +205,7 @@ fn loom_upgrade_share_mark_and_touch() {
                 }
             }
         });
-        if let Some(shared) = page.cell.try_share(true) {
+        if let Some(shared) = page.cell.try_share() {
             let expected = u64::from(shared.version().get());
             assert_eq!(page.bytes.read(), (expected, expected), "written under a shared latch");
             page.cell.unshare();
@@ -222,7 +223,7 @@ fn loom_only_the_last_shared_holder_upgrades() {
     explore(3, || {
         let page = Page::resident();
         let body = |page: &Page| {
-            let Some(_) = page.cell.try_share(false) else { return };
+            let Some(_) = page.cell.try_share() else { return };
             match page.cell.upgrade_shared() {
                 Some(held) => page.write_and_release(held, page.bytes.read().0 + 1),
                 None => page.cell.unshare(),
@@ -345,7 +346,7 @@ fn loom_a_pinned_page_stays() {
         if let Some(word) = held.page.cell.upgrade(held.page.cell.read()) {
             held.meta.pin();
             held.forbid(true);
-            held.page.cell.release(word.frame(), word.version());
+            held.page.cell.put_back(word);
             thread::yield_now();
             held.forbid(false);
             held.meta.unpin();
@@ -366,7 +367,7 @@ fn loom_a_page_being_written_stays() {
                     return;
                 }
                 if held.meta.page() == page_id(1)
-                    && let Some(word) = held.page.cell.try_share(true)
+                    && let Some(word) = held.page.cell.try_share()
                 {
                     if held.meta.page() == page_id(1) && held.meta.is_dirty(word) {
                         held.forbid(true);
@@ -462,151 +463,6 @@ fn loom_sleepers_end_when_a_page_is_abandoned_and_claimed_again() {
         assert!(page.cell.claim());
         page.cell.publish(StateWord::free(FrameId::new(FRAME), version(0)), &page.lot);
         join(sleepers);
-    });
-}
-
-// Entries and their group.
-
-/// Two entries of one group. What no thread can see (who loads what) is kept in ghost variables.
-#[derive(Default)]
-struct Group {
-    counter: GroupCounter,
-    cells: [StateCell; 2],
-    lot: ParkingLot,
-    /// How many threads or frames have each page.
-    holders: [ghost::AtomicU32; 2],
-    dropped: Flag,
-    closed: ghost::AtomicBool,
-}
-
-impl Group {
-    fn leave(&self) {
-        self.counter.leave(|| {
-            for cell in &self.cells {
-                assert!(cell.wipe().is_evicted(), "a word that was not zero was punched away");
-            }
-        });
-    }
-
-    fn begin_load(&self, page: usize) {
-        let before = self.holders[page].fetch_add(1, ghost::Ordering::Relaxed);
-        assert_eq!(before, 0, "POOL-1: a page has two frames");
-    }
-
-    fn publish(&self, page: usize, frame: u32) {
-        assert!(!self.closed.load(ghost::Ordering::Relaxed), "loaded into a closed space");
-        self.cells[page].publish(StateWord::free(FrameId::new(frame), version(0)), &self.lot);
-    }
-
-    /// F4 to F10.
-    fn fault(&self, page: usize, frame: u32) {
-        if !self.cells[page].read().is_evicted() {
-            return;
-        }
-        self.counter.enter();
-        if !self.cells[page].claim() {
-            return self.leave();
-        }
-        if self.dropped.is_raised() {
-            self.cells[page].publish(StateWord::EVICTED, &self.lot);
-            return self.leave();
-        }
-        self.begin_load(page);
-        self.publish(page, frame);
-    }
-
-    /// E4 to E8.
-    fn evict(&self, page: usize) {
-        let seen = self.cells[page].read();
-        if seen.is_free() && self.cells[page].upgrade(seen).is_some() {
-            self.holders[page].fetch_sub(1, ghost::Ordering::Relaxed);
-            self.cells[page].clear();
-            self.leave();
-        }
-    }
-
-    fn check(&self) {
-        let resident = self.cells.iter().filter(|cell| cell.read().is_free()).count();
-        assert_eq!(self.counter.count() as usize, resident, "POOL-6");
-    }
-}
-
-#[test]
-fn loom_two_faulters_and_an_evictor_of_one_page() {
-    explore(2, || {
-        let group = Arc::new(Group::default());
-        group.fault(0, 1);
-        let threads =
-            [spawn(&group, |group| group.evict(0)), spawn(&group, |group| group.fault(0, 2))];
-        group.fault(0, 3);
-        join(threads);
-        group.check();
-    });
-}
-
-#[test]
-fn loom_two_faulters_and_an_evictor_of_the_neighbour() {
-    explore(2, || {
-        let group = Arc::new(Group::default());
-        group.fault(0, 1);
-        let threads =
-            [spawn(&group, |group| group.evict(0)), spawn(&group, |group| group.fault(1, 2))];
-        group.fault(1, 3);
-        join(threads);
-        group.check();
-    });
-}
-
-/// calico.txt, algorithm 2: the counter rises only after the read (design, hole 1).
-#[test]
-#[should_panic(expected = "POOL-1")]
-fn loom_a_counter_raised_after_the_read_loads_a_page_twice() {
-    fn fault(group: &Group, page: usize, frame: u32) {
-        if group.cells[page].read().is_evicted() && group.cells[page].claim() {
-            group.begin_load(page);
-            group.counter.enter();
-            group.publish(page, frame);
-        }
-    }
-    fn evict(group: &Group, page: usize) {
-        if group.cells[page].upgrade(group.cells[page].read()).is_some() {
-            group.cells[page].clear();
-            group.counter.leave(|| {
-                for cell in &group.cells {
-                    cell.wipe();
-                }
-            });
-        }
-    }
-    explore(2, || {
-        let group = Arc::new(Group::default());
-        fault(&group, 0, 1);
-        let threads = [spawn(&group, |group| evict(group, 0)), spawn(&group, |g| fault(g, 1, 2))];
-        fault(&group, 1, 3);
-        join(threads);
-    });
-}
-
-/// Dropping a space: `evacuate` until the group is quiet, then `close`.
-#[test]
-fn loom_no_page_is_loaded_into_a_dropped_space() {
-    explore(3, || {
-        let group = Arc::new(Group::default());
-        let faulter = spawn(&group, |group| group.fault(0, 1));
-        assert!(group.dropped.raise());
-        while group.counter.count() != 0 {
-            if !group.cells[0].read_after_flag().is_evicted() {
-                group.cells[0].await_flight(&group.lot);
-                if group.cells[0].latch().is_some() {
-                    group.cells[0].clear();
-                    group.leave();
-                }
-            }
-            thread::yield_now();
-        }
-        group.closed.store(true, ghost::Ordering::Relaxed);
-        faulter.join().unwrap();
-        assert!(group.cells[0].read().is_evicted() && group.counter.count() == 0);
     });
 }
 

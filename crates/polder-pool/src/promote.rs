@@ -5,8 +5,7 @@
 //! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
-use std::sync::{RwLock, RwLockReadGuard};
+use std::sync::atomic::{Ordering, fence};
 
 use polder_format::PageId;
 
@@ -106,7 +105,7 @@ impl<T: Translation> Shared<T> {
         if page.meta().page() != id || !self.may_move(&page) {
             return false;
         }
-        let Some(to) = core.free.take() else { return false };
+        let Some(to) = core.free.take_instead_of(frame) else { return false };
         self.move_to(page, self.view(&space), to);
         true
     }
@@ -140,43 +139,6 @@ impl<T: Translation> Shared<T> {
         let _ = page.into_frame();
         cell.release_moved(held, to, meta.version());
         core.counters.add(Counter::MovedBytes, size as u64);
-    }
-}
-
-/// Whether pages may change their frames just now.
-#[derive(Debug, Default)]
-pub(crate) struct Moves {
-    /// Held shared by who moves a page; by a sweep exclusively, for a moment.
-    gate: RwLock<()>,
-    sweeps: AtomicU32,
-}
-
-impl Moves {
-    /// P1.
-    fn enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
-        self.gate.try_read().ok()
-    }
-
-    /// Whoever has entered sees a sweep that had begun before.
-    fn is_sweep_under_way(&self) -> bool {
-        self.sweeps.load(Ordering::Acquire) != 0
-    }
-
-    /// From now on, until what this gives goes, dirty pages stay in their frames.
-    pub(crate) fn begin_sweep(&self) -> Sweeping<'_> {
-        self.sweeps.fetch_add(1, Ordering::Release);
-        drop(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
-        Sweeping(self)
-    }
-}
-
-/// A sweep over all frames is under way.
-#[must_use]
-pub(crate) struct Sweeping<'a>(&'a Moves);
-
-impl Drop for Sweeping<'_> {
-    fn drop(&mut self) {
-        self.0.sweeps.fetch_sub(1, Ordering::Release);
     }
 }
 

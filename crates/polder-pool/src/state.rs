@@ -354,6 +354,13 @@ impl StateCell {
         ours.is_ok()
     }
 
+    /// A word that moves here from another cell, whose page the caller holds exclusively: it is held
+    /// here too. False if this cell is in use.
+    pub fn receive(&self, held: StateWord) -> bool {
+        debug_assert!(held.is_exclusive());
+        self.0.compare_exchange(0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes who sleeps.
     pub fn publish(&self, word: StateWord, lot: &ParkingLot) {
         let before = self.0.swap(word.0, Ordering::AcqRel);

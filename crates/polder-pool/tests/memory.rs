@@ -47,7 +47,9 @@ fn translation_memory_follows_the_resident_pages() {
     // Even counted as if all resident pages were neighbours, in one run for each of the two
     // spaces that begins somewhere within a group.
     let dense = (stats.resident_pages.div_ceil(GROUP) + 2) * 4096 + PAGES as u64 / GROUP * 4;
-    assert!(stats.translation_bytes <= 2 * dense, "{stats:?}");
+    // The table for sparse groups, once it was used.
+    let table = (frames * 32).next_multiple_of(4096) + frames * 12;
+    assert!(stats.translation_bytes <= 2 * dense + table, "{stats:?}");
     assert!(stats.page_table_bytes <= 64 << 10, "{}", stats.page_table_bytes);
 }
 

@@ -267,6 +267,6 @@ mod tests {
         let bad = tight.memory_budget(least - 1).validate();
         assert!(matches!(bad, Err(OptionsError::Budget { .. })));
         assert_eq!("direct".parse::<TranslationKind>().unwrap(), TranslationKind::Direct);
-        assert!("hash".parse::<TranslationKind>().unwrap_err().to_string().contains("array"));
+        assert!("hush".parse::<TranslationKind>().unwrap_err().to_string().contains("array"));
     }
 }

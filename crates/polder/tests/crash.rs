@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-use polder::{Change, Durability, Options, Store, StoreError, Table, TranslationKind};
+use polder::{
+    Change, Durability, Options, ReplacementKind, Store, StoreError, Table, TranslationKind,
+};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use support::{Disks, full_text};
@@ -35,7 +37,9 @@ struct Config {
     name: &'static str,
     threads: u64,
     page_size: u32,
-    translation: TranslationKind,
+    /// Each time that the store is opened, one of these.
+    translations: &'static [TranslationKind],
+    replacements: &'static [ReplacementKind],
     /// Budgets: the least one times this.
     memory: u64,
     durability: Durability,
@@ -47,13 +51,24 @@ const BASE: Config = Config {
     name: "one thread, sync",
     threads: 1,
     page_size: 4096,
-    translation: TranslationKind::Array,
+    translations: &[TranslationKind::Array],
+    replacements: &[ReplacementKind::Clock],
     memory: 1,
     durability: Durability::Sync,
     delays: false,
 };
 
-const CONFIGS: [Config; 8] = [
+/// Those that evict.
+const EVICTING: &[TranslationKind] = &[
+    TranslationKind::Array,
+    TranslationKind::Hash,
+    TranslationKind::Open,
+    TranslationKind::Predictive,
+    TranslationKind::Simd,
+    TranslationKind::Vm,
+];
+
+const CONFIGS: [Config; 11] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
     Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
@@ -66,9 +81,9 @@ const CONFIGS: [Config; 8] = [
     Config { name: "two threads, delayed devices", threads: 2, delays: true, memory: 4, ..BASE },
     Config { name: "two threads, pages of 16 KiB", threads: 2, page_size: 16384, ..BASE },
     Config {
-        name: "two threads, direct",
+        name: "two threads, no eviction",
         threads: 2,
-        translation: TranslationKind::Direct,
+        translations: &[TranslationKind::Direct, TranslationKind::VmHuge],
         memory: 8,
         ..BASE
     },
@@ -77,6 +92,25 @@ const CONFIGS: [Config; 8] = [
         name: "one thread, none, more memory",
         durability: Durability::None,
         memory: 4,
+        ..BASE
+    },
+    Config { name: "two threads, any translation", threads: 2, translations: EVICTING, ..BASE },
+    // Pages that move to other frames while checkpoints look for dirty ones.
+    Config {
+        name: "three threads, predictive, none",
+        threads: 3,
+        durability: Durability::None,
+        translations: &[TranslationKind::Predictive],
+        memory: 3,
+        ..BASE
+    },
+    Config {
+        name: "two threads, any translation and policy, none",
+        threads: 2,
+        durability: Durability::None,
+        translations: EVICTING,
+        replacements: &ReplacementKind::ALL,
+        memory: 2,
         ..BASE
     },
 ];
@@ -222,11 +256,12 @@ struct History {
     durable: AtomicUsize,
 }
 
-fn options(config: &Config) -> Options {
+fn options(config: &Config, ways: &mut Random) -> Options {
     Options::new("simulated")
         .page_size(config.page_size)
         .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
-        .translation(config.translation)
+        .translation(config.translations[ways.index(config.translations.len())])
+        .replacement(config.replacements[ways.index(config.replacements.len())])
         .durability(config.durability)
         .log_limit(4 << 20)
 }
@@ -275,8 +310,8 @@ fn content(store: &Store, threads: u64) -> Vec<Content> {
     found
 }
 
-fn open(disks: &Disks, config: &Config) -> Store {
-    disks.open(options(config)).unwrap_or_else(|error| panic!("{}", full_text(&error)))
+fn open(disks: &Disks, config: &Config, ways: &mut Random) -> Store {
+    disks.open(options(config, ways)).unwrap_or_else(|error| panic!("{}", full_text(&error)))
 }
 
 /// What is left if the power fails now, or seldom: if only the process is killed. (Not where a sync
@@ -288,7 +323,13 @@ fn end(disks: &Disks, random: &mut Random) -> Disks {
 }
 
 /// Opens the store and lets the machine die on the way, a few times.
-fn die_while_opening(mut disks: Disks, config: &Config, random: &mut Random, often: f64) -> Disks {
+fn die_while_opening(
+    mut disks: Disks,
+    config: &Config,
+    random: &mut Random,
+    ways: &mut Random,
+    often: f64,
+) -> Disks {
     while random.chance(often) {
         let survives = random.below(60);
         for disk in [&disks.data, &disks.log] {
@@ -301,7 +342,7 @@ fn die_while_opening(mut disks: Disks, config: &Config, random: &mut Random, oft
             ));
         }
         // It may also succeed.
-        drop(disks.open(options(config)));
+        drop(disks.open(options(config, ways)));
         disks = end(&disks, random);
     }
     disks
@@ -338,18 +379,19 @@ impl Left {
 fn run(seed: u64) {
     let config = &CONFIGS[(seed % CONFIGS.len() as u64) as usize];
     let mut random = Random::new(seed);
+    let mut ways = Random::new(!seed);
     let mut disks = Disks::new();
     let mut left: Vec<Left> = Vec::new();
     for life in 0..=LIVES {
         // The first one is made, which takes more steps.
         let often = if life == 0 { 0.6 } else { 0.3 };
-        disks = die_while_opening(disks, config, &mut random, often);
+        disks = die_while_opening(disks, config, &mut random, &mut ways, often);
         if config.delays {
             for disk in [&disks.data, &disks.log] {
                 disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
             }
         }
-        let store = open(&disks, config);
+        let store = open(&disks, config, &mut ways);
         let report = store.check(&mut |_, _| true).unwrap();
         assert_eq!(report.faults, [], "life {life}");
         let found = content(&store, config.threads);

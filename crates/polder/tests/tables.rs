@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{Change, Durability, Options, Store, StoreError, TranslationKind};
+use polder::{Change, Durability, Options, ReplacementKind, Store, StoreError, TranslationKind};
 use polder_testkit::{KeyShape, Mix, Model, Random, ValueShape, Workload, compare};
 use support::*;
 
@@ -118,10 +118,20 @@ fn a_table_is_a_btree_map() {
         let options = quick(dir.path()).page_size(page_size).memory_budget(least);
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 1);
     }
-    let dir = tempfile::tempdir().unwrap();
-    let direct = Options::new(dir.path()).translation(TranslationKind::Direct);
-    let direct = direct.durability(Durability::None);
-    lives_as_a_model(|| Store::open(direct.clone()).unwrap(), 2);
+    for (i, kind) in TranslationKind::ALL.into_iter().enumerate() {
+        let evicts = !matches!(kind, TranslationKind::Direct | TranslationKind::VmHuge);
+        let dir = tempfile::tempdir().unwrap();
+        let least = Options::least_memory_budget(4096);
+        let options = Options::new(dir.path()).translation(kind).durability(Durability::None);
+        let options = options.memory_budget(least * if evicts { 1 } else { 32 });
+        lives_as_a_model(|| Store::open(options.clone()).unwrap(), 10 + i as u64);
+    }
+    for (i, policy) in ReplacementKind::ALL.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let options = Options::new(dir.path()).replacement(policy).durability(Durability::None);
+        let options = options.memory_budget(Options::least_memory_budget(4096));
+        lives_as_a_model(|| Store::open(options.clone()).unwrap(), 20 + i as u64);
+    }
     let disk = disk();
     lives_as_a_model(|| open_on(&disk), 3);
 }

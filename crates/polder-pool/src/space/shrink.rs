@@ -212,13 +212,10 @@ impl<T: Translation> Shared<T> {
 
     /// M5 for one page.
     fn set_place(&self, space: &SpaceCore<T>, page: PageNo, place: Place) {
-        let Some(cell) = self.translation.state(&space.directory, page) else { return };
         let mut backoff = Backoff::new();
-        loop {
+        // Looked up each time: it may have gone, or its word have moved.
+        while let Some(cell) = self.translation.state(&space.directory, page) {
             let word = cell.read_after_flag();
-            if word.is_evicted() {
-                return;
-            }
             if word.is_in_flight() {
                 cell.await_flight(&self.core.lot);
             } else if let Some(word) = cell.try_share() {
@@ -230,7 +227,9 @@ impl<T: Translation> Shared<T> {
                     meta.set_place(place);
                 }
                 cell.unshare();
-                return;
+                if is_ours {
+                    return;
+                }
             } else {
                 backoff.wait();
             }

@@ -14,19 +14,24 @@
 //! * `ARRAY-1` A chunk, once mapped, stays mapped until the pool is dropped (`POOL-2`). When its
 //!   space is dropped it serves other spaces; what a stale reader sees there fails to validate
 //!   (`POOL-3`).
-//! * `ARRAY-2` A group is punched only by the holder of its counter's punching bit, while no entry
-//!   is nonzero (`POOL-6`).
+//! * `ARRAY-2` A group is punched only by the holder of its lock, while no entry is nonzero
+//!   (`POOL-6`).
+//! * `ARRAY-3` A page's word is in the array or in the table for sparse groups (`sparse.rs`); in
+//!   both only while it moves, held exclusively, under its group's lock.
+
+mod sparse;
 
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
 use rustix::mm::{Advice, madvise};
 
 use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::group::{Group, LockedGroup};
 use super::preferred::speculate;
-use super::{Claim, Footprint, GroupCounter, LinkRef, Placement, Resolved};
+use super::{Claim, Footprint, LinkRef, Placement, Resolved};
 use super::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
@@ -34,20 +39,37 @@ use crate::memory::{Reservation, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::lock;
+use sparse::SparseTable;
 
 /// The first chunk has 2^15 entries: 256 KiB of addresses, 128 MiB of data at 4 KiB pages.
 const FIRST: u32 = 15;
 const CHUNKS: usize = chunk_count(FIRST);
+/// What the budget sets aside for a frame: six words, for one resident page in six neighbours; or
+/// for all words in the table.
+const BYTES_PER_FRAME: u64 = 6 * size_of::<StateCell>() as u64;
+/// Pages of a group from which on it belongs in the array even if that takes more than its share:
+/// 64 bytes a page, as much as an entry in a table.
+const DENSE: u32 = 64;
+/// And from which on it goes back to the table. Lower, so that a group does not go to and fro.
+const SPARSE: u32 = 48;
+/// Groups that a load under pressure looks at to find one that can go to the table.
+const LOOKED_AT: u64 = 16;
+
 /// Array translation.
 #[derive(Debug)]
 pub struct Array {
     /// Bytes of a group of entries: what the kernel backs, and takes back, in one piece.
     group_bytes: usize,
     preference: Preference,
+    sparse: SparseTable,
+    /// What words may take before sparse groups go to the table.
+    share_bytes: u64,
     chunks: Mutex<Chunks>,
     /// Groups that are backed by memory.
     live_groups: AtomicU64,
     hole_punches: AtomicU64,
+    /// Words that moved between the array and the table.
+    moved: AtomicU64,
 }
 
 /// Which frame a page prefers: its number and its space's offset, modulo the number of frames.
@@ -90,12 +112,19 @@ struct Chunks {
 
 /// Entries and their group counters, in one reservation.
 #[derive(Debug)]
-struct Chunk {
+pub struct Chunk {
     memory: Reservation,
     entries: u64,
     /// Entries in a group.
     group_len: u64,
+    /// Which of a space's chunks it is.
+    k: usize,
     index: usize,
+    /// The space that has it, plus one, or 0 while it is idle. Looked at under a group's lock: while it is
+    /// ours, the words of the group are.
+    owner: AtomicU64,
+    /// Where `relieve` goes on, in groups.
+    hand: AtomicU64,
     /// A bit for each page table that the kernel had to make.
     tables: Box<[AtomicU64]>,
 }
@@ -105,10 +134,19 @@ impl Chunk {
         let entries = chunk_len(FIRST, k);
         let group_len = (group_bytes / size_of::<StateCell>()) as u64;
         let bytes = entries as usize * size_of::<StateCell>()
-            + (entries / group_len) as usize * size_of::<GroupCounter>();
+            + (entries / group_len) as usize * size_of::<Group>();
         let memory = Reservation::new("a translation array", bytes, group_bytes)?;
         memory.prefer_small_pages();
-        let mut chunk = Chunk { memory, entries, group_len, index, tables: Box::default() };
+        let mut chunk = Chunk {
+            memory,
+            entries,
+            group_len,
+            k,
+            index,
+            owner: AtomicU64::new(0),
+            hand: AtomicU64::new(0),
+            tables: Box::default(),
+        };
         let tables = entries.div_ceil(chunk.table_len() * 64);
         chunk.tables = (0..tables).map(|_| AtomicU64::new(0)).collect();
         Ok(chunk)
@@ -128,12 +166,22 @@ impl Chunk {
         self.memory.base().as_ptr().cast()
     }
 
-    fn group(&self, entry: u64) -> &GroupCounter {
+    fn is_of(&self, directory: &ArrayDirectory) -> bool {
+        self.owner.load(Ordering::Acquire) == u64::from(directory.space.get()) + 1
+    }
+
+    fn cell(&self, entry: u64) -> &StateCell {
+        debug_assert!(entry < self.entries);
+        // SAFETY: the entries lie at the beginning, and zeroed memory is a valid one.
+        unsafe { &*self.cells().add(entry as usize) }
+    }
+
+    fn group(&self, entry: u64) -> &Group {
         debug_assert!(entry < self.entries);
         let group = (entry / self.group_len) as usize;
         // SAFETY: the counters lie behind the entries, one for each group of them, and zeroed
         // memory is a valid counter.
-        unsafe { &*self.cells().add(self.entries as usize).cast::<GroupCounter>().add(group) }
+        unsafe { &*self.cells().add(self.entries as usize).cast::<Group>().add(group) }
     }
 
     fn note_page_table(&self, entry: u64) {
@@ -152,10 +200,16 @@ pub struct ArrayDirectory {
     /// as it is); null if there is no such chunk.
     origins: [AtomicPtr<StateCell>; CHUNKS],
     chunks: [AtomicPtr<Chunk>; CHUNKS],
+    /// Some page has been in the table for sparse groups.
+    has_sparse: AtomicBool,
     closed: Mutex<bool>,
 }
 
 impl ArrayDirectory {
+    fn id(&self, page: PageNo) -> PageId {
+        PageId::new(self.space, page)
+    }
+
     #[inline(always)]
     fn cell(&self, page: PageNo) -> Option<&StateCell> {
         let page = page.get();
@@ -177,27 +231,171 @@ impl ArrayDirectory {
 }
 
 impl Array {
-    fn enter(&self, chunk: &Chunk, entry: u64) {
-        if chunk.group(entry).enter() {
+    /// Memory of words: groups of the array, and the table.
+    fn word_bytes(&self) -> u64 {
+        self.live_groups.load(Ordering::Relaxed) * self.group_bytes as u64 + self.sparse.bytes()
+    }
+
+    /// Whether words take more memory than their share.
+    fn is_pressed(&self) -> bool {
+        self.word_bytes() > self.share_bytes
+    }
+
+    /// One more word of the array in this group.
+    fn enter(&self, chunk: &Chunk, entry: u64, group: &mut LockedGroup<'_>) {
+        if group.array == 0 {
             self.live_groups.fetch_add(1, Ordering::Relaxed);
             chunk.note_page_table(entry);
         }
+        group.array += 1;
     }
 
-    fn leave(&self, group: &GroupCounter, cell: &StateCell) {
-        group.leave(|| {
-            let group = ptr::from_ref(cell).map_addr(|at| at & !(self.group_bytes - 1));
-            // SAFETY: the group of this cell: entries that are all zero and stay so while the
-            // counter is punching (ARRAY-2), and just what the kernel takes back in one piece.
-            // Readers find zeros before and after.
-            let punched = unsafe {
-                madvise(group.cast_mut().cast(), self.group_bytes, Advice::LinuxDontNeed)
-            };
-            if punched.is_ok() {
-                self.live_groups.fetch_sub(1, Ordering::Relaxed);
-                self.hole_punches.fetch_add(1, Ordering::Relaxed);
+    /// One less, which is zero now; the last one takes the group's memory with it.
+    fn leave(&self, cell: &StateCell, group: &mut LockedGroup<'_>) {
+        group.array -= 1;
+        if group.array > 0 {
+            return;
+        }
+        let base = ptr::from_ref(cell).map_addr(|at| at & !(self.group_bytes - 1));
+        // SAFETY: the group of this cell: entries that are all zero and stay so while we have the
+        // lock (ARRAY-2), and just what the kernel takes back in one piece. Readers find zeros
+        // before and after.
+        let punched =
+            unsafe { madvise(base.cast_mut().cast(), self.group_bytes, Advice::LinuxDontNeed) };
+        self.live_groups.fetch_sub(1, Ordering::Relaxed);
+        if punched.is_ok() {
+            self.hole_punches.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Where a page is whose word in the array is zero.
+    #[inline(never)]
+    fn resolve_sparse<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p ArrayDirectory,
+        page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        if !directory.has_sparse.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (cell, word) = self.sparse.find(directory.id(page))?;
+        let frame = word.frame();
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+    }
+
+    /// The pages of an entry's group, with their words in the array.
+    fn group_of<'a>(chunk: &'a Chunk, entry: u64) -> impl Iterator<Item = (PageNo, &'a StateCell)> {
+        let first = entry - entry % chunk.group_len;
+        let number = chunk_first(FIRST, chunk.k);
+        (first..first + chunk.group_len)
+            .filter_map(move |at| Some((PageNo::new(number + at)?, chunk.cell(at))))
+    }
+
+    /// Moves words of a group that got dense from the table to the array; those that somebody
+    /// holds stay.
+    #[cold]
+    fn gather(
+        &self,
+        frames: &Frames,
+        directory: &ArrayDirectory,
+        (chunk, entry): (&Chunk, u64),
+        group: &mut LockedGroup<'_>,
+    ) {
+        for (page, to) in Array::group_of(chunk, entry) {
+            let id = directory.id(page);
+            let Some((from, _)) = self.sparse.find(id) else { continue };
+            let Some(held) = sparse::seize(from, frames) else { continue };
+            if !to.receive(held) {
+                debug_assert!(false, "ARRAY-3: {id} has two words");
+                from.put_back(held);
+                continue;
             }
-        });
+            self.enter(chunk, entry, group);
+            self.sparse.remove(id, StateCell::clear);
+            group.sparse -= 1;
+            to.put_back(held);
+            self.moved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The other way, for a group that got sparse.
+    #[cold]
+    fn scatter(
+        &self,
+        frames: &Frames,
+        directory: &ArrayDirectory,
+        (chunk, entry): (&Chunk, u64),
+        group: &mut LockedGroup<'_>,
+    ) {
+        directory.has_sparse.store(true, Ordering::SeqCst);
+        for (page, from) in Array::group_of(chunk, entry) {
+            let Some(held) = sparse::seize(from, frames) else { continue };
+            let Some(to) = self.sparse.receive(directory.id(page), held) else {
+                debug_assert!(false, "ARRAY-3: {page:?} has two words");
+                from.put_back(held);
+                continue;
+            };
+            group.sparse += 1;
+            from.clear();
+            to.put_back(held);
+            self.moved.fetch_add(1, Ordering::Relaxed);
+            self.leave(from, group);
+            if group.array == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves a sparse group of the chunk to the table, the next one from where the last was found:
+    /// groups in which nothing comes or goes would stay for ever. Called under pressure, beside the
+    /// loading of a page.
+    #[cold]
+    fn relieve(&self, frames: &Frames, directory: &ArrayDirectory, chunk: &Chunk) {
+        let groups = chunk.entries / chunk.group_len;
+        let from = chunk.hand.fetch_add(LOOKED_AT, Ordering::Relaxed);
+        for at in from..from + LOOKED_AT {
+            let entry = at % groups * chunk.group_len;
+            let group = chunk.group(entry);
+            if (1..=SPARSE).contains(&group.in_array()) {
+                let group = &mut group.lock();
+                if chunk.is_of(directory) && group.array > 0 && group.array + group.sparse <= SPARSE
+                {
+                    return self.scatter(frames, directory, (chunk, entry), group);
+                }
+            }
+        }
+    }
+
+    /// Ends the word of a page that the caller holds; `end` makes it 0.
+    fn take_out(
+        &self,
+        directory: &ArrayDirectory,
+        page: PageNo,
+        (chunk, entry): (&Chunk, u64),
+        end: impl FnOnce(&StateCell),
+        frames: Option<&Frames>,
+    ) {
+        let group = &mut chunk.group(entry).lock();
+        let cell = chunk.cell(entry);
+        // A word that is held is where it is, and it is not zero.
+        if group.array > 0 && !cell.peek().is_evicted() {
+            end(cell);
+            self.leave(cell, group);
+        } else {
+            self.sparse.remove(directory.id(page), end);
+            group.sparse -= 1;
+        }
+        // Not each time: what is held or pinned stays, and is looked at again for nothing.
+        let total = group.array + group.sparse;
+        if let Some(frames) = frames
+            && group.array > 0
+            && total <= SPARSE
+            && (total < 8 || total.is_multiple_of(8))
+            && self.is_pressed()
+        {
+            self.scatter(frames, directory, (chunk, entry), group);
+        }
     }
 }
 
@@ -209,16 +407,18 @@ impl Translation for Array {
     fn new(config: TranslationConfig) -> Result<Array, PoolError> {
         Ok(Array {
             preference: Preference::new(config.frames),
+            sparse: SparseTable::new(config.frames)?,
+            share_bytes: u64::from(config.frames) * BYTES_PER_FRAME,
             group_bytes: kernel_page_bytes(),
             chunks: Mutex::default(),
             live_groups: AtomicU64::new(0),
             hole_punches: AtomicU64::new(0),
+            moved: AtomicU64::new(0),
         })
     }
 
-    /// Four words: one resident page in four neighbours.
     fn bytes_per_frame() -> u64 {
-        4 * size_of::<StateCell>() as u64
+        BYTES_PER_FRAME
     }
 
     fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
@@ -227,6 +427,7 @@ impl Translation for Array {
             offset: self.preference.offset(space),
             origins: Default::default(),
             chunks: Default::default(),
+            has_sparse: AtomicBool::new(false),
             closed: Mutex::new(false),
         }))
     }
@@ -241,13 +442,29 @@ impl Translation for Array {
         let page = PageId::from_link(link.load()).page();
         let cell = directory.cell(page)?;
         let word = cell.read();
+        if word.is_evicted() {
+            return self.resolve_sparse(frames, directory, page);
+        }
         let preferred = self.preference.frame(directory.offset, page);
         let (frame, _) = speculate(word, preferred);
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
-        directory.cell(page)
+        let (chunk, entry) = directory.chunk(page)?;
+        let cell = chunk.cell(entry);
+        if !cell.read_after_flag().is_evicted() {
+            return Some(cell);
+        }
+        if !directory.has_sparse.load(Ordering::SeqCst) {
+            return None;
+        }
+        // With the lock, so that a word that moves is not missed.
+        let _locked = chunk.group(entry).lock();
+        if !cell.read_after_flag().is_evicted() {
+            return Some(cell);
+        }
+        Some(self.sparse.find(directory.id(page))?.0)
     }
 
     fn place(&self, directory: &ArrayDirectory, page: PageNo) -> Result<Placement, PoolError> {
@@ -271,6 +488,7 @@ impl Translation for Array {
                 }
             };
             let chunk: &Chunk = &chunks.all[index];
+            chunk.owner.store(u64::from(directory.space.get()) + 1, Ordering::Release);
             let origin = chunk.cells().wrapping_sub(chunk_first(FIRST, k) as usize);
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             directory.origins[k].store(origin, Ordering::Release);
@@ -280,37 +498,60 @@ impl Translation for Array {
 
     fn claim<'p>(
         &'p self,
+        frames: &Frames,
         directory: &'p ArrayDirectory,
         page: PageNo,
         frame: FrameId,
     ) -> Result<Option<Claim<'p>>, PoolError> {
-        // The chunk is loaded once: if the space is dropped and the chunk goes to another one
-        // meanwhile, what is counted up here is counted down there too.
         let Some((chunk, entry)) = directory.chunk(page) else {
             return Err(PoolError::Dropped { space: directory.space });
         };
-        // SAFETY: `entry` is below the number of entries in this chunk.
-        let cell = unsafe { &*chunk.cells().add(entry as usize) };
-        let group = chunk.group(entry);
-        self.enter(chunk, entry);
-        if cell.claim() {
-            return Ok(Some(Claim { cell, frame, group: Some(group) }));
+        let (cell, id) = (chunk.cell(entry), directory.id(page));
+        if self.is_pressed() {
+            self.relieve(frames, directory, chunk);
         }
-        self.leave(group, cell);
-        Ok(None)
+        let group = &mut chunk.group(entry).lock();
+        if !chunk.is_of(directory) {
+            return Err(PoolError::Dropped { space: directory.space });
+        }
+        let taken = group.array > 0 && !cell.peek().is_evicted()
+            || group.sparse > 0 && self.sparse.find(id).is_some();
+        if taken {
+            return Ok(None);
+        }
+        let total = group.array + group.sparse;
+        if group.array == 0 && total < DENSE && self.is_pressed() {
+            directory.has_sparse.store(true, Ordering::SeqCst);
+            let Some(cell) = self.sparse.claim(id) else { return Ok(None) };
+            group.sparse += 1;
+            return Ok(Some(Claim { cell, frame, place: Some((chunk, entry)) }));
+        }
+        if group.sparse > 0 && (group.array == 0 || total.is_multiple_of(16)) {
+            self.gather(frames, directory, (chunk, entry), group);
+        }
+        if !cell.claim() {
+            return Ok(None);
+        }
+        self.enter(chunk, entry, group);
+        Ok(Some(Claim { cell, frame, place: Some((chunk, entry)) }))
     }
 
-    fn abandon(&self, _: &ArrayDirectory, _: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
-        claim.cell.publish(StateWord::EVICTED, lot);
-        if let Some(group) = claim.group {
-            self.leave(group, claim.cell);
+    fn abandon(
+        &self,
+        directory: &ArrayDirectory,
+        page: PageNo,
+        claim: Claim<'_>,
+        lot: &ParkingLot,
+    ) {
+        if let Some(place) = claim.place {
+            let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, lot);
+            self.take_out(directory, page, place, end, None);
         }
     }
 
-    fn retire(&self, directory: &ArrayDirectory, page: PageNo, _: FrameId) {
-        if let (Some((chunk, entry)), Some(cell)) = (directory.chunk(page), directory.cell(page)) {
-            cell.clear();
-            self.leave(chunk.group(entry), cell);
+    fn retire(&self, frames: &Frames, directory: &ArrayDirectory, page: PageNo, _: FrameId) {
+        if let Some(place) = directory.chunk(page) {
+            self.take_out(directory, page, place, StateCell::clear, Some(frames));
         }
     }
 
@@ -321,26 +562,25 @@ impl Translation for Array {
                 continue;
             };
             for group in chunk.groups() {
-                if chunk.group(group).count() == 0 {
+                if chunk.group(group).in_array() == 0 {
                     continue;
                 }
-                for entry in group..group + chunk.group_len {
-                    // SAFETY: below the number of entries in this chunk.
-                    let cell = unsafe { &*chunk.cells().add(entry as usize) };
-                    if let (false, Some(page)) =
-                        (cell.read_after_flag().is_evicted(), PageNo::new(first + entry))
-                    {
+                for (page, cell) in Array::group_of(chunk, group) {
+                    if !cell.read_after_flag().is_evicted() {
                         visit(page);
                     }
                 }
             }
+        }
+        if directory.has_sparse.load(Ordering::SeqCst) {
+            self.sparse.for_each_present(directory.space, visit);
         }
     }
 
     fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
         (0..CHUNKS)
             .filter_map(|k| directory.chunk(PageNo::new(chunk_first(FIRST, k))?))
-            .all(|(chunk, _)| chunk.groups().all(|entry| chunk.group(entry).count() == 0))
+            .all(|(chunk, _)| chunk.groups().all(|entry| chunk.group(entry).is_empty()))
     }
 
     fn close(&self, directory: &ArrayDirectory) {
@@ -351,6 +591,7 @@ impl Translation for Array {
             let chunk = directory.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
             // SAFETY: null, or a box in `chunks.all`.
             if let Some(chunk) = unsafe { chunk.as_ref() } {
+                chunk.owner.store(0, Ordering::Release);
                 chunks.idle[k].push(chunk.index);
             }
         }
@@ -361,16 +602,15 @@ impl Translation for Array {
         let (mut counters, mut tables) = (0, 0);
         for chunk in &chunks.all {
             // The counters of a chunk are small and scattered: all of them are taken as touched.
-            counters += chunk.entries / chunk.group_len * size_of::<GroupCounter>() as u64;
+            counters += chunk.entries / chunk.group_len * size_of::<Group>() as u64;
             tables += chunk
                 .tables
                 .iter()
                 .map(|t| u64::from(t.load(Ordering::Relaxed).count_ones()))
                 .sum::<u64>();
         }
-        let groups = self.live_groups.load(Ordering::Relaxed);
         Footprint {
-            translation_bytes: groups * self.group_bytes as u64 + counters,
+            translation_bytes: self.word_bytes() + counters,
             page_table_bytes: tables * self.group_bytes as u64,
             hole_punches: self.hole_punches.load(Ordering::Relaxed),
             give_backs: 0,
@@ -381,6 +621,12 @@ impl Translation for Array {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use polder_format::{ChecksumSeed, PageKind, PageSize, Place, StoreId, header_at};
+
+    use crate::device::{FileDevice, OpenKind};
+    use crate::replacement::ReplacementKind;
+    use crate::{AccessHint, FileState, KindOps, Pool, PoolConfig, Space};
 
     #[test]
     fn the_preferred_frame_is_a_remainder() {
@@ -397,26 +643,60 @@ mod tests {
         }
     }
 
-    #[test]
-    fn pages_of_an_empty_pool_lie_where_they_prefer() {
-        use crate::device::{FileDevice, OpenKind};
-        use polder_format::{ChecksumSeed, PageSize, Place, StoreId};
+    fn pool(memory_budget: u64) -> (tempfile::TempDir, Pool<Array>) {
         let dir = tempfile::tempdir().unwrap();
         let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
-        let config = crate::PoolConfig {
-            memory_budget: 64 << 20,
+        let config = PoolConfig {
+            memory_budget,
             page_size: PageSize::MIN,
             prefault: false,
             seed: ChecksumSeed::new(StoreId([0; 16])),
-            file: crate::FileState {
+            file: FileState {
                 space_directory: Place::NONE,
                 next_space: SpaceId::CATALOGUE,
                 file_pages: 0,
             },
             journal: None,
-            replacement: Default::default(),
+            replacement: ReplacementKind::default(),
         };
-        let pool = crate::Pool::<Array>::open(Box::new(device), &config, &[]).unwrap();
+        let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
+        (dir, pool)
+    }
+
+    const TEST_KIND: KindOps = KindOps {
+        kind: PageKind(200),
+        name: "test page",
+        max_layout: 1,
+        check: |_| Ok(()),
+        visit_links: |_, _| {},
+    };
+
+    fn create(space: &Space<Array>) -> PageNo {
+        let new = space.create().unwrap();
+        let made = space.run(AccessHint::Normal, |_| {
+            let mut page = new.latch()?;
+            page.page_mut().set_u8(header_at::KIND, TEST_KIND.kind.0);
+            page.page_mut().set_u8(header_at::LAYOUT, 1);
+            page.excuse();
+            Ok(())
+        });
+        made.unwrap();
+        space.link(&[new.id().page()]).unwrap();
+        new.id().page()
+    }
+
+    fn read(space: &Space<Array>, page: PageNo) {
+        let id = space.run(AccessHint::Normal, |attempt| {
+            let guard = space.page(attempt, page)?;
+            let id = guard.page().u64(header_at::PAGE_ID);
+            guard.validate().map(|()| id)
+        });
+        assert_eq!(id.unwrap(), PageId::new(space.id(), page).to_bits());
+    }
+
+    #[test]
+    fn pages_of_an_empty_pool_lie_where_they_prefer() {
+        let (_dir, pool) = pool(64 << 20);
         let space = pool.create_space().unwrap();
         let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
         let (array, directory) = (&space.shared().translation, &space.space_core().directory);
@@ -426,5 +706,55 @@ mod tests {
         };
         let there = pages.iter().filter(preferred).count();
         assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
+    }
+
+    /// Hot pages far from each other take little more than entries in a table would; a run of
+    /// neighbours moves their group into the array.
+    #[test]
+    fn sparse_groups_move_to_a_table_and_back() {
+        const PAGES: usize = 80_000;
+        let (_dir, pool) = pool(3 << 20);
+        let space = pool.create_space().unwrap();
+        let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
+        let (array, core) = (&space.shared().translation, space.space_core());
+        let frames = pool.stats().frames;
+        let hot: Vec<_> = pages.iter().step_by(256).copied().collect();
+        for _ in 0..6 {
+            hot.iter().for_each(|page| read(&space, *page));
+        }
+        let stats = pool.stats();
+        let groups = stats.resident_pages / 4 * 4096;
+        assert!(groups > 4 * BYTES_PER_FRAME * frames, "the test would show nothing: {stats:?}");
+        let counters = PAGES as u64 / 512 * 4 * 4;
+        let most = BYTES_PER_FRAME * frames + 2 * 4096 + counters;
+        assert!(stats.translation_bytes <= most, "{stats:?} > {most}");
+        assert!(core.directory.has_sparse.load(Ordering::Relaxed));
+        let in_array = |page: &PageNo| core.directory.cell(*page).unwrap().read().is_free();
+        assert!(hot.iter().filter(|page| in_array(page)).count() < hot.len() / 8);
+
+        // One of the hot groups is read as a whole, often enough to stay.
+        let run = &pages[PAGES / 2..PAGES / 2 + 400];
+        let before = array.moved.load(Ordering::Relaxed);
+        for _ in 0..6 {
+            run.iter().for_each(|page| read(&space, *page));
+        }
+        let dense = run.iter().filter(|page| in_array(page)).count();
+        assert!(dense > 200, "{dense} of the run are in the array");
+        let gathered = array.moved.load(Ordering::Relaxed) - before;
+        assert!(gathered >= u64::from(DENSE) / 2, "{gathered} words moved");
+
+        // And the other way: hot pages take the pool, the run's group gets sparse and moves.
+        let before = array.moved.load(Ordering::Relaxed);
+        for _ in 0..6 {
+            hot.iter().for_each(|page| read(&space, *page));
+            pages.iter().skip(100).step_by(256).for_each(|page| read(&space, *page));
+        }
+        let scattered = array.moved.load(Ordering::Relaxed) - before;
+        assert!(scattered > 0, "no word moved");
+        assert!(pool.stats().translation_bytes <= most);
+        // All of them are what they should be, and whatever is counted is there.
+        pages.iter().step_by(64).for_each(|page| read(&space, *page));
+        space.drop_space().unwrap();
+        assert_eq!(array.sparse.bytes() % 4096, 0, "entries are left");
     }
 }

@@ -128,7 +128,10 @@ impl BucketLatch for SpinLatch {
         // Acquire pairs with the Release of `unlock`.
         while self.0.fetch_add(1, Ordering::Acquire) & CHANGING != 0 {
             self.0.fetch_sub(1, Ordering::Relaxed);
-            backoff.wait();
+            while {
+                backoff.wait();
+                self.0.load(Ordering::Relaxed) & CHANGING != 0
+            } {}
         }
         0
     }
@@ -297,6 +300,25 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
 
     /// F5: an entry for the page, claimed. `None` if it has one.
     pub(crate) fn claim(&self, bucket: usize, page: PageId) -> Option<&'a StateCell> {
+        self.add(bucket, page, StateCell::claim)
+    }
+
+    /// An entry for a page whose word moves here, held exclusively. `None` if it has one.
+    pub(crate) fn receive(
+        &self,
+        bucket: usize,
+        page: PageId,
+        held: StateWord,
+    ) -> Option<&'a StateCell> {
+        self.add(bucket, page, |cell| cell.receive(held))
+    }
+
+    fn add(
+        &self,
+        bucket: usize,
+        page: PageId,
+        begin: impl FnOnce(&StateCell) -> bool,
+    ) -> Option<&'a StateCell> {
         let bucket = &self.buckets[bucket];
         let _locked = Locked::new(&bucket.latch);
         let known = bucket.first.entry().is_some_and(|first| first.is(page));
@@ -304,16 +326,16 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
             return None;
         }
         if let Some(first) = bucket.first.entry().filter(|first| first.page().is_null()) {
-            return first.take(page);
+            return first.take(page, begin);
         }
         // TABLE-3: there is a slot for each frame.
         let index = self.spare.take()?;
         let slot = &self.slots[index.get() as usize];
-        let claimed = slot.entry.take(page);
+        let taken = slot.entry.take(page, begin);
         slot.next.store(bucket.next.load(Ordering::Relaxed), Ordering::Relaxed);
         // Release pairs with the Acquire of `walk`.
         bucket.next.store(index.get(), Ordering::Release);
-        claimed
+        taken
     }
 
     /// The link that leads to the page's slot. The caller has the bucket locked.
@@ -354,12 +376,12 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
 }
 
 impl Entry {
-    /// The page id before the claim: who sees the word in flight sees whose it is.
-    fn take(&self, page: PageId) -> Option<&StateCell> {
+    /// The page id before the word: who sees the word in flight sees whose it is.
+    fn take(&self, page: PageId, begin: impl FnOnce(&StateCell) -> bool) -> Option<&StateCell> {
         self.page.store(page.to_bits(), Ordering::Release);
-        let claimed = self.cell.claim();
-        debug_assert!(claimed, "CHAIN-1: {page} got an entry in use");
-        claimed.then_some(&self.cell)
+        let begun = begin(&self.cell);
+        debug_assert!(begun, "CHAIN-1: {page} got an entry in use");
+        begun.then_some(&self.cell)
     }
 
     fn leave(&self, end: impl FnOnce(&StateCell)) {

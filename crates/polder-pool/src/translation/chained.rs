@@ -86,12 +86,84 @@ pub type HashInlined = Chained<InlinedFirst>;
 /// Predictive translation.
 pub type Predictive = Chained<Predicting>;
 
+/// The memory of a chained table: addresses, of which only what is used costs something.
+#[derive(Debug)]
+pub(super) struct ChainTable<L, F> {
+    buckets: Reservation,
+    bucket_count: u32,
+    slots: Reservation,
+    slot_count: u32,
+    spare: FreeList,
+    kind: PhantomData<(L, F)>,
+}
+
+impl<L: BucketLatch, F: First> ChainTable<L, F> {
+    /// So many buckets for so many frames.
+    pub(super) fn new(bucket_count: u32, frames: u32) -> Result<ChainTable<L, F>, PoolError> {
+        let buckets = bucket_count as usize * size_of::<Bucket<L, F>>();
+        let slots = (frames as usize + 1) * size_of::<Slot>();
+        Ok(ChainTable {
+            buckets: Reservation::new("buckets", buckets, HUGE_PAGE_BYTES)?,
+            bucket_count,
+            slots: Reservation::new("entries", slots, HUGE_PAGE_BYTES)?,
+            slot_count: frames,
+            spare: FreeList::full(frames),
+            kind: PhantomData,
+        })
+    }
+
+    /// For a table that may stay nearly empty.
+    pub(super) fn prefer_small_pages(&self) {
+        self.buckets.prefer_small_pages();
+        self.slots.prefer_small_pages();
+    }
+
+    fn prefer_huge_pages(&self) {
+        self.buckets.prefer_huge_pages();
+        self.slots.prefer_huge_pages();
+    }
+
+    #[inline(always)]
+    pub(super) fn chains(&self) -> Chains<'_, L, F> {
+        let (buckets, slots) = (self.bucket_count as usize, self.slot_count as usize + 1);
+        // SAFETY: `new` reserved so many, zeroed memory is a valid bucket, and they are shared
+        // only by means of atomics.
+        let buckets =
+            unsafe { slice::from_raw_parts(self.buckets.base().as_ptr().cast(), buckets) };
+        // SAFETY: as above.
+        let slots = unsafe { slice::from_raw_parts(self.slots.base().as_ptr().cast(), slots) };
+        Chains { buckets, slots, spare: &self.spare }
+    }
+
+    #[inline(always)]
+    pub(super) fn bucket(&self, hash: PageHash) -> usize {
+        hash.below(self.bucket_count) as usize
+    }
+
+    /// Calls `visit` for each page of the space that has an entry.
+    pub(super) fn for_each_present(&self, space: SpaceId, visit: &mut dyn FnMut(PageNo)) {
+        fence(Ordering::SeqCst);
+        let chains = self.chains();
+        let first = chains.buckets.iter().filter_map(Bucket::first);
+        for entry in first.chain(chains.slots.iter().map(Slot::entry)) {
+            let page = entry.page();
+            if page.space() == space && !entry.cell().read_after_flag().is_evicted() {
+                visit(page.page());
+            }
+        }
+    }
+
+    /// Memory of the buckets, and of the slots in use (the lowest go first).
+    pub(super) fn bytes(&self) -> (u64, u64) {
+        let slots = u64::from(self.slot_count).saturating_sub(self.spare.len() as u64);
+        (self.buckets.len() as u64, slots * size_of::<Slot>() as u64)
+    }
+}
+
 /// Translation by a chained hash table.
 #[derive(Debug)]
 pub struct Chained<S: Steps> {
-    buckets: Reservation,
-    slots: Reservation,
-    spare: FreeList,
+    table: ChainTable<S::Latch, S::First>,
     frames: u32,
     steps: PhantomData<S>,
 }
@@ -116,24 +188,6 @@ impl TableDirectory {
 
 impl<S: Steps> Chained<S> {
     #[inline(always)]
-    fn chains(&self) -> Chains<'_, S::Latch, S::First> {
-        let buckets = (self.frames * BUCKETS_A_FRAME) as usize;
-        // SAFETY: `new` reserved so many, zeroed memory is a valid bucket, and they are shared
-        // only by means of atomics.
-        let buckets =
-            unsafe { slice::from_raw_parts(self.buckets.base().as_ptr().cast(), buckets) };
-        let slots = self.frames as usize + 1;
-        // SAFETY: as above.
-        let slots = unsafe { slice::from_raw_parts(self.slots.base().as_ptr().cast(), slots) };
-        Chains { buckets, slots, spare: &self.spare }
-    }
-
-    #[inline(always)]
-    fn bucket(&self, hash: PageHash) -> usize {
-        hash.below(self.frames * BUCKETS_A_FRAME) as usize
-    }
-
-    #[inline(always)]
     fn preferred_by(&self, hash: PageHash) -> FrameId {
         FrameId::new(hash.also_below(self.frames) + 1)
     }
@@ -141,7 +195,7 @@ impl<S: Steps> Chained<S> {
     /// How many chains have how many entries: element 0 counts the empty ones
     /// (predictive-translation.txt, figure 10).
     pub fn chain_lengths(&self) -> Vec<u64> {
-        let chains = self.chains();
+        let chains = self.table.chains();
         let mut lengths = Vec::new();
         for bucket in chains.buckets {
             let length = chains.length(bucket);
@@ -162,18 +216,9 @@ impl<S: Steps> Translation for Chained<S> {
 
     fn new(config: TranslationConfig) -> Result<Chained<S>, PoolError> {
         let frames = config.frames;
-        let buckets = (frames * BUCKETS_A_FRAME) as usize * size_of::<Bucket<S::Latch, S::First>>();
-        let slots = (frames as usize + 1) * size_of::<Slot>();
-        let chained = Chained {
-            buckets: Reservation::new("buckets", buckets, HUGE_PAGE_BYTES)?,
-            slots: Reservation::new("entries", slots, HUGE_PAGE_BYTES)?,
-            spare: FreeList::full(frames),
-            frames,
-            steps: PhantomData,
-        };
-        chained.buckets.prefer_huge_pages();
-        chained.slots.prefer_huge_pages();
-        Ok(chained)
+        let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
+        table.prefer_huge_pages();
+        Ok(Chained { table, frames, steps: PhantomData })
     }
 
     fn bytes_per_frame() -> u64 {
@@ -194,7 +239,7 @@ impl<S: Steps> Translation for Chained<S> {
     ) -> Option<Resolved<'p>> {
         let page = PageId::from_link(link.load());
         let hash = PageHash::of(page);
-        let (cell, word) = self.chains().find(self.bucket(hash), page)?;
+        let (cell, word) = self.table.chains().find(self.table.bucket(hash), page)?;
         if !S::PREDICTS {
             let frame = word.frame();
             return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
@@ -207,7 +252,7 @@ impl<S: Steps> Translation for Chained<S> {
         let page = directory.id(page);
         // Behind a flag that somebody set: "Two threads that must see each other".
         fence(Ordering::SeqCst);
-        Some(self.chains().find(self.bucket(PageHash::of(page)), page)?.0)
+        Some(self.table.chains().find(self.table.bucket(PageHash::of(page)), page)?.0)
     }
 
     fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
@@ -221,6 +266,7 @@ impl<S: Steps> Translation for Chained<S> {
 
     fn claim<'p>(
         &'p self,
+        _: &Frames,
         directory: &'p TableDirectory,
         page: PageNo,
         frame: FrameId,
@@ -228,38 +274,30 @@ impl<S: Steps> Translation for Chained<S> {
         let page = directory.id(page);
         // SeqCst: before the entry, so that `is_quiet` misses none.
         directory.present.fetch_add(1, Ordering::SeqCst);
-        let claimed = self.chains().claim(self.bucket(PageHash::of(page)), page);
+        let claimed = self.table.chains().claim(self.table.bucket(PageHash::of(page)), page);
         fence(Ordering::SeqCst);
         if claimed.is_none() {
             directory.present.fetch_sub(1, Ordering::SeqCst);
         }
-        Ok(claimed.map(|cell| Claim { cell, frame, group: None }))
+        Ok(claimed.map(|cell| Claim { cell, frame, place: None }))
     }
 
     fn abandon(&self, directory: &TableDirectory, page: PageNo, _: Claim<'_>, lot: &ParkingLot) {
         let page = directory.id(page);
-        self.chains().remove(self.bucket(PageHash::of(page)), page, |cell| {
+        self.table.chains().remove(self.table.bucket(PageHash::of(page)), page, |cell| {
             cell.publish(StateWord::EVICTED, lot);
         });
         directory.present.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn retire(&self, directory: &TableDirectory, page: PageNo, _: FrameId) {
+    fn retire(&self, _: &Frames, directory: &TableDirectory, page: PageNo, _: FrameId) {
         let page = directory.id(page);
-        self.chains().remove(self.bucket(PageHash::of(page)), page, StateCell::clear);
+        self.table.chains().remove(self.table.bucket(PageHash::of(page)), page, StateCell::clear);
         directory.present.fetch_sub(1, Ordering::SeqCst);
     }
 
     fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
-        fence(Ordering::SeqCst);
-        let chains = self.chains();
-        let first = chains.buckets.iter().filter_map(Bucket::first);
-        for entry in first.chain(chains.slots.iter().map(Slot::entry)) {
-            let page = entry.page();
-            if page.space() == directory.space && !entry.cell().read_after_flag().is_evicted() {
-                visit(page.page());
-            }
-        }
+        self.table.for_each_present(directory.space, visit);
     }
 
     fn is_quiet(&self, directory: &TableDirectory) -> bool {
@@ -269,9 +307,9 @@ impl<S: Steps> Translation for Chained<S> {
     fn close(&self, _: &TableDirectory) {}
 
     fn footprint(&self) -> Footprint {
-        // The buckets are touched all over; slots are taken from the lowest on.
-        let slots = u64::from(self.frames).saturating_sub(self.spare.len() as u64);
-        let bytes = self.buckets.len() as u64 + slots * size_of::<Slot>() as u64;
+        // The buckets are touched all over.
+        let (buckets, slots) = self.table.bytes();
+        let bytes = buckets + slots;
         Footprint {
             translation_bytes: bytes,
             page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,

@@ -123,7 +123,8 @@ impl Translation for Direct {
     }
 
     fn state<'p>(&'p self, directory: &'p DirectDirectory, page: PageNo) -> Option<&'p StateCell> {
-        directory.frame(page).map(|frame| self.cell(frame))
+        let cell = self.cell(directory.frame(page)?);
+        (!cell.read_after_flag().is_evicted()).then_some(cell)
     }
 
     fn place(&self, directory: &DirectDirectory, page: PageNo) -> Result<Placement, PoolError> {
@@ -160,6 +161,7 @@ impl Translation for Direct {
 
     fn claim<'p>(
         &'p self,
+        _: &Frames,
         directory: &'p DirectDirectory,
         page: PageNo,
         _: FrameId,
@@ -168,14 +170,14 @@ impl Translation for Direct {
             return Err(PoolError::Dropped { space: directory.space });
         };
         let cell = self.cell(frame);
-        Ok(cell.claim().then_some(Claim { cell, frame, group: None }))
+        Ok(cell.claim().then_some(Claim { cell, frame, place: None }))
     }
 
     fn abandon(&self, _: &DirectDirectory, _: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
         claim.cell.publish(StateWord::EVICTED, lot);
     }
 
-    fn retire(&self, _: &DirectDirectory, _: PageNo, frame: FrameId) {
+    fn retire(&self, _: &Frames, _: &DirectDirectory, _: PageNo, frame: FrameId) {
         self.cell(frame).clear();
     }
 

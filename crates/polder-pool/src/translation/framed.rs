@@ -169,6 +169,7 @@ impl<F: FrameTable> Translation for Framed<F> {
 
     fn claim<'p>(
         &'p self,
+        _: &Frames,
         directory: &'p TableDirectory,
         page: PageNo,
         frame: FrameId,
@@ -190,7 +191,7 @@ impl<F: FrameTable> Translation for Framed<F> {
         let claimed = tagged.cell.claim();
         debug_assert!(claimed, "TABLE-2: frame {frame:?} is in use");
         fence(Ordering::SeqCst);
-        Ok(Some(Claim { cell: &tagged.cell, frame, group: None }))
+        Ok(Some(Claim { cell: &tagged.cell, frame, place: None }))
     }
 
     fn abandon(
@@ -203,7 +204,7 @@ impl<F: FrameTable> Translation for Framed<F> {
         self.take_out(directory, page, claim.frame, |cell| cell.publish(StateWord::EVICTED, lot));
     }
 
-    fn retire(&self, directory: &TableDirectory, page: PageNo, frame: FrameId) {
+    fn retire(&self, _: &Frames, directory: &TableDirectory, page: PageNo, frame: FrameId) {
         self.take_out(directory, page, frame, StateCell::clear);
     }
 

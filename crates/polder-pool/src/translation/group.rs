@@ -1,66 +1,82 @@
-//! The counter of a group of 512 translation entries (one 4 KiB page of them), by which a group
-//! without pages is found and its memory given back.
+//! A group of 512 translation entries (one 4 KiB page of them): where the state words of its pages
+//! lie, and how many there are.
 //!
-//! `docs/protocols.md`, "Group counter"; calico.txt 4.3 and 4.4, with its hole mended: the count
-//! rises *before* an entry is claimed and falls after it is zero again (`POOL-6`).
+//! `docs/protocols.md`, "Groups of the array"; calico.txt 4.3 and 4.4. What comes and goes in a
+//! group does so under its lock, which is held for a moment beside a read from the device. So the
+//! hole of the paper is closed by construction: a group is given back to the kernel under the lock
+//! that a claim needs, and only if no word in it is not zero (`POOL-6`).
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Backoff, seq_cst_under_loom};
 
-const PUNCHING: u32 = 1 << 31;
+const LOCKED: u32 = 1 << 31;
+const COUNT: u32 = (1 << 15) - 1;
+const SPARSE: u32 = 15;
 
-/// Entries not zero, or about to be. Zeroed memory is a valid counter.
+/// How many words of a group are not zero, and a lock. Zeroed memory is an empty group.
+///
+/// `POOL-6`: while nobody has the lock, the counts are those of the words that are not zero: in
+/// the array, and in the table for sparse groups.
 #[derive(Debug)]
 #[repr(transparent)]
-pub struct GroupCounter(AtomicU32);
+pub struct Group(AtomicU32);
 
-impl Default for GroupCounter {
-    fn default() -> GroupCounter {
-        GroupCounter::new()
+impl Default for Group {
+    fn default() -> Group {
+        Group::new()
     }
 }
 
-impl GroupCounter {
+impl Group {
     /// An empty group.
-    pub fn new() -> GroupCounter {
-        GroupCounter(AtomicU32::new(0))
+    pub fn new() -> Group {
+        Group(AtomicU32::new(0))
     }
 
-    /// How many are counted.
-    pub fn count(&self) -> u32 {
-        self.0.load(Ordering::SeqCst) & !PUNCHING
+    /// Whether no page of the group is resident, in flight or about to be. SeqCst: who claims
+    /// takes the lock first and looks at *dropped* afterwards; who drops does it the other way.
+    pub fn is_empty(&self) -> bool {
+        self.0.load(Ordering::SeqCst) == 0
     }
 
-    /// One more, before its entry is claimed; waits while the group is being punched. True if the
-    /// group was empty. Acquire pairs with the Release that ends a punch.
-    pub fn enter(&self) -> bool {
+    /// How many words of the group are in the array, a moment ago.
+    pub fn in_array(&self) -> u32 {
+        self.0.load(Ordering::Acquire) & COUNT
+    }
+
+    /// Waits for the lock. Acquire pairs with the Release of unlocking.
+    pub fn lock(&self) -> LockedGroup<'_> {
         let mut backoff = Backoff::new();
         loop {
             let now = self.0.load(Ordering::Relaxed);
-            if now & PUNCHING != 0 {
+            if now & LOCKED != 0 {
                 backoff.wait();
             } else if self
                 .0
-                .compare_exchange_weak(now, now + 1, Ordering::SeqCst, Ordering::Relaxed)
+                .compare_exchange_weak(now, now | LOCKED, Ordering::SeqCst, Ordering::Relaxed)
                 .is_ok()
             {
                 seq_cst_under_loom();
-                return now == 0;
+                let (array, sparse) = (now & COUNT, now >> SPARSE & COUNT);
+                return LockedGroup { group: self, array, sparse };
             }
         }
     }
+}
 
-    /// One less, after its entry is zero. If none is left, and none comes before we have the
-    /// group, calls `punch`. Release: the zero is there before the count falls; the Acquire of the
-    /// one who punches pairs with it.
-    pub fn leave(&self, punch: impl FnOnce()) {
-        let before = self.0.fetch_sub(1, Ordering::AcqRel);
-        debug_assert_ne!(before & !PUNCHING, 0, "POOL-6");
-        if before == 1
-            && self.0.compare_exchange(0, PUNCHING, Ordering::Acquire, Ordering::Relaxed).is_ok()
-        {
-            punch();
-            self.0.store(0, Ordering::Release);
-        }
+/// A group that nobody else changes. The counts are stored when it goes.
+#[derive(Debug)]
+pub struct LockedGroup<'a> {
+    group: &'a Group,
+    /// Words in the array.
+    pub array: u32,
+    /// Words in the table for sparse groups.
+    pub sparse: u32,
+}
+
+impl Drop for LockedGroup<'_> {
+    fn drop(&mut self) {
+        debug_assert!(self.array <= COUNT && self.sparse <= COUNT, "POOL-6");
+        self.group.0.store(self.array | self.sparse << SPARSE, Ordering::Release);
     }
 }

@@ -46,7 +46,6 @@ pub use array::Array;
 pub use chained::{Chained, Hash, HashInlined, HashOptimistic, Predictive};
 pub use direct::Direct;
 pub use framed::Framed;
-pub use group::GroupCounter;
 pub use open::Open;
 pub use simd::Simd;
 pub use vm::{VirtualMemory, Vm, VmHuge};
@@ -94,8 +93,8 @@ pub struct Claim<'p> {
     pub cell: &'p StateCell,
     /// The frame that the claimer has for it.
     frame: FrameId,
-    /// Where it is counted, if the translation counts.
-    group: Option<&'p GroupCounter>,
+    /// Where the array counts it: chunk and entry.
+    place: Option<(&'p array::Chunk, u64)>,
 }
 
 /// Where a page wants to lie.
@@ -171,8 +170,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>>;
 
-    /// The state of a page, if there is a word for it. Translations by table may have given the
-    /// word to another page by the time it is looked at (`TABLE-2`).
+    /// The state of a page that is resident, in flight or about to be; `None` if it is not. The
+    /// word may be another page's, or have moved, by the time it is looked at (`TABLE-2`).
     fn state<'p>(&'p self, directory: &'p Self::Directory, page: PageNo) -> Option<&'p StateCell>;
 
     /// Where the bytes of a page are that is in this frame.
@@ -198,6 +197,7 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// resident or in flight.
     fn claim<'p>(
         &'p self,
+        frames: &Frames,
         directory: &'p Self::Directory,
         page: PageNo,
         frame: FrameId,
@@ -213,7 +213,7 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     );
 
     /// E7 and E8: the page in this frame, held exclusively, is no longer resident.
-    fn retire(&self, directory: &Self::Directory, page: PageNo, frame: FrameId);
+    fn retire(&self, frames: &Frames, directory: &Self::Directory, page: PageNo, frame: FrameId);
 
     /// Gives the memory behind these pages, which are held exclusively and about to be retired,
     /// back to the kernel, with as few calls as their neighbourhood allows.

@@ -234,7 +234,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     fn state<'p>(&'p self, directory: &'p VmDirectory, page: PageNo) -> Option<&'p StateCell> {
-        directory.cell(page)
+        directory.cell(page).filter(|cell| !cell.read_after_flag().is_evicted())
     }
 
     fn page_address(
@@ -280,6 +280,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
 
     fn claim<'p>(
         &'p self,
+        _: &Frames,
         directory: &'p VmDirectory,
         page: PageNo,
         frame: FrameId,
@@ -292,7 +293,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         directory.present.fetch_add(1, Ordering::SeqCst);
         if cell.claim() {
             self.note_touched(chunk, entry);
-            return Ok(Some(Claim { cell, frame, group: None }));
+            return Ok(Some(Claim { cell, frame, place: None }));
         }
         directory.present.fetch_sub(1, Ordering::SeqCst);
         Ok(None)
@@ -304,7 +305,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         directory.present.fetch_sub(1, Ordering::SeqCst);
     }
 
-    fn retire(&self, directory: &VmDirectory, page: PageNo, _: FrameId) {
+    fn retire(&self, _: &Frames, directory: &VmDirectory, page: PageNo, _: FrameId) {
         if let Some(cell) = directory.cell(page) {
             cell.clear();
             directory.present.fetch_sub(1, Ordering::SeqCst);

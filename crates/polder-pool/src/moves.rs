@@ -1,0 +1,44 @@
+//! Pages that move from frame to frame, and sweeps that look at frame after frame for dirty ones.
+//!
+//! A dirty page that jumps from a frame that a sweep has not visited to one that it has is missed.
+//! So while a sweep is under way only clean pages move. `docs/protocols.md`, "Promotion".
+
+use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{RwLock, RwLockReadGuard};
+
+/// Whether pages may change their frames just now.
+#[derive(Debug, Default)]
+pub(crate) struct Moves {
+    /// Held shared by who moves a page; by a sweep exclusively, for a moment.
+    gate: RwLock<()>,
+    sweeps: AtomicU32,
+}
+
+impl Moves {
+    /// P1.
+    pub(crate) fn enter(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        self.gate.try_read().ok()
+    }
+
+    /// Whoever has entered sees a sweep that had begun before.
+    pub(crate) fn is_sweep_under_way(&self) -> bool {
+        self.sweeps.load(Ordering::Acquire) != 0
+    }
+
+    /// From now on, until what this gives goes, dirty pages stay in their frames.
+    pub(crate) fn begin_sweep(&self) -> Sweeping<'_> {
+        self.sweeps.fetch_add(1, Ordering::Release);
+        drop(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        Sweeping(self)
+    }
+}
+
+/// A sweep over all frames is under way.
+#[must_use]
+pub(crate) struct Sweeping<'a>(&'a Moves);
+
+impl Drop for Sweeping<'_> {
+    fn drop(&mut self) {
+        self.0.sweeps.fetch_sub(1, Ordering::Release);
+    }
+}
