@@ -34,6 +34,8 @@ impl PageKind {
     pub const TREE_LEAF: PageKind = PageKind(17);
     /// A piece of a long value.
     pub const OVERFLOW: PageKind = PageKind(18);
+    /// A page of a heap.
+    pub const HEAP: PageKind = PageKind(24);
 }
 
 /// The decoded header of a page.

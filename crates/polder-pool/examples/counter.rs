@@ -69,6 +69,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         file,
         journal: None,
         replacement: Default::default(),
+        hold: Default::default(),
     };
 
     let new_file =

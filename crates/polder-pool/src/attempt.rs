@@ -10,9 +10,11 @@ use std::time::{Duration, Instant};
 
 use polder_format::{PageId, PageNo};
 
+use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
+use crate::hold::{Hold, Holds};
 use crate::pool::{Shared, Space, SpaceCore};
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
@@ -44,6 +46,8 @@ pub enum AccessHint {
 #[derive(Debug)]
 pub struct Attempt<'p> {
     hint: AccessHint,
+    /// Not just optimistic: patient, or the pool's way of holding is another.
+    holds: bool,
     patient: bool,
     /// A patient attempt that holds a page exclusively waits for no other one.
     exclusive: bool,
@@ -53,6 +57,9 @@ pub struct Attempt<'p> {
     /// The page that a patient attempt went to last.
     latched: Option<Optimistic<'p>>,
     held: Vec<&'p StateCell>,
+    /// What it holds on its way by the pool's way of holding.
+    way: Holds<'p>,
+    core: &'p Core,
 }
 
 /// Why a single try did not go through, and what must be done before the next one, when no latch
@@ -81,9 +88,11 @@ pub struct Obstacles<'p> {
 }
 
 impl<'p> Attempt<'p> {
-    fn new(hint: AccessHint) -> Attempt<'p> {
+    #[inline(always)]
+    fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
         Attempt {
             hint,
+            holds: core.hold != Hold::Optimistic,
             patient: false,
             exclusive: false,
             pages: 0,
@@ -91,6 +100,8 @@ impl<'p> Attempt<'p> {
             obstacles: Obstacles::default(),
             latched: None,
             held: Vec::new(),
+            way: Holds::default(),
+            core,
         }
     }
 
@@ -104,11 +115,15 @@ impl<'p> Attempt<'p> {
     /// Holds an optimistically read page exclusively; never waits.
     #[inline(always)]
     pub fn upgrade(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
-        if self.patient { self.upgrade_held(page) } else { page.try_upgrade() }
+        if self.holds { self.upgrade_held(page) } else { page.try_upgrade() }
     }
 
     #[cold]
     fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        self.way.let_go_of(self.core, page.cell());
+        if !self.patient {
+            return page.try_upgrade();
+        }
         page.validate()?;
         self.exclusive = true;
         let same = |cell: &&StateCell| std::ptr::eq(*cell, page.cell());
@@ -137,6 +152,7 @@ impl<'p> Attempt<'p> {
     /// Lets go of what a patient attempt holds.
     fn release(&mut self) {
         self.held.drain(..).for_each(StateCell::unshare);
+        self.way.clear(self.core);
         self.exclusive = false;
     }
 }
@@ -144,7 +160,7 @@ impl<'p> Attempt<'p> {
 impl Drop for Attempt<'_> {
     #[inline]
     fn drop(&mut self) {
-        if !self.held.is_empty() {
+        if self.holds {
             self.release();
         }
     }
@@ -199,7 +215,7 @@ impl<T: Translation> Space<T> {
         &'p self,
         operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, Box<Interrupted<'p>>> {
-        let mut attempt = Attempt::new(AccessHint::Normal);
+        let mut attempt = Attempt::new(self.core(), AccessHint::Normal);
         operation(&mut attempt)
             .map_err(|Restart| Box::new(std::mem::take(&mut attempt.interrupted)))
     }
@@ -267,7 +283,7 @@ impl<'p, T: Translation> View<'p, T> {
         mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, PoolError> {
         let core = &self.shared.core;
-        let mut attempt = Attempt::new(hint);
+        let mut attempt = Attempt::new(core, hint);
         loop {
             let result = operation(&mut attempt);
             core.counters.add(Counter::PagesRead, std::mem::take(&mut attempt.pages));
@@ -289,7 +305,7 @@ impl<'p, T: Translation> View<'p, T> {
         let wraps = core.wraps.get();
         if let Some(found) = self.resolve(link)
             && found.word.is_readable()
-            && !attempt.patient
+            && !attempt.holds
         {
             let page = Optimistic::new(core, found, wraps);
             page.page().prefetch(0);
@@ -314,8 +330,42 @@ impl<'p, T: Translation> View<'p, T> {
             LinkRef::InPage(page, at) => LinkRef::InPage(page, at),
             LinkRef::Root(page) => LinkRef::Root(page),
         };
+        if attempt.holds && !attempt.patient {
+            return self.follow_holding(attempt, link, parent.copied());
+        }
         self.follow_slowly(attempt, link, parent.copied())?;
         attempt.latched.take().ok_or(Restart)
+    }
+
+    /// As `follow`, holding the page by the pool's way.
+    #[inline(never)]
+    fn follow_holding(
+        self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'_>,
+        parent: Option<Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        let core = &self.shared.core;
+        let wraps = core.wraps.get();
+        let Some(found) = self.resolve(link).filter(|found| found.word.is_readable()) else {
+            self.follow_slowly(attempt, link, parent)?;
+            return Err(Restart);
+        };
+        if !attempt.way.step(core, &found, parent.as_ref().map(Optimistic::cell)) {
+            return Err(Restart);
+        }
+        let page = Optimistic::new(core, found, wraps);
+        page.page().prefetch(0);
+        page.page().prefetch(64);
+        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
+            core.touch(found.cell, found.word);
+        }
+        match parent {
+            Some(parent) => parent.validate()?,
+            None => self.check_own(attempt)?,
+        }
+        attempt.pages += 1;
+        Ok(page)
     }
 
     /// A word that was read without a parent to validate is one of our space, unless that was
@@ -384,6 +434,7 @@ impl<'p, T: Translation> View<'p, T> {
         let what = std::mem::take(&mut attempt.interrupted);
         self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles)?;
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;
+        attempt.holds = attempt.patient || self.shared.core.hold != Hold::Optimistic;
         Ok(())
     }
 

@@ -10,15 +10,18 @@ use crate::counters::Counters;
 use crate::device::Device;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::memory::Bounce;
 use crate::moves::Moves;
 use crate::parking::ParkingLot;
+use crate::pins::GroupPins;
 use crate::replacement::Replacement;
 use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
-use crate::state::{StateCell, StateWord, WrapCount};
+use crate::state::{FrameId, StateCell, StateWord, WrapCount};
+use crate::sync::Backoff;
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside
 /// it, and must not go with each write.
@@ -31,6 +34,22 @@ impl<T> Deref for Alone<T> {
     fn deref(&self) -> &T {
         &self.0
     }
+}
+
+/// How often who wants a page exclusively looks whether its holders have gone.
+const HOLDERS_PATIENCE: u32 = 12;
+
+#[cold]
+#[inline(never)]
+fn await_free(pins: &GroupPins, frame: FrameId, patience: u32) -> bool {
+    let mut backoff = Backoff::new();
+    (0..patience).any(|_| {
+        let free = pins.is_free(frame);
+        if !free {
+            backoff.wait();
+        }
+        free
+    })
 }
 
 /// The part of a pool that does not depend on the translation.
@@ -54,6 +73,9 @@ pub(crate) struct Core {
     pub(crate) replacement: Box<dyn Replacement>,
     /// How many extents or map pages have moved (F3, F6, M4).
     pub(crate) relocations: Alone<AtomicU64>,
+    /// How readers hold pages, and by what if it is by slices.
+    pub(crate) hold: Hold,
+    pub(crate) pins: Option<GroupPins>,
     /// Whether pages may change their frames.
     pub(crate) moves: Moves,
     /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).
@@ -74,6 +96,18 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.page_size()
+    }
+
+    /// After a word was set exclusive: whether nobody holds the page by slices (`HOLD-2`). Gives
+    /// holders a moment; they wait for nobody.
+    #[inline(always)]
+    pub(crate) fn is_alone_with(&self, frame: FrameId) -> bool {
+        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, HOLDERS_PATIENCE))
+    }
+
+    /// The same, for who holds nothing itself and can wait until it is so.
+    pub(crate) fn await_holders(&self, frame: FrameId) {
+        self.pins.iter().for_each(|pins| _ = await_free(pins, frame, u32::MAX));
     }
 
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the

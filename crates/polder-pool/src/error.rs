@@ -5,6 +5,8 @@ use std::sync::Arc;
 
 use polder_format::{FormatError, PageId, Place, SpaceId};
 
+use crate::hold::Hold;
+
 /// Why the pool could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -37,6 +39,18 @@ pub enum PoolError {
         frames: u64,
         /// The translation.
         translation: &'static str,
+    },
+    /// A way of holding pages and a translation that do not go together.
+    #[error(
+        "readers cannot hold pages by `{hold}` with the translation `{translation}`: {why}; use `optimistic` or `shared`, or another translation"
+    )]
+    Combination {
+        /// The way.
+        hold: Hold,
+        /// The translation.
+        translation: &'static str,
+        /// Why not.
+        why: &'static str,
     },
     /// The pages are smaller than what the kernel can take back in one piece.
     #[error(

@@ -173,6 +173,10 @@ impl<T: Translation> Sweep<'_, T> {
             if let Err(obstacle) = meta.seize(page, cell, word) {
                 return Some((obstacle, word));
             }
+            if !shared.core.is_alone_with(frame) {
+                cell.put_back(cell.peek());
+                return Some((Obstacle::Busy, word));
+            }
             if T::GIVES_BACK {
                 let space = Arc::clone(space);
                 self.seized.push(Seized { space, page: page.page(), frame });

@@ -241,6 +241,7 @@ impl<T: Translation> Shared<T> {
         cell.await_flight(&self.core.lot);
         let held = cell.latch()?;
         let frame = held.frame();
+        self.core.await_holders(frame);
         let bytes = self.page_in(space, page, frame);
         let found = Exclusive::new(&self.core, cell, held, frame, bytes);
         // The word may serve another page by now (TABLE-2), or another space.

@@ -89,6 +89,10 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         let held = self.cell.upgrade(now).ok_or(Restart)?;
+        if !self.core.is_alone_with(self.frame) {
+            self.cell.put_back(held);
+            return Err(Restart);
+        }
         let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
@@ -97,6 +101,11 @@ impl<'p> Optimistic<'p> {
     /// As `try_upgrade`, from the shared hold that this thread has on the page.
     pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.upgrade_shared().ok_or(Restart)?;
+        // The share is gone with it: who is not alone keeps that instead.
+        if !self.core.is_alone_with(self.frame) {
+            self.cell.put_back_shared(held);
+            return Err(Restart);
+        }
         Ok(Exclusive::new(self.core, self.cell, held, self.frame, self.page))
     }
 }
@@ -268,6 +277,10 @@ impl<'p> NewPage<'p> {
     /// Holds the page exclusively; waits at most for a writer-back that copies it.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
+        if !self.core.is_alone_with(held.frame()) {
+            self.cell.put_back(held);
+            return Err(Restart);
+        }
         // As it is pinned it has not moved.
         let page = Exclusive::new(self.core, self.cell, held, held.frame(), self.page);
         // The space may have been dropped, and the word serve another one.

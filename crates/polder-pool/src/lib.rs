@@ -28,6 +28,8 @@ mod core;
 #[cfg(not(loom))]
 mod counters;
 #[cfg(not(loom))]
+mod cpu;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
@@ -38,11 +40,19 @@ mod frames;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
+mod hold;
+#[cfg(not(loom))]
 pub mod journal;
 #[cfg(not(loom))]
 mod kinds;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(not(loom))]
+mod pins;
+#[cfg(loom)]
+mod pins {
+    pub(crate) mod slice;
+}
 #[cfg(not(loom))]
 mod pool;
 #[cfg(not(loom))]
@@ -74,6 +84,7 @@ pub use {
     attempt::{AccessHint, Attempt, Interrupted, Obstacles},
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    hold::{Hold, UnknownHold},
     journal::{Change, Journal},
     kinds::KindOps,
     pool::{FileState, Pool, PoolConfig, Space},

@@ -8,12 +8,14 @@
 #![allow(clippy::unwrap_used)]
 
 mod groups;
+mod slices;
 mod tables;
 
 use std::sync::Arc;
 use std::sync::atomic as ghost;
 
-use loom::sync::atomic::Ordering::Relaxed;
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::thread;
 
@@ -155,7 +157,7 @@ fn loom_validation_without_the_latch_check_fails() {
         let seen = page.cell.read();
         if seen.is_readable() {
             let (a, b) = page.bytes.read();
-            fence(loom::sync::atomic::Ordering::Acquire);
+            fence(Acquire);
             let now = page.cell.read();
             if (seen.frame(), seen.version()) == (now.frame(), now.version()) {
                 assert_eq!(a, b, "a mix was validated");

@@ -10,15 +10,18 @@ use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, Space
 use crate::bytes::PageRef;
 use crate::core::{Alone, Core};
 use crate::counters::Counters;
+use crate::cpu::Groups;
 use crate::device::Device;
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
+use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::meta::FRAME_META_BYTES;
 use crate::moves::Moves;
 use crate::parking::ParkingLot;
+use crate::pins::GroupPins;
 use crate::replacement::ReplacementKind;
 use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
@@ -32,9 +35,9 @@ use crate::writer::Writer;
 const MIN_FRAMES: u64 = 128;
 /// Memory besides what grows with the frames: counters, tables, threads.
 const FIXED_BYTES: u64 = 512 << 10;
-/// What is set aside for translation and replacement of one frame where the budget is compared
+/// What is set aside for translation, replacement and holds of one frame where the budget is compared
 /// before they are chosen: as much as any takes.
-const MOST_TRANSLATION_BYTES: u64 = 192;
+const MOST_TRANSLATION_BYTES: u64 = 320;
 
 /// How to open a pool.
 #[derive(Debug)]
@@ -53,6 +56,8 @@ pub struct PoolConfig {
     pub journal: Option<Arc<dyn Journal>>,
     /// Which pages go when room is needed.
     pub replacement: ReplacementKind,
+    /// How readers hold the pages of their way.
+    pub hold: Hold,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
@@ -80,7 +85,12 @@ impl PoolConfig {
             return Err(PoolError::Budget { given, least });
         }
         let rest = given - FIXED_BYTES;
-        let beside = T::bytes_per_frame() + self.replacement.bytes_per_frame();
+        let slices = match self.hold {
+            Hold::Optimistic | Hold::Shared => 0,
+            Hold::Group => GroupPins::bytes_with(&Groups::by_cache()),
+            Hold::Core => GroupPins::bytes_with(&Groups::of_cores(1)),
+        };
+        let beside = T::bytes_per_frame() + self.replacement.bytes_per_frame() + slices;
         let cost = Self::frame_cost(self.page_size, beside);
         let frames = (rest - Self::bounce_bytes(rest / cost, self.page_size)) / cost;
         Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
@@ -245,6 +255,10 @@ impl<T: Translation> Pool<T> {
         config: &PoolConfig,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, PoolError> {
+        if let (Hold::Group | Hold::Core, Some(why)) = (config.hold, T::NOT_BY_SLICES) {
+            let (hold, translation) = (config.hold, T::NAME);
+            return Err(PoolError::Combination { hold, translation, why });
+        }
         let budget_frames = config.frames::<T>()?;
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
@@ -271,6 +285,12 @@ impl<T: Translation> Pool<T> {
                 false => ReplacementKind::Clock.build(range),
             },
             relocations: Alone::default(),
+            hold: config.hold,
+            pins: match config.hold {
+                Hold::Optimistic | Hold::Shared => None,
+                Hold::Group => Some(GroupPins::new(range, Groups::by_cache())?),
+                Hold::Core => Some(GroupPins::new(range, Groups::of_cores(1))?),
+            },
             moves: Moves::default(),
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),

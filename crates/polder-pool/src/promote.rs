@@ -78,6 +78,7 @@ impl<T: Translation> Shared<T> {
         let moves_dirty = !self.core.moves.is_sweep_under_way();
         !meta.is_pinned()
             && !meta.is_being_written()
+            && self.core.is_alone_with(page.frame())
             && (moves_dirty || !meta.is_dirty(page.held()))
     }
 

@@ -233,7 +233,8 @@ impl StateCell {
         seen.still_stands(now) && wraps.get() == begun
     }
 
-    /// The word now, after a flag was set that claimers look at once they have claimed.
+    /// The word now, after a flag was set, or a slice raised, that others look at once they have
+    /// changed the word: claimers, and who takes the page exclusively.
     pub fn read_after_flag(&self) -> StateWord {
         StateWord(self.0.load(Ordering::SeqCst))
     }
@@ -259,10 +260,12 @@ impl StateCell {
     }
 
     /// Takes the free page that was `seen` exclusively; gives the word as it is held.
+    /// Acquire pairs with the Release of who held it before; SeqCst with those who hold it by
+    /// slices (`HOLD-2`): they add first and look at the word then.
     #[inline(always)]
     pub fn upgrade(&self, seen: StateWord) -> Option<StateWord> {
         let held = seen.0 | EXCLUSIVE;
-        let ours = seen.is_free() && self.change(seen, held, Ordering::Acquire);
+        let ours = seen.is_free() && self.change(seen, held, Ordering::SeqCst);
         ours.then(|| Self::held(held))
     }
 
@@ -274,11 +277,11 @@ impl StateCell {
         StateWord(word)
     }
 
-    /// Takes the page exclusively from its only shared holder, who calls this.
+    /// Takes the page exclusively from its only shared holder, who calls this. SeqCst: as `upgrade`.
     pub fn upgrade_shared(&self) -> Option<StateWord> {
         let now = self.peek();
         let held = now.0 | EXCLUSIVE;
-        let ours = now.0 & LATCH == 1 && self.change(now, held, Ordering::Acquire);
+        let ours = now.0 & LATCH == 1 && self.change(now, held, Ordering::SeqCst);
         ours.then(|| Self::held(held))
     }
 
@@ -336,6 +339,12 @@ impl StateCell {
     pub fn put_back(&self, held: StateWord) {
         debug_assert!(self.peek().is_exclusive());
         self.0.store(held.0 & (IDENTITY | MARK), Ordering::Release);
+    }
+
+    /// The same, and goes on holding the page shared.
+    pub fn put_back_shared(&self, held: StateWord) {
+        debug_assert!(self.peek().is_exclusive());
+        self.0.store((held.0 & (IDENTITY | MARK)) + 1, Ordering::Release);
     }
 
     /// The holder's last word: the page is gone.

@@ -1,13 +1,15 @@
-//! The tree's kinds of pages, as the pool must know them.
+//! This crate's kinds of pages, as the pool must know them.
 
 use polder_format::PageKind;
 use polder_pool::KindOps;
 
+use crate::heap;
 use crate::node::NodeRef;
 use crate::overflow;
 
-/// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with trees.
-pub const KINDS: [KindOps; 3] = [
+/// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with trees and
+/// heaps.
+pub const KINDS: [KindOps; 4] = [
     KindOps {
         kind: PageKind::TREE_INNER,
         name: "B+tree inner node",
@@ -33,4 +35,5 @@ pub const KINDS: [KindOps; 3] = [
         check: overflow::verify_shape,
         visit_links: |_, visit| visit(overflow::at::NEXT),
     },
+    heap::KIND,
 ];

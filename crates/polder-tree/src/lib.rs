@@ -1,8 +1,11 @@
-//! A B+tree on Polder's buffer pool.
+//! A B+tree and a heap of rows on Polder's buffer pool.
 //!
-//! Slotted pages with prefix truncation, heads, hints and fences; optimistic lock coupling; right
+//! The tree: slotted pages with prefix truncation, heads, hints and fences; optimistic lock coupling; right
 //! links; values of any length up to 64 MiB. Generic over the pool's translation, without an `if`
 //! on it. Keys are bytes in the order of `memcmp`.
+//!
+//! The heap ([`Heap`]): rows that fit in a page, appended, found by their place, and gone through in
+//! the order of pages at one validation a page.
 //!
 //! | file | |
 //! |---|---|
@@ -16,6 +19,8 @@
 //! | `overflow.rs` | long values |
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
+//! | `heap.rs` | rows without keys: appending, looking up, going through, loading |
+//! | `heap/page.rs` | one page of a heap |
 
 mod batch;
 mod bulk;
@@ -23,6 +28,7 @@ mod check;
 mod cursor;
 mod descent;
 mod error;
+mod heap;
 mod kinds;
 pub mod node;
 mod overflow;
@@ -34,6 +40,7 @@ pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
 pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
+pub use heap::{Heap, HeapError, RowId};
 pub use kinds::KINDS;
 pub use overflow::overflow_piece;
 pub use redo::redo;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use polder_format::{ChecksumSeed, FormatError, Lsn, SpaceId, Superblock};
 use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, recover};
+use polder_pool::Hold;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation};
@@ -31,6 +32,7 @@ pub(crate) struct Opening {
     pub(crate) is_new: bool,
     pub(crate) memory_budget: u64,
     pub(crate) replacement: ReplacementKind,
+    pub(crate) hold: Hold,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
     pub(crate) directory: Option<Directory>,
@@ -67,6 +69,7 @@ impl Opening {
             },
             journal: Some(Arc::clone(log) as _),
             replacement: self.replacement,
+            hold: self.hold,
         };
         Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
     }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use polder_format::PageSize;
 use polder_log::LogOptions;
-use polder_pool::PoolConfig;
 use polder_pool::replacement::ReplacementKind;
+use polder_pool::{Hold, PoolConfig};
 
 use crate::durability::Durability;
 use crate::error::OptionsError;
@@ -106,6 +106,7 @@ pub struct Options {
     pub(crate) page_size: Option<u32>,
     pub(crate) translation: TranslationKind,
     pub(crate) replacement: ReplacementKind,
+    pub(crate) hold: Hold,
     pub(crate) prefault: bool,
     pub(crate) mode: OpenMode,
     pub(crate) durability: Durability,
@@ -134,6 +135,7 @@ impl Options {
             page_size: None,
             translation: TranslationKind::default(),
             replacement: ReplacementKind::default(),
+            hold: Hold::default(),
             prefault: false,
             mode: OpenMode::default(),
             durability: Durability::default(),
@@ -167,6 +169,13 @@ impl Options {
     /// Which pages go when room is needed; [`ReplacementKind::Clock`] by default.
     pub fn replacement(mut self, replacement: ReplacementKind) -> Options {
         self.replacement = replacement;
+        self
+    }
+
+    /// How readers hold the pages of their way; [`Hold::Optimistic`] by default. Not every way goes
+    /// with every translation: opening tells.
+    pub fn hold(mut self, hold: Hold) -> Options {
+        self.hold = hold;
         self
     }
 

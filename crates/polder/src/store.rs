@@ -140,6 +140,7 @@ impl Store {
             is_new,
             memory_budget,
             replacement: options.replacement,
+            hold: options.hold,
             prefault,
             directory,
         };

@@ -658,6 +658,7 @@ mod tests {
             },
             journal: None,
             replacement: ReplacementKind::default(),
+            hold: Default::default(),
         };
         let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
         (dir, pool)

@@ -212,6 +212,14 @@ impl<S: Steps> Translation for Chained<S> {
     const NAME: &'static str = S::NAME;
     const EVICTS: bool = true;
     const PROMOTES: bool = S::PREDICTS;
+    const NOT_BY_SLICES: Option<&'static str> = if S::PREDICTS {
+        Some(
+            "the locked instruction of a hold stands between the guess where a page is and the page, \
+             and keeps the processor from reading ahead",
+        )
+    } else {
+        None
+    };
     type Directory = TableDirectory;
 
     fn new(config: TranslationConfig) -> Result<Chained<S>, PoolError> {

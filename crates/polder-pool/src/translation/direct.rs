@@ -79,6 +79,8 @@ impl Translation for Direct {
     const EVICTS: bool = false;
     const FIXED_FRAMES: bool = true;
     const GIVES_BACK: bool = true;
+    const NOT_BY_SLICES: Option<&'static str> =
+        Some("nothing is ever evicted, so that no page needs to be held resident");
     type Directory = DirectDirectory;
 
     fn new(config: TranslationConfig) -> Result<Direct, PoolError> {

@@ -145,6 +145,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const GIVES_BACK: bool = false;
     /// Whether a page that is not in its preferred frame moves there in time.
     const PROMOTES: bool = false;
+    /// Why readers cannot hold pages by slices here, if they cannot.
+    const NOT_BY_SLICES: Option<&'static str> = None;
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 

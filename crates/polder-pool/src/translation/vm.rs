@@ -182,6 +182,11 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     const EVICTS: bool = B::EVICTS;
     const OWNS_PAGES: bool = true;
     const GIVES_BACK: bool = true;
+    const NOT_BY_SLICES: Option<&'static str> = if B::EVICTS {
+        None
+    } else {
+        Some("nothing is ever evicted, so that no page needs to be held resident")
+    };
     type Directory = VmDirectory;
 
     fn new(config: TranslationConfig) -> Result<VirtualMemory<B>, PoolError> {

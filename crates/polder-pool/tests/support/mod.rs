@@ -41,6 +41,7 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         file,
         journal: None,
         replacement: Default::default(),
+        hold: Default::default(),
     }
 }
 

@@ -11,7 +11,7 @@ use polder_tree::{Effect, KINDS, Tree, TreeError};
 /// The space of the only tree of a test.
 pub const SPACE: SpaceId = SpaceId::CATALOGUE;
 
-const NEW_FILE: FileState =
+pub const NEW_FILE: FileState =
     FileState { space_directory: Place::NONE, next_space: SPACE, file_pages: 0 };
 
 /// How many times as much as usual is asked of the tests.
@@ -38,6 +38,7 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
         file,
         journal: None,
         replacement: Default::default(),
+        hold: Default::default(),
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

@@ -1,0 +1,157 @@
+//! How a reader holds the pages of its way.
+//!
+//! By default it does not: it reads, and validates afterwards. The other ways are those of systems
+//! that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to, and lets go
+//! of the one before last, so that nobody changes or evicts what it reads. It still validates,
+//! which then never fails.
+//!
+//! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none.
+//! * `WAY-2` What is held is let go when the attempt ends or begins again.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::core::Core;
+use crate::pins::Held;
+use crate::state::{StateCell, StateWord};
+use crate::translation::Resolved;
+
+/// A page and the one that led to it.
+const HELD_AT_ONCE: usize = 2;
+
+/// How readers hold the pages of their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Hold {
+    /// Not at all: they validate, and start over if something has changed. No store to shared
+    /// memory; the default.
+    #[default]
+    Optimistic,
+    /// By a count in the page's state word: one cache line that all readers of a page write to.
+    Shared,
+    /// By a count for each group of cores that share a cache (scalecache.txt 3.1).
+    Group,
+    /// By a count for each core.
+    Core,
+}
+
+impl Hold {
+    /// All of them.
+    pub const ALL: [Hold; 4] = [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core];
+
+    /// What users call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hold::Optimistic => "optimistic",
+            Hold::Shared => "shared",
+            Hold::Group => "group",
+            Hold::Core => "core",
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A name that no way of holding has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("there is no way of holding a page {name:?}; there are: optimistic, shared, group, core")]
+pub struct UnknownHold {
+    name: String,
+}
+
+impl FromStr for Hold {
+    type Err = UnknownHold;
+
+    fn from_str(name: &str) -> Result<Hold, UnknownHold> {
+        let found = Hold::ALL.into_iter().find(|hold| hold.name() == name);
+        found.ok_or_else(|| UnknownHold { name: name.to_string() })
+    }
+}
+
+/// A page that is held.
+#[derive(Debug)]
+struct HeldPage<'p> {
+    cell: &'p StateCell,
+    /// By slices; else by the word.
+    slice: Option<Held>,
+}
+
+/// What an attempt holds.
+#[derive(Debug, Default)]
+pub(crate) struct Holds<'p>([Option<HeldPage<'p>>; HELD_AT_ONCE]);
+
+impl<'p> Holds<'p> {
+    /// Holds the page that was found, if it is still as it was then; lets go of all but `parent`.
+    #[inline(always)]
+    pub(crate) fn step(
+        &mut self,
+        core: &Core,
+        found: &Resolved<'p>,
+        parent: Option<&'p StateCell>,
+    ) -> bool {
+        let Some(held) = hold(core, found) else { return false };
+        for slot in &mut self.0 {
+            let is_parent =
+                |held: &HeldPage<'_>| parent.is_some_and(|parent| std::ptr::eq(held.cell, parent));
+            if !slot.as_ref().is_some_and(is_parent) {
+                let_go(core, slot);
+            }
+        }
+        match self.0.iter_mut().find(|slot| slot.is_none()) {
+            Some(slot) => *slot = Some(held),
+            // The parent in both: it was come by twice.
+            None => {
+                let_go(core, &mut self.0[0]);
+                self.0[0] = Some(held);
+            }
+        }
+        true
+    }
+
+    /// Lets go of a page, of which its holder wants more than to read.
+    pub(crate) fn let_go_of(&mut self, core: &Core, cell: &StateCell) {
+        for slot in &mut self.0 {
+            if slot.as_ref().is_some_and(|held| std::ptr::eq(held.cell, cell)) {
+                let_go(core, slot);
+            }
+        }
+    }
+
+    /// Lets go of all.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self, core: &Core) {
+        self.0.iter_mut().for_each(|slot| let_go(core, slot));
+    }
+}
+
+#[inline(always)]
+fn hold<'p>(core: &Core, found: &Resolved<'p>) -> Option<HeldPage<'p>> {
+    let cell = found.cell;
+    if let Some(pins) = &core.pins {
+        let slice = pins.hold(found.frame, cell, found.word)?;
+        return Some(HeldPage { cell, slice: Some(slice) });
+    }
+    let shared: StateWord = cell.try_share()?;
+    if !found.word.still_stands(shared) {
+        cell.unshare();
+        return None;
+    }
+    Some(HeldPage { cell, slice: None })
+}
+
+#[inline(always)]
+fn let_go(core: &Core, slot: &mut Option<HeldPage<'_>>) {
+    match slot.take() {
+        Some(HeldPage { slice: Some(slice), .. }) => {
+            if let Some(pins) = &core.pins {
+                pins.release(slice);
+            }
+        }
+        Some(HeldPage { cell, slice: None }) => cell.unshare(),
+        None => {}
+    }
+}
