@@ -21,6 +21,7 @@ use crate::report::RunResult;
 use crate::worker;
 
 mod args;
+mod replay;
 
 use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
 
@@ -76,6 +77,7 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::Worker => return worker::run(engines),
         Command::Compare(args) => return compare(&args, engines),
         Command::Device(args) => return raw_device(&args),
+        Command::Replay(args) => return replay::run(&args),
         Command::Load(args) => (Bench::Load, args),
         Command::Bulk(args) => (Bench::Bulk, args),
         Command::Scan(args) => (Bench::Scan, args),

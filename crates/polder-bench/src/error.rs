@@ -70,6 +70,22 @@ pub enum BenchError {
         /// What it said.
         message: String,
     },
+    /// A trace that cannot be read.
+    #[error("{path}:{at}: {why}", path = path.display())]
+    Trace {
+        /// Which file.
+        path: PathBuf,
+        /// Line or record, from 1.
+        at: u64,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A replacement policy found nothing that could go, though nothing was held.
+    #[error("the replacement policy {policy} names no victim")]
+    NoVictim {
+        /// Which one.
+        policy: String,
+    },
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -8,7 +8,8 @@
 //!
 //! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
 //! whom; `meter` and `phase` time it, `bed` prepares and repeats it; `compare` and `worker` talk
-//! over `protocol`; `cli` reads the arguments and `report` prints.
+//! over `protocol`; `cli` reads the arguments and `report` prints. `replay` stands apart: it runs
+//! the pool's replacement policies on traces, without an engine.
 
 use std::process::ExitCode;
 
@@ -29,6 +30,7 @@ mod plan;
 mod protocol;
 mod random;
 pub mod records;
+mod replay;
 mod report;
 mod schedule;
 mod size;

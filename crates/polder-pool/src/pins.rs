@@ -59,6 +59,7 @@ impl GroupPins {
     }
 
     /// The groups of cores.
+    #[cfg(test)]
     pub(crate) fn groups(&self) -> &Groups {
         &self.groups
     }

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, Direct, Hash, HashInlined, HashOptimistic, Open, PoolError, Predictive,
-    Restart, Simd, Translation, Vm, VmHuge,
+    AccessHint, Array, Direct, Hash, HashInlined, HashOptimistic, Hold, Open, Pool, PoolConfig,
+    PoolError, Predictive, Restart, Simd, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -264,15 +264,38 @@ fn the_overtaken_let_each_other_pass<T: Translation>() {
 }
 
 macro_rules! conformance {
-    ($($translation:ident as $module:ident),+ => $tests:tt) => {
-        $(mod $module { conformance!(@ $translation $tests); })+
+    ($($translation:ident as $module:ident holding $hold:ident),+ $(,)? => $tests:tt) => {
+        $(mod $module { conformance!(@ $translation $hold $tests); })+
     };
-    (@ $translation:ident [$($test:ident),+ $(,)?]) => {
-        $(#[test] fn $test() { super::$test::<super::$translation>(); })+
+    (@ $translation:ident $hold:ident [$($test:ident),+ $(,)?]) => {
+        $(#[test] fn $test() {
+            super::holding(super::Hold::$hold, super::$test::<super::$translation>);
+        })+
     };
 }
 
-conformance!(Array as array, Direct as direct, Hash as hash, HashOptimistic as hash_optimistic, HashInlined as hash_inlined, Open as open, Predictive as predictive, Simd as simd, Vm as vm, VmHuge as vm_huge => [
+conformance!(
+    Array as array holding Optimistic,
+    Direct as direct holding Optimistic,
+    Hash as hash holding Optimistic,
+    HashOptimistic as hash_optimistic holding Optimistic,
+    HashInlined as hash_inlined holding Optimistic,
+    Open as open holding Optimistic,
+    Predictive as predictive holding Optimistic,
+    Simd as simd holding Optimistic,
+    Vm as vm holding Optimistic,
+    VmHuge as vm_huge holding Optimistic,
+    Array as array_shared holding Shared,
+    Predictive as predictive_shared holding Shared,
+    Vm as vm_shared holding Shared,
+    Direct as direct_shared holding Shared,
+    Array as array_by_group holding Group,
+    Hash as hash_by_group holding Group,
+    Simd as simd_by_group holding Group,
+    Open as open_by_core holding Core,
+    Array as array_by_core holding Core,
+    Vm as vm_by_core holding Core,
+    => [
     pages_come_back_as_they_were,
     threads_lose_no_update,
     freed_pages_are_used_again,
@@ -281,3 +304,20 @@ conformance!(Array as array, Direct as direct, Hash as hash, HashOptimistic as h
     the_overtaken_get_through,
     the_overtaken_let_each_other_pass,
 ]);
+
+/// What does not go together is told, with a reason.
+#[test]
+fn impossible_ways_of_holding_are_refused() {
+    fn refused<T: Translation>() {
+        for hold in [Hold::Group, Hold::Core] {
+            let config = PoolConfig { hold, ..config(64, NEW_FILE) };
+            let opened = Pool::<T>::open(Box::new(disk()), &config, &[KIND]);
+            let message = opened.err().unwrap().to_string();
+            assert!(message.contains(T::NAME) && message.contains(hold.name()), "{message}");
+            assert!(message.contains("optimistic"), "{message}");
+        }
+    }
+    refused::<Predictive>();
+    refused::<Direct>();
+    refused::<VmHuge>();
+}

@@ -19,7 +19,7 @@ use std::thread;
 use std::time::Duration;
 
 use polder::{
-    Change, Durability, Options, ReplacementKind, Store, StoreError, Table, TranslationKind,
+    Change, Durability, Hold, Options, ReplacementKind, Store, StoreError, Table, TranslationKind,
 };
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
@@ -40,6 +40,7 @@ struct Config {
     /// Each time that the store is opened, one of these.
     translations: &'static [TranslationKind],
     replacements: &'static [ReplacementKind],
+    holds: &'static [Hold],
     /// Budgets: the least one times this.
     memory: u64,
     durability: Durability,
@@ -53,6 +54,7 @@ const BASE: Config = Config {
     page_size: 4096,
     translations: &[TranslationKind::Array],
     replacements: &[ReplacementKind::Clock],
+    holds: &[Hold::Optimistic],
     memory: 1,
     durability: Durability::Sync,
     delays: false,
@@ -68,7 +70,7 @@ const EVICTING: &[TranslationKind] = &[
     TranslationKind::Vm,
 ];
 
-const CONFIGS: [Config; 11] = [
+const CONFIGS: [Config; 12] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
     Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
@@ -110,6 +112,15 @@ const CONFIGS: [Config; 11] = [
         durability: Durability::None,
         translations: EVICTING,
         replacements: &ReplacementKind::ALL,
+        memory: 2,
+        ..BASE
+    },
+    Config {
+        name: "three threads that hold pages",
+        threads: 3,
+        durability: Durability::None,
+        translations: &[TranslationKind::Array, TranslationKind::Hash, TranslationKind::Simd],
+        holds: &[Hold::Shared, Hold::Group, Hold::Core],
         memory: 2,
         ..BASE
     },
@@ -262,6 +273,7 @@ fn options(config: &Config, ways: &mut Random) -> Options {
         .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
         .translation(config.translations[ways.index(config.translations.len())])
         .replacement(config.replacements[ways.index(config.replacements.len())])
+        .hold(config.holds[ways.index(config.holds.len())])
         .durability(config.durability)
         .log_limit(4 << 20)
 }

@@ -3,11 +3,13 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use polder_pool::replacement::ReplacementKind;
 
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::plan::LoadOrder;
+use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
 
 /// YCSB's exponent.
@@ -67,6 +69,13 @@ pub(super) enum Command {
     /// The raw device: direct random reads of 4 KiB from a file of its own, one at a time in each
     /// thread, as fio's psync engine does.
     Device(DeviceArgs),
+    /// Replay traces on the pool's replacement policies, with simulated frames; beside them exact
+    /// LRU, FIFO, random replacement and the optimum.
+    ///
+    /// "heard" is the share of requests that find the page and make the policy do something; all
+    /// other hits cost it nothing. Times are those of the whole replay, the simulation's own share
+    /// included: compare them with each other only.
+    Replay(ReplayArgs),
     /// One engine's process in a comparison; takes orders from standard input.
     #[command(hide = true)]
     Worker,
@@ -199,6 +208,38 @@ pub(super) struct DeviceArgs {
     pub(super) json: bool,
 }
 
+/// What a replay takes.
+#[derive(Debug, Args)]
+pub(super) struct ReplayArgs {
+    /// Files; zipf:THETA for a made trace of --requests to --pages; leanstore-vi-b for the lookups
+    /// of leanstore.txt, VI-B at full size, with what the paper says beside each figure.
+    #[arg(value_name = "TRACE", required = true)]
+    pub(super) traces: Vec<String>,
+    /// Policies, with commas between: clock, cooling, cooling:PERCENT, lru, 2q, watt, hyperbolic
+    /// [default: all].
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    pub(super) policy: Vec<ReplacementKind>,
+    /// Frames of the pool, with commas between; each page takes one.
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = some_count)]
+    pub(super) frames: Vec<u64>,
+    /// Sizes of a cache that counts bytes, with KiB, MiB or GiB, and commas between. For traces
+    /// whose objects know their sizes, and for the references alone: policies know frames.
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
+    pub(super) bytes: Vec<u64>,
+    /// How requests stand in files; each may be packed with zstd (.zst).
+    #[arg(long, value_enum, default_value = "auto")]
+    pub(super) format: Format,
+    /// Pages of a zipf trace.
+    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = some_count)]
+    pub(super) pages: u64,
+    /// Requests of a made trace; the first fifth fills the cache and is not counted.
+    #[arg(long, value_name = "COUNT", default_value = "20M", value_parser = some_count)]
+    pub(super) requests: u64,
+    /// Print JSON, a line for each result.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 fn some_count(text: &str) -> Result<u64, String> {
     match parse_count(text)? {
         0 => Err("at least one is needed".to_owned()),
@@ -229,7 +270,7 @@ fn threads(text: &str) -> Result<usize, String> {
     }
 }
 
-fn theta(text: &str) -> Result<f64, String> {
+pub(super) fn theta(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(theta) if theta > 0.0 && theta <= 10.0 => Ok(theta),
         _ => Err("a number above 0, at most 10".to_owned()),

@@ -44,7 +44,7 @@ impl Sliced {
     }
 
     fn put_back(&self, held: StateWord) {
-        self.page.cell.release(held.frame(), held.version());
+        self.page.cell.put_back(held);
     }
 
     fn write_if(&self, is_free: IsFree) {
@@ -150,7 +150,7 @@ fn loom_a_hold_is_a_latch() {
             }
             // SAFETY: HOLD-2.
             bytes.with_mut(|bytes| unsafe { *bytes += 1 });
-            sliced.page.cell.release(held.frame(), held.version().next());
+            sliced.page.cell.release(held, held.version().next());
         });
         let Latched(sliced, bytes) = &*latched;
         let seen = sliced.page.cell.read();

@@ -41,15 +41,15 @@ fn who_holds_a_page_keeps_it_from_others_until_the_last_is_gone() {
         pins.release(last);
     }
     assert!(pins.is_free(frame(2)));
-    cell.release(frame(2), word.version());
+    cell.put_back(word);
 
     // Unchanged, it can be held as it was seen; changed, it cannot, nor if it is another's.
     pins.release(pins.hold(frame(2), &cell, seen).unwrap());
     let word = cell.upgrade(cell.read()).unwrap();
-    cell.release(frame(2), word.version().next());
+    cell.release(word, word.version().next());
     assert!(pins.hold(frame(2), &cell, seen).is_none());
     assert!(pins.hold(frame(3), &neighbour, seen).is_none());
-    let shared = cell.try_share(false).unwrap();
+    let shared = cell.try_share().unwrap();
     pins.release(pins.hold(frame(2), &cell, shared).unwrap());
     cell.unshare();
     let evicted = StateCell::new();
@@ -135,7 +135,7 @@ fn holders_and_writers_of_a_few_pages() {
         let mut backoff = Backoff::new();
         while !pins.is_free(frame) {
             if !waits {
-                page.cell.release(frame, word.version());
+                page.cell.put_back(word);
                 return false;
             }
             backoff.wait();
@@ -145,7 +145,7 @@ fn holders_and_writers_of_a_few_pages() {
         let next = page.bytes[0].load(Relaxed) + 1;
         page.bytes.iter().for_each(|byte| byte.store(next, Relaxed));
         page.alone.store(false, Relaxed);
-        page.cell.release(frame, word.version().next());
+        page.cell.release(word, word.version().next());
         true
     };
     let until = |times: u64, body: &dyn Fn(u64) -> bool| {

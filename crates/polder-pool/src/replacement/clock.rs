@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_format::PageId;
 
-use super::{Look, Pages, Replacement};
+use super::{Look, Pages, Replacement, name};
 use crate::state::FrameId;
 
 /// Frames that a thread takes from the hand at a time, at most.
@@ -46,10 +46,11 @@ impl Replacement for Clock {
     fn relocate(&self, _from: FrameId, _to: FrameId) {}
 
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
-        let mut missing = count as u64;
+        let before = victims.len();
         let mut visited = 0;
-        while missing > 0 && visited < self.frames {
+        while victims.len() - before < count && visited < self.frames {
             // No more than are missing, so that no marked page is passed and spared.
+            let missing = (count + before - victims.len()) as u64;
             let stride = STRIDE.min(missing).min(self.frames - visited);
             let from = self.hand.fetch_add(stride, Ordering::Relaxed);
             visited += stride;
@@ -65,8 +66,7 @@ impl Replacement for Clock {
                         }
                     }
                 }
-                victims.push(frame);
-                missing -= 1;
+                name(victims, before, frame);
             }
         }
     }

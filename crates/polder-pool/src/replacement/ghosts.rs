@@ -3,6 +3,8 @@
 //! A FIFO queue of ids with a chained hash table beside it, all in arrays; nothing is allocated
 //! after `new`.
 
+use std::fmt;
+
 use polder_format::PageId;
 
 use super::queues::{Queue, Queues};
@@ -12,13 +14,19 @@ const USED: Queue = Queue(0);
 const FREE: Queue = Queue(1);
 
 /// See the module.
-#[derive(Debug)]
 pub(super) struct Ghosts {
     /// Slots are numbered from 1; 0 ends a chain.
     slots: Queues<2>,
     pages: Box<[PageId]>,
     chain: Box<[u32]>,
     buckets: Box<[u32]>,
+}
+
+/// Not the ids, which are half as many as frames.
+impl fmt::Debug for Ghosts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ghosts", self.slots.len(USED))
+    }
 }
 
 impl Ghosts {

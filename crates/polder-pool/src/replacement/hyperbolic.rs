@@ -9,27 +9,31 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sampled::{Moment, Record, Sampled};
+use super::sampled::{Record, Round, Sampled};
 
 /// See the module.
 pub(super) type Hyperbolic = Sampled<Count>;
 
-/// `accesses:32 | since:32`, where a page came in at the moment `since`. Zero: there is no page.
+/// `accesses:32 | since:32`, where a page came in in the round `since`. Zero: there is no page.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 
 const ONE: u64 = 1 << 32;
 
 impl Record for Count {
-    fn begin(&self, now: Moment, once: bool) {
+    fn begin(&self, now: Round, once: bool) {
         let accesses = if once { 0 } else { ONE };
         self.0.store(accesses | u64::from(now.0), Ordering::Relaxed);
     }
 
-    fn used(&self, _now: Moment) {
+    fn used(&self, _now: Round) {
         let more = |count: u64| if count == 0 { None } else { count.checked_add(ONE) };
         // Full, gone, or it counts.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+    }
+
+    fn named(&self, now: Round) {
+        self.used(now);
     }
 
     fn end(&self) {
@@ -40,7 +44,7 @@ impl Record for Count {
         to.0.store(self.0.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn worth(&self, now: Moment) -> Option<f32> {
+    fn worth(&self, now: Round) -> Option<f32> {
         let count = self.0.load(Ordering::Relaxed);
         // What came just now is not worth infinitely much.
         let age = now.0.wrapping_sub(count as u32).saturating_add(1);
@@ -55,20 +59,20 @@ mod tests {
     #[test]
     fn a_page_is_worth_its_accesses_by_its_time() {
         let count = Count::default();
-        count.used(Moment(1));
-        assert_eq!(count.worth(Moment(1)), None);
-        count.begin(Moment(10), false);
-        assert_eq!(count.worth(Moment(10)), Some(1.0));
-        count.used(Moment(12));
-        assert_eq!(count.worth(Moment(13)), Some(0.5));
+        count.used(Round(1));
+        assert_eq!(count.worth(Round(1)), None);
+        count.begin(Round(10), false);
+        assert_eq!(count.worth(Round(10)), Some(1.0));
+        count.used(Round(12));
+        assert_eq!(count.worth(Round(13)), Some(0.5));
         let moved = Count::default();
         count.move_to(&moved);
-        assert_eq!((count.worth(Moment(13)), moved.worth(Moment(13))), (None, Some(0.5)));
+        assert_eq!((count.worth(Round(13)), moved.worth(Round(13))), (None, Some(0.5)));
         moved.end();
-        assert_eq!(moved.worth(Moment(13)), None);
-        count.begin(Moment(u32::MAX), true);
-        assert_eq!(count.worth(Moment(1)), Some(0.0));
-        count.used(Moment(2));
-        assert_eq!(count.worth(Moment(2)), Some(0.25));
+        assert_eq!(moved.worth(Round(13)), None);
+        count.begin(Round(u32::MAX), true);
+        assert_eq!(count.worth(Round(1)), Some(0.0));
+        count.used(Round(2));
+        assert_eq!(count.worth(Round(2)), Some(0.25));
     }
 }

@@ -145,6 +145,7 @@ pub enum UnknownReplacement {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replacement::testing::{TestFrames, page};
 
     #[test]
     fn names_are_read_as_they_are_written() {
@@ -156,6 +157,21 @@ mod tests {
         assert_eq!("cooling:0".parse(), cooling(0));
         assert_eq!("cooling:90".parse(), cooling(90));
         assert_eq!(ReplacementKind::default(), ReplacementKind::Clock);
+    }
+
+    #[test]
+    fn a_share_is_never_everything() {
+        let policy = ReplacementKind::Cooling { percent: 255 }.build(100);
+        let frames = TestFrames::new(100);
+        for frame in 1..=100 {
+            frames.admit(&*policy, frame, page(u64::from(frame)), false);
+        }
+        for _ in 0..7 {
+            let mut victims = Vec::new();
+            policy.propose(&frames, 1, false, &mut victims);
+            frames.leave(&*policy, victims[0].get());
+        }
+        assert_eq!((frames.resident().len(), frames.marked().len()), (93, 89));
     }
 
     #[test]

@@ -10,7 +10,7 @@
 use polder_format::PageId;
 
 use super::queues::{Queue, Queues};
-use super::{BATCH, Look, Pages, Replacement};
+use super::{BATCH, Look, Pages, Replacement, name};
 use crate::state::FrameId;
 use crate::sync::{Mutex, lock};
 
@@ -72,7 +72,8 @@ impl Replacement for Lru {
     }
 
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
-        let wanted = victims.len() + count;
+        let before = victims.len();
+        let wanted = before + count;
         let mut left = lock(&self.queue).len(ALL) as usize;
         let mut batch = [0; BATCH];
         while victims.len() < wanted && left > 0 {
@@ -85,11 +86,13 @@ impl Replacement for Lru {
             for &frame in &batch[..filled] {
                 let frame = FrameId::new(frame);
                 match pages.look(frame) {
-                    Look::Marked => victims.push(frame),
+                    Look::Marked => name(victims, before, frame),
                     // Somebody took the mark off without a word (a writer does): it is in use.
                     Look::Plain => {
                         pages.mark(frame);
-                        victims.extend(urgent.then_some(frame));
+                        if urgent {
+                            name(victims, before, frame);
+                        }
                     }
                     Look::Nothing => {}
                 }
@@ -154,5 +157,22 @@ mod tests {
             lru.propose(&frames, 1, false, &mut victims);
         }
         assert_eq!(victims, [1, 2, 3, 1].map(FrameId::new));
+    }
+
+    #[test]
+    fn a_page_that_left_is_not_looked_for() {
+        let (lru, frames) = (Lru::new(3), TestFrames::new(3));
+        for frame in 1..=3 {
+            frames.admit(&lru, frame, page(u64::from(frame)), false);
+        }
+        assert!(frames.leave(&lru, 2));
+        // An access that was on its way.
+        lru.access(FrameId::new(2));
+        let mut victims = Vec::new();
+        for _ in 0..3 {
+            lru.propose(&frames, 1, false, &mut victims);
+        }
+        assert_eq!(victims, [1, 3, 1].map(FrameId::new));
+        assert_eq!(frames.looks(), 3);
     }
 }

@@ -64,10 +64,11 @@ pub trait Replacement: Debug + Send + Sync {
     /// The page in `from` goes on in `to`, which held none.
     fn relocate(&self, from: FrameId, to: FrameId);
 
-    /// Adds to `victims` up to `count` frames whose pages should go, the first of them first.
-    /// Looks at no frame more than twice, and may find none. A frame that was named and whose
-    /// page could not go (pinned, held) stays known, but others come first the next time.
-    /// `urgent`: the caller has asked several times; marks that come off at once spare no page.
+    /// Adds to `victims` up to `count` frames whose pages should go, the first of them first, each
+    /// once. Looks at most at twice as many frames as there are and two for each victim, and may
+    /// find none. A frame that was named and whose page could not go (pinned, held) stays known,
+    /// but others come first the next time. `urgent`: the caller has asked several times; marks
+    /// that come off at once spare no page.
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
 }
 
@@ -89,6 +90,13 @@ pub enum Look {
     Plain,
     /// A page with the mark: it was not used since the mark was set.
     Marked,
+}
+
+/// Names a frame, unless the call that began at `from` has: other threads move hands and queues too.
+fn name(victims: &mut Vec<FrameId>, from: usize, frame: FrameId) {
+    if !victims[from..].contains(&frame) {
+        victims.push(frame);
+    }
 }
 
 /// The last resort of those who draw: looks at all frames, from `start` on.

@@ -5,6 +5,8 @@
 //!
 //! Nothing is allocated after `new`.
 
+use std::fmt;
+
 /// In no queue.
 const NOWHERE: u8 = u8::MAX;
 
@@ -13,7 +15,6 @@ const NOWHERE: u8 = u8::MAX;
 pub(super) struct Queue(pub(super) u8);
 
 /// `COUNT` queues over the numbers 1 to `numbers`.
-#[derive(Debug)]
 pub(super) struct Queues<const COUNT: usize> {
     /// Towards the back; the sentinels lie behind the numbers.
     next: Box<[u32]>,
@@ -22,6 +23,13 @@ pub(super) struct Queues<const COUNT: usize> {
     place: Box<[u8]>,
     lengths: [u32; COUNT],
     numbers: u32,
+}
+
+/// Not the links, which are as many as frames.
+impl<const COUNT: usize> fmt::Debug for Queues<COUNT> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "queues of {:?}", self.lengths)
+    }
 }
 
 impl<const COUNT: usize> Queues<COUNT> {

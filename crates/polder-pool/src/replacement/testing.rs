@@ -1,7 +1,7 @@
 //! Frames without a pool, for the tests of the policies.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use polder_format::{PageId, PageNo, SpaceId};
 
@@ -22,6 +22,7 @@ pub(super) fn page(no: u64) -> PageId {
 pub(super) struct TestFrames {
     states: Vec<AtomicU8>,
     held: Vec<AtomicBool>,
+    looks: AtomicU64,
 }
 
 impl TestFrames {
@@ -30,6 +31,7 @@ impl TestFrames {
         TestFrames {
             states: (0..count).map(|_| AtomicU8::new(NONE)).collect(),
             held: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            looks: AtomicU64::new(0),
         }
     }
 
@@ -83,6 +85,11 @@ impl TestFrames {
         frames.filter(|&frame| wanted(self.state(frame).load(Ordering::Acquire))).collect()
     }
 
+    /// How often a policy has looked at a frame.
+    pub(super) fn looks(&self) -> u64 {
+        self.looks.load(Ordering::Relaxed)
+    }
+
     pub(super) fn marked(&self) -> Vec<u32> {
         self.all_in(|state| state == MARKED)
     }
@@ -94,6 +101,7 @@ impl TestFrames {
 
 impl Pages for TestFrames {
     fn look(&self, frame: FrameId) -> Look {
+        self.looks.fetch_add(1, Ordering::Relaxed);
         if self.held[frame.get() as usize].load(Ordering::Acquire) {
             return Look::Nothing;
         }

@@ -12,13 +12,15 @@
 //!
 //! Unlike the paper's `reclaimfor`, the pool evicts before it says which page comes. So where the
 //! evicted page's id pushes the oldest one out of A1out, and it is that page which comes, it is
-//! taken for a new one.
+//! taken for a new one. A page that is discarded from A1in leaves its id behind, too.
+
+use std::fmt;
 
 use polder_format::PageId;
 
 use super::ghosts::Ghosts;
 use super::queues::{Queue, Queues};
-use super::{BATCH, Look, Pages, Replacement};
+use super::{BATCH, Look, Pages, Replacement, name};
 use crate::state::FrameId;
 use crate::sync::{Mutex, lock};
 
@@ -33,13 +35,18 @@ pub(super) struct TwoQueues {
     inner: Mutex<Inner>,
 }
 
-#[derive(Debug)]
 struct Inner {
     /// A1in, the oldest page first, and Am, the least recently used one first.
     queues: Queues<2>,
     /// What each frame holds, by its number.
     pages: Box<[PageId]>,
     out: Ghosts,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}, {:?}", self.queues, self.out)
+    }
 }
 
 impl TwoQueues {
@@ -109,7 +116,8 @@ impl Replacement for TwoQueues {
     }
 
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
-        let wanted = victims.len() + count;
+        let before = victims.len();
+        let wanted = before + count;
         let mut named_in = 0;
         let mut left = {
             let inner = lock(&self.inner);
@@ -146,7 +154,7 @@ impl Replacement for TwoQueues {
                     Look::Nothing => false,
                 };
                 if goes {
-                    victims.push(frame);
+                    name(victims, before, frame);
                     named_in += u32::from(queue == A1_IN);
                 }
             }
@@ -264,5 +272,16 @@ mod tests {
         frames.leave(&policy, 8);
         frames.admit(&policy, 8, page(8), true);
         assert!(frames.marked().is_empty());
+    }
+
+    #[test]
+    fn a_page_that_moved_is_known_when_it_comes_back() {
+        let (policy, frames) = (TwoQueues::new(8), TestFrames::new(8));
+        frames.admit(&policy, 1, page(5), false);
+        frames.relocate(&policy, 1, 2);
+        frames.leave(&policy, 2);
+        frames.admit(&policy, 3, page(5), false);
+        frames.admit(&policy, 4, page(6), false);
+        assert_eq!(frames.marked(), [3], "it stands in Am");
     }
 }

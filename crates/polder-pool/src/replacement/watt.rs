@@ -11,7 +11,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::sampled::{Moment, Record, Sampled};
+use super::sampled::{Record, Round, Sampled};
 
 /// See the module.
 pub(super) type Watt = Sampled<Times>;
@@ -19,8 +19,8 @@ pub(super) type Watt = Sampled<Times>;
 /// Each word holds this many times of 16 bits, the newest in the lowest bits.
 const TIMES_PER_WORD: u32 = 4;
 /// How much less the last access says alone than together with one before it.
-const DAMPING: f32 = 0.1;
-/// Times come round after so many moments: 0 is no time.
+const DAMPING: u32 = 10;
+/// Times begin again after so many rounds: 0 is no time.
 const TIMES: u32 = 0xFFFF;
 
 /// The times of a page's last eight accesses.
@@ -32,41 +32,44 @@ pub(super) struct Times {
     older: AtomicU64,
 }
 
-fn time(moment: Moment) -> u64 {
-    u64::from(moment.0 % TIMES) + 1
+fn time(round: Round) -> u64 {
+    u64::from(round.0 % TIMES) + 1
 }
 
-/// Moments from `then` to `now`. A time that is older than 65535 moments (8192 rounds of the hand)
-/// looks young again; a page that is used as rarely as that has long gone.
-fn age(then: u64, now: u64) -> f32 {
+/// Rounds from `then` to `now`. A time that is older than 65535 rounds looks young again; a page
+/// that is used as rarely as that has long gone.
+fn age(then: u64, now: u64) -> u32 {
     let age = (now as u32 + TIMES - then as u32) % TIMES;
     // What was used just now is not worth infinitely much.
-    (age + 1) as f32
+    age + 1
 }
 
 impl Record for Times {
-    fn begin(&self, now: Moment, once: bool) {
+    fn begin(&self, now: Round, once: bool) {
         // As if it had not been used for half of all the time there is.
-        let moment = if once { Moment(now.0.wrapping_sub(TIMES / 2)) } else { now };
-        self.older.store(0, Ordering::Relaxed);
-        self.newest.store(time(moment), Ordering::Relaxed);
+        let round = if once { Round(now.0.wrapping_sub(TIMES / 2)) } else { now };
+        // What `older` still holds is shifted out before anyone looks so far back.
+        self.newest.store(time(round), Ordering::Relaxed);
     }
 
-    fn used(&self, now: Moment) {
-        let (seen, now) = (self.newest.load(Ordering::Relaxed), time(now));
-        if seen == 0 || seen & 0xFFFF == now {
+    fn used(&self, now: Round) {
+        // Accesses of one round count once.
+        if self.newest.load(Ordering::Relaxed) & 0xFFFF != time(now) {
+            self.named(now);
+        }
+    }
+
+    fn named(&self, now: Round) {
+        let seen = self.newest.load(Ordering::Relaxed);
+        if seen == 0 {
             return;
         }
-        let swapped = self.newest.compare_exchange(
-            seen,
-            (seen << 16) | now,
-            Ordering::Relaxed,
-            Ordering::Relaxed,
-        );
+        let newest = (seen << 16) | time(now);
+        let relaxed = Ordering::Relaxed;
         // Who loses has the same to say as who wins.
-        if swapped.is_ok() {
-            let older = self.older.load(Ordering::Relaxed);
-            self.older.store((older << 16) | (seen >> 48), Ordering::Relaxed);
+        if self.newest.compare_exchange(seen, newest, relaxed, relaxed).is_ok() {
+            let older = self.older.load(relaxed);
+            self.older.store((older << 16) | (seen >> 48), relaxed);
         }
     }
 
@@ -79,12 +82,13 @@ impl Record for Times {
         to.newest.store(self.newest.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    fn worth(&self, now: Moment) -> Option<f32> {
+    fn worth(&self, now: Round) -> Option<f32> {
         let (newest, now) = (self.newest.load(Ordering::Relaxed), time(now));
         if newest == 0 {
             return None;
         }
-        let mut worth = DAMPING / age(newest & 0xFFFF, now);
+        // The greatest frequency as a fraction: a division for each would take most of the time.
+        let (mut count, mut rounds) = (1, age(newest & 0xFFFF, now));
         let mut word = newest >> 16;
         for k in 2..=2 * TIMES_PER_WORD {
             if k == TIMES_PER_WORD + 1 {
@@ -94,10 +98,13 @@ impl Record for Times {
             if then == 0 {
                 break;
             }
-            worth = worth.max(k as f32 / age(then, now));
+            let age = age(then, now);
+            if k * DAMPING * rounds > count * age {
+                (count, rounds) = (k * DAMPING, age);
+            }
             word >>= 16;
         }
-        Some(worth)
+        Some(count as f32 / (DAMPING * rounds) as f32)
     }
 }
 
@@ -106,50 +113,56 @@ mod tests {
     use super::*;
 
     fn near(times: &Times, now: u32, expected: f32) {
-        let worth = times.worth(Moment(now)).unwrap();
+        let worth = times.worth(Round(now)).unwrap();
         assert!((worth - expected).abs() < 1e-6, "worth {worth} at {now}, expected {expected}");
     }
 
     #[test]
     fn a_page_is_worth_its_greatest_frequency() {
         let times = Times::default();
-        assert_eq!(times.worth(Moment(1)), None);
-        times.used(Moment(1));
-        assert_eq!(times.worth(Moment(1)), None, "an access that came late");
-        times.begin(Moment(10), false);
+        assert_eq!(times.worth(Round(1)), None);
+        times.used(Round(1));
+        assert_eq!(times.worth(Round(1)), None, "an access that came late");
+        times.begin(Round(10), false);
         near(&times, 10, 0.1);
         near(&times, 19, 0.01);
-        times.used(Moment(20));
-        times.used(Moment(20));
+        (0..3).for_each(|_| times.used(Round(20)));
         near(&times, 24, 2.0 / 15.0);
-        times.used(Moment(23));
+        times.used(Round(23));
         near(&times, 24, 2.0 / 5.0);
         near(&times, 109, 3.0 / 100.0);
+        times.named(Round(23));
+        near(&times, 109, 4.0 / 100.0);
         times.end();
-        assert_eq!(times.worth(Moment(24)), None);
+        assert_eq!(times.worth(Round(24)), None);
     }
 
     #[test]
     fn eight_accesses_are_known_and_the_ninth_drops_the_first() {
         let times = Times::default();
-        times.begin(Moment(1), false);
-        (2..=8).for_each(|moment| times.used(Moment(moment * 100)));
+        times.begin(Round(1), false);
+        (2..=8).for_each(|round| times.used(Round(round * 100)));
         near(&times, 10_000, 8.0 / 10_000.0);
-        times.used(Moment(9_000));
+        times.used(Round(9_000));
         near(&times, 10_000, 8.0 / (10_000.0 - 199.0));
         let moved = Times::default();
         times.move_to(&moved);
         near(&moved, 10_000, 8.0 / (10_000.0 - 199.0));
-        assert_eq!(times.worth(Moment(10_000)), None);
+        assert_eq!(times.worth(Round(10_000)), None);
+        // The next page in the frame begins anew.
+        moved.end();
+        moved.begin(Round(10_000), false);
+        (1..=3).for_each(|i| moved.used(Round(10_000 + i)));
+        near(&moved, 60_000, 4.0 / 50_001.0);
     }
 
     #[test]
     fn time_comes_round() {
         let times = Times::default();
-        times.begin(Moment(TIMES - 5), false);
-        times.used(Moment(TIMES - 1));
+        times.begin(Round(TIMES - 5), false);
+        times.used(Round(TIMES - 1));
         near(&times, TIMES + 4, 2.0 / 10.0);
-        times.begin(Moment(5), true);
-        assert!(times.worth(Moment(5)).unwrap() < 1e-5, "a scan's page");
+        times.begin(Round(5), true);
+        assert!(times.worth(Round(5)).unwrap() < 1e-5, "a scan's page");
     }
 }

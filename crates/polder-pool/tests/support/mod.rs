@@ -1,12 +1,14 @@
 //! What the pool's tests share: a small kind of page, and ways to make, read and change one.
 #![allow(dead_code, clippy::unwrap_used)]
 
+use std::cell::Cell;
+
 use polder_format::{
     ChecksumSeed, PageId, PageKind, PageNo, PageSize, Place, SpaceId, StoreId, header_at,
 };
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::{
-    AccessHint, FileState, KindOps, NewPage, Pool, PoolConfig, PoolError, Space, Translation,
+    AccessHint, FileState, Hold, KindOps, NewPage, Pool, PoolConfig, PoolError, Space, Translation,
 };
 use polder_testkit::{FaultPlan, SimDisk};
 
@@ -31,6 +33,17 @@ pub fn disk() -> SimDisk {
     SimDisk::new(FaultPlan::new(1))
 }
 
+thread_local! {
+    /// How readers of the pools hold pages that this thread opens.
+    static HOLD: Cell<Hold> = const { Cell::new(Hold::Optimistic) };
+}
+
+/// Runs a test in which readers hold pages in this way.
+pub fn holding(hold: Hold, test: fn()) {
+    HOLD.set(hold);
+    test();
+}
+
 /// The least budget, so many times.
 pub fn config(times: u64, file: FileState) -> PoolConfig {
     PoolConfig {
@@ -41,7 +54,7 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         file,
         journal: None,
         replacement: Default::default(),
-        hold: Default::default(),
+        hold: HOLD.get(),
     }
 }
 

@@ -1,0 +1,193 @@
+//! Replay of traces: how often each replacement policy of the pool would have hit.
+//!
+//! The policies are the pool's own ([`polder_pool::replacement`]), run on simulated frames; beside
+//! them stand references that know a trace rather than frames: exact LRU, FIFO, random, and the
+//! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` makes
+//! one, `frames` runs a policy on it, `exact` and `optimum` are the references, `report` prints.
+
+use std::time::Instant;
+
+use indicatif::ProgressBar;
+use polder_pool::FrameId;
+use polder_pool::replacement::ReplacementKind;
+
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+
+mod exact;
+mod formats;
+mod frames;
+mod optimum;
+mod packed;
+mod report;
+mod trace;
+mod zipf;
+
+pub(crate) use formats::Format;
+pub(crate) use report::{Replayed, table};
+pub(crate) use zipf::{Paper, Zipfian};
+
+use exact::Order;
+use trace::Trace;
+
+/// What to replay, and on whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Replay {
+    pub(crate) source: Source,
+    pub(crate) policies: Vec<ReplacementKind>,
+    pub(crate) sizes: Vec<CacheSize>,
+}
+
+/// Where a trace comes from.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    File(std::path::PathBuf, Format),
+    /// Pages drawn by Zipf's law.
+    Zipfian(Zipfian),
+    /// The lookups of leanstore.txt, VI-B.
+    Paper(Paper),
+}
+
+/// How much the cache holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CacheSize {
+    /// Pages, all of one size.
+    Frames(u32),
+    /// Bytes of objects that know their size.
+    Bytes(u64),
+}
+
+/// Who decides what stays.
+#[derive(Debug, Clone, Copy)]
+enum Player {
+    Policy(ReplacementKind),
+    Reference(Order),
+    Optimum,
+}
+
+impl Player {
+    fn name(self) -> String {
+        match self {
+            Player::Policy(kind) => kind.to_string(),
+            Player::Reference(order) => order.name().to_owned(),
+            Player::Optimum => "optimum".to_owned(),
+        }
+    }
+}
+
+/// Hits among the requests that count.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) requests: u64,
+    pub(crate) hits: u64,
+    /// Hits of which the policy heard, as the page bore the mark. References hear of none.
+    pub(crate) heard: u64,
+}
+
+/// Requests between two looks at whether somebody wants to stop.
+const STRETCH: usize = 1 << 16;
+
+impl Replay {
+    /// Runs all policies, and the references beside them, at all sizes.
+    pub(crate) fn run(
+        &self,
+        interrupt: &Interrupt,
+        spinner: &ProgressBar,
+    ) -> Result<Vec<Replayed>, BenchError> {
+        spinner.set_message(format!("{}: reading", self.source.name()));
+        let trace = self.source.trace(interrupt)?;
+        let mut rows = Vec::new();
+        for &size in &self.sizes {
+            for player in self.players(size) {
+                let name = player.name();
+                spinner.set_message(format!("{}: {name} at {}", self.source.name(), size.show()));
+                let begun = Instant::now();
+                let tally = play(player, &trace, size, interrupt)?;
+                let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
+                let paper = self.source.paper_percent(&name, size);
+                rows.push(Replayed::new(&self.source.name(), &name, size, tally, ns, paper));
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Policies know frames alone: a cache that is sized in bytes has the references only.
+    fn players(&self, size: CacheSize) -> Vec<Player> {
+        let policies = self.policies.iter().map(|&kind| Player::Policy(kind));
+        let references = Order::ALL.into_iter().map(Player::Reference);
+        let with_frames = matches!(size, CacheSize::Frames(_));
+        let policies = policies.filter(|_| with_frames);
+        policies.chain(references).chain([Player::Optimum]).collect()
+    }
+}
+
+impl Source {
+    /// Its name in tables.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Source::File(path, _) => path
+                .file_name()
+                .map_or(path.display().to_string(), |name| name.to_string_lossy().into_owned()),
+            Source::Zipfian(zipfian) => format!("zipf:{}", zipfian.theta),
+            Source::Paper(_) => Paper::NAME.to_owned(),
+        }
+    }
+
+    fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+        match self {
+            Source::File(path, format) => formats::read(path, *format, interrupt),
+            Source::Zipfian(zipfian) => zipfian.trace(interrupt),
+            Source::Paper(paper) => paper.trace(interrupt),
+        }
+    }
+
+    fn paper_percent(&self, name: &str, size: CacheSize) -> Option<f64> {
+        match (self, size) {
+            (Source::Paper(_), CacheSize::Frames(Paper::FRAMES)) => Paper::percent(name),
+            _ => None,
+        }
+    }
+}
+
+impl CacheSize {
+    /// The number of frames, if the pool can have as many.
+    pub(crate) fn frames(count: u64) -> Result<CacheSize, BenchError> {
+        match u32::try_from(count) {
+            Ok(frames @ 1..) if frames <= FrameId::MAX.get() => Ok(CacheSize::Frames(frames)),
+            _ => {
+                let most = FrameId::MAX.get();
+                Err(BenchError::Options(format!("a pool has from 1 to {most} frames, not {count}")))
+            }
+        }
+    }
+
+    fn show(self) -> String {
+        match self {
+            CacheSize::Frames(frames) => format!("{frames} frames"),
+            CacheSize::Bytes(bytes) => crate::size::show_bytes(bytes),
+        }
+    }
+}
+
+/// One player through the whole trace.
+fn play(
+    player: Player,
+    trace: &Trace,
+    size: CacheSize,
+    interrupt: &Interrupt,
+) -> Result<Tally, BenchError> {
+    let room = trace.room(size)?;
+    match (player, size) {
+        (Player::Policy(kind), CacheSize::Frames(count)) => {
+            frames::run(kind, trace, count, interrupt)
+        }
+        (Player::Policy(kind), CacheSize::Bytes(_)) => {
+            Err(BenchError::Options(format!("{kind} knows frames, not bytes")))
+        }
+        (Player::Reference(order), _) => exact::run(order, trace, &room, interrupt),
+        (Player::Optimum, _) => optimum::run(trace, &room, interrupt),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,123 @@
+//! Simulated frames that run a policy of the pool, as the pool runs it.
+
+use std::cell::Cell;
+
+use polder_format::{PageId, PageNo, SpaceId};
+use polder_pool::FrameId;
+use polder_pool::replacement::{Look, Pages, Replacement, ReplacementKind};
+
+use super::Tally;
+use super::trace::Trace;
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+
+/// How often a policy is asked for a victim: once it may only mark, once for what was marked
+/// then, and once urgently.
+const TRIES: usize = 3;
+
+/// What is in the frame.
+#[derive(Debug, Clone, Copy, Default)]
+enum Content {
+    #[default]
+    Nothing,
+    Page {
+        page: u32,
+        marked: bool,
+    },
+}
+
+/// The frames, by their numbers; there is no frame 0.
+struct Frames(Vec<Cell<Content>>);
+
+impl Frames {
+    fn cell(&self, frame: FrameId) -> &Cell<Content> {
+        &self.0[frame.get() as usize]
+    }
+
+    fn set_mark(&self, frame: FrameId, marked: bool) {
+        if let Content::Page { page, .. } = self.cell(frame).get() {
+            self.cell(frame).set(Content::Page { page, marked });
+        }
+    }
+
+    /// Whether the policy heard of it.
+    fn access(&self, policy: &dyn Replacement, frame: FrameId) -> bool {
+        let heard = matches!(self.cell(frame).get(), Content::Page { marked: true, .. });
+        if heard && !policy.access(frame) {
+            self.set_mark(frame, false);
+        }
+        heard
+    }
+
+    /// Frees a frame; gives the page that was in it.
+    fn evict(
+        &self,
+        policy: &dyn Replacement,
+        victims: &mut Vec<FrameId>,
+    ) -> Option<(FrameId, u32)> {
+        for attempt in 1..=TRIES {
+            victims.clear();
+            // One at a time, so that what is decided is decided with all that is known by then.
+            policy.propose(self, 1, attempt == TRIES, victims);
+            if let Some(&victim) = victims.first()
+                && let Content::Page { page, .. } = self.cell(victim).take()
+            {
+                policy.leave(victim);
+                return Some((victim, page));
+            }
+        }
+        None
+    }
+}
+
+impl Pages for Frames {
+    fn look(&self, frame: FrameId) -> Look {
+        match self.cell(frame).get() {
+            Content::Nothing => Look::Nothing,
+            Content::Page { marked: false, .. } => Look::Plain,
+            Content::Page { marked: true, .. } => Look::Marked,
+        }
+    }
+
+    fn mark(&self, frame: FrameId) {
+        self.set_mark(frame, true);
+    }
+}
+
+/// Runs a policy through the trace, with so many frames.
+pub(super) fn run(
+    kind: ReplacementKind,
+    trace: &Trace,
+    count: u32,
+    interrupt: &Interrupt,
+) -> Result<Tally, BenchError> {
+    let policy = &*kind.build(count);
+    let frames = Frames((0..=count).map(|_| Cell::default()).collect());
+    let mut at = vec![FrameId::NONE; trace.pages as usize];
+    let mut victims = Vec::new();
+    let (mut filled, mut heard) = (0, 0);
+    let tally = trace.count(interrupt, |request, page| {
+        let frame = at[page as usize];
+        if frame != FrameId::NONE {
+            let was_heard = frames.access(policy, frame);
+            heard += u64::from(was_heard && request >= trace.warmup);
+            return Ok(true);
+        }
+        let frame = if filled < count {
+            filled += 1;
+            FrameId::new(filled)
+        } else {
+            let evicted = frames.evict(policy, &mut victims);
+            let (victim, gone) =
+                evicted.ok_or(BenchError::NoVictim { policy: kind.to_string() })?;
+            at[gone as usize] = FrameId::NONE;
+            victim
+        };
+        let no = PageNo::new(u64::from(page)).expect("32 bits fit in 34");
+        let marked = policy.admit(frame, PageId::new(SpaceId::CATALOGUE, no), false);
+        frames.cell(frame).set(Content::Page { page, marked });
+        at[page as usize] = frame;
+        Ok(false)
+    })?;
+    Ok(Tally { heard, ..tally })
+}

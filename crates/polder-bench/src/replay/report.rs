@@ -1,0 +1,98 @@
+//! What a replay prints: a table, or a JSON line for each row.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+
+use super::{CacheSize, Tally};
+
+/// One policy at one size on one trace; the JSON line.
+#[derive(Debug, Clone, Serialize)]
+pub(crate) struct Replayed {
+    pub(crate) trace: String,
+    pub(crate) policy: String,
+    /// Of `frames` and `bytes` one is null.
+    pub(crate) frames: Option<u32>,
+    pub(crate) bytes: Option<u64>,
+    pub(crate) requests: u64,
+    pub(crate) hits: u64,
+    pub(crate) hit_percent: f64,
+    pub(crate) misses: u64,
+    /// Hits of which the policy heard; 0 for the references, which know the trace.
+    pub(crate) heard: u64,
+    /// Of the whole replay, the simulation's own share included.
+    pub(crate) ns_per_request: f64,
+    /// What a paper says.
+    pub(crate) paper_percent: Option<f64>,
+}
+
+impl Replayed {
+    pub(super) fn new(
+        trace: &str,
+        policy: &str,
+        size: CacheSize,
+        tally: Tally,
+        ns_per_request: f64,
+        paper_percent: Option<f64>,
+    ) -> Replayed {
+        let (frames, bytes) = match size {
+            CacheSize::Frames(frames) => (Some(frames), None),
+            CacheSize::Bytes(bytes) => (None, Some(bytes)),
+        };
+        let Tally { requests, hits, heard } = tally;
+        Replayed {
+            trace: trace.to_owned(),
+            policy: policy.to_owned(),
+            frames,
+            bytes,
+            requests,
+            hits,
+            hit_percent: 100.0 * hits as f64 / requests.max(1) as f64,
+            misses: requests - hits,
+            heard,
+            ns_per_request,
+            paper_percent,
+        }
+    }
+
+    fn size(&self) -> CacheSize {
+        match (self.frames, self.bytes) {
+            (Some(frames), _) => CacheSize::Frames(frames),
+            (None, bytes) => CacheSize::Bytes(bytes.unwrap_or(0)),
+        }
+    }
+}
+
+/// A table for people, with a heading for each trace and size.
+pub(crate) fn table(rows: &[Replayed]) -> String {
+    let mut text = String::new();
+    let has_paper = rows.iter().any(|row| row.paper_percent.is_some());
+    for group in rows.chunk_by(|a, b| (&a.trace, a.size()) == (&b.trace, b.size())) {
+        let Some(first) = group.first() else { continue };
+        let paper = if has_paper { format!(" {:>8}", "paper") } else { String::new() };
+        let (trace, size, requests) = (&first.trace, first.size().show(), first.requests);
+        let _ = writeln!(text, "{trace}, {size}, {requests} requests");
+        let _ = writeln!(
+            text,
+            "  {:<12} {:>12} {:>9} {:>12} {:>9} {:>11}{paper}",
+            "policy", "hits", "hit ratio", "misses", "heard", "ns/request"
+        );
+        for row in group {
+            let paper = match row.paper_percent {
+                Some(percent) => format!(" {percent:>7.1}%"),
+                None => String::new(),
+            };
+            let _ = writeln!(
+                text,
+                "  {:<12} {:>12} {:>8.3}% {:>12} {:>8.3}% {:>11.1}{paper}",
+                row.policy,
+                row.hits,
+                row.hit_percent,
+                row.misses,
+                100.0 * row.heard as f64 / row.requests.max(1) as f64,
+                row.ns_per_request
+            );
+        }
+    }
+    text
+}

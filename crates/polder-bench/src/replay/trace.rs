@@ -1,0 +1,108 @@
+//! A trace: which page is asked for, one request after the other.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use super::{CacheSize, STRETCH, Tally};
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+
+/// Requests by dense page numbers: 0, 1, 2 in the order in which pages first appear.
+#[derive(Debug, Default)]
+pub(super) struct Trace {
+    pub(super) requests: Vec<u32>,
+    /// Numbers are below this.
+    pub(super) pages: u32,
+    /// Bytes of each page as its first request says; empty where all are equal.
+    pub(super) bytes: Vec<u32>,
+    /// So many requests at the beginning fill the cache and are not counted.
+    pub(super) warmup: usize,
+}
+
+/// How much the cache holds, and how much of it each page takes.
+#[derive(Debug)]
+pub(super) struct Room<'a> {
+    pub(super) all: u64,
+    bytes: Option<&'a [u32]>,
+}
+
+impl Room<'_> {
+    /// What the page takes.
+    pub(super) fn of(&self, page: u32) -> u64 {
+        self.bytes.map_or(1, |bytes| u64::from(bytes[page as usize]))
+    }
+}
+
+impl Trace {
+    pub(super) fn room(&self, size: CacheSize) -> Result<Room<'_>, BenchError> {
+        match size {
+            CacheSize::Frames(frames) => Ok(Room { all: u64::from(frames), bytes: None }),
+            CacheSize::Bytes(_) if self.bytes.is_empty() => Err(BenchError::Options(
+                "the pages of this trace have no sizes: use --frames, not --bytes".to_owned(),
+            )),
+            CacheSize::Bytes(all) => Ok(Room { all, bytes: Some(&self.bytes) }),
+        }
+    }
+
+    /// Counts hits; `is_hit` is asked of each request in turn.
+    pub(super) fn count(
+        &self,
+        interrupt: &Interrupt,
+        mut is_hit: impl FnMut(usize, u32) -> Result<bool, BenchError>,
+    ) -> Result<Tally, BenchError> {
+        let mut tally = Tally::default();
+        for (stretch, requests) in self.requests.chunks(STRETCH).enumerate() {
+            interrupt.check()?;
+            for (i, &page) in requests.iter().enumerate() {
+                let at = stretch * STRETCH + i;
+                let hit = is_hit(at, page)?;
+                let counts = u64::from(at >= self.warmup);
+                tally.requests += counts;
+                tally.hits += counts * u64::from(hit);
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Gives pages their dense numbers.
+#[derive(Debug, Default)]
+pub(super) struct Builder {
+    trace: Trace,
+    numbers: HashMap<u64, u32>,
+}
+
+impl Builder {
+    /// A request for the page that its source calls `id`. Fails where numbers run out.
+    pub(super) fn request(&mut self, id: u64) -> Result<(), String> {
+        let number = self.number(id)?.0;
+        self.trace.requests.push(number);
+        Ok(())
+    }
+
+    /// The same for an object that knows its size.
+    pub(super) fn request_sized(&mut self, id: u64, bytes: u32) -> Result<(), String> {
+        let (number, is_new) = self.number(id)?;
+        if is_new {
+            self.trace.bytes.push(bytes);
+        }
+        self.trace.requests.push(number);
+        Ok(())
+    }
+
+    fn number(&mut self, id: u64) -> Result<(u32, bool), String> {
+        match self.numbers.entry(id) {
+            Entry::Occupied(known) => Ok((*known.get(), false)),
+            Entry::Vacant(new) => {
+                let number = self.trace.pages;
+                self.trace.pages =
+                    number.checked_add(1).ok_or("there are more than 2^32 - 1 pages")?;
+                Ok((*new.insert(number), true))
+            }
+        }
+    }
+
+    pub(super) fn finish(self) -> Trace {
+        self.trace
+    }
+}
