@@ -70,6 +70,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         journal: None,
         replacement: Default::default(),
         hold: Default::default(),
+        preferred_frames: true,
     };
 
     let new_file =

@@ -1,7 +1,7 @@
 //! What all parts of a pool share, whatever the translation.
 
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
@@ -21,7 +21,7 @@ use crate::replacement::Replacement;
 use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
 use crate::state::{FrameId, StateCell, StateWord, WrapCount};
-use crate::sync::Backoff;
+use crate::sync::{Backoff, aside};
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside
 /// it, and must not go with each write.
@@ -115,8 +115,10 @@ impl Core {
     #[cold]
     #[inline(never)]
     pub(crate) fn touch(&self, cell: &StateCell, seen: StateWord) {
-        if !self.replacement.access(seen.frame()) {
-            cell.touch(seen);
-        }
+        aside(|| {
+            if !self.replacement.access(seen.frame()) {
+                cell.touch(seen);
+            }
+        });
     }
 }

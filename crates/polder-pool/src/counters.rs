@@ -4,9 +4,9 @@
 //! for others when it ends; what it counted stays. The pool's number is never reused, so that a
 //! thread's memory of a slot cannot be taken for one of another pool.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::cell::{Cell, RefCell};
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::sync::lock;

@@ -3,10 +3,10 @@
 //! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
 //! found out here. Nothing waits for a latch. `docs/protocols.md`, "Evict": E1 to E9.
 
+use crate::sync::atomic::Ordering;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 //!
 //! `docs/protocols.md`, "Fault": the steps are named F1 to F10 there and here.
 
+use crate::sync::atomic::Ordering;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
 

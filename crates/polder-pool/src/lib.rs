@@ -20,6 +20,8 @@ mod moves;
 mod parking;
 mod state;
 mod sync;
+#[cfg(all(not(loom), polder_count))]
+pub use sync::counted;
 
 #[cfg(not(loom))]
 mod attempt;

@@ -4,8 +4,8 @@
 //! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
 //! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
 
+use crate::sync::atomic::{Ordering, fence};
 use std::cell::Cell;
-use std::sync::atomic::{Ordering, fence};
 
 use polder_format::PageId;
 
@@ -14,6 +14,7 @@ use crate::counters::Counter;
 use crate::guard::Exclusive;
 use crate::pool::Shared;
 use crate::state::FrameId;
+use crate::sync::aside;
 use crate::translation::{Resolved, Translation};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.
@@ -49,7 +50,7 @@ impl<T: Translation> View<'_, T> {
             return;
         };
         if preferred != found.frame {
-            self.shared.promote(self, page, found, preferred);
+            aside(|| self.shared.promote(self, page, found, preferred));
         }
     }
 }

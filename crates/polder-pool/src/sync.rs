@@ -3,7 +3,24 @@
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, atomic};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard};
+
+#[cfg(all(not(loom), not(polder_count)))]
+pub(crate) use std::sync::atomic;
+
+#[cfg(all(not(loom), polder_count))]
+pub mod counted;
+#[cfg(all(not(loom), polder_count))]
+pub(crate) use counted as atomic;
+
+/// What is done now and then beside a lookup: where accesses are counted, this is not.
+#[inline(always)]
+pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
+    #[cfg(all(not(loom), polder_count))]
+    return counted::aside(work);
+    #[cfg(not(all(not(loom), polder_count)))]
+    work()
+}
 
 /// Locks a mutex whose data stays consistent even if a holder panicked.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

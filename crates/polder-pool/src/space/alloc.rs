@@ -10,7 +10,7 @@
 //! The space's mutex is held throughout; maps and extents are looked at without latches, which
 //! nobody else changes meanwhile, so that nothing is loaded while a latch is held.
 
-use std::sync::atomic::Ordering;
+use crate::sync::atomic::Ordering;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};

@@ -4,8 +4,8 @@
 //! The root never moves when the array grows: its content goes into a new child. So a reader
 //! needs nothing but the root's place.
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_format::log::Operation;
 use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};

@@ -9,7 +9,8 @@
 //! page prefers the frame that its number names (modulo the frames), and gets it if it is free when
 //! the page is loaded: the processor predicts that the word says so, and begins to load from there
 //! at the same time as the word (predictive-translation.txt, section 4, for a hash table). Where
-//! that is wrong it costs a mispredicted branch.
+//! that is wrong it costs a mispredicted branch. Pages that lie elsewhere move there in time
+//! (`promote.rs`), if they are used often enough. All of that can be switched off.
 //!
 //! * `ARRAY-1` A chunk, once mapped, stays mapped until the pool is dropped (`POOL-2`). When its
 //!   space is dropped it serves other spaces; what a stale reader sees there fails to validate
@@ -21,8 +22,8 @@
 
 mod sparse;
 
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::ptr;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
@@ -76,11 +77,12 @@ pub struct Array {
 #[derive(Debug, Clone, Copy)]
 struct Preference {
     frames: u64,
+    on: bool,
 }
 
 impl Preference {
-    fn new(frames: u32) -> Preference {
-        Preference { frames: u64::from(frames.max(1)) }
+    fn new(frames: u32, on: bool) -> Preference {
+        Preference { frames: u64::from(frames.max(1)), on }
     }
 
     /// Where the first page of a space lies: spaces should not all begin at the same frame.
@@ -402,11 +404,12 @@ impl Array {
 impl Translation for Array {
     const NAME: &'static str = "array";
     const EVICTS: bool = true;
+    const PROMOTES: bool = true;
     type Directory = ArrayDirectory;
 
     fn new(config: TranslationConfig) -> Result<Array, PoolError> {
         Ok(Array {
-            preference: Preference::new(config.frames),
+            preference: Preference::new(config.frames, config.preferred_frames),
             sparse: SparseTable::new(config.frames)?,
             share_bytes: u64::from(config.frames) * BYTES_PER_FRAME,
             group_bytes: kernel_page_bytes(),
@@ -445,9 +448,12 @@ impl Translation for Array {
         if word.is_evicted() {
             return self.resolve_sparse(frames, directory, page);
         }
-        let preferred = self.preference.frame(directory.offset, page);
-        let (frame, _) = speculate(word, preferred);
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+        if !self.preference.on {
+            let frame = word.frame();
+            return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
+        }
+        let (frame, astray) = speculate(word, self.preference.frame(directory.offset, page));
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
@@ -468,7 +474,8 @@ impl Translation for Array {
     }
 
     fn place(&self, directory: &ArrayDirectory, page: PageNo) -> Result<Placement, PoolError> {
-        let preferred = Placement::Prefer(self.preference.frame(directory.offset, page));
+        let preferred =
+            self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer);
         if directory.cell(page).is_some() {
             return Ok(preferred);
         }
@@ -494,6 +501,10 @@ impl Translation for Array {
             directory.origins[k].store(origin, Ordering::Release);
         }
         Ok(preferred)
+    }
+
+    fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
+        self.preference.on.then(|| self.preference.frame(directory.offset, page))
     }
 
     fn claim<'p>(
@@ -631,7 +642,7 @@ mod tests {
     #[test]
     fn the_preferred_frame_is_a_remainder() {
         for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
-            let preference = Preference::new(frames);
+            let preference = Preference::new(frames, true);
             for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
                 for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
                     let offset = preference.offset(space);
@@ -659,6 +670,7 @@ mod tests {
             journal: None,
             replacement: ReplacementKind::default(),
             hold: Default::default(),
+            preferred_frames: true,
         };
         let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
         (dir, pool)

@@ -15,11 +15,11 @@
 //! 32 bytes, and the page at the same time: its preferred frame follows from the hash, and the
 //! branch that compares it with the word is predicted.
 
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use polder_format::{PageId, PageNo, SpaceId};
 

@@ -5,8 +5,8 @@
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
 //! chunks; only touched ones cost memory, and the pool counts those against the budget.
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};

@@ -5,9 +5,9 @@
 //! another page by now; the *tag* beside the state word tells (scalecache.txt 3.3, where it is
 //! looked at after the pin).
 
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use polder_format::{PageId, PageNo, SpaceId};
 

@@ -128,6 +128,8 @@ pub struct TranslationConfig {
     pub frames: u32,
     /// Size of all pages.
     pub page_size: PageSize,
+    /// Whether pages of the array prefer frames.
+    pub preferred_frames: bool,
 }
 
 /// A way from a link to a frame.

@@ -8,7 +8,7 @@
 //!   under its latch held exclusively, and are read only under it held shared.
 //! * `OPEN-2` Between where an entry belongs and where it is there is no empty one.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use polder_format::PageId;
 

@@ -30,8 +30,8 @@ mod compare;
 #[path = "simd/portable.rs"]
 mod reference;
 
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::slice;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use polder_format::PageId;
 

@@ -14,10 +14,10 @@
 //! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
 //!   who come too late read zeros and do not validate.
 
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, PageSize, SpaceId};

@@ -55,6 +55,7 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         journal: None,
         replacement: Default::default(),
         hold: HOLD.get(),
+        preferred_frames: true,
     }
 }
 

@@ -11,7 +11,7 @@
 //! old one. So who looks with the group's lock finds a resident page; who looks without it may miss
 //! one that is just moving, and finds it with the lock when it wants to load it.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 use polder_format::{PageId, PageNo, SpaceId};
 
