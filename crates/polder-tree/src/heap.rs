@@ -103,6 +103,9 @@ struct Tail {
 /// #     seed: ChecksumSeed::new(StoreId([1; 16])),
 /// #     file,
 /// #     journal: None,
+/// #     replacement: Default::default(),
+/// #     hold: Default::default(),
+/// #     preferred_frames: true,
 /// # };
 /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
 /// let pool: Pool<Array> = Pool::open(device, &config, &KINDS)?;
