@@ -351,15 +351,16 @@ impl<'p, T: Translation> View<'p, T> {
             self.follow_slowly(attempt, link, parent)?;
             return Err(Restart);
         };
+        // Before it is held: to hold it by its word changes that.
+        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
+            core.touch(found.cell, found.word);
+        }
         if !attempt.way.step(core, &found, parent.as_ref().map(Optimistic::cell)) {
             return Err(Restart);
         }
         let page = Optimistic::new(core, found, wraps);
         page.page().prefetch(0);
         page.page().prefetch(64);
-        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-            core.touch(found.cell, found.word);
-        }
         match parent {
             Some(parent) => parent.validate()?,
             None => self.check_own(attempt)?,

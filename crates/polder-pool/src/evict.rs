@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use polder_format::PageNo;
+use polder_format::{PageId, PageNo};
 
 use crate::counters::Counter;
 use crate::error::PoolError;
@@ -61,8 +61,7 @@ impl<T: Translation> Shared<T> {
             return Ok(frame);
         }
         if !T::EVICTS {
-            let frames = u64::from(core.budget_frames);
-            return Err(PoolError::DoesNotFit { frames, translation: T::NAME });
+            return self.try_for_a_moment(|| take().ok_or(()));
         }
         core.signal.wake();
         for try_ in 0..FOREGROUND_SWEEPS {
@@ -76,13 +75,32 @@ impl<T: Translation> Shared<T> {
         Err(self.exhausted())
     }
 
+    /// Where nothing is evicted: others may have taken a frame for a page that is resident by now,
+    /// and give it back.
+    pub(crate) fn try_for_a_moment<R>(
+        &self,
+        take: impl Fn() -> Result<R, ()>,
+    ) -> Result<R, PoolError> {
+        for try_ in 0..FOREGROUND_SWEEPS {
+            if let Ok(taken) = take() {
+                return Ok(taken);
+            }
+            thread::sleep(Duration::from_micros(100 << try_));
+        }
+        let frames = u64::from(self.core.budget_frames);
+        Err(PoolError::DoesNotFit { frames, translation: T::NAME })
+    }
+
     /// What holds the frames.
     fn exhausted(&self) -> PoolError {
         let (mut pinned, mut latched, mut unwritable, mut in_flight) = (0, 0, 0, 0);
         let pages = PagesOf::new(self);
         for frame in self.core.frames.ids() {
             let meta = self.core.frames.meta(frame);
-            match pages.with(frame, |_, _, word| word) {
+            if self.core.free.is_free(frame) {
+                continue;
+            }
+            match pages.with(frame, |_, _, _, word| word) {
                 _ if meta.is_pinned() => pinned += 1,
                 None => in_flight += 1,
                 Some(word) if !word.is_free() => latched += 1,
@@ -165,8 +183,7 @@ impl<T: Translation> Sweep<'_, T> {
     fn visit(&mut self, frame: FrameId) {
         let shared = self.pages.shared;
         let meta = shared.core.frames.meta(frame);
-        let obstacle = self.pages.with(frame, |space, cell, word| {
-            let page = meta.page();
+        let obstacle = self.pages.with(frame, |space, page, cell, word| {
             if !word.is_free() {
                 return Some((Obstacle::Busy, word));
             }
@@ -220,7 +237,7 @@ impl<T: Translation> Sweep<'_, T> {
             self.pages.shared.write_back(batch);
         }
         for (frame, was_marked) in dirty {
-            let unused = |_: &_, _: &_, word: StateWord| word.is_marked() == was_marked;
+            let unused = |_: &_, _, _: &_, word: StateWord| word.is_marked() == was_marked;
             if self.pages.with(frame, unused) == Some(true) {
                 self.visit(frame);
             }
@@ -243,11 +260,12 @@ impl<'p, T: Translation> PagesOf<'p, T> {
         PagesOf { shared, last: Cell::new(None) }
     }
 
-    /// E1: the page in a frame, its state and what its word was.
+    /// E1: the page in a frame, its state and what its word was. The frame may hold another page by
+    /// the time of the word: who takes it compares.
     fn with<R>(
         &self,
         frame: FrameId,
-        then: impl FnOnce(&Arc<SpaceCore<T>>, &StateCell, StateWord) -> R,
+        then: impl FnOnce(&Arc<SpaceCore<T>>, PageId, &StateCell, StateWord) -> R,
     ) -> Option<R> {
         let page = self.shared.core.frames.meta(frame).page();
         if page.is_null() {
@@ -261,7 +279,7 @@ impl<'p, T: Translation> PagesOf<'p, T> {
             .state(&space.directory, page.page())
             .map(|cell| (cell, cell.read()))
             .filter(|(_, word)| word.frame() == frame)
-            .map(|(cell, word)| then(&space, cell, word));
+            .map(|(cell, word)| then(&space, page, cell, word));
         self.last.set(Some(space));
         result
     }
@@ -269,7 +287,7 @@ impl<'p, T: Translation> PagesOf<'p, T> {
 
 impl<T: Translation> Pages for PagesOf<'_, T> {
     fn look(&self, frame: FrameId) -> Look {
-        self.with(frame, |_, _, word| match (word.is_free(), word.is_marked()) {
+        self.with(frame, |_, _, _, word| match (word.is_free(), word.is_marked()) {
             (false, _) => Look::Nothing,
             (true, false) => Look::Plain,
             (true, true) => Look::Marked,
@@ -278,6 +296,6 @@ impl<T: Translation> Pages for PagesOf<'_, T> {
     }
 
     fn mark(&self, frame: FrameId) {
-        self.with(frame, |_, cell, word| word.is_free() && cell.mark(word));
+        self.with(frame, |_, _, cell, word| word.is_free() && cell.mark(word));
     }
 }

@@ -15,6 +15,7 @@ use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Pin};
 use crate::pool::{Shared, SpaceCore};
 use crate::state::{FrameId, StateWord};
+use crate::sync::Backoff;
 use crate::translation::{Claim, Placement, Translation};
 
 /// A frame without a page; goes back when it is not used.
@@ -71,7 +72,17 @@ impl<T: Translation> Shared<T> {
         loop {
             let relocations = self.core.relocations.load(Ordering::SeqCst);
             let place = self.locate(space, page)?; // F2: may fault, so it comes before the frame
-            let frame = self.ensure_spare(&mut spare, space, page)?; // F3
+            // F3
+            let frame = match self.ensure_spare(&mut spare, space, page) {
+                Ok(frame) => frame,
+                // Somebody else may have loaded it with the last one.
+                Err(PoolError::DoesNotFit { .. })
+                    if self.translation.state(&space.directory, page).is_some() =>
+                {
+                    return Ok(None);
+                }
+                Err(error) => return Err(error),
+            };
             let claim = match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => claim,
                 Claimed::Moved => continue,
@@ -117,8 +128,9 @@ impl<T: Translation> Shared<T> {
                 let in_use = &self.core.fixed_in_use;
                 let budget = self.core.budget_frames;
                 let more = |n: u32| (n < budget).then_some(n + 1);
-                in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).map_err(|_| {
-                    PoolError::DoesNotFit { frames: u64::from(budget), translation: T::NAME }
+                self.try_for_a_moment(|| {
+                    let taken = in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+                    taken.map_err(|_| ())
                 })?;
                 frame
             }
@@ -213,6 +225,7 @@ impl<T: Translation> Shared<T> {
                 // A faulter that came too late has it, or will give it up.
                 Claimed::Taken => {
                     if let Some(found) = self.latch_resident(space, page) {
+                        found.meta().set_place(place);
                         break found;
                     }
                 }
@@ -237,15 +250,23 @@ impl<T: Translation> Shared<T> {
         space: &'p SpaceCore<T>,
         page: PageNo,
     ) -> Option<Exclusive<'p>> {
-        let cell = self.translation.state(&space.directory, page)?;
-        cell.await_flight(&self.core.lot);
-        let held = cell.latch()?;
-        let frame = held.frame();
-        self.core.await_holders(frame);
-        let bytes = self.page_in(space, page, frame);
-        let found = Exclusive::new(&self.core, cell, held, frame, bytes);
-        // The word may serve another page by now (TABLE-2), or another space.
-        (found.meta().page() == PageId::new(space.id, page)).then_some(found)
+        let mut backoff = Backoff::new();
+        loop {
+            let cell = self.translation.state(&space.directory, page)?;
+            cell.await_flight(&self.core.lot);
+            if let Some(held) = cell.latch() {
+                let frame = held.frame();
+                self.core.await_holders(frame);
+                let bytes = self.page_in(space, page, frame);
+                let found = Exclusive::new(&self.core, cell, held, frame, bytes);
+                if found.meta().page() == PageId::new(space.id, page) {
+                    return Some(found);
+                }
+            }
+            // The word serves another page by now, or has moved (TABLE-2): the page may be there
+            // all the same.
+            backoff.wait();
+        }
     }
 
     /// Where a page lies in the file.

@@ -9,7 +9,7 @@ use polder_format::PageSize;
 
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
 use crate::meta::{FRAME_META_BYTES, FrameMeta};
 use crate::state::FrameId;
 
@@ -82,8 +82,11 @@ impl Frames {
 
     /// Gives the memory behind a frame, which holds no page that anyone wants, back to the kernel.
     pub(crate) fn discard(&self, address: NonNull<u8>) {
-        let offset = address.addr().get() - self.bytes.base().addr().get();
-        let _ = self.bytes.discard(offset, self.size.bytes());
+        // The kernel takes back whole pages of its own: smaller ones are its neighbours' too.
+        if self.size.bytes() >= kernel_page_bytes() {
+            let offset = address.addr().get() - self.bytes.base().addr().get();
+            let _ = self.bytes.discard(offset, self.size.bytes());
+        }
     }
 
     #[inline(always)]

@@ -123,6 +123,12 @@ impl FreeList {
         None
     }
 
+    /// Whether this frame is free, a moment ago.
+    pub fn is_free(&self, frame: FrameId) -> bool {
+        let (word, bit) = (frame.get() as usize / 64, frame.get() % 64);
+        self.words.get(word).is_some_and(|word| word.load(Ordering::Relaxed) >> bit & 1 == 1)
+    }
+
     /// This very frame, if it is free.
     pub fn take_this(&self, frame: FrameId) -> bool {
         let (word, bit) = (frame.get() as usize / 64, frame.get() % 64);

@@ -274,13 +274,12 @@ impl<'p> NewPage<'p> {
         self.id
     }
 
-    /// Holds the page exclusively; waits at most for a writer-back that copies it.
+    /// Holds the page exclusively; waits at most for a writer-back that copies it, and for readers
+    /// who came to it with an old link. An error only if the page is gone, with its space.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
-        if !self.core.is_alone_with(held.frame()) {
-            self.cell.put_back(held);
-            return Err(Restart);
-        }
+        // Those who come with an old link go away again.
+        self.core.await_holders(held.frame());
         // As it is pinned it has not moved.
         let page = Exclusive::new(self.core, self.cell, held, held.frame(), self.page);
         // The space may have been dropped, and the word serve another one.

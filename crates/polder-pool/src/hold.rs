@@ -2,8 +2,8 @@
 //!
 //! By default it does not: it reads, and validates afterwards. The other ways are those of systems
 //! that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to, and lets go
-//! of the one before last, so that nobody changes or evicts what it reads. It still validates,
-//! which then never fails.
+//! of the one before last, so that nobody changes or evicts what it reads. It still validates;
+//! that fails only where a word moves to another place (`translation/array/sparse.rs`).
 //!
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.

@@ -46,7 +46,8 @@ pub struct PoolConfig {
     pub memory_budget: u64,
     /// Size of all pages.
     pub page_size: PageSize,
-    /// Have the kernel back all frames at once.
+    /// Have the kernel back all frames at once; where a page decides on its frame (`direct`, `vm`)
+    /// they are backed as they are used.
     pub prefault: bool,
     /// Seed of the checksums.
     pub seed: ChecksumSeed,
@@ -88,15 +89,19 @@ impl PoolConfig {
             return Err(PoolError::Budget { given, least });
         }
         let rest = given - FIXED_BYTES;
+        let cost = Self::frame_cost(self.page_size, T::bytes_per_frame() + self.beside_bytes());
+        let frames = (rest - Self::bounce_bytes(rest / cost, self.page_size)) / cost;
+        Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
+    }
+
+    /// Memory of replacement and slices for each frame.
+    fn beside_bytes(&self) -> u64 {
         let slices = match self.hold {
             Hold::Optimistic | Hold::Shared => 0,
             Hold::Group => GroupPins::bytes_with(&Groups::by_cache()),
             Hold::Core => GroupPins::bytes_with(&Groups::of_cores(1)),
         };
-        let beside = T::bytes_per_frame() + self.replacement.bytes_per_frame() + slices;
-        let cost = Self::frame_cost(self.page_size, beside);
-        let frames = (rest - Self::bounce_bytes(rest / cost, self.page_size)) / cost;
-        Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
+        self.replacement.bytes_per_frame() + slices
     }
 
     fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {
@@ -126,6 +131,8 @@ pub(crate) struct Shared<T: Translation> {
     pub(crate) directory: PagedArray,
     pub(crate) next_space: Mutex<SpaceId>,
     pub(crate) memory_budget: u64,
+    /// Memory of replacement and slices for each frame.
+    pub(crate) beside_bytes: u64,
 }
 
 /// One open space.
@@ -270,7 +277,8 @@ impl<T: Translation> Pool<T> {
         };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
-        if config.prefault && !T::OWNS_PAGES {
+        // Where the page decides on its frame nobody knows which will be used.
+        if config.prefault && !T::OWNS_PAGES && !T::FIXED_FRAMES {
             frames.prefault(budget_frames)?;
         }
         let core = Core {
@@ -317,6 +325,7 @@ impl<T: Translation> Pool<T> {
             directory: PagedArray::new(config.file.space_directory),
             next_space: Mutex::new(config.file.next_space),
             memory_budget: config.memory_budget,
+            beside_bytes: config.beside_bytes(),
             translation,
         });
         let writer = Writer::start(&shared);

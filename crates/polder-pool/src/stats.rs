@@ -93,7 +93,9 @@ impl<T: Translation> Pool<T> {
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
         let frames = u64::from(core.budget_frames);
         let huge_page_bytes = shared.translation.huge_bytes(&core.frames);
-        let small_frame_bytes = (resident_pages * size).saturating_sub(huge_page_bytes);
+        // Translations that own the pages count their tables themselves.
+        let frame_bytes = if T::OWNS_PAGES { 0 } else { resident_pages * size };
+        let small_frame_bytes = frame_bytes.saturating_sub(huge_page_bytes);
         PoolStats {
             memory_budget_bytes: shared.memory_budget,
             frames,
@@ -110,7 +112,7 @@ impl<T: Translation> Pool<T> {
             dirty_pages: spaces.values().map(|space| space.dirty_pages).sum(),
             spaces,
             frame_bytes: resident_pages * size,
-            metadata_bytes: frames * FRAME_META_BYTES as u64
+            metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
                 + FreeList::bytes(core.budget_frames) as u64,
             translation_bytes: footprint.translation_bytes,
             page_table_bytes: footprint.page_table_bytes
@@ -143,7 +145,10 @@ impl<T: Translation> Pool<T> {
                 .and_then(|core| shared.translation.state(&core.directory, page.page()));
             let stats = spaces.entry(id).or_default();
             stats.resident_pages += 1;
-            stats.dirty_pages += u64::from(cell.is_some_and(|cell| meta.is_dirty(cell.read())));
+            stats.dirty_pages += u64::from(cell.is_some_and(|cell| {
+                let word = cell.read();
+                word.frame() == frame && meta.is_dirty(word)
+            }));
         }
         spaces
     }

@@ -112,7 +112,12 @@ impl<T: Translation> Shared<T> {
         let wraps = core.wraps.get();
         let word = cell.try_share().ok_or(Busy)?;
         let here = word.frame() == frame && meta.page() == page;
-        let copied = if here && meta.is_dirty(word) {
+        if !here {
+            cell.unshare();
+            // The page has gone, or its word: then it is to be looked for again (TABLE-2).
+            return if meta.page() == page { Err(Busy) } else { Ok(None) };
+        }
+        let copied = if meta.is_dirty(word) {
             self.page_in(&space, page.page(), frame).copy_to(0, out);
             let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })

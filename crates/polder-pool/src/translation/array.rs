@@ -22,7 +22,7 @@
 
 mod sparse;
 
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
@@ -36,7 +36,7 @@ use super::{Claim, Footprint, LinkRef, Placement, Resolved};
 use super::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::memory::{Reservation, kernel_page_bytes};
+use crate::memory::{OS_PAGE_BYTES, Reservation, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::lock;
@@ -63,6 +63,10 @@ pub struct Array {
     group_bytes: usize,
     preference: Preference,
     sparse: SparseTable,
+    /// Words of a group from which on it belongs in the array whatever that takes, and up to which
+    /// it goes back: `DENSE` and `SPARSE` for groups of 512.
+    dense: u32,
+    sparse_below: u32,
     /// What words may take before sparse groups go to the table.
     share_bytes: u64,
     chunks: Mutex<Chunks>,
@@ -359,9 +363,11 @@ impl Array {
         for at in from..from + LOOKED_AT {
             let entry = at % groups * chunk.group_len;
             let group = chunk.group(entry);
-            if (1..=SPARSE).contains(&group.in_array()) {
+            if (1..=self.sparse_below).contains(&group.in_array()) {
                 let group = &mut group.lock();
-                if chunk.is_of(directory) && group.array > 0 && group.array + group.sparse <= SPARSE
+                if chunk.is_of(directory)
+                    && group.array > 0
+                    && group.array + group.sparse <= self.sparse_below
                 {
                     return self.scatter(frames, directory, (chunk, entry), group);
                 }
@@ -392,7 +398,7 @@ impl Array {
         let total = group.array + group.sparse;
         if let Some(frames) = frames
             && group.array > 0
-            && total <= SPARSE
+            && total <= self.sparse_below
             && (total < 8 || total.is_multiple_of(8))
             && self.is_pressed()
         {
@@ -411,6 +417,8 @@ impl Translation for Array {
         Ok(Array {
             preference: Preference::new(config.frames, config.preferred_frames),
             sparse: SparseTable::new(config.frames)?,
+            dense: DENSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
+            sparse_below: SPARSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
             share_bytes: u64::from(config.frames) * BYTES_PER_FRAME,
             group_bytes: kernel_page_bytes(),
             chunks: Mutex::default(),
@@ -457,6 +465,7 @@ impl Translation for Array {
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
+        fence(Ordering::SeqCst);
         let (chunk, entry) = directory.chunk(page)?;
         let cell = chunk.cell(entry);
         if !cell.read_after_flag().is_evicted() {
@@ -499,6 +508,8 @@ impl Translation for Array {
             let origin = chunk.cells().wrapping_sub(chunk_first(FIRST, k) as usize);
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             directory.origins[k].store(origin, Ordering::Release);
+            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            fence(Ordering::SeqCst);
         }
         Ok(preferred)
     }
@@ -531,7 +542,7 @@ impl Translation for Array {
             return Ok(None);
         }
         let total = group.array + group.sparse;
-        if group.array == 0 && total < DENSE && self.is_pressed() {
+        if group.array == 0 && total < self.dense && self.is_pressed() {
             directory.has_sparse.store(true, Ordering::SeqCst);
             let Some(cell) = self.sparse.claim(id) else { return Ok(None) };
             group.sparse += 1;
@@ -589,6 +600,7 @@ impl Translation for Array {
     }
 
     fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
+        fence(Ordering::SeqCst);
         (0..CHUNKS)
             .filter_map(|k| directory.chunk(PageNo::new(chunk_first(FIRST, k))?))
             .all(|(chunk, _)| chunk.groups().all(|entry| chunk.group(entry).is_empty()))

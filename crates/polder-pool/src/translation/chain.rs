@@ -328,8 +328,14 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
         if let Some(first) = bucket.first.entry().filter(|first| first.page().is_null()) {
             return first.take(page, begin);
         }
-        // TABLE-3: there is a slot for each frame.
-        let index = self.spare.take()?;
+        // TABLE-3: there is a slot for each frame, though a look can miss one that comes back just now.
+        let mut backoff = Backoff::new();
+        let index = loop {
+            match self.spare.take() {
+                Some(index) => break index,
+                None => backoff.wait(),
+            }
+        };
         let slot = &self.slots[index.get() as usize];
         let taken = slot.entry.take(page, begin);
         slot.next.store(bucket.next.load(Ordering::Relaxed), Ordering::Relaxed);

@@ -5,7 +5,7 @@
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
 //! chunks; only touched ones cost memory, and the pool counts those against the budget.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -125,6 +125,7 @@ impl Translation for Direct {
     }
 
     fn state<'p>(&'p self, directory: &'p DirectDirectory, page: PageNo) -> Option<&'p StateCell> {
+        fence(Ordering::SeqCst);
         let cell = self.cell(directory.frame(page)?);
         (!cell.read_after_flag().is_evicted()).then_some(cell)
     }
@@ -156,6 +157,8 @@ impl Translation for Direct {
                 }
             };
             directory.first_frames[k].store(first, Ordering::Release);
+            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            fence(Ordering::SeqCst);
         }
         drop(closed);
         self.place(directory, page)
@@ -206,6 +209,7 @@ impl Translation for Direct {
     }
 
     fn is_quiet(&self, directory: &DirectDirectory) -> bool {
+        fence(Ordering::SeqCst);
         let mut quiet = true;
         self.for_each_present(directory, &mut |_| quiet = false);
         quiet

@@ -51,17 +51,28 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
         holds: impl Fn(FrameId) -> bool,
     ) -> Option<FrameId>;
 
-    /// Enters the page. False if it has an entry, which is one whose frame `holds` the page.
+    /// Enters the page, unless it has an entry, which is one whose frame `holds` the page.
     fn insert(
         &self,
         hash: PageHash,
         page: PageId,
         frame: FrameId,
         holds: impl Fn(FrameId) -> bool,
-    ) -> bool;
+    ) -> Inserted;
 
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
+}
+
+/// What became of a page that was to be entered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inserted {
+    /// It has an entry now.
+    Entered,
+    /// It had one.
+    Known,
+    /// There is no room where its entry belongs.
+    Full,
 }
 
 /// The state word of a frame and the page of which it speaks. All zero: no page.
@@ -181,10 +192,13 @@ impl<F: FrameTable> Translation for Framed<F> {
         tagged.page.store(page.to_bits(), Ordering::Release);
         // The frame itself bears the tag already.
         let holds = |other: FrameId| other != frame && self.holds(other, page);
-        if !self.table.insert(PageHash::of(page), page, frame, holds) {
+        let inserted = self.table.insert(PageHash::of(page), page, frame, holds);
+        if inserted != Inserted::Entered {
             tagged.page.store(0, Ordering::Release);
             directory.present.fetch_sub(1, Ordering::SeqCst);
-            return Ok(None);
+            let what = "the part of the hash table where it belongs is full; use `array`";
+            let full = Err(PoolError::Broken { page, what });
+            return if inserted == Inserted::Full { full } else { Ok(None) };
         }
         // Until here whoever finds the entry sees that the page is not resident, and finds out by
         // an insertion of its own that it is taken.

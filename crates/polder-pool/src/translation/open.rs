@@ -13,7 +13,7 @@ use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use polder_format::PageId;
 
 use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed};
+use super::framed::{FrameTable, Framed, Inserted};
 use super::page_hash::PageHash;
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
@@ -91,7 +91,7 @@ impl OpenTable {
     /// Fills the hole at `hole` from behind (`OPEN-2`): Knuth's algorithm 6.4 R.
     fn close_up(&self, partition: usize, mut hole: usize) {
         let mut at = hole;
-        loop {
+        for _ in 1..self.len {
             at = self.after(at);
             let page = self.entry(partition, at).page.load(Ordering::Relaxed);
             if page == 0 {
@@ -164,17 +164,21 @@ impl FrameTable for OpenTable {
         page: PageId,
         frame: FrameId,
         _: impl Fn(FrameId) -> bool,
-    ) -> bool {
+    ) -> Inserted {
         let partition = self.partition(hash);
         let latch = &self.partitions[partition].0;
         latch.lock();
-        let free = self.probe(partition, hash, page).filter(|(_, there)| !there);
-        if let Some((at, _)) = free {
-            self.entry(partition, at).frame.store(frame.get(), Ordering::Relaxed);
-            self.entry(partition, at).page.store(page.to_bits(), Ordering::Relaxed);
-        }
+        let inserted = match self.probe(partition, hash, page) {
+            Some((at, false)) => {
+                self.entry(partition, at).frame.store(frame.get(), Ordering::Relaxed);
+                self.entry(partition, at).page.store(page.to_bits(), Ordering::Relaxed);
+                Inserted::Entered
+            }
+            Some((_, true)) => Inserted::Known,
+            None => Inserted::Full,
+        };
         latch.unlock();
-        free.is_some()
+        inserted
     }
 
     fn remove(&self, hash: PageHash, page: PageId, _: FrameId) {

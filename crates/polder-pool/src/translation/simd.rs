@@ -36,12 +36,13 @@ use std::slice;
 use polder_format::PageId;
 
 use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed};
+use super::framed::{FrameTable, Framed, Inserted};
 use super::page_hash::PageHash;
 use crate::error::PoolError;
 use crate::free_list::FreeList;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::state::FrameId;
+use crate::sync::Backoff;
 
 /// A table of fingerprint buckets, and the state word beside the frame.
 pub type Simd = Framed<SimdTable>;
@@ -168,21 +169,26 @@ impl SimdTable {
         None
     }
 
-    fn enter(&self, first: &Bucket, entry: (u8, FrameId)) -> bool {
+    fn enter(&self, first: &Bucket, entry: (u8, FrameId)) {
         let (last, _) = self.last(first);
         let len = last.len();
         if len < ENTRIES {
             last.set(len, entry);
-            return true;
+            return;
         }
-        // SIMD-2: there is one.
-        let Some(number) = self.spare.take() else { return false };
+        // SIMD-2: there is one, though a look can miss one that comes back just now.
+        let mut backoff = Backoff::new();
+        let number = loop {
+            match self.spare.take() {
+                Some(number) => break number,
+                None => backoff.wait(),
+            }
+        };
         if let Some(fresh) = self.overflow(number.get()) {
             fresh.set(0, entry);
         }
         // Release pairs with the Acquire of `find`.
         last.next.store(number.get(), Ordering::Release);
-        true
     }
 }
 
@@ -258,14 +264,15 @@ impl FrameTable for SimdTable {
         _: PageId,
         frame: FrameId,
         holds: impl Fn(FrameId) -> bool,
-    ) -> bool {
+    ) -> Inserted {
         let (first, fingerprint) = (self.bucket(hash), hash.fingerprint());
         first.latch.lock();
         let is_new = self.locate(first, fingerprint, holds).is_none();
-        let entered = is_new && self.enter(first, (fingerprint, frame));
+        if is_new {
+            self.enter(first, (fingerprint, frame));
+        }
         first.latch.unlock();
-        debug_assert!(entered || !is_new, "SIMD-2: no overflow bucket is left");
-        entered
+        if is_new { Inserted::Entered } else { Inserted::Known }
     }
 
     /// The chain's last entry takes the place of the one that goes (`SIMD-2`).
@@ -284,10 +291,11 @@ impl FrameTable for SimdTable {
                 emptied = link.swap(0, Ordering::Relaxed);
             }
         }
-        first.latch.unlock();
+        // Before others can need one more bucket: so SIMD-2 holds at each moment.
         if emptied != 0 {
             self.spare.put(FrameId::new(emptied));
         }
+        first.latch.unlock();
     }
 }
 
@@ -329,10 +337,12 @@ mod tests {
                 free.push(frame);
             } else if let Some(frame) = free.pop() {
                 let of = |f: FrameId| model.get(&number) == Some(&f.get());
-                assert!(table.insert(hash, page(number), FrameId::new(frame), of));
+                let inserted = table.insert(hash, page(number), FrameId::new(frame), of);
+                assert_eq!(inserted, Inserted::Entered);
                 model.insert(number, frame);
                 let of = |f: FrameId| model.get(&number) == Some(&f.get());
-                assert!(!table.insert(hash, page(number), FrameId::new(frame), of));
+                let inserted = table.insert(hash, page(number), FrameId::new(frame), of);
+                assert_eq!(inserted, Inserted::Known);
             }
             let in_use = table.overflow_count as usize - table.spare.len();
             assert!(in_use <= model.len() / ENTRIES, "SIMD-2: {in_use} for {}", model.len());

@@ -14,7 +14,7 @@
 //! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
 //!   who come too late read zeros and do not validate.
 
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -239,6 +239,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     fn state<'p>(&'p self, directory: &'p VmDirectory, page: PageNo) -> Option<&'p StateCell> {
+        fence(Ordering::SeqCst);
         directory.cell(page).filter(|cell| !cell.read_after_flag().is_evicted())
     }
 
@@ -279,6 +280,8 @@ impl<B: Backing> Translation for VirtualMemory<B> {
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             // Release: who sees the word's address sees the page's.
             directory.words[k].store(words, Ordering::Release);
+            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            fence(Ordering::SeqCst);
         }
         Ok(Placement::Anywhere)
     }
