@@ -70,7 +70,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         journal: None,
         replacement: Default::default(),
         hold: Default::default(),
-        preferred_frames: true,
     };
 
     let new_file =

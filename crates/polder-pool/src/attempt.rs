@@ -259,9 +259,12 @@ impl<T: Translation> Space<T> {
 
     /// Whether a page is resident and can be read at once.
     pub fn is_resident(&self, page: PageNo) -> bool {
-        let link = LinkRef::Root(PageId::new(self.id(), page));
-        !self.space_core().is_dropped()
-            && self.view().resolve(link).is_some_and(|found| found.word.is_readable())
+        let (shared, space) = (self.shared(), self.space_core());
+        !space.is_dropped()
+            && shared
+                .translation
+                .state(&space.directory, page)
+                .is_some_and(|cell| cell.read().is_readable())
     }
 
     /// Goes to a page by its number.
@@ -319,7 +322,7 @@ impl<'p, T: Translation> View<'p, T> {
             }
             attempt.pages += 1;
             if T::PROMOTES && found.astray {
-                self.maybe_promote(page.id(), found);
+                self.maybe_promote(link);
             }
             return Ok(page);
         }
@@ -330,43 +333,8 @@ impl<'p, T: Translation> View<'p, T> {
             LinkRef::InPage(page, at) => LinkRef::InPage(page, at),
             LinkRef::Root(page) => LinkRef::Root(page),
         };
-        if attempt.holds && !attempt.patient {
-            return self.follow_holding(attempt, link, parent.copied());
-        }
         self.follow_slowly(attempt, link, parent.copied())?;
         attempt.latched.take().ok_or(Restart)
-    }
-
-    /// As `follow`, holding the page by the pool's way.
-    #[inline(never)]
-    fn follow_holding(
-        self,
-        attempt: &mut Attempt<'p>,
-        link: LinkRef<'_>,
-        parent: Option<Optimistic<'p>>,
-    ) -> Result<Optimistic<'p>, Restart> {
-        let core = &self.shared.core;
-        let wraps = core.wraps.get();
-        let Some(found) = self.resolve(link).filter(|found| found.word.is_readable()) else {
-            self.follow_slowly(attempt, link, parent)?;
-            return Err(Restart);
-        };
-        // Before it is held: to hold it by its word changes that.
-        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-            core.touch(found.cell, found.word);
-        }
-        if !attempt.way.step(core, &found, parent.as_ref().map(Optimistic::cell)) {
-            return Err(Restart);
-        }
-        let page = Optimistic::new(core, found, wraps);
-        page.page().prefetch(0);
-        page.page().prefetch(64);
-        match parent {
-            Some(parent) => parent.validate()?,
-            None => self.check_own(attempt)?,
-        }
-        attempt.pages += 1;
-        Ok(page)
     }
 
     /// A word that was read without a parent to validate is one of our space, unless that was
@@ -379,8 +347,8 @@ impl<'p, T: Translation> View<'p, T> {
         Ok(())
     }
 
-    /// The page is not resident, or held, or the attempt takes latches (then the page is in
-    /// `attempt.latched`).
+    /// The page is not where `resolve` looks first, or is not resident, or held, or the attempt
+    /// holds what it reads: puts the page in `attempt.latched`.
     #[cold]
     #[inline(never)]
     fn follow_slowly(
@@ -392,7 +360,10 @@ impl<'p, T: Translation> View<'p, T> {
         let core = &self.shared.core;
         let target = PageId::from_link(link.load());
         let wraps = core.wraps.get();
-        let found = self.resolve(link);
+        let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
+            let translation = &self.shared.translation;
+            translation.resolve_elsewhere(&core.frames, &self.space.directory, target.page())
+        });
         if let Some(parent) = &parent {
             parent.validate()?;
         }
@@ -405,14 +376,52 @@ impl<'p, T: Translation> View<'p, T> {
             attempt.interrupted.miss = Some((target, parent));
             return Err(Restart);
         };
-        if !attempt.patient {
-            return Err(Restart);
-        }
-        let word = attempt.share(found.cell)?;
+        let found = if attempt.patient {
+            self.share(attempt, target, found)?
+        } else {
+            self.hold(attempt, parent.as_ref(), found)?
+        };
         match &parent {
             Some(parent) => parent.validate()?,
             None => self.check_own(attempt)?,
         }
+        attempt.pages += 1;
+        attempt.latched = Some(Optimistic::new(core, found, wraps));
+        Ok(())
+    }
+
+    /// The pool's way of holding, which may be not to.
+    fn hold(
+        self,
+        attempt: &mut Attempt<'p>,
+        parent: Option<&Optimistic<'p>>,
+        found: Resolved<'p>,
+    ) -> Result<Resolved<'p>, Restart> {
+        let core = &self.shared.core;
+        if !found.word.is_readable() {
+            return Err(Restart);
+        }
+        // Before it is held: to hold it by its word changes that.
+        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
+            core.touch(found.cell, found.word);
+        }
+        if attempt.holds && !attempt.way.step(core, &found, parent.map(Optimistic::cell)) {
+            return Err(Restart);
+        }
+        found.page.prefetch(0);
+        found.page.prefetch(64);
+        Ok(found)
+    }
+
+    /// A patient attempt waits, and keeps what it has.
+    fn share(
+        self,
+        attempt: &mut Attempt<'p>,
+        target: PageId,
+        found: Resolved<'p>,
+    ) -> Result<Resolved<'p>, Restart> {
+        let core = &self.shared.core;
+        let word = attempt.share(found.cell)?;
         // TABLE-2: what we hold may be another page's by now, or the page in another frame.
         let frame = word.frame();
         if core.frames.meta(frame).page() != target {
@@ -421,11 +430,8 @@ impl<'p, T: Translation> View<'p, T> {
         if word.is_marked() && attempt.hint == AccessHint::Normal {
             core.touch(found.cell, word);
         }
-        attempt.pages += 1;
         let page = self.shared.page_in(self.space, target.page(), frame);
-        let resolved = Resolved { cell: found.cell, word, frame, page, astray: false };
-        attempt.latched = Some(Optimistic::new(core, resolved, wraps));
-        Ok(())
+        Ok(Resolved { cell: found.cell, word, frame, page, astray: false })
     }
 
     /// After a restart: what must be done before the next try.

@@ -94,8 +94,8 @@ pub use {
     state::FrameId,
     stats::{PoolStats, SpaceStats},
     translation::{
-        Array, Direct, Hash, HashInlined, HashOptimistic, LinkRef, Open, Predictive, Simd,
-        Translation, Vm, VmHuge,
+        Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, LinkRef, Open, Predictive,
+        Simd, Translation, Vm, VmHuge,
     },
 };
 

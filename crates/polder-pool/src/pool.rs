@@ -59,9 +59,6 @@ pub struct PoolConfig {
     pub replacement: ReplacementKind,
     /// How readers hold the pages of their way.
     pub hold: Hold,
-    /// Whether pages prefer frames that the processor can guess, where that is a choice (`array`).
-    /// On but for measurements.
-    pub preferred_frames: bool,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
@@ -270,11 +267,7 @@ impl<T: Translation> Pool<T> {
             return Err(PoolError::Combination { hold, translation, why });
         }
         let budget_frames = config.frames::<T>()?;
-        let frame_config = TranslationConfig {
-            frames: budget_frames,
-            page_size: config.page_size,
-            preferred_frames: config.preferred_frames,
-        };
+        let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
         // Where the page decides on its frame nobody knows which will be used.

@@ -15,7 +15,7 @@ use crate::guard::Exclusive;
 use crate::pool::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
-use crate::translation::{Resolved, Translation};
+use crate::translation::{LinkRef, Resolved, Translation};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.
 const PROMOTE_ONE_IN: u32 = 32;
@@ -38,18 +38,22 @@ fn one_in(n: u32) -> bool {
 }
 
 impl<T: Translation> View<'_, T> {
-    /// An access to `page`, which was found in another frame than it prefers.
+    /// An access to a page that was found in another frame than it prefers. (By its link alone, so
+    /// that what was found need not be kept for this.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn maybe_promote(self, page: PageId, found: Resolved<'_>) {
+    pub(crate) fn maybe_promote(self, link: LinkRef<'_>) {
         if !one_in(PROMOTE_ONE_IN) {
             return;
         }
-        let Some(preferred) = self.shared.translation.preferred(&self.space.directory, page.page())
-        else {
-            return;
-        };
-        if preferred != found.frame {
+        let page = PageId::from_link(link.load());
+        let translation = &self.shared.translation;
+        let found = translation.resolve(&self.shared.core.frames, &self.space.directory, link);
+        let preferred = translation.preferred(&self.space.directory, page.page());
+        if let (Some(found), Some(preferred)) = (found, preferred)
+            && page.space() == self.space.id
+            && preferred != found.frame
+        {
             aside(|| self.shared.promote(self, page, found, preferred));
         }
     }

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, Direct, Hash, HashInlined, HashOptimistic, Hold, Open, Pool, PoolConfig,
-    PoolError, Predictive, Restart, Simd, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, Hold, Open, Pool,
+    PoolConfig, PoolError, Predictive, Restart, Simd, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -276,6 +276,7 @@ macro_rules! conformance {
 
 conformance!(
     Array as array holding Optimistic,
+    ArrayPlain as array_plain holding Optimistic,
     Direct as direct holding Optimistic,
     Hash as hash holding Optimistic,
     HashOptimistic as hash_optimistic holding Optimistic,

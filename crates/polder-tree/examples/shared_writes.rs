@@ -62,7 +62,6 @@ mod counting {
             journal: None,
             replacement: Default::default(),
             hold,
-            preferred_frames: true,
         };
         let disk = SimDisk::new(FaultPlan::new(1));
         let pool = Pool::<T>::open(Box::new(disk), &config, &KINDS).ok()?;

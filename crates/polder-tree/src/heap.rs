@@ -105,7 +105,6 @@ struct Tail {
 /// #     journal: None,
 /// #     replacement: Default::default(),
 /// #     hold: Default::default(),
-/// #     preferred_frames: true,
 /// # };
 /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
 /// let pool: Pool<Array> = Pool::open(device, &config, &KINDS)?;

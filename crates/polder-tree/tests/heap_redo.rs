@@ -87,7 +87,6 @@ fn logged_pool(
         journal: log.map(|log| log as Arc<dyn Journal>),
         replacement: Default::default(),
         hold: Default::default(),
-        preferred_frames: true,
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

@@ -70,7 +70,6 @@ impl Opening {
             journal: Some(Arc::clone(log) as _),
             replacement: self.replacement,
             hold: self.hold,
-            preferred_frames: true,
         };
         Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
     }

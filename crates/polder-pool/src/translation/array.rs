@@ -10,7 +10,7 @@
 //! the page is loaded: the processor predicts that the word says so, and begins to load from there
 //! at the same time as the word (predictive-translation.txt, section 4, for a hash table). Where
 //! that is wrong it costs a mispredicted branch. Pages that lie elsewhere move there in time
-//! (`promote.rs`), if they are used often enough. All of that can be switched off.
+//! (`promote.rs`), if they are used often enough. [`ArrayPlain`] does without all of that.
 //!
 //! * `ARRAY-1` A chunk, once mapped, stays mapped until the pool is dropped (`POOL-2`). When its
 //!   space is dropped it serves other spaces; what a stale reader sees there fails to validate
@@ -56,9 +56,14 @@ const SPARSE: u32 = 48;
 /// Groups that a load under pressure looks at to find one that can go to the table.
 const LOOKED_AT: u64 = 16;
 
+/// Array translation, with preferred frames.
+pub type Array = Arrays<true>;
+/// Array translation without preferred frames: pages lie anywhere.
+pub type ArrayPlain = Arrays<false>;
+
 /// Array translation.
 #[derive(Debug)]
-pub struct Array {
+pub struct Arrays<const PREFERRED: bool> {
     /// Bytes of a group of entries: what the kernel backs, and takes back, in one piece.
     group_bytes: usize,
     preference: Preference,
@@ -81,12 +86,11 @@ pub struct Array {
 #[derive(Debug, Clone, Copy)]
 struct Preference {
     frames: u64,
-    on: bool,
 }
 
 impl Preference {
-    fn new(frames: u32, on: bool) -> Preference {
-        Preference { frames: u64::from(frames.max(1)), on }
+    fn new(frames: u32) -> Preference {
+        Preference { frames: u64::from(frames.max(1)) }
     }
 
     /// Where the first page of a space lies: spaces should not all begin at the same frame.
@@ -236,7 +240,7 @@ impl ArrayDirectory {
     }
 }
 
-impl Array {
+impl<const PREFERRED: bool> Arrays<PREFERRED> {
     /// Memory of words: groups of the array, and the table.
     fn word_bytes(&self) -> u64 {
         self.live_groups.load(Ordering::Relaxed) * self.group_bytes as u64 + self.sparse.bytes()
@@ -274,22 +278,6 @@ impl Array {
         }
     }
 
-    /// Where a page is whose word in the array is zero.
-    #[inline(never)]
-    fn resolve_sparse<'p>(
-        &'p self,
-        frames: &'p Frames,
-        directory: &'p ArrayDirectory,
-        page: PageNo,
-    ) -> Option<Resolved<'p>> {
-        if !directory.has_sparse.load(Ordering::Relaxed) {
-            return None;
-        }
-        let (cell, word) = self.sparse.find(directory.id(page))?;
-        let frame = word.frame();
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
-    }
-
     /// The pages of an entry's group, with their words in the array.
     fn group_of<'a>(chunk: &'a Chunk, entry: u64) -> impl Iterator<Item = (PageNo, &'a StateCell)> {
         let first = entry - entry % chunk.group_len;
@@ -308,7 +296,7 @@ impl Array {
         (chunk, entry): (&Chunk, u64),
         group: &mut LockedGroup<'_>,
     ) {
-        for (page, to) in Array::group_of(chunk, entry) {
+        for (page, to) in Self::group_of(chunk, entry) {
             let id = directory.id(page);
             let Some((from, _)) = self.sparse.find(id) else { continue };
             let Some(held) = sparse::seize(from, frames) else { continue };
@@ -335,7 +323,7 @@ impl Array {
         group: &mut LockedGroup<'_>,
     ) {
         directory.has_sparse.store(true, Ordering::SeqCst);
-        for (page, from) in Array::group_of(chunk, entry) {
+        for (page, from) in Self::group_of(chunk, entry) {
             let Some(held) = sparse::seize(from, frames) else { continue };
             let Some(to) = self.sparse.receive(directory.id(page), held) else {
                 debug_assert!(false, "ARRAY-3: {page:?} has two words");
@@ -407,15 +395,15 @@ impl Array {
     }
 }
 
-impl Translation for Array {
-    const NAME: &'static str = "array";
+impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
+    const NAME: &'static str = if PREFERRED { "array" } else { "array-plain" };
     const EVICTS: bool = true;
-    const PROMOTES: bool = true;
+    const PROMOTES: bool = PREFERRED;
     type Directory = ArrayDirectory;
 
-    fn new(config: TranslationConfig) -> Result<Array, PoolError> {
-        Ok(Array {
-            preference: Preference::new(config.frames, config.preferred_frames),
+    fn new(config: TranslationConfig) -> Result<Self, PoolError> {
+        Ok(Arrays {
+            preference: Preference::new(config.frames),
             sparse: SparseTable::new(config.frames)?,
             dense: DENSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
             sparse_below: SPARSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
@@ -453,15 +441,26 @@ impl Translation for Array {
         let page = PageId::from_link(link.load()).page();
         let cell = directory.cell(page)?;
         let word = cell.read();
-        if word.is_evicted() {
-            return self.resolve_sparse(frames, directory, page);
-        }
-        if !self.preference.on {
+        if !PREFERRED {
             let frame = word.frame();
             return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
         }
         let (frame, astray) = speculate(word, self.preference.frame(directory.offset, page));
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+    }
+
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p ArrayDirectory,
+        page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        if !directory.has_sparse.load(Ordering::Relaxed) {
+            return None;
+        }
+        let (cell, word) = self.sparse.find(directory.id(page))?;
+        let frame = word.frame();
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
@@ -515,7 +514,7 @@ impl Translation for Array {
     }
 
     fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
-        self.preference.on.then(|| self.preference.frame(directory.offset, page))
+        PREFERRED.then(|| self.preference.frame(directory.offset, page))
     }
 
     fn claim<'p>(
@@ -587,7 +586,7 @@ impl Translation for Array {
                 if chunk.group(group).in_array() == 0 {
                     continue;
                 }
-                for (page, cell) in Array::group_of(chunk, group) {
+                for (page, cell) in Self::group_of(chunk, group) {
                     if !cell.read_after_flag().is_evicted() {
                         visit(page);
                     }
@@ -654,7 +653,7 @@ mod tests {
     #[test]
     fn the_preferred_frame_is_a_remainder() {
         for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
-            let preference = Preference::new(frames, true);
+            let preference = Preference::new(frames);
             for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
                 for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
                     let offset = preference.offset(space);
@@ -682,7 +681,6 @@ mod tests {
             journal: None,
             replacement: ReplacementKind::default(),
             hold: Default::default(),
-            preferred_frames: true,
         };
         let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
         (dir, pool)

@@ -13,6 +13,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chained::TableDirectory;
 use super::page_hash::PageHash;
+use super::preferred::known_here;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
@@ -108,8 +109,11 @@ impl<F: FrameTable> Framed<F> {
         self.table.find(PageHash::of(page), page, |frame| {
             let tagged = self.tagged(frame);
             let word = tagged.cell.read();
-            let is_ours = tagged.page.load(Ordering::Acquire) == page.to_bits();
-            is_ours.then_some((&tagged.cell, word, frame))
+            if tagged.page.load(Ordering::Acquire) != page.to_bits() {
+                return None;
+            }
+            // A branch, so that the page is read while the tag is still on its way.
+            Some((&tagged.cell, word, known_here(frame)))
         })
     }
 

@@ -42,7 +42,7 @@ use crate::frames::Frames;
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 
-pub use array::Array;
+pub use array::{Array, ArrayPlain, Arrays};
 pub use chained::{Chained, Hash, HashInlined, HashOptimistic, Predictive};
 pub use direct::Direct;
 pub use framed::Framed;
@@ -128,8 +128,6 @@ pub struct TranslationConfig {
     pub frames: u32,
     /// Size of all pages.
     pub page_size: PageSize,
-    /// Whether pages of the array prefer frames.
-    pub preferred_frames: bool,
 }
 
 /// A way from a link to a frame.
@@ -166,13 +164,25 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// A directory for a space that has none.
     fn open(&self, space: SpaceId) -> Result<Arc<Self::Directory>, PoolError>;
 
-    /// The hot path: where a link leads. `None` if no page near there was ever resident.
+    /// The hot path: where a link leads. `None`, or a word of 0, if the page is not where it mostly
+    /// is.
     fn resolve<'p>(
         &'p self,
         frames: &'p Frames,
         directory: &'p Self::Directory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>>;
+
+    /// Where a page is that `resolve` did not find where it looks first, for translations that keep
+    /// some elsewhere.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        _frames: &'p Frames,
+        _directory: &'p Self::Directory,
+        _page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        None
+    }
 
     /// The state of a page that is resident, in flight or about to be; `None` if it is not. The
     /// word may be another page's, or have moved, by the time it is looked at (`TABLE-2`).

@@ -12,22 +12,23 @@ use crate::state::{FrameId, StateWord};
 #[inline(always)]
 pub(super) fn speculate(word: StateWord, preferred: FrameId) -> (FrameId, bool) {
     match word.frame() == preferred {
-        true => (FrameId::new(opaque(preferred.get())), false),
+        true => (known_here(preferred), false),
         false => (word.frame(), true),
     }
 }
 
-/// The same number, of which the compiler knows nothing: else it would see that both sides of the
-/// branch are equal, and take the one that waits for the word.
+/// The same frame, known only on this side of a branch: the compiler can neither do without the
+/// branch nor make a conditional move of it, which would wait for what the branch compares. (Nor
+/// see that both sides of `speculate` are equal, and take the one that waits.)
 #[inline(always)]
-fn opaque(number: u32) -> u32 {
+pub(super) fn known_here(frame: FrameId) -> FrameId {
     #[cfg(not(miri))]
     {
-        let mut number = number;
+        let mut number = frame.get();
         // SAFETY: no instruction at all.
         unsafe { std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack)) };
-        number
+        FrameId::new(number)
     }
     #[cfg(miri)]
-    number
+    frame
 }

@@ -234,10 +234,12 @@ impl FrameTable for SimdTable {
         let mut bucket = self.bucket(hash);
         // TABLE-4: a chain that changes under us may lead into others, but not for ever.
         for _ in 0..=self.overflow_count {
-            for at in bits(bucket.matches(fingerprint)) {
-                if let Some(found) = accept(bucket.frame(at)) {
+            let mut matches = bucket.matches(fingerprint);
+            while matches != 0 {
+                if let Some(found) = accept(bucket.frame(matches.trailing_zeros() as usize)) {
                     return Some(found);
                 }
+                matches &= matches - 1;
             }
             bucket = self.overflow(bucket.next.load(Ordering::Acquire))?;
         }

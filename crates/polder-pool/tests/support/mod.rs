@@ -55,7 +55,6 @@ pub fn config(times: u64, file: FileState) -> PoolConfig {
         journal: None,
         replacement: Default::default(),
         hold: HOLD.get(),
-        preferred_frames: true,
     }
 }
 

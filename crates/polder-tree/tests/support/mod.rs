@@ -39,7 +39,6 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
         journal: None,
         replacement: Default::default(),
         hold: Default::default(),
-        preferred_frames: true,
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }
