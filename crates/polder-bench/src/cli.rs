@@ -16,12 +16,14 @@ use crate::durability::Durability;
 use crate::engine::{EngineKind, device};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
+use crate::ladder;
 use crate::plan::{self, Plan};
 use crate::report::RunResult;
 use crate::worker;
 
 mod args;
 mod replay;
+mod translations;
 
 use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
 
@@ -78,6 +80,8 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::Compare(args) => return compare(&args, engines),
         Command::Device(args) => return raw_device(&args),
         Command::Replay(args) => return replay::run(&args),
+        Command::Translations(args) => return translations::run(&args),
+        Command::TranslationsChild => return ladder::child(),
         Command::Load(args) => (Bench::Load, args),
         Command::Bulk(args) => (Bench::Bulk, args),
         Command::Scan(args) => (Bench::Scan, args),
@@ -160,9 +164,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
         plans.push(resolve(args.bench, kind, args.seconds, &args.common, dir.path())?);
     }
     check_counters(args.common.counters);
-    let own = Path::new("/proc/self/exe");
-    let program = std::env::current_exe().map_err(BenchError::file(own))?;
-    let contest = Contest { plans, rounds: args.rounds as usize, program };
+    let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
     let json = args.common.json;
     let mut report = |result: &RunResult| if json { show(result, true) } else { Ok(()) };
     let comparison = contest.run(&interrupt, &mut report)?;
@@ -223,6 +225,11 @@ fn run_dir(parent: Option<&Path>) -> Result<TempDir, BenchError> {
         .canonicalize()
         .and_then(|parent| tempfile::Builder::new().prefix("polder-bench-").tempdir_in(parent));
     made.map_err(BenchError::file(parent))
+}
+
+/// This program, to be run as worker.
+fn own_program() -> Result<PathBuf, BenchError> {
+    std::env::current_exe().map_err(BenchError::file(Path::new("/proc/self/exe")))
 }
 
 fn listen() -> Result<Interrupt, BenchError> {

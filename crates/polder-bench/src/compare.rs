@@ -82,18 +82,19 @@ fn start(
 }
 
 /// Whose turn it is within a round: the order of the engines, moved on by one each round.
-fn turns(round: usize, engines: usize) -> impl Iterator<Item = usize> {
+pub(crate) fn turns(round: usize, engines: usize) -> impl Iterator<Item = usize> {
     (0..engines).map(move |turn| (round + turn) % engines)
 }
 
-fn progress(turns: usize) -> ProgressBar {
+/// A bar for so many turns.
+pub(crate) fn progress(turns: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:24} {pos}/{len} turns, {eta} left: {msg}")
         .unwrap_or_else(|_| ProgressStyle::default_bar());
     ProgressBar::new(turns as u64).with_style(style)
 }
 
 /// Shows on the bar what an engine does.
-fn tell(bar: &ProgressBar, engine: &str) -> impl Fn(&str) + use<> {
+pub(crate) fn tell(bar: &ProgressBar, engine: &str) -> impl Fn(&str) + use<> {
     let (bar, engine) = (bar.clone(), engine.to_owned());
     move |what| bar.set_message(format!("{engine}: {what}"))
 }

@@ -3,6 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
+use polder_pool::PoolError;
+use polder_tree::{HeapError, TreeError};
+
 use crate::engine::EngineError;
 
 /// Why a benchmark gave no figure.
@@ -43,6 +46,14 @@ pub enum BenchError {
         /// Entries in the store.
         expected: u64,
     },
+    /// A column was not added up to what was stored.
+    #[error("a scan added up to {found} instead of {expected}")]
+    WrongSum {
+        /// What came.
+        found: u64,
+        /// What was stored.
+        expected: u64,
+    },
     /// A file or directory of the benchmark itself.
     #[error("{path}: {source}", path = path.display())]
     File {
@@ -51,6 +62,15 @@ pub enum BenchError {
         /// What the system said.
         source: io::Error,
     },
+    /// A pool that the benchmark works on directly.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+    /// A tree that the benchmark works on directly.
+    #[error(transparent)]
+    Tree(#[from] TreeError),
+    /// A heap that the benchmark works on directly.
+    #[error(transparent)]
+    Heap(#[from] HeapError),
     /// Options that do not go together.
     #[error("{0}")]
     Options(String),

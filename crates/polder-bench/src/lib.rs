@@ -9,7 +9,8 @@
 //! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
 //! whom; `meter` and `phase` time it, `bed` prepares and repeats it; `compare` and `worker` talk
 //! over `protocol`; `cli` reads the arguments and `report` prints. `replay` stands apart: it runs
-//! the pool's replacement policies on traces, without an engine.
+//! the pool's replacement policies on traces, without an engine. So does `ladder`: it runs every
+//! translation on the pool and the tree directly.
 
 use std::process::ExitCode;
 
@@ -24,6 +25,7 @@ pub mod engine;
 mod error;
 mod interrupt;
 mod interval;
+mod ladder;
 mod meter;
 mod phase;
 mod plan;

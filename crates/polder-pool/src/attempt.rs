@@ -250,10 +250,16 @@ impl<T: Translation> Space<T> {
     /// nothing from the device and is no access: a number that leads nowhere does no harm.
     #[inline]
     pub fn prefetch(&self, page: PageNo) {
+        self.prefetch_begin(page, self.page_size().bytes());
+    }
+
+    /// As [`Space::prefetch`], for who will read only this many bytes from the page's begin.
+    #[inline]
+    pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
         let link = LinkRef::Root(PageId::new(self.id(), page));
         if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
             let page = found.page;
-            (0..page.size()).step_by(64).for_each(|line| page.prefetch(line));
+            (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
         }
     }
 
@@ -265,6 +271,15 @@ impl<T: Translation> Space<T> {
                 .translation
                 .state(&space.directory, page)
                 .is_some_and(|cell| cell.read().is_readable())
+    }
+
+    /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
+    /// none. No access; by the time that it is known it may have changed.
+    pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
+        let link = LinkRef::Root(PageId::new(self.id(), page));
+        let found = self.view().resolve(link).filter(|found| found.word.is_readable())?;
+        let preferred = self.shared().translation.preferred(&self.space_core().directory, page)?;
+        Some(found.frame == preferred)
     }
 
     /// Goes to a page by its number.

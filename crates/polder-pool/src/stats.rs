@@ -128,6 +128,12 @@ impl<T: Translation> Pool<T> {
         }
     }
 
+    /// How many chains of the translation's table have how many entries, where it has chains:
+    /// element 0 counts the empty ones. Looks at every bucket.
+    pub fn chain_lengths(&self) -> Option<Vec<u64>> {
+        self.shared().translation.chain_lengths()
+    }
+
     fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {
         let shared = self.shared();
         let mut spaces: HashMap<SpaceId, SpaceStats> = HashMap::new();

@@ -8,6 +8,7 @@ use polder_pool::replacement::ReplacementKind;
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
+use crate::ladder::Size;
 use crate::plan::LoadOrder;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
@@ -76,6 +77,17 @@ pub(super) enum Command {
     /// other hits cost it nothing. Times are those of the whole replay, the simulation's own share
     /// included: compare them with each other only.
     Replay(ReplayArgs),
+    /// The ladder of translations: each in turn, in every regime of access, on the pool and the tree
+    /// themselves, without a store and without a log.
+    ///
+    /// Writes translations.json (all figures of all rounds, medians, criteria) and
+    /// translations.html (plots) and prints what must hold and whether it does. Each run is a
+    /// process of its own; ratios are medians of the ratios of each round, with the interval of the
+    /// exact sign test. Ctrl-C ends it with what was measured so far.
+    Translations(TranslationsArgs),
+    /// One run of the ladder; takes its job from standard input.
+    #[command(hide = true)]
+    TranslationsChild,
     /// One engine's process in a comparison; takes orders from standard input.
     #[command(hide = true)]
     Worker,
@@ -238,6 +250,41 @@ pub(super) struct ReplayArgs {
     /// Print JSON, a line for each result.
     #[arg(long)]
     pub(super) json: bool,
+}
+
+/// What the ladder takes.
+#[derive(Debug, Args)]
+pub(super) struct TranslationsArgs {
+    /// How much data: small is over in minutes and shows only that all works; full needs 20 GiB of
+    /// memory and of disk.
+    #[arg(long, value_enum, default_value = "medium")]
+    pub(super) size: Size,
+    /// Parts, with commas between [default: all]: scan, heap, graph, files, lookup, multi, growing,
+    /// placement, memory.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub(super) parts: Vec<String>,
+    /// How often each translation has its turn in each part, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value = "7",
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(super) rounds: u64,
+    /// Seconds of each measurement.
+    #[arg(long, default_value = "2", value_parser = seconds)]
+    pub(super) seconds: f64,
+    /// Threads that work at once, with commas between: a measurement for each.
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
+          value_parser = threads)]
+    pub(super) threads: Vec<usize>,
+    /// A file with a graph for the part files: a line `nodes,...`, then an edge `source,target` a
+    /// line, counted from 1; packed by gzip or not. May be given several times.
+    #[arg(long, value_name = "FILE")]
+    pub(super) graph: Vec<PathBuf>,
+    /// Directory in which a directory of this run is made and, at the end, removed
+    /// [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+    /// Directory of the two files [default: the current one].
+    #[arg(long, value_name = "DIR")]
+    pub(super) out: Option<PathBuf>,
 }
 
 fn some_count(text: &str) -> Result<u64, String> {

@@ -279,7 +279,7 @@ impl<const PREFERRED: bool> Arrays<PREFERRED> {
     }
 
     /// The pages of an entry's group, with their words in the array.
-    fn group_of<'a>(chunk: &'a Chunk, entry: u64) -> impl Iterator<Item = (PageNo, &'a StateCell)> {
+    fn group_of(chunk: &Chunk, entry: u64) -> impl Iterator<Item = (PageNo, &StateCell)> {
         let first = entry - entry % chunk.group_len;
         let number = chunk_first(FIRST, chunk.k);
         (first..first + chunk.group_len)

@@ -39,7 +39,6 @@ use crate::state::{FrameId, StateCell, StateWord};
 const BUCKETS_A_FRAME: u32 = 2;
 
 /// Which steps of predictive-translation.txt a table takes.
-
 pub trait Steps: Debug + Send + Sync + 'static {
     /// What users call a pool with these steps.
     const NAME: &'static str;
@@ -191,21 +190,6 @@ impl<S: Steps> Chained<S> {
     fn preferred_by(&self, hash: PageHash) -> FrameId {
         FrameId::new(hash.also_below(self.frames) + 1)
     }
-
-    /// How many chains have how many entries: element 0 counts the empty ones
-    /// (predictive-translation.txt, figure 10).
-    pub fn chain_lengths(&self) -> Vec<u64> {
-        let chains = self.table.chains();
-        let mut lengths = Vec::new();
-        for bucket in chains.buckets {
-            let length = chains.length(bucket);
-            if lengths.len() <= length {
-                lengths.resize(length + 1, 0);
-            }
-            lengths[length] += 1;
-        }
-        lengths
-    }
 }
 
 impl<S: Steps> Translation for Chained<S> {
@@ -313,6 +297,19 @@ impl<S: Steps> Translation for Chained<S> {
     }
 
     fn close(&self, _: &TableDirectory) {}
+
+    fn chain_lengths(&self) -> Option<Vec<u64>> {
+        let chains = self.table.chains();
+        let mut lengths = Vec::new();
+        for bucket in chains.buckets {
+            let length = chains.length(bucket);
+            if lengths.len() <= length {
+                lengths.resize(length + 1, 0);
+            }
+            lengths[length] += 1;
+        }
+        Some(lengths)
+    }
 
     fn footprint(&self) -> Footprint {
         // The buckets are touched all over.

@@ -247,6 +247,12 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         u32::MAX
     }
 
+    /// How many chains have how many entries, where there are chains: element 0 counts the empty
+    /// ones (predictive-translation.txt, figure 10).
+    fn chain_lengths(&self) -> Option<Vec<u64>> {
+        None
+    }
+
     /// Memory used.
     fn footprint(&self) -> Footprint;
 

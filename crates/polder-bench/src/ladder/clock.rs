@@ -1,0 +1,146 @@
+//! Threads that do the same thing for some time, and what that took.
+//!
+//! Each thread does *turns*, some dozen operations each, and looks between two turns whether the
+//! time is over: the clock and the flag cost nothing beside them. Timed is the span from the moment
+//! at which all threads are ready to the end of the last one's last turn.
+
+use std::fs;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crate::error::BenchError;
+use crate::interrupt::Interrupt;
+use crate::usage::Usage;
+
+/// How often the one who waits for the end looks for an error or an interrupt.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// What threads have done together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Driven {
+    pub(crate) ops: u64,
+    pub(crate) seconds: f64,
+    /// Processor time of the whole process.
+    pub(crate) cpu_s: f64,
+    /// Interrupts that made a processor forget addresses, of the whole system: the kernel does not
+    /// say for whom. `None` where it does not say at all.
+    pub(crate) shootdowns: Option<u64>,
+}
+
+/// Has `threads` threads do turns for so many seconds. `worker` makes the turns of a thread, each
+/// of which gives the number of its operations; one without any ends it for all.
+pub(crate) fn drive<W>(
+    threads: usize,
+    seconds: f64,
+    interrupt: &Interrupt,
+    worker: impl Fn(usize) -> W + Sync,
+) -> Result<Driven, BenchError>
+where
+    W: FnMut() -> Result<u64, BenchError>,
+{
+    let stop = AtomicBool::new(false);
+    let ready = Barrier::new(threads + 1);
+    let work = |thread| -> Result<u64, BenchError> {
+        let mut turn = worker(thread);
+        ready.wait();
+        let mut ops = 0;
+        while !stop.load(Ordering::Relaxed) {
+            match turn() {
+                Ok(0) => stop.store(true, Ordering::Relaxed),
+                Ok(done) => ops += done,
+                Err(error) => {
+                    stop.store(true, Ordering::Relaxed);
+                    return Err(error);
+                }
+            }
+        }
+        Ok(ops)
+    };
+    let limit = Duration::from_secs_f64(seconds);
+    thread::scope(|scope| {
+        let work = &work;
+        let workers: Vec<_> = (0..threads).map(|t| scope.spawn(move || work(t))).collect();
+        ready.wait();
+        let (usage, shootdowns, started) = (Usage::now(), shootdowns(), Instant::now());
+        while !stop.load(Ordering::Relaxed) && !interrupt.is_set() {
+            let left = limit.saturating_sub(started.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            thread::sleep(left.min(PATIENCE));
+        }
+        stop.store(true, Ordering::Relaxed);
+        let mut ops = 0;
+        for worker in workers {
+            ops += worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        }
+        let seconds = started.elapsed().as_secs_f64();
+        interrupt.check()?;
+        Ok(Driven {
+            ops,
+            seconds,
+            cpu_s: Usage::now().cpu_s - usage.cpu_s,
+            shootdowns: self::shootdowns()
+                .zip(shootdowns)
+                .map(|(now, before)| now.saturating_sub(before)),
+        })
+    })
+}
+
+/// TLB shootdowns of all processors since the system began.
+fn shootdowns() -> Option<u64> {
+    sum_of_line(&fs::read_to_string("/proc/interrupts").ok()?, "TLB:")
+}
+
+/// The sum of the numbers behind a label.
+fn sum_of_line(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+    Some(line.split_whitespace().map_while(|word| word.parse::<u64>().ok()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_threads_work_until_the_time_is_over() {
+        let never = Interrupt::silent();
+        let driven = drive(2, 0.05, &never, |_| || Ok(3)).unwrap();
+        assert!(driven.ops > 0 && driven.ops.is_multiple_of(3));
+        assert!(driven.seconds >= 0.05);
+    }
+
+    #[test]
+    fn an_error_in_one_thread_ends_all() {
+        let never = Interrupt::silent();
+        let driven = drive(2, 600.0, &never, |thread| {
+            move || match thread {
+                0 => Ok(1),
+                _ => Err(BenchError::Missing { record: 7 }),
+            }
+        });
+        assert!(matches!(driven, Err(BenchError::Missing { record: 7 })));
+    }
+
+    #[test]
+    fn a_turn_of_nothing_ends_it() {
+        let never = Interrupt::silent();
+        let driven = drive(2, 600.0, &never, |_| {
+            let mut left = 3;
+            move || {
+                left -= 1;
+                Ok(u64::from(left > 0))
+            }
+        });
+        assert!((2..=4).contains(&driven.unwrap().ops));
+    }
+
+    #[test]
+    fn interrupts_are_summed_over_processors() {
+        let text = "  0: 5 6 IO\n TLB:   10   32   TLB shootdowns\n";
+        assert_eq!(sum_of_line(text, "TLB:"), Some(42));
+        assert_eq!(sum_of_line(text, "RES:"), None);
+    }
+}

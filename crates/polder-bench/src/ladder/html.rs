@@ -1,0 +1,261 @@
+//! The page of plots: one file, nothing from elsewhere, for light and dark and for small screens.
+
+mod plots;
+mod svg;
+
+use super::criteria::{Judged, Verdict};
+use super::plan::Size;
+use super::results::Results;
+use crate::interval::Median;
+use crate::size::show_bytes;
+use plots::{Axis, PLOTS, Plot};
+use svg::{Bar, Point, Series, bars, escape, lines, swatch};
+
+const STYLE: &str = include_str!("html/style.css");
+
+/// The whole page.
+pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
+    let mut body = header(results);
+    body += &criteria(judged);
+    for section in plots::sections() {
+        let plots: String = PLOTS
+            .iter()
+            .filter(|plot| plot.section == section)
+            .flat_map(|plot| plot.for_each_metric(results))
+            .map(|plot| figure(results, &plot))
+            .collect();
+        if !plots.is_empty() {
+            body +=
+                &format!("<h2>{}</h2>\n<div class=\"plots\">\n{plots}</div>\n", escape(section));
+        }
+    }
+    body += &failures(results);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <title>Polder: the ladder of translations</title>\n<style>\n{STYLE}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
+    )
+}
+
+fn header(results: &Results) -> String {
+    let machine = &results.machine;
+    let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
+    let mut text = format!(
+        "<h1>The ladder of translations</h1>\n<p>{} data, {} rounds of {} s a measurement, {} \
+         threads. {}, {} cores, {} of memory, Linux {}, transparent huge pages: {}.</p>\n",
+        results.size.name(),
+        results.rounds,
+        results.seconds,
+        threads.join(", "),
+        escape(&machine.processor),
+        machine.cores,
+        show_bytes(machine.memory_bytes),
+        escape(&machine.kernel),
+        escape(&machine.huge_pages),
+    );
+    text += "<p>Each run is a process of its own, and in each round every translation has its turn. \
+             Shown are medians over rounds; whiskers and the figures in parentheses are the interval \
+             of the median by the exact sign test (at least 95% from 6 rounds on). Ratios compare \
+             runs of the same round.</p>\n";
+    if results.size == Size::Small {
+        text += "<p class=\"note\">At this size all data fits into the processor's caches: the \
+                 figures show that everything works, and no more.</p>\n";
+    }
+    if !results.complete {
+        text += "<p class=\"note\">Interrupted: this is what was measured until then.</p>\n";
+    }
+    text
+}
+
+fn criteria(judged: &[Judged]) -> String {
+    let mut rows = String::new();
+    for judged in judged {
+        let (class, sign) = match judged.verdict {
+            Verdict::Pass => ("pass", "✓"),
+            Verdict::Fail => ("fail", "✗"),
+            Verdict::NotMeasured => ("none", "–"),
+        };
+        let ratio = match (judged.ratio, judged.low, judged.high) {
+            (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
+            _ => "–".to_owned(),
+        };
+        let doubt = if judged.ratio.is_some() && !judged.sure { ", not surely" } else { "" };
+        rows += &format!(
+            "<tr><td>{}</td><td>{}</td><td class=\"figure\">{ratio}</td>\
+             <td class=\"{class}\">{sign} {}{doubt}</td></tr>\n",
+            escape(judged.what),
+            judged.bound,
+            judged.verdict.name(),
+        );
+    }
+    format!(
+        "<h2>What must hold</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Ratio</th>\
+         <th>Bound</th><th>Measured</th><th>Verdict</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+         </table></div>\n"
+    )
+}
+
+/// A plot with all that belongs to it.
+fn figure(results: &Results, plot: &Plot) -> String {
+    let series = series(results, plot);
+    let drawn = match plot.axis {
+        Axis::None | Axis::At(_) => {
+            let bar = |series: &Series| {
+                let point = series.points.first()?;
+                Some(Bar { name: series.name.clone(), style: series.style, point: point.clone() })
+            };
+            bars(&series.iter().filter_map(bar).collect::<Vec<_>>(), &|v| plot.unit.show(v))
+        }
+        Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.show(v)),
+    };
+    let drawn =
+        drawn.unwrap_or_else(|| "<p class=\"none\">Not measured in this run.</p>\n".to_owned());
+    let mut text = format!(
+        "<figure>\n<h3>{}</h3>\n<p class=\"unit\">{}{}</p>\n{drawn}",
+        escape(&plot.title),
+        escape(plot.unit.name()),
+        match plot.axis {
+            Axis::Named(name) => format!(", by {}", escape(name)),
+            Axis::At(at) => format!(", {at} thread"),
+            Axis::None => String::new(),
+        },
+    );
+    if matches!(plot.axis, Axis::Named(_)) && !series.is_empty() {
+        text += &legend(&series);
+    }
+    text += &format!("<figcaption><b>Paper:</b> {}", escape(plot.paper));
+    if !plot.ours.is_empty() {
+        text += &format!(" <b>Here:</b> {}", escape(plot.ours));
+    }
+    text += "</figcaption>\n";
+    text += &values(&series, plot);
+    text + "</figure>\n"
+}
+
+/// One for each side, or for each metric where there are several.
+fn series(results: &Results, plot: &Plot) -> Vec<Series> {
+    let mut all = Vec::new();
+    for metric in &plot.metrics {
+        for side in plot.sides {
+            let places = match plot.axis {
+                Axis::At(at) => vec![at],
+                _ => results.places(plot.part, metric, side),
+            };
+            let point = |at: f64| {
+                let Median { value, low, high, .. } =
+                    results.median(plot.part, metric, side, at)?;
+                Some(Point { at, value, low, high })
+            };
+            let points: Vec<Point> = places.into_iter().filter_map(point).collect();
+            if points.is_empty() {
+                continue;
+            }
+            let (name, style) = if plot.metrics.len() > 1 {
+                (metric.clone(), svg::Style::nth(all.len()))
+            } else {
+                ((*side).to_owned(), svg::Style::of_side(side))
+            };
+            all.push(Series { name, style, points });
+        }
+    }
+    all
+}
+
+fn legend(series: &[Series]) -> String {
+    let entry =
+        |series: &Series| format!("<li>{}{}</li>\n", swatch(series.style), escape(&series.name));
+    format!("<ul class=\"legend\">\n{}</ul>\n", series.iter().map(entry).collect::<String>())
+}
+
+/// All figures of a plot as a table, folded away.
+fn values(series: &[Series], plot: &Plot) -> String {
+    let mut rows = String::new();
+    for series in series {
+        for point in &series.points {
+            let place = match plot.axis {
+                Axis::Named(_) => format!("<td class=\"figure\">{}</td>", point.at),
+                _ => String::new(),
+            };
+            let show = |value| escape(&plot.unit.show(value));
+            rows += &format!(
+                "<tr><td>{}</td>{place}<td class=\"figure\">{} ({} to {})</td></tr>\n",
+                escape(&series.name),
+                show(point.value),
+                show(point.low),
+                show(point.high),
+            );
+        }
+    }
+    if rows.is_empty() {
+        return rows;
+    }
+    format!(
+        "<details><summary>Figures</summary>\n<div class=\"wide\"><table><tbody>\n{rows}</tbody>\
+         </table></div>\n</details>\n"
+    )
+}
+
+fn failures(results: &Results) -> String {
+    if results.failures.is_empty() {
+        return String::new();
+    }
+    let row = |failure: &super::results::Failure| {
+        let (part, side) = (escape(&failure.part), escape(&failure.side));
+        let (round, why) = (failure.round + 1, escape(&failure.why));
+        format!("<li>{part}, {side}, round {round}: {why}</li>\n")
+    };
+    let rows: String = results.failures.iter().map(row).collect();
+    format!("<h2>Runs that failed</h2>\n<ul>\n{rows}</ul>\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::criteria::judge;
+    use super::super::results::testing::empty;
+    use super::*;
+
+    fn shown(results: &Results) -> String {
+        page(results, &judge(results))
+    }
+
+    /// Each tag that is opened is closed, in order.
+    pub(super) fn assert_balanced(html: &str) {
+        const VOID: [&str; 2] = ["meta", "!DOCTYPE"];
+        let mut open: Vec<&str> = Vec::new();
+        for (at, _) in html.match_indices('<') {
+            let tag = &html[at + 1..at + html[at..].find('>').unwrap()];
+            let name = tag.trim_start_matches('/').split([' ', '\n']).next().unwrap();
+            match tag {
+                _ if VOID.contains(&name) || tag.ends_with('/') => {}
+                _ if tag.starts_with('/') => assert_eq!(open.pop(), Some(name), "at {at}"),
+                _ => open.push(name),
+            }
+        }
+        assert!(open.is_empty(), "{open:?} stay open");
+    }
+
+    #[test]
+    fn a_page_without_figures_is_a_page() {
+        let html = shown(&empty());
+        assert_balanced(&html);
+        assert!(html.contains("not measured"));
+        assert!(!html.contains("http"), "a link to elsewhere");
+    }
+
+    #[test]
+    fn plots_show_medians_and_their_intervals() {
+        let mut results = empty()
+            .with(("scan", "sequential", "array"), 0.0, &[3e6, 2e6, 4e6])
+            .with(("lookup", "uniform", "hash"), 1.0, &[1e6])
+            .with(("lookup", "uniform", "hash"), 2.0, &[f64::NAN])
+            .with(("files", "nodes of <b>&", "vm"), 0.0, &[5.0]);
+        results.complete = false;
+        let html = shown(&results);
+        assert_balanced(&html);
+        assert!(html.contains("3.000 M (2.000 M to 4.000 M)"), "{html}");
+        assert!(html.contains("&lt;b&gt;&amp;") && !html.contains("<b>&"));
+        assert!(html.contains("Interrupted"));
+        assert!(!html.contains("NaN") && !html.contains("inf"));
+    }
+}

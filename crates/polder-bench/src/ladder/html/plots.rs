@@ -1,0 +1,320 @@
+//! The list of plots: what each shows, what the papers say there, and where we part from them.
+
+use super::super::results::Results;
+use super::svg::Scale;
+use crate::size::show_count;
+
+/// What the values are.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Unit {
+    /// So many of these.
+    Count(&'static str),
+    /// Seconds, shown as microseconds.
+    Seconds(&'static str),
+    /// A part of one, shown in percent.
+    Share(&'static str),
+}
+
+impl Unit {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Unit::Count(name) | Unit::Seconds(name) | Unit::Share(name) => name,
+        }
+    }
+
+    pub(super) fn show(self, value: f64) -> String {
+        match self {
+            Unit::Count(_) if value >= 1e9 => format!("{:.2} G", value / 1e9),
+            Unit::Count(_) if value.abs() < 10.0 => short(value),
+            Unit::Count(_) => show_count(value),
+            Unit::Seconds(_) => short(value * 1e6),
+            Unit::Share(_) => format!("{}%", short(value * 100.0)),
+        }
+    }
+}
+
+/// Three digits that mean something.
+fn short(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        v if v >= 100.0 => format!("{value:.0}"),
+        v if v >= 10.0 => format!("{value:.1}"),
+        v if v >= 0.01 => format!("{value:.2}"),
+        v if v >= 0.0001 => format!("{value:.4}"),
+        _ => format!("{value:.0e}"),
+    }
+}
+
+/// What stands along the bottom.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Axis {
+    /// Nothing: bars.
+    None,
+    /// Bars of the figures at this place.
+    At(f64),
+    /// Lines over this.
+    Named(&'static str),
+}
+
+/// One in the list.
+#[derive(Debug)]
+pub(super) struct Listed {
+    pub(super) section: &'static str,
+    part: &'static str,
+    /// Several are lines of one plot. One that ends with `*` stands for a plot of each metric that
+    /// begins so.
+    metrics: &'static [&'static str],
+    title: &'static str,
+    unit: Unit,
+    axis: Axis,
+    scale: Scale,
+    sides: &'static [&'static str],
+    paper: &'static str,
+    ours: &'static str,
+}
+
+/// One to draw.
+#[derive(Debug)]
+pub(super) struct Plot {
+    pub(super) part: &'static str,
+    pub(super) metrics: Vec<String>,
+    pub(super) title: String,
+    pub(super) unit: Unit,
+    pub(super) axis: Axis,
+    pub(super) scale: Scale,
+    pub(super) sides: &'static [&'static str],
+    pub(super) paper: &'static str,
+    pub(super) ours: &'static str,
+}
+
+impl Listed {
+    /// The plots that it stands for; none if its part was not run.
+    pub(super) fn for_each_metric(&self, results: &Results) -> Vec<Plot> {
+        let measured = results.metrics(self.part);
+        if measured.is_empty() {
+            return Vec::new();
+        }
+        let plot = |metrics: Vec<String>, title: String| Plot {
+            part: self.part,
+            metrics,
+            title,
+            unit: self.unit,
+            axis: self.axis,
+            scale: self.scale,
+            sides: self.sides,
+            paper: self.paper,
+            ours: self.ours,
+        };
+        match self.metrics.first().and_then(|first| first.strip_suffix('*')) {
+            Some(begin) => measured
+                .into_iter()
+                .filter(|metric| !metric.contains(": "))
+                .filter_map(|metric| Some((metric, metric.strip_prefix(begin)?)))
+                .map(|(metric, rest)| {
+                    plot(vec![metric.to_owned()], format!("{}{rest}", self.title))
+                })
+                .collect(),
+            None => {
+                let metrics = self.metrics.iter().map(|metric| (*metric).to_owned()).collect();
+                vec![plot(metrics, self.title.to_owned())]
+            }
+        }
+    }
+}
+
+const PEERS: &[&str] = &["array", "direct", "vm", "vm-huge", "predictive", "simd", "open", "hash"];
+const EVICTING: &[&str] = &["array", "vm", "predictive", "simd", "open", "hash"];
+const STEPS: &[&str] = &["hash", "hash+optimistic", "hash+optimistic+inlined", "predictive"];
+const CHAINED: &[&str] = &["hash", "predictive"];
+const PAGE_SIZES: &[&str] = &[
+    "array",
+    "array, small pages",
+    "predictive",
+    "predictive, small pages",
+    "hash",
+    "hash, small pages",
+    "vm-huge",
+    "vm",
+];
+const HOLDS: &[&str] = &[
+    "hash, shared",
+    "hash, group",
+    "simd, shared",
+    "simd, group",
+    "simd, core",
+    "simd, optimistic",
+    "array, group",
+    "array, optimistic",
+];
+
+const SCANS: &str = "Scans";
+const GRAPHS: &str = "Graphs";
+const LOOKUPS: &str = "Point lookups, resident";
+const MEMORY_BOUND: &str = "From memory to the device";
+const PLACES: &str = "Preferred frames";
+const MEMORY: &str = "Memory of translation and metadata";
+
+/// The headings, in order.
+pub(super) fn sections() -> [&'static str; 6] {
+    [SCANS, GRAPHS, LOOKUPS, MEMORY_BOUND, PLACES, MEMORY]
+}
+
+const SYSTEM_WIDE: &str = "Those of the whole system: the kernel does not say for whom.";
+
+macro_rules! plots {
+    ($($section:ident $part:literal [$($metric:literal),*] $title:literal, $unit:expr, $axis:expr,
+       $scale:ident, $sides:ident: $paper:literal; $ours:expr;)*) => {
+        /// All plots.
+        pub(super) const PLOTS: &[Listed] = &[$(Listed {
+            section: $section,
+            part: $part,
+            metrics: &[$($metric),*],
+            title: $title,
+            unit: $unit,
+            axis: $axis,
+            scale: Scale::$scale,
+            sides: $sides,
+            paper: $paper,
+            ours: $ours,
+        }),*];
+    };
+}
+
+plots! {
+    SCANS "scan" ["sequential"] "Sequential scan", Unit::Count("pages a second"), Axis::None,
+        Linear, PEERS:
+        "calico.txt 3.1, table 2: array 30.3, hash (absl) 5.67, predictive 4.67, vm 26.4, vm with huge pages 30.8 scans of 5 GB a second; one a second is 0.66 M pages.";
+        "7 rows in a page instead of 8, for our header; each page is validated. direct shows what reading the rows costs with hardly any translation, and so how great a ratio can be.";
+    SCANS "scan" ["random"] "Random scan", Unit::Count("pages a second"), Axis::None,
+        Linear, PEERS:
+        "calico.txt 3.1, table 2: array 9.78, hash (absl) 4.95, predictive 3.78, vm 9.52, vm with huge pages 13.9 scans a second.";
+        "The same pages in a random order that is made beforehand.";
+    SCANS "heap" ["rows"] "Heap scan", Unit::Count("bytes of rows a second"), Axis::Named("bytes of a row"),
+        Linear, PEERS:
+        "calico.txt 6.4, figure 9a, in PostgreSQL: array by hash 1.17 at rows of 128 bytes to 2.99 at 6144.";
+        "Our scan copies each page before it shows rows, so less of the time is translation; there is no query above it.";
+    GRAPHS "graph" ["nodes"] "Breadth-first search, 44 neighbours", Unit::Count("nodes a second"), Axis::None,
+        Linear, PEERS:
+        "calico.txt 3.3, table 4: 5 M nodes in 15.5 s by array (0.32 M a second), 42.0 by hash (absl), 28.5 by predictive, 17.4 by vm, 10.3 with huge pages.";
+        "At most 2 M nodes; whether a node was seen is known only from its page.";
+    GRAPHS "graph" ["nodes, group prefetch"] "The same with group prefetch", Unit::Count("nodes a second"), Axis::None,
+        Linear, PEERS:
+        "calico.txt 6.6, table 6: array 1.20 times as fast by it, hash 1.01, predictive 0.95.";
+        "Asked for is the one line that a probe reads.";
+    GRAPHS "files" ["nodes of *"] "Breadth-first search, ", Unit::Count("nodes a second"), Axis::None,
+        Linear, PEERS:
+        "none: real graphs, in which nodes have few neighbours or thousands.";
+        "A node has further pages where its neighbours do not fit in one.";
+    LOOKUPS "lookup" ["uniform"] "Uniform lookups", Unit::Count("lookups a second"), Axis::Named("threads"),
+        Linear, PEERS:
+        "calico.txt 3.2, table 3, one thread: array 0.93, predictive 0.93, hash (absl) 0.67, vm 0.85, vm with huge pages 1.03 M a second.";
+        "At most 50 M records; keys are spread evenly, each at a random place in its share.";
+    LOOKUPS "lookup" ["zipfian"] "YCSB-C (zipfian lookups)", Unit::Count("lookups a second"), Axis::Named("threads"),
+        Linear, PEERS:
+        "predictive-translation.txt 6.1, figure 5: vmcache and PrediCache alike, above pointer swizzling and the traditional pool.";
+        "Theta 0.99 instead of 0.9.";
+    LOOKUPS "lookup" ["zipfian: cpu"] "YCSB-C: processor time", Unit::Seconds("microseconds an operation"), Axis::Named("threads"),
+        Linear, PEERS:
+        "none."; "Of the whole process, its background threads too.";
+    LOOKUPS "lookup" ["uniform"] "From traditional to predictive, step by step", Unit::Count("lookups a second"), Axis::At(1.0),
+        Linear, STEPS:
+        "predictive-translation.txt 6.4, figure 9, one thread: optimistic latches slightly less, inlining +24.8%, prediction +20.6%.";
+        "The pool is half full instead of a tenth.";
+    LOOKUPS "lookup" ["uniform"] "With huge pages and without", Unit::Count("lookups a second"), Axis::At(1.0),
+        Linear, PAGE_SIZES:
+        "calico.txt 6.6: huge pages for frames 1.35 times in vector search; predictive-translation.txt 6.1: 7% in TPC-C.";
+        "Without them the whole process has none: frames and tables.";
+    LOOKUPS "lookup" ["chains"] "Lengths of chains, pool half full", Unit::Share("of the chains that are not empty"), Axis::Named("length (4: and more)"),
+        Linear, CHAINED:
+        "predictive-translation.txt 6.6, figure 10: 77% have one entry at half fill.";
+        "Twice as many buckets as frames and a half-full pool: a quarter of an entry for each bucket.";
+    LOOKUPS "growing" ["chains"] "Lengths of chains, pool full", Unit::Share("of the chains that are not empty"), Axis::Named("length (4: and more)"),
+        Linear, CHAINED:
+        "predictive-translation.txt 6.6, figure 10: 77% have one entry at half fill.";
+        "Counted at the end of the runs out of memory, with half an entry for each bucket.";
+    LOOKUPS "multi" ["queries"] "Queries of ten keys", Unit::Count("queries a second"), Axis::Named("threads"),
+        Linear, HOLDS:
+        "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
+        "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out.";
+    MEMORY_BOUND "growing" ["growing"] "YCSB-C, growing beyond the pool", Unit::Count("lookups a second"), Axis::Named("data asked for, by the pool"),
+        Log, EVICTING:
+        "predictive-translation.txt 6.3, figure 8, with TPC-C: no cliff, and at the end 19.7% above vmcache.";
+        "Reads only, by the most threads: more and more of one tree is asked for.";
+    MEMORY_BOUND "growing" ["growing: cpu"] "The same: processor time", Unit::Seconds("microseconds an operation"), Axis::Named("data asked for, by the pool"),
+        Log, EVICTING:
+        "none."; "Of the whole process, its background writer too.";
+    MEMORY_BOUND "growing" ["growing: shootdowns"] "The same: TLB shootdowns", Unit::Count("interrupts an operation"), Axis::Named("data asked for, by the pool"),
+        Linear, EVICTING:
+        "vmcache-n-tier.txt counts up to 512 in a round of moves; tables need none.";
+        SYSTEM_WIDE;
+    MEMORY_BOUND "growing" ["out of memory"] "YCSB-C, data four times the pool", Unit::Count("lookups a second"), Axis::Named("threads"),
+        Linear, EVICTING:
+        "predictive-translation.txt 6.2, figure 6: the device decides, all tables are alike.";
+        "Four times the pool instead of eight, one read at a time in each thread.";
+    MEMORY_BOUND "growing" ["out of memory: give-backs"] "The same: calls that give memory back", Unit::Count("calls an operation"), Axis::Named("threads"),
+        Linear, EVICTING:
+        "none."; "Each makes the processors on which we run forget addresses; only vm needs them.";
+    PLACES "placement" ["pages", "allowed", "accesses"] "Pages and accesses in preferred frames", Unit::Share("of resident pages, of accesses"), Axis::Named("data by the pool"),
+        Linear, PROMOTING:
+        "predictive-translation.txt 6.8: 75% of pages and 96% of accesses at half the pool, 3% and 91% at three times.";
+        "Allowed is what chance allows: (1 - e^-x) / x of the pool's load x.";
+    PLACES "placement" ["moved bytes"] "Bytes copied by promotion", Unit::Count("bytes an access"), Axis::Named("data by the pool"),
+        Linear, PROMOTING:
+        "predictive-translation.txt 6.7, figure 11: below 1 byte in memory, somewhat more at first out of memory.";
+        "After a warm-up of three measurements.";
+    MEMORY "memory" ["YCSB-C: all"] "YCSB-C", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+        Log, EVICTING:
+        "predictive-translation.txt 6.9, figure 12: vmcache 39% at 100 times, tables constant; calico.txt 6.5, figure 10: array half of vmcache.";
+        "Metadata of frames, map and page tables, as the pool counts them.";
+    MEMORY "memory" ["YCSB-D: all"] "YCSB-D", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+        Log, EVICTING:
+        "calico.txt 6.5, figure 10: array 0.50 of a hash table, 95.7% punched out.";
+        "New records go behind the last key, as in the paper's read-latest load.";
+    MEMORY "memory" ["scattered hot keys: all"] "Scattered hot keys", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+        Log, EVICTING:
+        "calico.txt 6.5 leaves it open: one hot page keeps a group of 512 entries.";
+        "Each hot key in a leaf of its own, as far apart as can be; sparse groups move to a table.";
+    MEMORY "memory" ["scattered hot keys: translation"] "Scattered hot keys: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+        Log, EVICTING:
+        "as before."; "Without the metadata of frames: what the criterion compares.";
+}
+
+const PROMOTING: &[&str] = &["predictive"];
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::results::testing::empty;
+    use super::*;
+    use crate::ladder::parts::Part;
+
+    #[test]
+    fn plots_are_of_parts_and_sides_that_there_are() {
+        for plot in PLOTS {
+            let part = Part::find(plot.part).unwrap();
+            assert!(plot.sides.iter().all(|side| part.side(side).is_some()), "{}", plot.title);
+            assert!(sections().contains(&plot.section));
+        }
+    }
+
+    #[test]
+    fn a_star_stands_for_each_metric() {
+        let results = empty()
+            .with(("files", "nodes of one", "array"), 0.0, &[1.0])
+            .with(("files", "nodes of one: cpu", "array"), 0.0, &[1.0])
+            .with(("files", "nodes of two", "array"), 0.0, &[1.0]);
+        let listed = PLOTS.iter().find(|plot| plot.part == "files").unwrap();
+        let titles: Vec<String> =
+            listed.for_each_metric(&results).into_iter().map(|plot| plot.title).collect();
+        assert_eq!(titles, ["Breadth-first search, one", "Breadth-first search, two"]);
+        assert!(listed.for_each_metric(&empty()).is_empty());
+    }
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(Unit::Share("").show(0.03472), "3.47%");
+        assert_eq!(Unit::Seconds("").show(1.234e-5), "12.3");
+        assert_eq!(Unit::Count("").show(0.0), "0");
+        assert_eq!(Unit::Count("").show(2.5e10), "25.00 G");
+        assert_eq!(Unit::Count("").show(1_500_000.0), "1.500 M");
+    }
+}

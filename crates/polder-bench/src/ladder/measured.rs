@@ -1,0 +1,39 @@
+//! What a run gives: figures.
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::Driven;
+
+/// One figure of one run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Figure {
+    /// What was measured.
+    pub(crate) metric: String,
+    /// Where on its axis, as number of threads or bytes of a row; 0 where there is no axis.
+    pub(crate) at: f64,
+    pub(crate) value: f64,
+}
+
+/// All figures of one run.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Measured {
+    pub(crate) figures: Vec<Figure>,
+}
+
+impl Measured {
+    /// Adds a figure.
+    pub(crate) fn push(&mut self, metric: impl Into<String>, at: f64, value: f64) {
+        self.figures.push(Figure { metric: metric.into(), at, value });
+    }
+
+    /// Adds a rate, and what an operation cost beside time.
+    pub(crate) fn push_driven(&mut self, metric: &str, at: f64, driven: &Driven) {
+        let ops = driven.ops.max(1) as f64;
+        self.push(metric, at, driven.ops as f64 / driven.seconds.max(1e-9));
+        self.push(format!("{metric}: cpu"), at, driven.cpu_s / ops);
+        if let Some(shootdowns) = driven.shootdowns {
+            self.push(format!("{metric}: shootdowns"), at, shootdowns as f64 / ops);
+        }
+    }
+}

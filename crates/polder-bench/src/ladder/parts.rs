@@ -1,0 +1,99 @@
+//! The parts of the ladder: what each measures, and on which sides.
+
+use std::fmt;
+
+use super::measured::Measured;
+use super::setup::Setup;
+use super::side::{EVICTING, HOLDS, PEERS, PROMOTING, STEPS, Side, dispatch};
+use crate::error::BenchError;
+
+mod graph;
+mod growing;
+mod heap;
+mod lookup;
+mod memory;
+mod multi;
+mod placement;
+mod scan;
+
+/// One part.
+pub(crate) struct Part {
+    /// What `--parts` calls it.
+    pub(crate) name: &'static str,
+    pub(crate) sides: &'static [Side],
+    /// Whether it counts what does not change from round to round, so that one round is enough.
+    pub(crate) once: bool,
+    /// Whether it works on the files of `--graph`, without which there is nothing to do.
+    pub(crate) needs_graphs: bool,
+    run: fn(&Setup<'_>) -> Result<Measured, BenchError>,
+}
+
+impl fmt::Debug for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Part({})", self.name)
+    }
+}
+
+macro_rules! part {
+    ($name:literal, $sides:ident, $module:ident :: $run:ident) => {
+        Part {
+            name: $name,
+            sides: $sides,
+            once: false,
+            needs_graphs: false,
+            run: |setup| dispatch!(setup.side.way, T => $module::$run::<T>(setup)),
+        }
+    };
+}
+
+/// All parts, in the order in which they run.
+pub(crate) static PARTS: [Part; 9] = [
+    part!("scan", PEERS, scan::run),
+    part!("heap", PEERS, heap::run),
+    part!("graph", PEERS, graph::run),
+    Part { needs_graphs: true, ..part!("files", PEERS, graph::run_files) },
+    part!("lookup", STEPS, lookup::run),
+    part!("multi", HOLDS, multi::run),
+    part!("growing", EVICTING, growing::run),
+    part!("placement", PROMOTING, placement::run),
+    Part { once: true, ..part!("memory", EVICTING, memory::run) },
+];
+
+impl Part {
+    /// The part of this name.
+    pub(crate) fn find(name: &str) -> Option<&'static Part> {
+        PARTS.iter().find(|part| part.name == name)
+    }
+
+    /// All names, with commas between.
+    pub(crate) fn names() -> String {
+        PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Its side of this name.
+    pub(crate) fn side(&self, name: &str) -> Option<Side> {
+        self.sides.iter().find(|side| side.name == name).copied()
+    }
+
+    /// One side's run.
+    pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Measured, BenchError> {
+        (self.run)(setup)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique() {
+        for (i, part) in PARTS.iter().enumerate() {
+            assert!(PARTS[..i].iter().all(|other| other.name != part.name), "{part:?}");
+            for (k, side) in part.sides.iter().enumerate() {
+                assert!(part.sides[..k].iter().all(|other| other.name != side.name));
+                assert_eq!(part.side(side.name), Some(*side));
+            }
+            assert!(Part::find(part.name).is_some());
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Breadth-first search: a random graph of 44 neighbours a node (calico.txt 3.3, table 4), and
+//! graphs from files.
+//!
+//! Timed are visits of nodes: read the node's page, go to the page of each neighbour and read one
+//! word there. With *group prefetch* the lines of all neighbours are asked for before the first is
+//! read (calico.txt 6.6, table 6).
+
+use polder_format::PageNo;
+use polder_pool::{Space, Translation};
+
+use crate::error::BenchError;
+use crate::ladder::graph::{PAGE, Reached, Walk, build};
+use crate::ladder::measured::Measured;
+use crate::ladder::setup::Setup;
+use crate::ladder::{graph_file, pages};
+use crate::random::Random;
+
+const NEIGHBOURS: usize = 44;
+/// The graph is the same in each round and on each side.
+const SEED: u64 = 44;
+/// Nodes between two looks at the clock.
+const TURN: u64 = 16;
+
+pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    (setup.tell)("making a graph");
+    let nodes = setup.scale.graph_nodes;
+    let pool = setup.resident_pool::<T>(PAGE, nodes, &[pages::KIND])?;
+    let space = pool.create_space()?;
+    let made = build(&space, nodes, setup.interrupt, |node, named| {
+        let mut random = Random::new(SEED, node);
+        named.extend((0..NEIGHBOURS).map(|_| random.below(nodes)));
+    })?;
+    let mut measured = Measured::default();
+    (setup.tell)("walking");
+    for (metric, prefetch) in [("nodes", false), ("nodes, group prefetch", true)] {
+        measure(setup, &space, made.len() as u64, made[0], metric, prefetch, &mut measured)?;
+    }
+    Ok(measured)
+}
+
+/// The graphs of files.
+pub(crate) fn run_files<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    let mut measured = Measured::default();
+    for path in setup.graphs {
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        (setup.tell)(&stem);
+        let graph = graph_file::read(path)?;
+        let (nodes, degrees) = (graph.len() as u64, graph.iter().map(Vec::len).sum::<usize>());
+        // Beside a page for each node, more for those with many neighbours.
+        let pages = nodes + degrees as u64 / 256;
+        let pool = setup.resident_pool::<T>(PAGE, pages, &[pages::KIND])?;
+        let space = pool.create_space()?;
+        let made = build(&space, nodes, setup.interrupt, |node, named| {
+            named.extend(graph[node as usize].iter().map(|&n| u64::from(n)));
+        })?;
+        let Some(&start) = made.first() else { continue };
+        let reached = Walk::new(&space, nodes, start, false).whole(setup.interrupt)?;
+        let Reached { nodes: reached, depth, sum_of_depths } = reached;
+        measured.push(format!("{stem}: nodes reached"), 0.0, reached as f64);
+        measured.push(format!("{stem}: depth"), 0.0, depth as f64);
+        measured.push(format!("{stem}: sum of depths"), 0.0, sum_of_depths as f64);
+        let metric = format!("nodes of {stem}");
+        measure(setup, &space, nodes, start, &metric, false, &mut measured)?;
+    }
+    Ok(measured)
+}
+
+fn measure<T: Translation>(
+    setup: &Setup<'_>,
+    space: &Space<T>,
+    nodes: u64,
+    start: PageNo,
+    metric: &str,
+    prefetch: bool,
+    measured: &mut Measured,
+) -> Result<(), BenchError> {
+    setup.interrupt.check()?;
+    let driven = setup.drive(1, |_| {
+        let mut walk = Walk::new(space, nodes, start, prefetch);
+        move || {
+            for _ in 0..TURN {
+                walk.step()?;
+            }
+            Ok(TURN)
+        }
+    })?;
+    measured.push_driven(metric, 0.0, &driven);
+    Ok(())
+}

@@ -1,0 +1,60 @@
+//! Scans of heaps with rows of different lengths (calico.txt 6.4, figure 9a).
+//!
+//! Timed are whole scans by [`Heap::scan`]: each page is copied and validated, then its rows are
+//! shown, and one column is added up.
+
+use std::ops::ControlFlow;
+
+use polder_format::PageSize;
+use polder_pool::{AccessHint, Translation};
+use polder_tree::{Heap, KINDS};
+
+use crate::error::BenchError;
+use crate::ladder::measured::Measured;
+use crate::ladder::setup::Setup;
+
+const PAGE_BYTES: u32 = 8192;
+/// Bytes of a row: those of the paper.
+const ROW_BYTES: [usize; 7] = [128, 256, 512, 1024, 2048, 4096, 6144];
+const COLUMN_AT: usize = 8;
+/// What the column holds.
+const COLUMN: u64 = 3;
+
+pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    let mut measured = Measured::default();
+    let size = PageSize::new(PAGE_BYTES).map_err(|e| BenchError::Options(e.to_string()))?;
+    for row_bytes in ROW_BYTES {
+        setup.interrupt.check()?;
+        (setup.tell)(&format!("rows of {row_bytes} bytes"));
+        let rows = (setup.scale.heap_bytes / row_bytes as u64).max(1);
+        // The longest rows have a page each.
+        let pages = rows.div_ceil((u64::from(PAGE_BYTES) - 256) / (row_bytes as u64 + 8));
+        let pool = setup.resident_pool::<T>(size, pages, &KINDS)?;
+        let heap = Heap::create(pool.create_space()?)?;
+        let mut row = vec![0; row_bytes];
+        row[COLUMN_AT..COLUMN_AT + 8].copy_from_slice(&COLUMN.to_le_bytes());
+        heap.bulk_load((0..rows).map(|_| &row))?;
+        sum_of(&heap, rows)?;
+        let driven = setup.drive(1, |_| {
+            let heap = &heap;
+            move || {
+                sum_of(heap, rows)?;
+                Ok(rows * row_bytes as u64)
+            }
+        })?;
+        measured.push_driven("rows", row_bytes as f64, &driven);
+    }
+    Ok(measured)
+}
+
+/// Adds up the column, which must give what was stored.
+fn sum_of<T: Translation>(heap: &Heap<T>, rows: u64) -> Result<(), BenchError> {
+    let mut sum = 0;
+    let _ = heap.scan(AccessHint::Scan, |_, row| {
+        let column = row.get(COLUMN_AT..).and_then(|rest| rest.first_chunk());
+        sum += column.map_or(0, |word| u64::from_le_bytes(*word));
+        ControlFlow::<()>::Continue(())
+    })?;
+    let expected = rows * COLUMN;
+    if sum == expected { Ok(()) } else { Err(BenchError::WrongSum { found: sum, expected }) }
+}

@@ -1,0 +1,47 @@
+//! Point lookups in a tree that is all resident: uniform (calico.txt 3.2, table 3;
+//! predictive-translation.txt 6.1, 6.4) and zipfian (YCSB-C), and how long chains are
+//! (predictive-translation.txt 6.6).
+//!
+//! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
+
+use polder_pool::{Pool, Translation};
+
+use crate::dist::Dist;
+use crate::error::BenchError;
+use crate::ladder::measured::Measured;
+use crate::ladder::setup::Setup;
+use crate::ladder::trees::{Keys, reader, resident};
+
+/// Chains this long and longer are counted together.
+const LONGEST: usize = 4;
+
+pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    let keys = Keys::new(setup.scale.records);
+    let (pool, tree) = resident::<T>(setup, keys)?;
+    let mut measured = Measured::default();
+    for (metric, dist) in [("uniform", Dist::Uniform), ("zipfian", Dist::Zipfian)] {
+        (setup.tell)(metric);
+        // Once beforehand, so that hot pages lie where they belong.
+        setup.drive(1, |thread| reader(setup, &tree, keys, dist, keys.records, thread))?;
+        for &threads in setup.threads {
+            let driven = setup
+                .drive(threads, |thread| reader(setup, &tree, keys, dist, keys.records, thread))?;
+            measured.push_driven(metric, threads as f64, &driven);
+        }
+    }
+    chains(&pool, &mut measured);
+    Ok(measured)
+}
+
+/// Which share of the chains that are not empty has which length.
+pub(super) fn chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
+    let Some(lengths) = pool.chain_lengths() else { return };
+    let all: u64 = lengths.iter().skip(1).sum();
+    let mut shares = [0; LONGEST];
+    for (length, count) in lengths.iter().enumerate().skip(1) {
+        shares[length.min(LONGEST) - 1] += count;
+    }
+    for (i, count) in shares.into_iter().enumerate() {
+        measured.push("chains", i as f64 + 1.0, count as f64 / all.max(1) as f64);
+    }
+}

@@ -1,0 +1,70 @@
+//! How much data the ladder works on.
+
+use serde::{Deserialize, Serialize};
+
+/// How much of everything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Size {
+    /// Fits into the processor's caches: shows that all works, and no more.
+    Small,
+    /// A tenth of full.
+    Medium,
+    /// 50 million records, 5 GB to scan, a graph of 2 million pages: 20 GiB of memory and of disk.
+    Full,
+}
+
+impl Size {
+    /// The name on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Size::Small => "small",
+            Size::Medium => "medium",
+            Size::Full => "full",
+        }
+    }
+
+    /// The amounts.
+    pub(crate) fn scale(self) -> Scale {
+        let full = Scale {
+            records: 50_000_000,
+            scan_bytes: 5_000_000_000,
+            heap_bytes: 1_000_000_000,
+            graph_nodes: 2_000_000,
+            memory_records: 10_000_000,
+        };
+        match self {
+            Size::Full => full,
+            Size::Medium => Scale {
+                records: full.records / 10,
+                scan_bytes: full.scan_bytes / 10,
+                heap_bytes: full.heap_bytes / 10,
+                graph_nodes: full.graph_nodes / 10,
+                memory_records: full.memory_records / 5,
+            },
+            Size::Small => Scale {
+                records: 50_000,
+                scan_bytes: 16_000_000,
+                heap_bytes: 2_000_000,
+                graph_nodes: 2_000,
+                // A hundredth of the data must still be a pool.
+                memory_records: 1_000_000,
+            },
+        }
+    }
+}
+
+/// Amounts of data.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Scale {
+    /// Records of a tree.
+    pub(crate) records: u64,
+    /// Bytes of pages to scan.
+    pub(crate) scan_bytes: u64,
+    /// Bytes of rows in a heap.
+    pub(crate) heap_bytes: u64,
+    /// Nodes of the random graph, a page each.
+    pub(crate) graph_nodes: u64,
+    /// Records of the tree whose pools are as large as it, a tenth and a hundredth.
+    pub(crate) memory_records: u64,
+}

@@ -1,0 +1,228 @@
+//! What all runs gave, round by round, and what follows: medians with their intervals.
+
+use serde::{Deserialize, Serialize};
+
+use super::measured::{Figure, Measured};
+use super::plan::Size;
+use crate::interval::Median;
+
+/// One run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Run {
+    pub(crate) part: String,
+    pub(crate) side: String,
+    /// From 0.
+    pub(crate) round: u64,
+    pub(crate) figures: Measured,
+}
+
+/// A run that gave nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Failure {
+    pub(crate) part: String,
+    pub(crate) side: String,
+    pub(crate) round: u64,
+    pub(crate) why: String,
+}
+
+/// Where it ran.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Machine {
+    pub(crate) processor: String,
+    pub(crate) cores: usize,
+    pub(crate) memory_bytes: u64,
+    pub(crate) kernel: String,
+    /// Of the kernel's transparent huge pages, as it shows it.
+    pub(crate) huge_pages: String,
+}
+
+impl Machine {
+    /// This one.
+    pub(crate) fn here() -> Machine {
+        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let field = |text: &str, label: &str| -> String {
+            let line = text.lines().find(|line| line.starts_with(label));
+            let value = line.and_then(|line| line.split_once(':'));
+            value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
+        };
+        let memory = field(&read("/proc/meminfo"), "MemTotal");
+        let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
+        Machine {
+            processor: field(&read("/proc/cpuinfo"), "model name"),
+            cores: std::thread::available_parallelism().map_or(0, |cores| cores.get()),
+            memory_bytes: kib * 1024,
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").trim().to_owned(),
+        }
+    }
+}
+
+/// Everything.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) size: Size,
+    pub(crate) rounds: u64,
+    pub(crate) seconds: f64,
+    pub(crate) threads: Vec<usize>,
+    pub(crate) machine: Machine,
+    /// False if it was interrupted.
+    pub(crate) complete: bool,
+    pub(crate) runs: Vec<Run>,
+    pub(crate) failures: Vec<Failure>,
+}
+
+/// A figure of one round.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct OfRound {
+    pub(crate) round: u64,
+    pub(crate) value: f64,
+}
+
+/// One figure over all rounds.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Summary {
+    pub(crate) part: String,
+    pub(crate) metric: String,
+    pub(crate) side: String,
+    pub(crate) at: f64,
+    pub(crate) median: f64,
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    /// With which probability the true median lies from `low` to `high`.
+    pub(crate) confidence: f64,
+    pub(crate) rounds: usize,
+}
+
+impl Results {
+    /// The figures of one side in the order of rounds.
+    pub(crate) fn figures(&self, part: &str, metric: &str, side: &str, at: f64) -> Vec<OfRound> {
+        let mut found = Vec::new();
+        for run in self.runs.iter().filter(|run| run.part == part && run.side == side) {
+            let matches = |figure: &&Figure| figure.metric == metric && figure.at == at;
+            let figures = run.figures.figures.iter().filter(matches);
+            found.extend(figures.map(|figure| OfRound { round: run.round, value: figure.value }));
+        }
+        found.sort_by_key(|figure| figure.round);
+        found
+    }
+
+    /// The metrics of a part, in the order in which they were measured.
+    pub(crate) fn metrics(&self, part: &str) -> Vec<&str> {
+        let runs = self.runs.iter().filter(|run| run.part == part);
+        distinct(runs.flat_map(|run| &run.figures.figures).map(|figure| figure.metric.as_str()))
+    }
+
+    /// The places on the axis at which a side has a figure, ascending.
+    pub(crate) fn places(&self, part: &str, metric: &str, side: &str) -> Vec<f64> {
+        let runs = self.runs.iter().filter(|run| run.part == part && run.side == side);
+        let figures = runs.flat_map(|run| &run.figures.figures);
+        let mut places: Vec<f64> =
+            figures.filter(|figure| figure.metric == metric).map(|figure| figure.at).collect();
+        places.sort_by(f64::total_cmp);
+        places.dedup();
+        places
+    }
+
+    /// The median of a side at one place; `None` if it was not measured.
+    pub(crate) fn median(&self, part: &str, metric: &str, side: &str, at: f64) -> Option<Median> {
+        let figures = self.figures(part, metric, side, at);
+        Median::of(&figures.iter().map(|figure| figure.value).collect::<Vec<_>>())
+    }
+
+    /// All medians.
+    pub(crate) fn summaries(&self) -> Vec<Summary> {
+        let mut all = Vec::new();
+        for part in distinct(self.runs.iter().map(|run| run.part.as_str())) {
+            let runs = self.runs.iter().filter(|run| run.part == part);
+            let sides = distinct(runs.map(|run| run.side.as_str()));
+            for metric in self.metrics(part) {
+                for side in &sides {
+                    for at in self.places(part, metric, side) {
+                        let Some(median) = self.median(part, metric, side, at) else { continue };
+                        all.push(Summary {
+                            part: part.to_owned(),
+                            metric: metric.to_owned(),
+                            side: (*side).to_owned(),
+                            at,
+                            median: median.value,
+                            low: median.low,
+                            high: median.high,
+                            confidence: median.confidence,
+                            rounds: self.figures(part, metric, side, at).len(),
+                        });
+                    }
+                }
+            }
+        }
+        all
+    }
+}
+
+/// Each once, in the order in which they come.
+fn distinct<'t>(names: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
+    let mut found: Vec<&str> = Vec::new();
+    for name in names {
+        if !found.contains(&name) {
+            found.push(name);
+        }
+    }
+    found
+}
+
+/// Made-up results for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// No runs.
+    pub(crate) fn empty() -> Results {
+        Results {
+            size: Size::Small,
+            rounds: 3,
+            seconds: 0.1,
+            threads: vec![1, 2],
+            machine: Machine::default(),
+            complete: true,
+            runs: Vec::new(),
+            failures: Vec::new(),
+        }
+    }
+
+    impl Results {
+        /// Adds a run of one figure for each of these rounds.
+        pub(crate) fn with(
+            mut self,
+            (part, metric, side): (&str, &str, &str),
+            at: f64,
+            values: &[f64],
+        ) -> Results {
+            for (value, round) in values.iter().zip(0..) {
+                let mut figures = Measured::default();
+                figures.push(metric, at, *value);
+                let (part, side) = (part.to_owned(), side.to_owned());
+                self.runs.push(Run { part, side, round, figures });
+            }
+            self
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::testing::empty;
+
+    #[test]
+    fn rounds_become_medians() {
+        let results = empty().with(("scan", "random", "hash"), 0.0, &[3.0, 1.0, 2.0]).with(
+            ("scan", "random", "array"),
+            0.0,
+            &[5.0],
+        );
+        let all = results.summaries();
+        assert_eq!(all.len(), 2);
+        assert_eq!((all[0].median, all[0].low, all[0].high, all[0].rounds), (2.0, 1.0, 3.0, 3));
+        assert_eq!((all[1].side.as_str(), all[1].confidence), ("array", 0.0));
+        assert_eq!(results.places("scan", "random", "hash"), [0.0]);
+        assert_eq!(results.median("scan", "sequential", "hash", 0.0), None);
+    }
+}
