@@ -24,10 +24,10 @@ pub(super) fn speculate(word: StateWord, preferred: FrameId) -> (FrameId, bool) 
 pub(super) fn known_here(frame: FrameId) -> FrameId {
     #[cfg(not(miri))]
     {
-        let mut number = frame.get();
+        let mut number = u64::from(frame.get());
         // SAFETY: no instruction at all.
-        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) number, options(nomem, nostack)) };
-        FrameId::new(number)
+        unsafe { std::arch::asm!("/* {0} */", inout(reg) number, options(nomem, nostack)) };
+        FrameId::new(number as u32)
     }
     #[cfg(miri)]
     frame
