@@ -26,7 +26,7 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 use support::{Disks, full_text};
 
 /// Seeds that CI runs.
-const SEEDS: std::ops::Range<u64> = 0..3000;
+const SEEDS: std::ops::Range<u64> = 0..2000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
 /// Operations of a thread in one life, at most.
