@@ -1,6 +1,5 @@
 //! What all parts of a pool share, whatever the translation.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64};
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -21,6 +20,7 @@ use crate::replacement::Replacement;
 use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
 use crate::state::{FrameId, StateCell, StateWord, WrapCount};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Backoff, aside};
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside

@@ -4,11 +4,11 @@
 //! for others when it ends; what it counted stays. The pool's number is never reused, so that a
 //! thread's memory of a slot cannot be taken for one of another pool.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::cell::{Cell, RefCell};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::lock;
 
 /// What is counted.

@@ -3,7 +3,6 @@
 //! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
 //! found out here. Nothing waits for a latch. `docs/protocols.md`, "Evict": E1 to E9.
 
-use crate::sync::atomic::Ordering;
 use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -18,6 +17,7 @@ use crate::meta::Obstacle;
 use crate::pool::{Shared, SpaceCore};
 use crate::replacement::{Look, Pages};
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -153,22 +153,11 @@ impl<T: Translation> Shared<T> {
         sweep.freed
     }
 
-    /// E6 to E9. The caller holds the page exclusively, and nobody writes it back. `give_back`: the
-    /// memory behind the page is still to be given back, where that is done.
-    pub(crate) fn retire(
-        &self,
-        space: &SpaceCore<T>,
-        cell: &StateCell,
-        frame: FrameId,
-        give_back: bool,
-    ) {
+    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, and the memory behind
+    /// it has been given back where that is done.
+    pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.frames.meta(frame);
         let page = meta.page().page();
-        if T::GIVES_BACK && give_back {
-            let frames = &self.core.frames;
-            let at = self.translation.page_address(frames, &space.directory, page, frame);
-            self.translation.give_back(frames, &mut [at]);
-        }
         let (version, _) = self.core.wraps.next(cell.peek().version());
         self.core.replacement.leave(frame);
         meta.vacate(version);
@@ -198,7 +187,7 @@ impl<T: Translation> Sweep<'_, T> {
                 let space = Arc::clone(space);
                 self.seized.push(Seized { space, page: page.page(), frame });
             } else {
-                shared.retire(space, cell, frame, false);
+                shared.retire(space, cell, frame);
                 self.freed += 1;
             }
             None
@@ -223,7 +212,7 @@ impl<T: Translation> Sweep<'_, T> {
         for one in std::mem::take(&mut self.seized) {
             // Held, so that it is still there.
             if let Some(cell) = translation.state(&one.space.directory, one.page) {
-                shared.retire(&one.space, cell, one.frame, false);
+                shared.retire(&one.space, cell, one.frame);
                 self.freed += 1;
             }
         }

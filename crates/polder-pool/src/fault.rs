@@ -2,7 +2,6 @@
 //!
 //! `docs/protocols.md`, "Fault": the steps are named F1 to F10 there and here.
 
-use crate::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
@@ -16,6 +15,7 @@ use crate::guard::{Exclusive, NewPage, Pin};
 use crate::pool::{Shared, SpaceCore};
 use crate::state::{FrameId, StateWord};
 use crate::sync::Backoff;
+use crate::sync::atomic::Ordering;
 use crate::translation::{Claim, Placement, Translation};
 
 /// A frame without a page; goes back when it is not used.

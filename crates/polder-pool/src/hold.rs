@@ -2,8 +2,10 @@
 //!
 //! By default it does not: it reads, and validates afterwards. The other ways are those of systems
 //! that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to, and lets go
-//! of the one before last, so that nobody changes or evicts what it reads. It still validates;
-//! that fails only where a word moves to another place (`translation/array/sparse.rs`).
+//! of the one before last, so that nobody changes or evicts what it reads. It still validates: that
+//! fails where a word moves to another place (`translation/array/sparse.rs`), and, with slices,
+//! while somebody asks for the page exclusively, who sets the word first and finds the holder then.
+//! The holder that starts over has let go by then, so that readers cannot keep a writer waiting.
 //!
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.
@@ -85,7 +87,7 @@ struct HeldPage<'p> {
 pub(crate) struct Holds<'p>([Option<HeldPage<'p>>; HELD_AT_ONCE]);
 
 impl<'p> Holds<'p> {
-    /// Holds the page that was found, if it is still as it was then; lets go of all but `parent`.
+    /// Lets go of all but `parent`, and holds the page that was found if it is still as it was then.
     #[inline(always)]
     pub(crate) fn step(
         &mut self,
@@ -93,7 +95,6 @@ impl<'p> Holds<'p> {
         found: &Resolved<'p>,
         parent: Option<&'p StateCell>,
     ) -> bool {
-        let Some(held) = hold(core, found) else { return false };
         for slot in &mut self.0 {
             let is_parent =
                 |held: &HeldPage<'_>| parent.is_some_and(|parent| std::ptr::eq(held.cell, parent));
@@ -101,15 +102,15 @@ impl<'p> Holds<'p> {
                 let_go(core, slot);
             }
         }
-        match self.0.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => *slot = Some(held),
+        if self.0.iter().all(Option::is_some) {
             // The parent in both: it was come by twice.
-            None => {
-                let_go(core, &mut self.0[0]);
-                self.0[0] = Some(held);
-            }
+            let_go(core, &mut self.0[0]);
         }
-        true
+        let slot = self.0.iter_mut().find(|slot| slot.is_none());
+        slot.is_some_and(|slot| {
+            *slot = hold(core, found);
+            slot.is_some()
+        })
     }
 
     /// Lets go of a page, of which its holder wants more than to read.

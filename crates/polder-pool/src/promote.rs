@@ -4,7 +4,6 @@
 //! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
 //! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
 
-use crate::sync::atomic::{Ordering, fence};
 use std::cell::Cell;
 
 use polder_format::PageId;
@@ -15,6 +14,7 @@ use crate::guard::Exclusive;
 use crate::pool::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
+use crate::sync::atomic::{Ordering, fence};
 use crate::translation::{LinkRef, Resolved, Translation};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.

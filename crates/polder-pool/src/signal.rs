@@ -1,9 +1,9 @@
 //! Waking and stopping a thread that works behind others.
 
-use crate::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lock;
 
 /// By which a thread is asked to work, and told to end.

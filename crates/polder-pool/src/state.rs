@@ -323,12 +323,11 @@ impl StateCell {
     /// Ends an exclusive hold: the page now has this frame and version. Pairs with `read`.
     #[inline(always)]
     pub fn release(&self, held: StateWord, version: Version) {
-        debug_assert!(self.peek().is_exclusive());
-        let free = StateWord::free(held.frame(), version);
-        self.0.store(free.0 | (held.0 & MARK), Ordering::Release);
+        self.release_moved(held, held.frame(), version);
     }
 
     /// Ends an exclusive hold: the page has moved, and has this frame and version now.
+    #[inline(always)]
     pub fn release_moved(&self, held: StateWord, frame: FrameId, version: Version) {
         debug_assert!(self.peek().is_exclusive());
         let free = StateWord::free(frame, version);

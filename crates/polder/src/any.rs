@@ -8,64 +8,6 @@ use polder_pool::{Array, Direct, Hash, Open, Predictive, Simd, Translation, Vm, 
 use crate::engine::{Engine, TableCore};
 use crate::options::TranslationKind;
 
-/// Runs an expression for the variant that is there.
-macro_rules! dispatch {
-    ($any:expr, $it:ident => $body:expr) => {
-        match $any {
-            $crate::any::Any::Array($it) => $body,
-            $crate::any::Any::Direct($it) => $body,
-            $crate::any::Any::Hash($it) => $body,
-            $crate::any::Any::Open($it) => $body,
-            $crate::any::Any::Predictive($it) => $body,
-            $crate::any::Any::Simd($it) => $body,
-            $crate::any::Any::Vm($it) => $body,
-            $crate::any::Any::VmHuge($it) => $body,
-        }
-    };
-}
-
-/// The same, wrapping what the expression gives in the same variant.
-macro_rules! map_any {
-    ($any:expr, $it:ident => $body:expr) => {
-        match $any {
-            $crate::any::Any::Array($it) => $crate::any::Any::Array($body),
-            $crate::any::Any::Direct($it) => $crate::any::Any::Direct($body),
-            $crate::any::Any::Hash($it) => $crate::any::Any::Hash($body),
-            $crate::any::Any::Open($it) => $crate::any::Any::Open($body),
-            $crate::any::Any::Predictive($it) => $crate::any::Any::Predictive($body),
-            $crate::any::Any::Simd($it) => $crate::any::Any::Simd($body),
-            $crate::any::Any::Vm($it) => $crate::any::Any::Vm($body),
-            $crate::any::Any::VmHuge($it) => $crate::any::Any::VmHuge($body),
-        }
-    };
-}
-
-/// Runs an expression with the type of a translation.
-macro_rules! with_kind {
-    ($kind:expr, $type:ident => $body:expr) => {{
-        use polder_pool as pool;
-        use $crate::options::TranslationKind as Kind;
-        macro_rules! with {
-            ($variant:ident) => {{
-                type $type = pool::$variant;
-                $body
-            }};
-        }
-        match $kind {
-            Kind::Array => with!(Array),
-            Kind::Direct => with!(Direct),
-            Kind::Hash => with!(Hash),
-            Kind::Open => with!(Open),
-            Kind::Predictive => with!(Predictive),
-            Kind::Simd => with!(Simd),
-            Kind::Vm => with!(Vm),
-            Kind::VmHuge => with!(VmHuge),
-        }
-    }};
-}
-
-pub(crate) use {dispatch, map_any, with_kind};
-
 /// A type that exists once for each translation.
 pub(crate) trait Family {
     type Of<T: Translation>;
@@ -92,9 +34,9 @@ pub(crate) trait Variant: Translation {
     fn wrap<F: Family>(it: F::Of<Self>) -> Any<F>;
 }
 
-/// The list of them; all else follows from it.
+/// Makes all that follows from the list of translations. (`$` in the macros that it makes is `$d`.)
 macro_rules! variants {
-    ($($variant:ident),+ $(,)?) => {
+    ($d:tt: $($variant:ident),+) => {
         /// The member of a family that is there.
         pub(crate) enum Any<F: Family> {
             $($variant(F::Of<$variant>),)+
@@ -121,10 +63,40 @@ macro_rules! variants {
                 Any::$variant(it)
             }
         })+
+
+        /// Runs an expression for the variant that is there.
+        macro_rules! dispatch {
+            ($d any:expr, $d it:ident => $d body:expr) => {
+                match $d any {
+                    $($crate::any::Any::$variant($d it) => $d body,)+
+                }
+            };
+        }
+
+        /// The same, wrapping what the expression gives in the same variant.
+        macro_rules! map_any {
+            ($d any:expr, $d it:ident => $d body:expr) => {
+                match $d any {
+                    $($crate::any::Any::$variant($d it) => $crate::any::Any::$variant($d body),)+
+                }
+            };
+        }
+
+        /// Runs an expression with the type of a translation.
+        macro_rules! with_kind {
+            ($d kind:expr, $d type:ident => $d body:expr) => {
+                match $d kind {
+                    $($crate::options::TranslationKind::$variant => {
+                        type $d type = polder_pool::$variant;
+                        $d body
+                    })+
+                }
+            };
+        }
     };
 }
 
-variants!(Array, Direct, Hash, Open, Predictive, Simd, Vm, VmHuge);
+variants!($: Array, Direct, Hash, Open, Predictive, Simd, Vm, VmHuge);
 
 impl<F: Family> fmt::Debug for Any<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -143,3 +115,7 @@ impl Clone for Any<Tables> {
         map_any!(self, it => Arc::clone(it))
     }
 }
+
+// Made by a macro, of which the lint does not know.
+#[allow(clippy::single_component_path_imports)]
+pub(crate) use {dispatch, map_any, with_kind};

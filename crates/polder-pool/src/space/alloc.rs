@@ -10,8 +10,6 @@
 //! The space's mutex is held throughout; maps and extents are looked at without latches, which
 //! nobody else changes meanwhile, so that nothing is loaded while a latch is held.
 
-use crate::sync::atomic::Ordering;
-
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};
 
@@ -22,6 +20,7 @@ use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage};
 use crate::journal::image_bytes;
 use crate::pool::{Shared, Space, SpaceCore};
+use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
 
@@ -150,8 +149,9 @@ impl<T: Translation> Shared<T> {
         let meta = page.meta();
         // A write that is under way must not hit the page after it was given out again.
         meta.await_written();
+        self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
         let (cell, frame) = (page.cell(), page.into_frame());
-        self.retire(space, cell, frame, true);
+        self.retire(space, cell, frame);
     }
 
     fn allocate_page(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {

@@ -4,7 +4,6 @@
 //! The root never moves when the array grows: its content goes into a new child. So a reader
 //! needs nothing but the root's place.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Mutex;
 
 use polder_format::log::Operation;
@@ -18,6 +17,7 @@ use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
 use crate::journal::{Change, image_bytes};
 use crate::pool::Shared;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::{LinkRef, Translation};
 
 /// One paged array.

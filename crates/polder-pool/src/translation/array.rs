@@ -22,14 +22,13 @@
 
 mod sparse;
 
-use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use std::ptr;
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
 use rustix::mm::{Advice, madvise};
 
-use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
 use super::group::{Group, LockedGroup};
 use super::preferred::speculate;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved};
@@ -39,6 +38,7 @@ use crate::frames::Frames;
 use crate::memory::{OS_PAGE_BYTES, Reservation, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use sparse::SparseTable;
 
@@ -53,8 +53,6 @@ const BYTES_PER_FRAME: u64 = 6 * size_of::<StateCell>() as u64;
 const DENSE: u32 = 64;
 /// And from which on it goes back to the table. Lower, so that a group does not go to and fro.
 const SPARSE: u32 = 48;
-/// Groups that a load under pressure looks at to find one that can go to the table.
-const LOOKED_AT: u64 = 16;
 
 /// Array translation, with preferred frames.
 pub type Array = Arrays<true>;
@@ -74,7 +72,7 @@ pub struct Arrays<const PREFERRED: bool> {
     sparse_below: u32,
     /// What words may take before sparse groups go to the table.
     share_bytes: u64,
-    chunks: Mutex<Chunks>,
+    chunks: Mutex<ChunkStore<Chunk, CHUNKS>>,
     /// Groups that are backed by memory.
     live_groups: AtomicU64,
     hole_punches: AtomicU64,
@@ -111,15 +109,6 @@ impl Preference {
     }
 }
 
-#[derive(Debug, Default)]
-struct Chunks {
-    /// All that were ever made; boxed, so that they do not move.
-    #[allow(clippy::vec_box)]
-    all: Vec<Box<Chunk>>,
-    /// Those of dropped spaces, by their place in a directory.
-    idle: [Vec<usize>; CHUNKS],
-}
-
 /// Entries and their group counters, in one reservation.
 #[derive(Debug)]
 pub struct Chunk {
@@ -130,8 +119,8 @@ pub struct Chunk {
     /// Which of a space's chunks it is.
     k: usize,
     index: usize,
-    /// The space that has it, plus one, or 0 while it is idle. Looked at under a group's lock: while it is
-    /// ours, the words of the group are.
+    /// The space that has it, plus one, or 0 while it is idle. Looked at under a group's lock: while
+    /// it is ours, the words of the group are.
     owner: AtomicU64,
     /// Where `relieve` goes on, in groups.
     hand: AtomicU64,
@@ -278,91 +267,6 @@ impl<const PREFERRED: bool> Arrays<PREFERRED> {
         }
     }
 
-    /// The pages of an entry's group, with their words in the array.
-    fn group_of(chunk: &Chunk, entry: u64) -> impl Iterator<Item = (PageNo, &StateCell)> {
-        let first = entry - entry % chunk.group_len;
-        let number = chunk_first(FIRST, chunk.k);
-        (first..first + chunk.group_len)
-            .filter_map(move |at| Some((PageNo::new(number + at)?, chunk.cell(at))))
-    }
-
-    /// Moves words of a group that got dense from the table to the array; those that somebody
-    /// holds stay.
-    #[cold]
-    fn gather(
-        &self,
-        frames: &Frames,
-        directory: &ArrayDirectory,
-        (chunk, entry): (&Chunk, u64),
-        group: &mut LockedGroup<'_>,
-    ) {
-        for (page, to) in Self::group_of(chunk, entry) {
-            let id = directory.id(page);
-            let Some((from, _)) = self.sparse.find(id) else { continue };
-            let Some(held) = sparse::seize(from, frames) else { continue };
-            if !to.receive(held) {
-                debug_assert!(false, "ARRAY-3: {id} has two words");
-                from.put_back(held);
-                continue;
-            }
-            self.enter(chunk, entry, group);
-            self.sparse.remove(id, StateCell::clear);
-            group.sparse -= 1;
-            to.put_back(held);
-            self.moved.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The other way, for a group that got sparse.
-    #[cold]
-    fn scatter(
-        &self,
-        frames: &Frames,
-        directory: &ArrayDirectory,
-        (chunk, entry): (&Chunk, u64),
-        group: &mut LockedGroup<'_>,
-    ) {
-        directory.has_sparse.store(true, Ordering::SeqCst);
-        for (page, from) in Self::group_of(chunk, entry) {
-            let Some(held) = sparse::seize(from, frames) else { continue };
-            let Some(to) = self.sparse.receive(directory.id(page), held) else {
-                debug_assert!(false, "ARRAY-3: {page:?} has two words");
-                from.put_back(held);
-                continue;
-            };
-            group.sparse += 1;
-            from.clear();
-            to.put_back(held);
-            self.moved.fetch_add(1, Ordering::Relaxed);
-            self.leave(from, group);
-            if group.array == 0 {
-                return;
-            }
-        }
-    }
-
-    /// Moves a sparse group of the chunk to the table, the next one from where the last was found:
-    /// groups in which nothing comes or goes would stay for ever. Called under pressure, beside the
-    /// loading of a page.
-    #[cold]
-    fn relieve(&self, frames: &Frames, directory: &ArrayDirectory, chunk: &Chunk) {
-        let groups = chunk.entries / chunk.group_len;
-        let from = chunk.hand.fetch_add(LOOKED_AT, Ordering::Relaxed);
-        for at in from..from + LOOKED_AT {
-            let entry = at % groups * chunk.group_len;
-            let group = chunk.group(entry);
-            if (1..=self.sparse_below).contains(&group.in_array()) {
-                let group = &mut group.lock();
-                if chunk.is_of(directory)
-                    && group.array > 0
-                    && group.array + group.sparse <= self.sparse_below
-                {
-                    return self.scatter(frames, directory, (chunk, entry), group);
-                }
-            }
-        }
-    }
-
     /// Ends the word of a page that the caller holds; `end` makes it 0.
     fn take_out(
         &self,
@@ -494,15 +398,7 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
         if directory.cell(page).is_none() {
             let k = chunk_of(FIRST, page.get());
             let mut chunks = lock(&self.chunks);
-            let index = match chunks.idle[k].pop() {
-                Some(index) => index,
-                None => {
-                    let index = chunks.all.len();
-                    chunks.all.push(Box::new(Chunk::new(k, index, self.group_bytes)?));
-                    index
-                }
-            };
-            let chunk: &Chunk = &chunks.all[index];
+            let chunk = chunks.take(k, |index| Chunk::new(k, index, self.group_bytes))?;
             chunk.owner.store(u64::from(directory.space.get()) + 1, Ordering::Release);
             let origin = chunk.cells().wrapping_sub(chunk_first(FIRST, k) as usize);
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
@@ -611,10 +507,10 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
         for k in 0..CHUNKS {
             directory.origins[k].store(ptr::null_mut(), Ordering::Release);
             let chunk = directory.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
-            // SAFETY: null, or a box in `chunks.all`.
+            // SAFETY: null, or a box in `chunks`.
             if let Some(chunk) = unsafe { chunk.as_ref() } {
                 chunk.owner.store(0, Ordering::Release);
-                chunks.idle[k].push(chunk.index);
+                chunks.give_back(k, chunk.index);
             }
         }
     }
@@ -622,7 +518,7 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
     fn footprint(&self) -> Footprint {
         let chunks = lock(&self.chunks);
         let (mut counters, mut tables) = (0, 0);
-        for chunk in &chunks.all {
+        for chunk in chunks.iter() {
             // The counters of a chunk are small and scattered: all of them are taken as touched.
             counters += chunk.entries / chunk.group_len * size_of::<Group>() as u64;
             tables += chunk
@@ -641,143 +537,4 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    use polder_format::{ChecksumSeed, PageKind, PageSize, Place, StoreId, header_at};
-
-    use crate::device::{FileDevice, OpenKind};
-    use crate::replacement::ReplacementKind;
-    use crate::{AccessHint, FileState, KindOps, Pool, PoolConfig, Space};
-
-    #[test]
-    fn the_preferred_frame_is_a_remainder() {
-        for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
-            let preference = Preference::new(frames);
-            for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
-                for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
-                    let offset = preference.offset(space);
-                    let page = PageNo::new(number).unwrap();
-                    let expected = (number + offset) % u64::from(frames) + 1;
-                    assert_eq!(u64::from(preference.frame(offset, page).get()), expected);
-                }
-            }
-        }
-    }
-
-    fn pool(memory_budget: u64) -> (tempfile::TempDir, Pool<Array>) {
-        let dir = tempfile::tempdir().unwrap();
-        let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
-        let config = PoolConfig {
-            memory_budget,
-            page_size: PageSize::MIN,
-            prefault: false,
-            seed: ChecksumSeed::new(StoreId([0; 16])),
-            file: FileState {
-                space_directory: Place::NONE,
-                next_space: SpaceId::CATALOGUE,
-                file_pages: 0,
-            },
-            journal: None,
-            replacement: ReplacementKind::default(),
-            hold: Default::default(),
-        };
-        let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
-        (dir, pool)
-    }
-
-    const TEST_KIND: KindOps = KindOps {
-        kind: PageKind(200),
-        name: "test page",
-        max_layout: 1,
-        check: |_| Ok(()),
-        visit_links: |_, _| {},
-    };
-
-    fn create(space: &Space<Array>) -> PageNo {
-        let new = space.create().unwrap();
-        let made = space.run(AccessHint::Normal, |_| {
-            let mut page = new.latch()?;
-            page.page_mut().set_u8(header_at::KIND, TEST_KIND.kind.0);
-            page.page_mut().set_u8(header_at::LAYOUT, 1);
-            page.excuse();
-            Ok(())
-        });
-        made.unwrap();
-        space.link(&[new.id().page()]).unwrap();
-        new.id().page()
-    }
-
-    fn read(space: &Space<Array>, page: PageNo) {
-        let id = space.run(AccessHint::Normal, |attempt| {
-            let guard = space.page(attempt, page)?;
-            let id = guard.page().u64(header_at::PAGE_ID);
-            guard.validate().map(|()| id)
-        });
-        assert_eq!(id.unwrap(), PageId::new(space.id(), page).to_bits());
-    }
-
-    #[test]
-    fn pages_of_an_empty_pool_lie_where_they_prefer() {
-        let (_dir, pool) = pool(64 << 20);
-        let space = pool.create_space().unwrap();
-        let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
-        let (array, directory) = (&space.shared().translation, &space.space_core().directory);
-        let preferred = |page: &&PageNo| {
-            let word = array.state(directory, **page).unwrap().read();
-            word.frame() == array.preference.frame(directory.offset, **page)
-        };
-        let there = pages.iter().filter(preferred).count();
-        assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
-    }
-
-    /// Hot pages far from each other take little more than entries in a table would; a run of
-    /// neighbours moves their group into the array.
-    #[test]
-    fn sparse_groups_move_to_a_table_and_back() {
-        const PAGES: usize = 80_000;
-        let (_dir, pool) = pool(3 << 20);
-        let space = pool.create_space().unwrap();
-        let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
-        let (array, core) = (&space.shared().translation, space.space_core());
-        let frames = pool.stats().frames;
-        let hot: Vec<_> = pages.iter().step_by(256).copied().collect();
-        for _ in 0..6 {
-            hot.iter().for_each(|page| read(&space, *page));
-        }
-        let stats = pool.stats();
-        let groups = stats.resident_pages / 4 * 4096;
-        assert!(groups > 4 * BYTES_PER_FRAME * frames, "the test would show nothing: {stats:?}");
-        let counters = PAGES as u64 / 512 * 4 * 4;
-        let most = BYTES_PER_FRAME * frames + 2 * 4096 + counters;
-        assert!(stats.translation_bytes <= most, "{stats:?} > {most}");
-        assert!(core.directory.has_sparse.load(Ordering::Relaxed));
-        let in_array = |page: &PageNo| core.directory.cell(*page).unwrap().read().is_free();
-        assert!(hot.iter().filter(|page| in_array(page)).count() < hot.len() / 8);
-
-        // One of the hot groups is read as a whole, often enough to stay.
-        let run = &pages[PAGES / 2..PAGES / 2 + 400];
-        let before = array.moved.load(Ordering::Relaxed);
-        for _ in 0..6 {
-            run.iter().for_each(|page| read(&space, *page));
-        }
-        let dense = run.iter().filter(|page| in_array(page)).count();
-        assert!(dense > 200, "{dense} of the run are in the array");
-        let gathered = array.moved.load(Ordering::Relaxed) - before;
-        assert!(gathered >= u64::from(DENSE) / 2, "{gathered} words moved");
-
-        // And the other way: hot pages take the pool, the run's group gets sparse and moves.
-        let before = array.moved.load(Ordering::Relaxed);
-        for _ in 0..6 {
-            hot.iter().for_each(|page| read(&space, *page));
-            pages.iter().skip(100).step_by(256).for_each(|page| read(&space, *page));
-        }
-        let scattered = array.moved.load(Ordering::Relaxed) - before;
-        assert!(scattered > 0, "no word moved");
-        assert!(pool.stats().translation_bytes <= most);
-        // All of them are what they should be, and whatever is counted is there.
-        pages.iter().step_by(64).for_each(|page| read(&space, *page));
-        space.drop_space().unwrap();
-        assert_eq!(array.sparse.bytes() % 4096, 0, "entries are left");
-    }
-}
+mod tests;

@@ -15,7 +15,6 @@
 //! 32 bytes, and the page at the same time: its preferred frame follows from the hash, and the
 //! branch that compares it with the word is predicted.
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::slice;
@@ -31,9 +30,10 @@ use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, Transla
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::free_list::FreeList;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Buckets a frame.
 const BUCKETS_A_FRAME: u32 = 2;
@@ -315,11 +315,6 @@ impl<S: Steps> Translation for Chained<S> {
         // The buckets are touched all over.
         let (buckets, slots) = self.table.bytes();
         let bytes = buckets + slots;
-        Footprint {
-            translation_bytes: bytes,
-            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
-            hole_punches: 0,
-            give_backs: 0,
-        }
+        Footprint::on_huge_pages(bytes)
     }
 }

@@ -27,6 +27,50 @@ pub(super) const fn chunk_len(first_shift: u32, k: usize) -> u64 {
     if k == 0 { 1 << first_shift } else { 1 << (first_shift - 1 + k as u32) }
 }
 
+/// The chunks of all spaces that there ever were; those of dropped spaces serve others. Boxed, so
+/// that they do not move.
+#[derive(Debug)]
+pub(super) struct ChunkStore<C, const CHUNKS: usize> {
+    #[allow(clippy::vec_box)]
+    all: Vec<Box<C>>,
+    /// Those that no space has, by their place in a directory.
+    idle: [Vec<usize>; CHUNKS],
+}
+
+impl<C, const CHUNKS: usize> Default for ChunkStore<C, CHUNKS> {
+    fn default() -> ChunkStore<C, CHUNKS> {
+        ChunkStore { all: Vec::new(), idle: [const { Vec::new() }; CHUNKS] }
+    }
+}
+
+impl<C, const CHUNKS: usize> ChunkStore<C, CHUNKS> {
+    /// A chunk for the place `k` of a directory; a new one is told its number.
+    pub(super) fn take<E>(
+        &mut self,
+        k: usize,
+        make: impl FnOnce(usize) -> Result<C, E>,
+    ) -> Result<&C, E> {
+        let index = match self.idle[k].pop() {
+            Some(index) => index,
+            None => {
+                let index = self.all.len();
+                self.all.push(Box::new(make(index)?));
+                index
+            }
+        };
+        Ok(&self.all[index])
+    }
+
+    /// The chunk with this number serves others.
+    pub(super) fn give_back(&mut self, k: usize, index: usize) {
+        self.idle[k].push(index);
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &C> {
+        self.all.iter().map(|chunk| &**chunk)
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;

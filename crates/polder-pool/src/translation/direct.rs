@@ -5,7 +5,6 @@
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
 //! chunks; only touched ones cost memory, and the pool counts those against the budget.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -18,6 +17,7 @@ use crate::frames::Frames;
 use crate::memory::{OS_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 
 /// The first chunk of a space has 2^10 pages: 4 MiB at 4 KiB.

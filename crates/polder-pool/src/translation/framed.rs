@@ -5,7 +5,6 @@
 //! another page by now; the *tag* beside the state word tells (scalecache.txt 3.3, where it is
 //! looked at after the pin).
 
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -17,9 +16,10 @@ use super::preferred::known_here;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
@@ -245,11 +245,6 @@ impl<F: FrameTable> Translation for Framed<F> {
 
     fn footprint(&self) -> Footprint {
         let bytes = self.table.bytes() + self.tagged.len() as u64;
-        Footprint {
-            translation_bytes: bytes,
-            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
-            hole_punches: 0,
-            give_backs: 0,
-        }
+        Footprint::on_huge_pages(bytes)
     }
 }

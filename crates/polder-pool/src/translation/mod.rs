@@ -39,6 +39,7 @@ use polder_format::{PageId, PageNo, PageSize, SpaceId};
 use crate::bytes::PageRef;
 use crate::error::PoolError;
 use crate::frames::Frames;
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 
@@ -119,6 +120,17 @@ pub struct Footprint {
     pub hole_punches: u64,
     /// System calls so far that gave memory of evicted pages back to the kernel.
     pub give_backs: u64,
+}
+
+impl Footprint {
+    /// Of tables on huge pages, which need a page table for each of those.
+    fn on_huge_pages(bytes: u64) -> Footprint {
+        Footprint {
+            translation_bytes: bytes,
+            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
+            ..Footprint::default()
+        }
+    }
 }
 
 /// What the pool tells a translation at the beginning.

@@ -8,8 +8,6 @@
 //!   under its latch held exclusively, and are read only under it held shared.
 //! * `OPEN-2` Between where an entry belongs and where it is there is no empty one.
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use polder_format::PageId;
 
 use super::chain::{BucketLatch, SpinLatch};
@@ -18,6 +16,7 @@ use super::page_hash::PageHash;
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::state::FrameId;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A partitioned open-addressing table, and the state word beside the frame.
 pub type Open = Framed<OpenTable>;

@@ -30,7 +30,6 @@ mod compare;
 #[path = "simd/portable.rs"]
 mod reference;
 
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::slice;
 
 use polder_format::PageId;
@@ -43,6 +42,7 @@ use crate::free_list::FreeList;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::state::FrameId;
 use crate::sync::Backoff;
+use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A table of fingerprint buckets, and the state word beside the frame.
 pub type Simd = Framed<SimdTable>;

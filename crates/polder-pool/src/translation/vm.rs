@@ -14,7 +14,6 @@
 //! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
 //!   who come too late read zeros and do not validate.
 
-use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -23,7 +22,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 use rustix::mm::{Advice, madvise};
 
-use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
@@ -31,6 +30,7 @@ use crate::frames::Frames;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 
 /// The first chunk of a space has 2^13 pages: 32 MiB of addresses at 4 KiB.
@@ -72,19 +72,10 @@ pub type VmHuge = VirtualMemory<HugePages>;
 #[derive(Debug)]
 pub struct VirtualMemory<B: Backing> {
     page_size: PageSize,
-    chunks: Mutex<Chunks>,
+    chunks: Mutex<ChunkStore<Chunk, CHUNKS>>,
     /// System calls that gave memory back; each interrupts all processors on which we run.
     give_backs: AtomicU64,
     backing: PhantomData<B>,
-}
-
-#[derive(Debug, Default)]
-struct Chunks {
-    /// All that were ever made; boxed, so that they do not move.
-    #[allow(clippy::vec_box)]
-    all: Vec<Box<Chunk>>,
-    /// Those of dropped spaces, by their place in a directory.
-    idle: [Vec<usize>; CHUNKS],
 }
 
 /// Words and pages of a run of page numbers.
@@ -264,15 +255,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         if directory.cell(page).is_none() {
             let k = chunk_of(FIRST, page.get());
             let mut chunks = lock(&self.chunks);
-            let index = match chunks.idle[k].pop() {
-                Some(index) => index,
-                None => {
-                    let index = chunks.all.len();
-                    chunks.all.push(Box::new(self.new_chunk(k, index)?));
-                    index
-                }
-            };
-            let chunk: &Chunk = &chunks.all[index];
+            let chunk = chunks.take(k, |index| self.new_chunk(k, index))?;
             let first = chunk_first(FIRST, k) as usize;
             let pages = chunk.pages.base().as_ptr().wrapping_sub(first << self.page_size.shift());
             let words = chunk.words.base().as_ptr().cast::<StateCell>().wrapping_sub(first);
@@ -360,16 +343,15 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         for k in 0..CHUNKS {
             directory.words[k].store(ptr::null_mut(), Ordering::Release);
             let chunk = directory.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
-            // SAFETY: null, or a box in `chunks.all`.
+            // SAFETY: null, or a box in `chunks`.
             if let Some(chunk) = unsafe { chunk.as_ref() } {
-                chunks.idle[k].push(chunk.index);
+                chunks.give_back(k, chunk.index);
             }
         }
     }
 
     fn footprint(&self) -> Footprint {
         let regions: u64 = lock(&self.chunks)
-            .all
             .iter()
             .flat_map(|chunk| &chunk.touched)
             .map(|bits| u64::from(bits.load(Ordering::Relaxed).count_ones()))
@@ -385,6 +367,24 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     fn huge_bytes(&self, _: &Frames) -> u64 {
-        lock(&self.chunks).all.iter().map(|chunk| chunk.pages.huge_bytes()).sum()
+        lock(&self.chunks).iter().map(|chunk| chunk.pages.huge_bytes()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The last page of a space needs more addresses than there are: refused, and others go on.
+    #[test]
+    fn what_the_address_space_cannot_cover_is_refused() {
+        let config = TranslationConfig { frames: 128, page_size: PageSize::MAX };
+        let vm = Vm::new(config).unwrap();
+        let directory = vm.open(SpaceId::CATALOGUE).unwrap();
+        let refused = vm.place(&directory, PageNo::MAX);
+        assert!(matches!(refused, Err(PoolError::Memory { .. })), "{refused:?}");
+        let first = PageNo::new(0).unwrap();
+        assert_eq!(vm.place(&directory, first).unwrap(), Placement::Anywhere);
+        assert!(vm.state(&directory, first).is_none() && vm.is_quiet(&directory));
     }
 }

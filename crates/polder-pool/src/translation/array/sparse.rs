@@ -11,17 +11,22 @@
 //! old one. So who looks with the group's lock finds a resident page; who looks without it may miss
 //! one that is just moving, and finds it with the lock when it wants to load it.
 
-use crate::sync::atomic::{AtomicU64, Ordering};
-
 use polder_format::{PageId, PageNo, SpaceId};
 
+use super::{ArrayDirectory, Arrays, Chunk, FIRST};
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::memory::OS_PAGE_BYTES;
 use crate::state::{StateCell, StateWord};
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::chain::{Entry, VersionLatch};
 use crate::translation::chained::ChainTable;
+use crate::translation::chunks::chunk_first;
+use crate::translation::group::LockedGroup;
 use crate::translation::page_hash::PageHash;
+
+/// Groups that a load under pressure looks at to find one that can go to the table.
+const LOOKED_AT: u64 = 16;
 
 /// The words of sparse groups, of all spaces.
 #[derive(Debug)]
@@ -83,9 +88,99 @@ impl SparseTable {
     }
 }
 
+impl<const PREFERRED: bool> Arrays<PREFERRED> {
+    /// The pages of an entry's group, with their words in the array.
+    pub(super) fn group_of(
+        chunk: &Chunk,
+        entry: u64,
+    ) -> impl Iterator<Item = (PageNo, &StateCell)> {
+        let first = entry - entry % chunk.group_len;
+        let number = chunk_first(FIRST, chunk.k);
+        (first..first + chunk.group_len)
+            .filter_map(move |at| Some((PageNo::new(number + at)?, chunk.cell(at))))
+    }
+
+    /// Moves words of a group that got dense from the table to the array; those that somebody
+    /// holds stay.
+    #[cold]
+    pub(super) fn gather(
+        &self,
+        frames: &Frames,
+        directory: &ArrayDirectory,
+        (chunk, entry): (&Chunk, u64),
+        group: &mut LockedGroup<'_>,
+    ) {
+        for (page, to) in Self::group_of(chunk, entry) {
+            let id = directory.id(page);
+            let Some((from, _)) = self.sparse.find(id) else { continue };
+            let Some(held) = seize(from, frames) else { continue };
+            if !to.receive(held) {
+                debug_assert!(false, "ARRAY-3: {id} has two words");
+                from.put_back(held);
+                continue;
+            }
+            self.enter(chunk, entry, group);
+            self.sparse.remove(id, StateCell::clear);
+            group.sparse -= 1;
+            to.put_back(held);
+            self.moved.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// The other way, for a group that got sparse.
+    #[cold]
+    pub(super) fn scatter(
+        &self,
+        frames: &Frames,
+        directory: &ArrayDirectory,
+        (chunk, entry): (&Chunk, u64),
+        group: &mut LockedGroup<'_>,
+    ) {
+        directory.has_sparse.store(true, Ordering::SeqCst);
+        for (page, from) in Self::group_of(chunk, entry) {
+            let Some(held) = seize(from, frames) else { continue };
+            let Some(to) = self.sparse.receive(directory.id(page), held) else {
+                debug_assert!(false, "ARRAY-3: {page:?} has two words");
+                from.put_back(held);
+                continue;
+            };
+            group.sparse += 1;
+            from.clear();
+            to.put_back(held);
+            self.moved.fetch_add(1, Ordering::Relaxed);
+            self.leave(from, group);
+            if group.array == 0 {
+                return;
+            }
+        }
+    }
+
+    /// Moves a sparse group of the chunk to the table, the next one from where the last was found:
+    /// groups in which nothing comes or goes would stay for ever. Called under pressure, beside the
+    /// loading of a page.
+    #[cold]
+    pub(super) fn relieve(&self, frames: &Frames, directory: &ArrayDirectory, chunk: &Chunk) {
+        let groups = chunk.entries / chunk.group_len;
+        let from = chunk.hand.fetch_add(LOOKED_AT, Ordering::Relaxed);
+        for at in from..from + LOOKED_AT {
+            let entry = at % groups * chunk.group_len;
+            let group = chunk.group(entry);
+            if (1..=self.sparse_below).contains(&group.in_array()) {
+                let group = &mut group.lock();
+                if chunk.is_of(directory)
+                    && group.array > 0
+                    && group.array + group.sparse <= self.sparse_below
+                {
+                    return self.scatter(frames, directory, (chunk, entry), group);
+                }
+            }
+        }
+    }
+}
+
 /// Takes a word exclusively to move it, if nobody holds it and no pin names its page: who made the
 /// page comes back to the very word.
-pub(super) fn seize(cell: &StateCell, frames: &Frames) -> Option<StateWord> {
+fn seize(cell: &StateCell, frames: &Frames) -> Option<StateWord> {
     let word = cell.read();
     let held = word.is_free().then(|| cell.upgrade(word)).flatten()?;
     if frames.meta(held.frame()).is_pinned() {

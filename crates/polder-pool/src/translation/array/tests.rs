@@ -1,0 +1,138 @@
+use super::*;
+
+use polder_format::{ChecksumSeed, PageKind, PageSize, Place, StoreId, header_at};
+
+use crate::device::{FileDevice, OpenKind};
+use crate::replacement::ReplacementKind;
+use crate::{AccessHint, FileState, KindOps, Pool, PoolConfig, Space};
+
+#[test]
+fn the_preferred_frame_is_a_remainder() {
+    for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
+        let preference = Preference::new(frames);
+        for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
+            for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
+                let offset = preference.offset(space);
+                let page = PageNo::new(number).unwrap();
+                let expected = (number + offset) % u64::from(frames) + 1;
+                assert_eq!(u64::from(preference.frame(offset, page).get()), expected);
+            }
+        }
+    }
+}
+
+fn pool(memory_budget: u64) -> (tempfile::TempDir, Pool<Array>) {
+    let dir = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
+    let config = PoolConfig {
+        memory_budget,
+        page_size: PageSize::MIN,
+        prefault: false,
+        seed: ChecksumSeed::new(StoreId([0; 16])),
+        file: FileState {
+            space_directory: Place::NONE,
+            next_space: SpaceId::CATALOGUE,
+            file_pages: 0,
+        },
+        journal: None,
+        replacement: ReplacementKind::default(),
+        hold: Default::default(),
+    };
+    let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
+    (dir, pool)
+}
+
+const TEST_KIND: KindOps = KindOps {
+    kind: PageKind(200),
+    name: "test page",
+    max_layout: 1,
+    check: |_| Ok(()),
+    visit_links: |_, _| {},
+};
+
+fn create(space: &Space<Array>) -> PageNo {
+    let new = space.create().unwrap();
+    let made = space.run(AccessHint::Normal, |_| {
+        let mut page = new.latch()?;
+        page.page_mut().set_u8(header_at::KIND, TEST_KIND.kind.0);
+        page.page_mut().set_u8(header_at::LAYOUT, 1);
+        page.excuse();
+        Ok(())
+    });
+    made.unwrap();
+    space.link(&[new.id().page()]).unwrap();
+    new.id().page()
+}
+
+fn read(space: &Space<Array>, page: PageNo) {
+    let id = space.run(AccessHint::Normal, |attempt| {
+        let guard = space.page(attempt, page)?;
+        let id = guard.page().u64(header_at::PAGE_ID);
+        guard.validate().map(|()| id)
+    });
+    assert_eq!(id.unwrap(), PageId::new(space.id(), page).to_bits());
+}
+
+#[test]
+fn pages_of_an_empty_pool_lie_where_they_prefer() {
+    let (_dir, pool) = pool(64 << 20);
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
+    let (array, directory) = (&space.shared().translation, &space.space_core().directory);
+    let preferred = |page: &&PageNo| {
+        let word = array.state(directory, **page).unwrap().read();
+        word.frame() == array.preference.frame(directory.offset, **page)
+    };
+    let there = pages.iter().filter(preferred).count();
+    assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
+}
+
+/// Hot pages far from each other take little more than entries in a table would; a run of
+/// neighbours moves their group into the array.
+#[test]
+fn sparse_groups_move_to_a_table_and_back() {
+    const PAGES: usize = 80_000;
+    let (_dir, pool) = pool(3 << 20);
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
+    let (array, core) = (&space.shared().translation, space.space_core());
+    let frames = pool.stats().frames;
+    let hot: Vec<_> = pages.iter().step_by(256).copied().collect();
+    for _ in 0..6 {
+        hot.iter().for_each(|page| read(&space, *page));
+    }
+    let stats = pool.stats();
+    let groups = stats.resident_pages / 4 * 4096;
+    assert!(groups > 4 * BYTES_PER_FRAME * frames, "the test would show nothing: {stats:?}");
+    let counters = PAGES as u64 / 512 * 4 * 4;
+    let most = BYTES_PER_FRAME * frames + 2 * 4096 + counters;
+    assert!(stats.translation_bytes <= most, "{stats:?} > {most}");
+    assert!(core.directory.has_sparse.load(Ordering::Relaxed));
+    let in_array = |page: &PageNo| core.directory.cell(*page).unwrap().read().is_free();
+    assert!(hot.iter().filter(|page| in_array(page)).count() < hot.len() / 8);
+
+    // One of the hot groups is read as a whole, often enough to stay.
+    let run = &pages[PAGES / 2..PAGES / 2 + 400];
+    let before = array.moved.load(Ordering::Relaxed);
+    for _ in 0..6 {
+        run.iter().for_each(|page| read(&space, *page));
+    }
+    let dense = run.iter().filter(|page| in_array(page)).count();
+    assert!(dense > 200, "{dense} of the run are in the array");
+    let gathered = array.moved.load(Ordering::Relaxed) - before;
+    assert!(gathered >= u64::from(DENSE) / 2, "{gathered} words moved");
+
+    // And the other way: hot pages take the pool, the run's group gets sparse and moves.
+    let before = array.moved.load(Ordering::Relaxed);
+    for _ in 0..6 {
+        hot.iter().for_each(|page| read(&space, *page));
+        pages.iter().skip(100).step_by(256).for_each(|page| read(&space, *page));
+    }
+    let scattered = array.moved.load(Ordering::Relaxed) - before;
+    assert!(scattered > 0, "no word moved");
+    assert!(pool.stats().translation_bytes <= most);
+    // All of them are what they should be, and whatever is counted is there.
+    pages.iter().step_by(64).for_each(|page| read(&space, *page));
+    space.drop_space().unwrap();
+    assert_eq!(array.sparse.bytes() % 4096, 0, "entries are left");
+}

@@ -1,0 +1,178 @@
+//! That what is chosen when a pool is opened is what it does: how readers hold pages, which pages
+//! go, where pages lie, and how memory is given back.
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use polder_pool::replacement::ReplacementKind;
+use polder_pool::{
+    AccessHint, Array, ArrayPlain, Hold, Open, Pool, PoolConfig, Predictive, Simd, Space,
+    Translation, Vm,
+};
+use polder_testkit::Random;
+
+use support::*;
+
+/// Whether a writer gets at a page while a reader is in the midst of it.
+fn a_writer_gets_in<T: Translation>(hold: Hold) -> bool {
+    let disk = disk();
+    let config = PoolConfig { hold, ..config(4, NEW_FILE) };
+    let pool = Pool::<T>::open(Box::new(disk), &config, &[KIND]).unwrap();
+    let space = pool.create_space().unwrap();
+    let page = create(&space);
+    let written = AtomicBool::new(false);
+    let mut during = false;
+    thread::scope(|scope| {
+        let result = space.run(AccessHint::Normal, |attempt| {
+            // Once: what is not held may have to be read again.
+            if written.load(Ordering::SeqCst) {
+                return Ok(());
+            }
+            let guard = space.page(attempt, page)?;
+            scope.spawn(|| {
+                increment(&space, page).unwrap();
+                written.store(true, Ordering::SeqCst);
+            });
+            thread::sleep(Duration::from_millis(60));
+            during = written.load(Ordering::SeqCst);
+            // Who holds may fail as well, while the writer asks.
+            assert!(!during || guard.validate().is_err());
+            Ok(())
+        });
+        result.unwrap();
+    });
+    assert!(written.load(Ordering::SeqCst), "the writer gave up");
+    assert_eq!(read(&space, page).unwrap(), 1);
+    during
+}
+
+#[test]
+fn who_holds_a_page_keeps_writers_out() {
+    assert!(a_writer_gets_in::<Array>(Hold::Optimistic));
+    for hold in [Hold::Shared, Hold::Group, Hold::Core] {
+        assert!(!a_writer_gets_in::<Array>(hold), "{hold}");
+        assert!(!a_writer_gets_in::<Simd>(hold), "{hold}");
+        assert!(!a_writer_gets_in::<Open>(hold), "{hold}");
+        assert!(!a_writer_gets_in::<Vm>(hold), "{hold}");
+    }
+}
+
+/// And keeps the page resident, however much room is needed.
+#[test]
+fn who_holds_a_page_keeps_it_resident() {
+    for hold in [Hold::Shared, Hold::Group, Hold::Core] {
+        let disk = disk();
+        let config = PoolConfig { hold, ..config(1, NEW_FILE) };
+        let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
+        let space = pool.create_space().unwrap();
+        let pages = create_many(&space, 600);
+        pool.flush().unwrap();
+        let (page, others) = pages.split_first().unwrap();
+        read(&space, *page).unwrap();
+        let result = space.run(AccessHint::Normal, |attempt| {
+            let guard = space.page(attempt, *page)?;
+            for _ in 0..3 {
+                others.iter().for_each(|other| assert_eq!(read(&space, *other).unwrap(), 0));
+            }
+            // Not while somebody just finds out that it cannot go.
+            let stays = (0..1000).any(|_| {
+                thread::yield_now();
+                is_resident(&space, *page) && guard.validate().is_ok()
+            });
+            assert!(stays, "{hold}");
+            Ok(())
+        });
+        result.unwrap();
+    }
+}
+
+/// How often a page of a hot set, a third of the pool, has to be loaded while others come once.
+fn loads_of_hot_pages(replacement: ReplacementKind) -> usize {
+    let disk = disk();
+    let config = PoolConfig { replacement, ..config(4, NEW_FILE) };
+    let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
+    let space = pool.create_space().unwrap();
+    let hot = pool.stats().frames as usize / 3;
+    let pages = create_many(&space, 20 * hot);
+    pool.flush().unwrap();
+    let (hot, cold) = pages.split_at(hot);
+    let mut random = Random::new(3);
+    let mut loads = 0;
+    for page in cold {
+        read(&space, *page).unwrap();
+        for _ in 0..8 {
+            let page = hot[random.index(hot.len())];
+            loads += usize::from(!is_resident(&space, page));
+            read(&space, page).unwrap();
+        }
+    }
+    loads
+}
+
+/// Each policy hears of what the pool does: with hot pages used so much more often than others, all
+/// but blind ones keep them.
+#[test]
+fn policies_are_told_of_accesses() {
+    let blind = loads_of_hot_pages(ReplacementKind::Cooling { percent: 0 });
+    for policy in ReplacementKind::ALL {
+        let loads = loads_of_hot_pages(policy);
+        assert!(loads < blind / 2, "{policy}: {loads} loads of hot pages, {blind} by chance");
+    }
+}
+
+/// The share of pages that lie as they prefer, of what hashing allows at this load of the pool.
+fn share_in_place<T: Translation>(load: f64) -> (f64, u64) {
+    let disk = disk();
+    let pool = open::<T>(&disk, 20, NEW_FILE);
+    let space = pool.create_space().unwrap();
+    let count = (pool.stats().frames as f64 * load) as usize;
+    let pages = create_many(&space, count);
+    // Clean: pages move as well while a checkpoint is under way.
+    pool.flush().unwrap();
+    for _ in 0..600 {
+        pages.iter().for_each(|page| touch(&space, *page));
+    }
+    for page in &pages {
+        assert_eq!(read(&space, *page).unwrap(), 0);
+    }
+    let there = pages.iter().filter(|page| space.is_in_preferred_frame(**page) == Some(true));
+    (there.count() as f64 / count as f64, pool.stats().promotions)
+}
+
+/// Reads a page without a look at all of its bytes.
+fn touch<T: Translation>(space: &Space<T>, page: polder_format::PageNo) {
+    space.run(AccessHint::Normal, |attempt| space.page(attempt, page)?.validate()).unwrap();
+}
+
+#[test]
+fn pages_move_to_the_frames_that_they_prefer() {
+    let load = 0.5f64;
+    let allowed = (1.0 - (-load).exp()) / load;
+    let (share, promotions) = share_in_place::<Predictive>(load);
+    assert!(share >= 0.95 * allowed, "{share} of {allowed}");
+    assert!(promotions > 0);
+    let (share, _) = share_in_place::<Array>(load);
+    assert!(share > 0.98, "{share}");
+    assert_eq!(share_in_place::<ArrayPlain>(load), (0.0, 0));
+}
+
+/// Memory goes back to the kernel in runs, not page by page.
+#[test]
+fn vm_gives_memory_back_in_runs() {
+    let disk = disk();
+    let pool = open::<Vm>(&disk, 8, NEW_FILE);
+    let space = pool.create_space().unwrap();
+    let frames = pool.stats().frames as usize;
+    let pages = create_many(&space, 4 * frames);
+    for _ in 0..2 {
+        pages.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
+    }
+    let stats = pool.stats();
+    assert!(stats.evictions > 8 * frames as u64, "{stats:?}");
+    assert!(stats.give_backs > 0 && stats.give_backs < stats.evictions / 2, "{stats:?}");
+}
