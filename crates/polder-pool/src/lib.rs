@@ -94,8 +94,8 @@ pub use {
     state::FrameId,
     stats::{PoolStats, SpaceStats},
     translation::{
-        Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, LinkRef, Open, Predictive,
-        Simd, Translation, Vm, VmHuge,
+        Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, HashOptimisticInlined,
+        HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd, Translation, Vm, VmHuge,
     },
 };
 

@@ -10,8 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, Hold, Open, Pool,
-    PoolConfig, PoolError, Predictive, Restart, Simd, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic,
+    HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError, Predictive,
+    PredictiveHashed, Restart, Simd, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -281,6 +282,9 @@ conformance!(
     Hash as hash holding Optimistic,
     HashOptimistic as hash_optimistic holding Optimistic,
     HashInlined as hash_inlined holding Optimistic,
+    HashPreferred as hash_preferred holding Optimistic,
+    HashOptimisticInlined as hash_optimistic_inlined holding Optimistic,
+    PredictiveHashed as predictive_hashed holding Optimistic,
     Open as open holding Optimistic,
     Predictive as predictive holding Optimistic,
     Simd as simd holding Optimistic,

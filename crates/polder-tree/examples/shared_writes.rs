@@ -24,8 +24,8 @@ mod counting {
     use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
     use polder_pool::counted::{self, SharedWrites};
     use polder_pool::{
-        Array, Direct, FileState, Hash, HashInlined, HashOptimistic, Hold, Open, Pool, PoolConfig,
-        Predictive, Simd, Translation, Vm, VmHuge,
+        Array, Direct, FileState, Hash, HashInlined, HashOptimistic, HashOptimisticInlined,
+        HashPreferred, Hold, Open, Pool, PoolConfig, Predictive, Simd, Translation, Vm, VmHuge,
     };
     use polder_testkit::{FaultPlan, Random, SimDisk};
     use polder_tree::{KINDS, Tree};
@@ -117,6 +117,8 @@ mod counting {
         rows::<Hash>(&mut all);
         rows::<HashOptimistic>(&mut all);
         rows::<HashInlined>(&mut all);
+        rows::<HashPreferred>(&mut all);
+        rows::<HashOptimisticInlined>(&mut all);
         rows::<Open>(&mut all);
         rows::<Predictive>(&mut all);
         rows::<Simd>(&mut all);

@@ -12,6 +12,9 @@ pub(crate) enum Way {
     Hash,
     HashOptimistic,
     HashInlined,
+    HashPreferred,
+    HashOptimisticInlined,
+    PredictiveHashed,
     Open,
     Predictive,
     Simd,
@@ -36,6 +39,9 @@ macro_rules! dispatch {
             Way::Hash => with!(Hash),
             Way::HashOptimistic => with!(HashOptimistic),
             Way::HashInlined => with!(HashInlined),
+            Way::HashPreferred => with!(HashPreferred),
+            Way::HashOptimisticInlined => with!(HashOptimisticInlined),
+            Way::PredictiveHashed => with!(PredictiveHashed),
             Way::Open => with!(Open),
             Way::Predictive => with!(Predictive),
             Way::Simd => with!(Simd),
@@ -74,7 +80,10 @@ const ARRAY_PLAIN: Side = plain("array-plain", Way::ArrayPlain);
 const DIRECT: Side = plain("direct", Way::Direct);
 const HASH: Side = plain("hash", Way::Hash);
 const HASH_OPTIMISTIC: Side = plain("hash+optimistic", Way::HashOptimistic);
-const HASH_INLINED: Side = plain("hash+optimistic+inlined", Way::HashInlined);
+const HASH_INLINED: Side = plain("hash+inlined", Way::HashInlined);
+const HASH_PREFERRED: Side = plain("hash+preferred", Way::HashPreferred);
+const HASH_OPTIMISTIC_INLINED: Side = plain("hash+optimistic+inlined", Way::HashOptimisticInlined);
+const PREDICTIVE_HASHED: Side = plain("predictive, by hash", Way::PredictiveHashed);
 const OPEN: Side = plain("open", Way::Open);
 const PREDICTIVE: Side = plain("predictive", Way::Predictive);
 const SIMD: Side = plain("simd", Way::Simd);
@@ -92,7 +101,10 @@ pub(crate) const STEPS: &[Side] = &[
     HASH,
     HASH_OPTIMISTIC,
     HASH_INLINED,
+    HASH_PREFERRED,
+    HASH_OPTIMISTIC_INLINED,
     OPEN,
+    PREDICTIVE_HASHED,
     PREDICTIVE,
     SIMD,
     VM,
@@ -106,7 +118,7 @@ pub(crate) const STEPS: &[Side] = &[
 pub(crate) const EVICTING: &[Side] = &[ARRAY, HASH, OPEN, PREDICTIVE, SIMD, VM];
 
 /// Those that move pages to the frames that they prefer.
-pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE];
+pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE];
 
 /// The steps of scalecache.txt 4.2, and where no step is left to take.
 pub(crate) const HOLDS: &[Side] = &[

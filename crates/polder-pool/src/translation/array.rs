@@ -30,7 +30,7 @@ use rustix::mm::{Advice, madvise};
 
 use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
 use super::group::{Group, LockedGroup};
-use super::preferred::speculate;
+use super::preferred::{Preference, speculate};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved};
 use super::{Translation, TranslationConfig};
 use crate::error::PoolError;
@@ -78,35 +78,6 @@ pub struct Arrays<const PREFERRED: bool> {
     hole_punches: AtomicU64,
     /// Words that moved between the array and the table.
     moved: AtomicU64,
-}
-
-/// Which frame a page prefers: its number and its space's offset, modulo the number of frames.
-#[derive(Debug, Clone, Copy)]
-struct Preference {
-    frames: u64,
-}
-
-impl Preference {
-    fn new(frames: u32) -> Preference {
-        Preference { frames: u64::from(frames.max(1)) }
-    }
-
-    /// Where the first page of a space lies: spaces should not all begin at the same frame.
-    fn offset(self, space: SpaceId) -> u64 {
-        u64::from(space.get().wrapping_mul(0x9E37_79B9)) % self.frames
-    }
-
-    /// On the way to every page, before the page can be loaded: so without a division where all
-    /// pages of a space can be resident at once.
-    #[inline(always)]
-    fn frame(self, offset: u64, page: PageNo) -> FrameId {
-        let number = page.get() + offset;
-        let mut folded = if number < self.frames { number } else { number - self.frames };
-        if folded >= self.frames {
-            folded %= self.frames;
-        }
-        FrameId::new(folded as u32 + 1)
-    }
 }
 
 /// Entries and their group counters, in one reservation.
@@ -193,8 +164,6 @@ impl Chunk {
 #[derive(Debug)]
 pub struct ArrayDirectory {
     space: SpaceId,
-    /// So that the first pages of all spaces do not prefer the same frames.
-    offset: u64,
     /// Address of the entry that page 0 would have, for each chunk (so that a page number is added
     /// as it is); null if there is no such chunk.
     origins: [AtomicPtr<StateCell>; CHUNKS],
@@ -327,7 +296,6 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
     fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
         Ok(Arc::new(ArrayDirectory {
             space,
-            offset: self.preference.offset(space),
             origins: Default::default(),
             chunks: Default::default(),
             has_sparse: AtomicBool::new(false),
@@ -342,14 +310,14 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
         directory: &'p ArrayDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let page = PageId::from_link(link.load()).page();
-        let cell = directory.cell(page)?;
+        let page = PageId::from_link(link.load());
+        let cell = directory.cell(page.page())?;
         let word = cell.read();
         if !PREFERRED {
             let frame = word.frame();
             return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
         }
-        let (frame, astray) = speculate(word, self.preference.frame(directory.offset, page));
+        let (frame, astray) = speculate(word, self.preference.frame(page));
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
@@ -410,7 +378,7 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
     }
 
     fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
-        PREFERRED.then(|| self.preference.frame(directory.offset, page))
+        PREFERRED.then(|| self.preference.frame(directory.id(page)))
     }
 
     fn claim<'p>(

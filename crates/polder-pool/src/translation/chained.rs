@@ -1,18 +1,21 @@
 //! Translation by a chained hash table: the traditional pool, and predictive translation.
 //!
 //! Both are one table with different steps of predictive-translation.txt switched on, so that each
-//! step can be measured by itself (its figure 9):
+//! step can be measured, by itself and on top of the ones before (its figure 9):
 //!
 //! | type | bucket latch | first entry | preferred frames |
 //! |---|---|---|---|
 //! | [`Hash`] | read-write spin latch | behind the bucket | no |
 //! | [`HashOptimistic`] | version, 4.2 | behind the bucket | no |
-//! | [`HashInlined`] | version | in the bucket, 4.1 | no |
-//! | [`Predictive`] | version | in the bucket | yes, section 3 |
+//! | [`HashInlined`] | read-write spin latch | in the bucket, 4.1 | no |
+//! | [`HashPreferred`] | read-write spin latch | behind the bucket | by hash, section 3 |
+//! | [`HashOptimisticInlined`] | version | in the bucket | no |
+//! | [`PredictiveHashed`] | version | in the bucket | by hash: all that is in the paper |
+//! | [`Predictive`] | version | in the bucket | by remainder (`preferred.rs`) |
 //!
 //! Twice as many buckets as frames. A lookup in `Hash` makes three loads that depend on each other
 //! (bucket, frame header, page) and two locked instructions; one in `Predictive` loads a bucket of
-//! 32 bytes, and the page at the same time: its preferred frame follows from the hash, and the
+//! 32 bytes, and the page at the same time: its preferred frame follows from the page id, and the
 //! branch that compares it with the word is predicted.
 
 use std::fmt::Debug;
@@ -25,7 +28,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 use super::chain::{Apart, Bucket, BucketLatch, Chains, Entry, First, Slot};
 use super::chain::{SpinLatch, VersionLatch};
 use super::page_hash::PageHash;
-use super::preferred::speculate;
+use super::preferred::{Preference, speculate};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
@@ -38,12 +41,25 @@ use crate::sync::atomic::{AtomicU64, Ordering, fence};
 /// Buckets a frame.
 const BUCKETS_A_FRAME: u32 = 2;
 
+/// Which frame a page prefers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prefers {
+    /// None.
+    Nothing,
+    /// One that follows from the hash of its id (predictive-translation.txt, section 3).
+    ByHash,
+    /// One that follows from its number, so that neighbours lie beside each other.
+    ByRemainder,
+}
+
 /// Which steps of predictive-translation.txt a table takes.
 pub trait Steps: Debug + Send + Sync + 'static {
     /// What users call a pool with these steps.
     const NAME: &'static str;
-    /// Whether pages have preferred frames.
-    const PREDICTS: bool;
+    /// Which frames pages prefer.
+    const PREFERS: Prefers;
+    /// Whether they prefer any.
+    const PREDICTS: bool = !matches!(Self::PREFERS, Prefers::Nothing);
     /// How a bucket is latched.
     type Latch: BucketLatch;
     /// Where the first entry of a chain is.
@@ -51,14 +67,14 @@ pub trait Steps: Debug + Send + Sync + 'static {
 }
 
 macro_rules! steps {
-    ($($(#[$about:meta])* $name:ident, $called:literal, $predicts:literal, $latch:ty, $first:ty;)*) => {$(
+    ($($(#[$about:meta])* $name:ident, $called:literal, $prefers:ident, $latch:ty, $first:ty;)*) => {$(
         $(#[$about])*
         #[derive(Debug)]
         pub struct $name;
 
         impl Steps for $name {
             const NAME: &'static str = $called;
-            const PREDICTS: bool = $predicts;
+            const PREFERS: Prefers = Prefers::$prefers;
             type Latch = $latch;
             type First = $first;
         }
@@ -67,21 +83,33 @@ macro_rules! steps {
 
 steps! {
     /// The traditional pool.
-    Traditional, "hash", false, SpinLatch, Apart;
-    /// And optimistic bucket latches.
-    OptimisticLatch, "hash+optimistic", false, VersionLatch, Apart;
-    /// And the first entry in the bucket.
-    InlinedFirst, "hash+optimistic+inlined", false, VersionLatch, Entry;
-    /// And preferred frames.
-    Predicting, "predictive", true, VersionLatch, Entry;
+    Traditional, "hash", Nothing, SpinLatch, Apart;
+    /// With optimistic bucket latches.
+    WithVersions, "hash+optimistic", Nothing, VersionLatch, Apart;
+    /// With the first entry in the bucket.
+    WithFirst, "hash+inlined", Nothing, SpinLatch, Entry;
+    /// With preferred frames.
+    WithFrames, "hash+preferred", ByHash, SpinLatch, Apart;
+    /// With both changes of the table.
+    WithTable, "hash+optimistic+inlined", Nothing, VersionLatch, Entry;
+    /// With all three.
+    WithAll, "predictive-hashed", ByHash, VersionLatch, Entry;
+    /// And frames by number.
+    Predicting, "predictive", ByRemainder, VersionLatch, Entry;
 }
 
 /// The traditional pool: a chained table with a latch on each bucket.
 pub type Hash = Chained<Traditional>;
 /// [`Hash`] with optimistic bucket latches.
-pub type HashOptimistic = Chained<OptimisticLatch>;
-/// [`HashOptimistic`] with the first entry in the bucket.
-pub type HashInlined = Chained<InlinedFirst>;
+pub type HashOptimistic = Chained<WithVersions>;
+/// [`Hash`] with the first entry in the bucket.
+pub type HashInlined = Chained<WithFirst>;
+/// [`Hash`] with preferred frames.
+pub type HashPreferred = Chained<WithFrames>;
+/// [`Hash`] with optimistic bucket latches and the first entry in the bucket.
+pub type HashOptimisticInlined = Chained<WithTable>;
+/// Predictive translation as in the paper.
+pub type PredictiveHashed = Chained<WithAll>;
 /// Predictive translation.
 pub type Predictive = Chained<Predicting>;
 
@@ -164,6 +192,7 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
 pub struct Chained<S: Steps> {
     table: ChainTable<S::Latch, S::First>,
     frames: u32,
+    preference: Preference,
     steps: PhantomData<S>,
 }
 
@@ -187,8 +216,11 @@ impl TableDirectory {
 
 impl<S: Steps> Chained<S> {
     #[inline(always)]
-    fn preferred_by(&self, hash: PageHash) -> FrameId {
-        FrameId::new(hash.also_below(self.frames) + 1)
+    fn preferred_by(&self, page: PageId, hash: PageHash) -> FrameId {
+        match S::PREFERS {
+            Prefers::ByRemainder => self.preference.frame(page),
+            Prefers::Nothing | Prefers::ByHash => FrameId::new(hash.also_below(self.frames) + 1),
+        }
     }
 }
 
@@ -210,7 +242,7 @@ impl<S: Steps> Translation for Chained<S> {
         let frames = config.frames;
         let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
         table.prefer_huge_pages();
-        Ok(Chained { table, frames, steps: PhantomData })
+        Ok(Chained { table, frames, preference: Preference::new(frames), steps: PhantomData })
     }
 
     fn bytes_per_frame() -> u64 {
@@ -236,7 +268,7 @@ impl<S: Steps> Translation for Chained<S> {
             let frame = word.frame();
             return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
         }
-        let (frame, astray) = speculate(word, self.preferred_by(hash));
+        let (frame, astray) = speculate(word, self.preferred_by(page, hash));
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
@@ -253,7 +285,8 @@ impl<S: Steps> Translation for Chained<S> {
 
     #[inline(always)]
     fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
-        S::PREDICTS.then(|| self.preferred_by(PageHash::of(directory.id(page))))
+        let page = directory.id(page);
+        S::PREDICTS.then(|| self.preferred_by(page, PageHash::of(page)))
     }
 
     fn claim<'p>(

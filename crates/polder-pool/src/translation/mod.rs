@@ -14,8 +14,8 @@
 //! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch |
 //! | [`Vm`] | vmcache-n-tier.txt | the operating system's page table translates; 8 bytes of state for a page |
 //!
-//! `swizzle` will be a file beside these. [`HashOptimistic`] and [`HashInlined`] are steps between
-//! [`Hash`] and [`Predictive`]; [`VmHuge`] is [`Vm`] on huge pages, without eviction.
+//! `swizzle` will be a file beside these. Between [`Hash`] and [`Predictive`] lie types with some of
+//! its steps (`chained.rs`); [`VmHuge`] is [`Vm`] on huge pages, without eviction.
 
 mod array;
 mod chain;
@@ -44,7 +44,10 @@ use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 
 pub use array::{Array, ArrayPlain, Arrays};
-pub use chained::{Chained, Hash, HashInlined, HashOptimistic, Predictive};
+pub use chained::{
+    Chained, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
+    PredictiveHashed,
+};
 pub use direct::Direct;
 pub use framed::Framed;
 pub use open::Open;

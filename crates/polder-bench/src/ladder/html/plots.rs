@@ -124,7 +124,15 @@ impl Listed {
 
 const PEERS: &[&str] = &["array", "direct", "vm", "vm-huge", "predictive", "simd", "open", "hash"];
 const EVICTING: &[&str] = &["array", "vm", "predictive", "simd", "open", "hash"];
-const STEPS: &[&str] = &["hash", "hash+optimistic", "hash+optimistic+inlined", "predictive"];
+const STEPS: &[&str] = &[
+    "hash",
+    "hash+optimistic",
+    "hash+inlined",
+    "hash+preferred",
+    "hash+optimistic+inlined",
+    "predictive, by hash",
+    "predictive",
+];
 const CHAINED: &[&str] = &["hash", "predictive"];
 const PAGE_SIZES: &[&str] = &[
     "array",

@@ -6,21 +6,6 @@ use crate::device::{FileDevice, OpenKind};
 use crate::replacement::ReplacementKind;
 use crate::{AccessHint, FileState, KindOps, Pool, PoolConfig, Space};
 
-#[test]
-fn the_preferred_frame_is_a_remainder() {
-    for frames in [1, 2, 3, 100, 127, 128, 1_000_003, FrameId::MAX.get()] {
-        let preference = Preference::new(frames);
-        for number in [0, 1, 2, 99, 127, 128, 12_345_678, 1 << 28, PageNo::MAX.get()] {
-            for space in [SpaceId::FILE, SpaceId::CATALOGUE, SpaceId::MAX] {
-                let offset = preference.offset(space);
-                let page = PageNo::new(number).unwrap();
-                let expected = (number + offset) % u64::from(frames) + 1;
-                assert_eq!(u64::from(preference.frame(offset, page).get()), expected);
-            }
-        }
-    }
-}
-
 fn pool(memory_budget: u64) -> (tempfile::TempDir, Pool<Array>) {
     let dir = tempfile::tempdir().unwrap();
     let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
@@ -81,7 +66,7 @@ fn pages_of_an_empty_pool_lie_where_they_prefer() {
     let (array, directory) = (&space.shared().translation, &space.space_core().directory);
     let preferred = |page: &&PageNo| {
         let word = array.state(directory, **page).unwrap().read();
-        word.frame() == array.preference.frame(directory.offset, **page)
+        word.frame() == array.preference.frame(directory.id(**page))
     };
     let there = pages.iter().filter(preferred).count();
     assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
