@@ -42,7 +42,7 @@ impl Preference {
 }
 
 fn is_prime(n: u64) -> bool {
-    (2..).take_while(|d| d * d <= n).all(|d| n % d != 0)
+    (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d))
 }
 
 /// The frame in a resident word, through a branch that the processor predicts, and whether it is
