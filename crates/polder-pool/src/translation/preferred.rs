@@ -15,7 +15,7 @@ use crate::state::{FrameId, StateWord};
 /// Pages that follow each other prefer frames that do, so that a space whose pages are all resident
 /// has them all in place; by a hash (1 - e^-x)/x of them would be, 79% in a pool half full. And as
 /// the divisor is a prime, that holds for each second, tenth or 512th page as well (Knuth, 6.4, the
-/// division method). Spaces begin at frames far from each other, because 2^40 page ids lie between.
+/// division method). Spaces begin at frames far from each other, because 2^34 page ids lie between.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Preference {
     prime: u64,
@@ -79,6 +79,7 @@ mod tests {
 
     use super::*;
 
+    #[allow(clippy::unwrap_used)]
     fn page(space: u64, number: u64) -> PageId {
         PageId::new(SpaceId::new(space).unwrap(), PageNo::new(number).unwrap())
     }
