@@ -75,14 +75,14 @@ fn who_holds_a_page_keeps_it_resident() {
         let (page, others) = pages.split_first().unwrap();
         read(&space, *page).unwrap();
         let result = space.run(AccessHint::Normal, |attempt| {
-            let guard = space.page(attempt, *page)?;
+            let _held = space.page(attempt, *page)?;
             for _ in 0..3 {
                 others.iter().for_each(|other| assert_eq!(read(&space, *other).unwrap(), 0));
             }
-            // Not while somebody just finds out that it cannot go.
+            // Somebody may just be finding out that it cannot go.
             let stays = (0..1000).any(|_| {
                 thread::yield_now();
-                is_resident(&space, *page) && guard.validate().is_ok()
+                is_resident(&space, *page)
             });
             assert!(stays, "{hold}");
             Ok(())
