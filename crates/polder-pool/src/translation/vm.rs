@@ -3,8 +3,9 @@
 //! Every page has an address of its own, which follows from its number by an addition; whether
 //! memory stands behind the address is the kernel's table's business, and the processor looks
 //! there by itself. What is left to keep is a state word for each page. The price: a page is
-//! evicted by a system call that makes all processors forget addresses, entries of the kernel's
-//! table are never smaller than a page, and addresses must be had for all that may ever be used.
+//! evicted by a system call that makes all processors forget addresses (one for a batch of pages,
+//! where the kernel can), entries of the kernel's table are never smaller than a page, and addresses
+//! must be had for all that may ever be used.
 //!
 //! The state word's frame is a number in the pool's accounts (metadata, versions, the clock's
 //! round: vmcache's resident set), not a place.
@@ -20,14 +21,13 @@ use std::ptr::{self, NonNull};
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
-use rustix::mm::{Advice, madvise};
 
 use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, give_back, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
@@ -150,13 +150,13 @@ impl<B: Backing> VirtualMemory<B> {
     fn give_back_runs(&self, pages: &mut [NonNull<u8>]) {
         let size = self.page_size.bytes();
         pages.sort_unstable();
-        for run in pages.chunk_by(|a, b| a.addr().get() + size == b.addr().get()) {
-            // SAFETY: pages in our own chunks, whose words are held exclusively or in flight
-            // (VM-2).
-            let _ =
-                unsafe { madvise(run[0].as_ptr().cast(), run.len() * size, Advice::LinuxDontNeed) };
-            self.give_backs.fetch_add(1, Ordering::Relaxed);
-        }
+        let runs: Vec<libc::iovec> = pages
+            .chunk_by(|a, b| a.addr().get() + size == b.addr().get())
+            .map(|run| libc::iovec { iov_base: run[0].as_ptr().cast(), iov_len: run.len() * size })
+            .collect();
+        // SAFETY: pages in our own chunks, whose words are held exclusively or in flight (VM-2).
+        let calls = unsafe { give_back(&runs) };
+        self.give_backs.fetch_add(calls, Ordering::Relaxed);
     }
 
     fn note_touched(&self, chunk: &Chunk, entry: u64) {
