@@ -105,6 +105,11 @@ impl Core {
         self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, HOLDERS_PATIENCE))
     }
 
+    /// The same, for who has others to try.
+    pub(crate) fn is_alone_at_once(&self, frame: FrameId) -> bool {
+        self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
+    }
+
     /// The same, for who holds nothing itself and can wait until it is so.
     pub(crate) fn await_holders(&self, frame: FrameId) {
         self.pins.iter().for_each(|pins| _ = await_free(pins, frame, u32::MAX));

@@ -153,13 +153,12 @@ impl<T: Translation> Shared<T> {
         sweep.freed
     }
 
-    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, and the memory behind
-    /// it has been given back where that is done.
+    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that
+    /// it goes, and the memory behind it has been given back where that is done.
     pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.frames.meta(frame);
         let page = meta.page().page();
         let (version, _) = self.core.wraps.next(cell.peek().version());
-        self.core.replacement.leave(frame);
         meta.vacate(version);
         self.translation.retire(&self.core.frames, &space.directory, page, frame);
         self.give_frame(frame);
@@ -179,7 +178,7 @@ impl<T: Translation> Sweep<'_, T> {
             if let Err(obstacle) = meta.seize(page, cell, word) {
                 return Some((obstacle, word));
             }
-            if !shared.core.is_alone_with(frame) {
+            if !shared.core.is_alone_at_once(frame) {
                 cell.put_back(cell.peek());
                 return Some((Obstacle::Busy, word));
             }
@@ -187,6 +186,7 @@ impl<T: Translation> Sweep<'_, T> {
                 let space = Arc::clone(space);
                 self.seized.push(Seized { space, page: page.page(), frame });
             } else {
+                shared.core.replacement.leave(frame);
                 shared.retire(space, cell, frame);
                 self.freed += 1;
             }
@@ -212,22 +212,25 @@ impl<T: Translation> Sweep<'_, T> {
         for one in std::mem::take(&mut self.seized) {
             // Held, so that it is still there.
             if let Some(cell) = translation.state(&one.space.directory, one.page) {
+                shared.core.replacement.leave(one.frame);
                 shared.retire(&one.space, cell, one.frame);
                 self.freed += 1;
             }
         }
     }
 
-    /// Writes what is dirty, and takes what was not accessed meanwhile.
+    /// Writes what is dirty, and takes what was not accessed meanwhile: the mark is as it was, and
+    /// the policy, which may leave it on at an access, has heard of none.
     fn write_and_evict(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
         let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
         for batch in frames.chunks(self.pages.shared.core.batch_pages) {
             self.pages.shared.write_back(batch);
         }
+        let replacement = &self.pages.shared.core.replacement;
         for (frame, was_marked) in dirty {
             let unused = |_: &_, _, _: &_, word: StateWord| word.is_marked() == was_marked;
-            if self.pages.with(frame, unused) == Some(true) {
+            if self.pages.with(frame, unused) == Some(true) && replacement.still_names(frame) {
                 self.visit(frame);
             }
         }

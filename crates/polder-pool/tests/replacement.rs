@@ -1,12 +1,23 @@
-//! What replacement policies take of memory: as much as they say, and nothing later.
+//! What replacement policies take of memory (as much as they say, and nothing later), and what the
+//! pool tells and asks them.
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
+
+mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::{Cell, RefCell};
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
-use polder_pool::FrameId;
+use polder_pool::device::{Batch, Device, Direction, Ticket};
 use polder_pool::replacement::{Look, Pages, ReplacementKind};
+use polder_pool::{Array, FrameId, Pool, PoolConfig, Space};
+use polder_testkit::SimDisk;
+
+use support::*;
 
 thread_local! {
     /// Of this thread alone: the test harness has one, too.
@@ -94,4 +105,124 @@ fn policies_take_what_they_say_and_nothing_later() {
         assert!(gone > 20_000, "{kind}: {gone} went");
         assert_eq!(taken() - begun, 0, "{kind} takes memory in use");
     }
+}
+
+/// Pages that are used whenever something is written to their disk.
+#[derive(Debug, Default)]
+struct UsedPages {
+    pages: Mutex<Option<(Space<Array>, [u64; 8])>>,
+    uses: AtomicU64,
+}
+
+impl UsedPages {
+    fn read(&self) {
+        if let Some((space, pages)) = &*self.pages.lock().unwrap() {
+            for page in pages.map(number).into_iter().filter(|page| is_resident(space, *page)) {
+                read(space, page).unwrap();
+                self.uses.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+#[derive(Debug)]
+struct DiskInUse(SimDisk, Arc<UsedPages>);
+
+impl Device for DiskInUse {
+    fn submit(&self, batch: Batch) -> Ticket {
+        if batch.requests().iter().any(|request| matches!(request.direction, Direction::Write)) {
+            self.1.read();
+        }
+        self.0.submit(batch)
+    }
+
+    fn complete(&self, ticket: Ticket) -> Batch {
+        self.0.complete(ticket)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.0.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.0.punch(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync()
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.0.len()
+    }
+}
+
+fn read_all(space: &Space<Array>, pages: impl IntoIterator<Item = u64>) {
+    pages.into_iter().for_each(|page| _ = read(space, number(page)).unwrap());
+}
+
+fn pool(replacement: ReplacementKind, device: Box<dyn Device>) -> Pool<Array> {
+    let config = PoolConfig { replacement, ..config(4, NEW_FILE) };
+    Pool::open(device, &config, &[KIND]).unwrap()
+}
+
+fn all_resident(space: &Space<Array>, pages: [u64; 8]) -> bool {
+    pages.iter().all(|page| is_resident(space, number(*page)))
+}
+
+fn none_resident(space: &Space<Array>, pages: [u64; 8]) -> bool {
+    !pages.iter().any(|page| is_resident(space, number(*page)))
+}
+
+/// LRU leaves the mark on, so that it must be asked.
+#[test]
+fn a_page_that_is_used_while_it_is_written_stays() {
+    let dirty = [1, 2, 3, 4, 5, 6, 7, 8];
+    let used = Arc::new(UsedPages::default());
+    let pool = pool(ReplacementKind::Lru, Box::new(DiskInUse(disk(), Arc::clone(&used))));
+    let space = pool.create_space().unwrap();
+    let frames = pool.stats().frames;
+    create_many(&space, 3 * frames as usize);
+    pool.flush().unwrap();
+    dirty.iter().for_each(|page| increment(&space, number(*page)).unwrap());
+    // All others were used later, or go first.
+    read_all(&space, 9..frames * 3 / 4);
+    *used.pages.lock().unwrap() = Some((space.clone(), dirty));
+    let evicted = pool.stats().evictions;
+    read_all(&space, frames..frames + frames / 2);
+    assert!(pool.stats().evictions - evicted > frames / 4 + 16);
+    *used.pages.lock().unwrap() = None;
+    assert!(used.uses.load(Ordering::Relaxed) >= 8, "they were written");
+    assert!(all_resident(&space, dirty));
+    read_all(&space, frames..2 * frames);
+    assert!(none_resident(&space, dirty), "they go at last");
+}
+
+/// What 2Q knows of pages that may come back outlives a space that is dropped.
+#[test]
+fn pages_of_a_dropped_space_leave_no_trace() {
+    let hot = [1, 2, 3, 4, 5, 6, 7, 8];
+    let pool = pool(ReplacementKind::TwoQueues, Box::new(disk()));
+    let space = pool.create_space().unwrap();
+    let frames = pool.stats().frames;
+    create_many(&space, 4 * frames as usize);
+    pool.flush().unwrap();
+    // They come for the first time, and go; half as many ids as frames are kept.
+    read_all(&space, hot);
+    let mut next = 9;
+    while !none_resident(&space, hot) {
+        read_all(&space, [next]);
+        next += 1;
+    }
+    let other = pool.create_space().unwrap();
+    create_many(&other, frames as usize * 3 / 8);
+    other.drop_space().unwrap();
+    // They come back.
+    read_all(&space, hot);
+    read_all(&space, next..next + 2 * frames);
+    assert!(all_resident(&space, hot));
 }

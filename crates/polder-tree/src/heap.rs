@@ -320,7 +320,7 @@ impl<T: Translation> Heap<T> {
             self.space.run(hint, |attempt| {
                 let guard = self.space.page(attempt, page)?;
                 // The whole page: to look first where its rows end is to wait for a cache line
-                // before the copy can begin (150 to 300 ns of 600 to 900 on pages of 8 KiB).
+                // before the copy can begin.
                 copy.copy_from(guard.page());
                 guard.validate()
             })?;

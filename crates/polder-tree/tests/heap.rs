@@ -386,21 +386,36 @@ fn threads_make_no_more_pages_than_needed() {
 fn a_load_appears_at_once() {
     let disk = disk();
     let (_pool, heap) = new_heap::<Array>(&disk, PageSize::MIN);
-    let ended = AtomicBool::new(false);
+    let (scans, ended) = (AtomicU64::new(0), AtomicBool::new(false));
     thread::scope(|scope| {
         let looking = scope.spawn(|| {
             let mut counts = BTreeSet::new();
             while !ended.load(Ordering::Relaxed) {
                 counts.insert(scan(&heap, AccessHint::Scan).unwrap().len());
+                scans.fetch_add(1, Ordering::Relaxed);
             }
             counts
         });
+        // One that begins from now on: the next one may be under way.
+        let await_scan = || {
+            let before = scans.load(Ordering::Relaxed);
+            while scans.load(Ordering::Relaxed) < before + 2 && !looking.is_finished() {
+                thread::yield_now();
+            }
+        };
         for _ in 0..20 {
-            assert_eq!(heap.bulk_load((0..500).map(|_| [1; 100])).unwrap().0, 500);
+            let rows = (0..500).map(|number| {
+                if number == 250 {
+                    await_scan();
+                }
+                [1; 100]
+            });
+            assert_eq!(heap.bulk_load(rows).unwrap().0, 500);
+            await_scan();
         }
         ended.store(true, Ordering::Relaxed);
         let counts = looking.join().unwrap();
-        assert!(counts.iter().all(|count| count % 500 == 0), "{counts:?}");
+        assert!(counts.into_iter().eq((0..=20).map(|loads| loads * 500)));
     });
 }
 

@@ -8,14 +8,14 @@
 //! 0 percent, pages go as they are drawn: random replacement. What a scan loads cools from the
 //! beginning (leanstore.txt, IV-I, "hinting").
 //!
-//! As in LeanStore one lock guards the queue, on the cold path only. It is never held while a page
-//! is looked at.
+//! As in LeanStore one lock guards the queue, on the cold path only. It is held for one draw at a
+//! time, and never while a page is looked at.
 
 use polder_format::PageId;
 
 use super::dice::Dice;
 use super::queues::{Queue, Queues};
-use super::{BATCH, Look, Pages, Replacement, name, sweep};
+use super::{Look, Pages, Replacement, name, sweep};
 use crate::state::FrameId;
 use crate::sync::{Mutex, lock};
 
@@ -26,6 +26,9 @@ const COOLING: Queue = Queue(0);
 const DRAWS_PER_VICTIM: usize = 16;
 /// Frames that are hot, in no order that means anything.
 const HOT: Queue = Queue(1);
+/// Frames that are tried for one draw at most. In a full pool with the largest share, where one in
+/// ten is hot, one draw in a thousand finds none.
+const TRIES_PER_DRAW: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -50,41 +53,28 @@ impl Cooling {
         }
     }
 
-    /// Draws frames until `goal` cool or the batch is full. Gives how many were drawn.
-    fn draw(&self, goal: u32, batch: &mut [u32; BATCH]) -> usize {
+    /// Draws a hot frame, which cools from now on, unless `goal` do or none is hot.
+    fn draw(&self, goal: u32) -> Option<FrameId> {
         let mut stage = lock(&self.stage);
-        let mut drawn = 0;
-        let mut tries = 0;
-        while drawn < BATCH && stage.len(COOLING) < goal && stage.len(HOT) > 0 {
-            tries += 1;
-            let mut frame = self.dice.below(self.frames) + 1;
-            if stage.place(frame) != Some(HOT) {
-                if tries < 4 * BATCH {
-                    continue;
-                }
-                // Hardly a frame is hot: any of them will do.
-                let Some(first) = stage.front(HOT) else { break };
-                frame = first;
-            }
-            stage.push_back(COOLING, frame);
-            batch[drawn] = frame;
-            drawn += 1;
+        if stage.len(COOLING) >= goal {
+            return None;
         }
-        drawn
+        let is_hot = |frame: &u32| stage.place(*frame) == Some(HOT);
+        let drawn = (0..TRIES_PER_DRAW).map(|_| self.dice.below(self.frames) + 1).find(is_hot);
+        // Hardly a frame is hot: any of them will do.
+        let frame = drawn.or_else(|| stage.front(HOT))?;
+        stage.push_back(COOLING, frame);
+        Some(FrameId::new(frame))
     }
 
     /// Brings the stage nearer to its share, and to what is wanted of it now.
     fn cool(&self, pages: &dyn Pages, wanted: usize) {
-        let mut batch = [0; BATCH];
         let wanted = wanted.min(self.frames as usize);
         let goal = self.share.max(wanted as u32);
-        for _ in 0..(wanted * DRAWS_PER_VICTIM).div_ceil(BATCH) {
-            let drawn = self.draw(goal, &mut batch);
+        for _ in 0..wanted * DRAWS_PER_VICTIM {
+            let Some(frame) = self.draw(goal) else { return };
             // One that cannot be marked now is found plain at the end of the queue: hot again.
-            batch[..drawn].iter().for_each(|&frame| pages.mark(FrameId::new(frame)));
-            if drawn < BATCH {
-                return;
-            }
+            pages.mark(frame);
         }
     }
 
@@ -128,7 +118,10 @@ impl Replacement for Cooling {
         {
             match pages.look(frame) {
                 Look::Marked => name(victims, before, frame),
-                Look::Plain if urgent => name(victims, before, frame),
+                Look::Plain if urgent => {
+                    pages.mark(frame);
+                    name(victims, before, frame);
+                }
                 Look::Plain | Look::Nothing => {}
             }
         }
@@ -168,6 +161,22 @@ mod tests {
     }
 
     #[test]
+    fn draws_are_random_to_the_last() {
+        const FRAMES: u32 = 1000;
+        let (cooling, frames) = (Cooling::new(FRAMES, 90), TestFrames::new(FRAMES));
+        for frame in 1..=FRAMES {
+            frames.admit(&cooling, frame, page(u64::from(frame)), false);
+        }
+        cooling.propose(&frames, 900usize.div_ceil(DRAWS_PER_VICTIM), false, &mut Vec::new());
+        let marked = frames.marked();
+        let hot: Vec<u32> = (1..=FRAMES).filter(|frame| !marked.contains(frame)).collect();
+        assert_eq!(hot.len(), 100);
+        // 500 on average; 4 sigma are 110.
+        let mean = hot.iter().sum::<u32>() / 100;
+        assert!(mean.abs_diff(500) < 110, "{mean}: {hot:?}");
+    }
+
+    #[test]
     fn pages_go_in_the_order_in_which_they_began_to_cool() {
         let (cooling, frames) = (Cooling::new(20, 50), TestFrames::new(20));
         for frame in 1..=20 {
@@ -185,7 +194,7 @@ mod tests {
         for frame in 1..=20 {
             frames.admit(&cooling, frame, page(u64::from(frame)), frame > 10);
         }
-        frames.wipe_mark(11);
+        frames.end_access(11);
         frames.leave(&cooling, 12);
         frames.relocate(&cooling, 13, 21);
         let mut victims = Vec::new();

@@ -44,6 +44,10 @@ impl Record for Count {
         to.0.store(self.0.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    fn is_there(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
     fn worth(&self, now: Round) -> Option<f32> {
         let count = self.0.load(Ordering::Relaxed);
         // What came just now is not worth infinitely much.

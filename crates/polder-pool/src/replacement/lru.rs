@@ -1,8 +1,8 @@
 //! Exact LRU: the page goes that was not used for the longest time.
 //!
 //! The baseline of leanstore.txt, figure 7, with its honest cost: each page keeps its mark, so each
-//! access comes here, takes the lock and moves the page to the back of one queue. What a scan loads
-//! goes to the front, where the next victim is taken.
+//! access comes here, takes the lock and moves the page to the back of one queue. Those of scans do
+//! not, and what a scan loads goes to the front, where the next victim is taken.
 //!
 //! The lock guards the queue alone, for a few stores at a time. It is never held while a page is
 //! looked at.
@@ -71,7 +71,11 @@ impl Replacement for Lru {
         lock(&self.queue).replace(from.get(), to.get());
     }
 
-    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
+    fn still_names(&self, frame: FrameId) -> bool {
+        lock(&self.queue).is_rotated(frame.get())
+    }
+
+    fn propose(&self, pages: &dyn Pages, count: usize, _urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
         let wanted = before + count;
         let mut left = lock(&self.queue).len(ALL) as usize;
@@ -85,16 +89,9 @@ impl Replacement for Lru {
             left -= filled;
             for &frame in &batch[..filled] {
                 let frame = FrameId::new(frame);
-                match pages.look(frame) {
-                    Look::Marked => name(victims, before, frame),
-                    // Somebody took the mark off without a word (a writer does): it is in use.
-                    Look::Plain => {
-                        pages.mark(frame);
-                        if urgent {
-                            name(victims, before, frame);
-                        }
-                    }
-                    Look::Nothing => {}
+                // There is none without the mark.
+                if pages.look(frame) != Look::Nothing {
+                    name(victims, before, frame);
                 }
             }
         }
@@ -157,6 +154,23 @@ mod tests {
             lru.propose(&frames, 1, false, &mut victims);
         }
         assert_eq!(victims, [1, 2, 3, 1].map(FrameId::new));
+    }
+
+    #[test]
+    fn a_page_that_was_used_is_not_named_any_more() {
+        let (lru, frames) = (Lru::new(3), TestFrames::new(3));
+        for frame in 1..=3 {
+            frames.admit(&lru, frame, page(u64::from(frame)), false);
+        }
+        let mut victims = Vec::new();
+        lru.propose(&frames, 2, false, &mut victims);
+        frames.access(&lru, 1);
+        let named = [1, 2, 3].map(|frame| lru.still_names(FrameId::new(frame)));
+        assert_eq!(named, [false, true, false]);
+        // Nor is the next page in its frame.
+        frames.leave(&lru, 2);
+        frames.admit(&lru, 2, page(9), false);
+        assert!(!lru.still_names(FrameId::new(2)));
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! bear a *mark* (a bit of the state word). So it pays for as much as it wants to know, and an
 //! access to a page without a mark costs nothing: no call, no store. Second chance marks what the
 //! hand passes and takes what is still marked when it comes round; LRU leaves the mark on every
-//! page and so hears of every access; those that sample put it where they looked.
+//! page and so hears of every access; those that sample put it where they looked. Nobody hears of
+//! the accesses of scans ([`AccessHint::Scan`]), to which a mark means nothing.
 //!
 //! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
 //! a mark away.
@@ -13,13 +14,15 @@
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
 //! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
-//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access; exact, and dear |
+//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access but those of scans; exact, and dear |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
 //!
 //! What each costs and how well it hits is in `docs/replacement.md`; `polder-bench replay` runs
 //! this very code on a trace.
+//!
+//! [`AccessHint::Scan`]: crate::AccessHint::Scan
 
 use std::fmt::Debug;
 
@@ -58,8 +61,13 @@ pub trait Replacement: Debug + Send + Sync {
     /// a moment late: the frame may hold another page by now, or none.
     fn access(&self, frame: FrameId) -> bool;
 
-    /// The page leaves `frame`.
+    /// The page leaves `frame`, and may come back.
     fn leave(&self, frame: FrameId);
+
+    /// The page leaves `frame` because it is not needed any more.
+    fn discard(&self, frame: FrameId) {
+        self.leave(frame);
+    }
 
     /// The page in `from` goes on in `to`, which held none.
     fn relocate(&self, from: FrameId, to: FrameId);
@@ -70,6 +78,13 @@ pub trait Replacement: Debug + Send + Sync {
     /// but others come first the next time. `urgent`: the caller has asked several times; marks
     /// that come off at once spare no page.
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
+
+    /// Whether the page in `frame`, which was named and had to be written first, should still go.
+    /// It is asked for if the mark is as it was then, so that only those who leave the mark on at an
+    /// access have something to say.
+    fn still_names(&self, _frame: FrameId) -> bool {
+        true
+    }
 }
 
 /// The pages in their frames, as a policy sees them.

@@ -9,6 +9,8 @@ use std::fmt;
 
 /// In no queue.
 const NOWHERE: u8 = u8::MAX;
+/// Beside the queue: the number stands where `rotate` has put it.
+const ROTATED: u8 = 1 << 6;
 
 /// Which queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +62,7 @@ impl<const COUNT: usize> Queues<COUNT> {
     /// In which queue the number is.
     pub(super) fn place(&self, number: u32) -> Option<Queue> {
         let place = self.place[number as usize];
-        (place != NOWHERE).then_some(Queue(place))
+        (place != NOWHERE).then_some(Queue(place & !ROTATED))
     }
 
     /// The first in the queue.
@@ -107,7 +109,14 @@ impl<const COUNT: usize> Queues<COUNT> {
     pub(super) fn rotate(&mut self, queue: Queue) -> Option<u32> {
         let first = self.front(queue)?;
         self.push_back(queue, first);
+        self.place[first as usize] |= ROTATED;
         Some(first)
+    }
+
+    /// Whether the number was in `rotate` and was not moved since.
+    pub(super) fn is_rotated(&self, number: u32) -> bool {
+        let place = self.place[number as usize];
+        place != NOWHERE && place & ROTATED != 0
     }
 
     /// `to`, which is in no queue, takes the place of `from`. False if that has none.
@@ -125,6 +134,22 @@ mod tests {
 
     use super::*;
     use crate::replacement::dice::Dice;
+
+    #[test]
+    fn what_was_rotated_is_known_until_it_moves() {
+        let (mut queues, queue) = (Queues::<2>::new(4), Queue(1));
+        (1..=3).for_each(|number| queues.push_back(queue, number));
+        assert_eq!([queues.rotate(queue), queues.rotate(queue)], [Some(1), Some(2)]);
+        let rotated = |queues: &Queues<2>| [1, 2, 3, 4].map(|number| queues.is_rotated(number));
+        assert_eq!(rotated(&queues), [true, true, false, false]);
+        assert_eq!(queues.place(1), Some(queue));
+        queues.push_back(queue, 1);
+        assert!(queues.replace(2, 4));
+        assert_eq!(rotated(&queues), [false; 4]);
+        assert_eq!(queues.rotate(queue), Some(3));
+        queues.remove(3);
+        assert_eq!(rotated(&queues), [false; 4]);
+    }
 
     #[test]
     fn queues_do_as_deques_do() {

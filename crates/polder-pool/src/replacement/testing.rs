@@ -54,20 +54,30 @@ impl TestFrames {
         }
     }
 
-    /// Somebody writes the page: the mark goes without a word.
-    pub(super) fn wipe_mark(&self, frame: u32) {
+    /// The end of an access that the policy was told of before it set the mark: the mark goes.
+    pub(super) fn end_access(&self, frame: u32) {
         let state = self.state(frame);
         let _ = state.compare_exchange(MARKED, PLAIN, Ordering::AcqRel, Ordering::Relaxed);
     }
 
     /// False if somebody else has evicted the page, or it is held.
     pub(super) fn leave(&self, policy: &dyn Replacement, frame: u32) -> bool {
-        let held = self.held[frame as usize].load(Ordering::Acquire);
-        let ours = !held && self.state(frame).swap(NONE, Ordering::AcqRel) != NONE;
+        let ours = self.empty(frame);
         if ours {
             policy.leave(FrameId::new(frame));
         }
         ours
+    }
+
+    /// The page is freed.
+    pub(super) fn discard(&self, policy: &dyn Replacement, frame: u32) {
+        assert!(self.empty(frame), "frame {frame} held no page, or is held");
+        policy.discard(FrameId::new(frame));
+    }
+
+    fn empty(&self, frame: u32) -> bool {
+        let held = self.held[frame as usize].load(Ordering::Acquire);
+        !held && self.state(frame).swap(NONE, Ordering::AcqRel) != NONE
     }
 
     pub(super) fn relocate(&self, policy: &dyn Replacement, from: u32, to: u32) {

@@ -82,7 +82,7 @@ fn nothing_is_named_and_the_search_ends_where_nothing_can_go() {
 }
 
 #[test]
-fn a_page_that_lost_its_mark_without_a_word_goes_at_last() {
+fn a_page_whose_access_ended_late_goes_at_last() {
     for kind in kinds() {
         let (policy, frames) = (kind.build(20), TestFrames::new(20));
         for frame in 1..=20 {
@@ -93,11 +93,11 @@ fn a_page_that_lost_its_mark_without_a_word_goes_at_last() {
                 frames.leave(&*policy, frame);
                 frames.admit(&*policy, frame, page(100 + round), false);
             }
-            (1..=20).for_each(|frame| frames.wipe_mark(frame));
+            (1..=20).for_each(|frame| frames.end_access(frame));
         }
         let named = (0..2).flat_map(|_| proposed(&*policy, &frames, 5, false)).count();
         assert!(named > 0, "{kind}: at the latest the second call finds the marks of the first");
-        (1..=20).for_each(|frame| frames.wipe_mark(frame));
+        (1..=20).for_each(|frame| frames.end_access(frame));
         let named = proposed(&*policy, &frames, 5, true);
         assert!(!named.is_empty(), "{kind}: urgency takes what has no mark");
         assert_eq!(drain(&*policy, &frames), 20, "{kind}");
@@ -206,7 +206,7 @@ fn threads_lose_no_frame() {
                 }
                 let some = dice.below(FRAMES) + 1;
                 match dice.below(16) {
-                    0 => frames.wipe_mark(some),
+                    0 => frames.end_access(some),
                     1 => frames.hold(some, dice.below(4) == 0),
                     _ => {}
                 }

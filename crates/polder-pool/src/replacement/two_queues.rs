@@ -8,11 +8,12 @@
 //! Victims come from A1in if it has more than its quarter, else from Am.
 //!
 //! Pages in A1in bear no mark and cost nothing. Those in Am keep theirs, so each access to them
-//! comes here and takes the lock, as with LRU. It is never held while a page is looked at.
+//! (but those of scans) comes here and takes the lock, as with LRU. It is never held while a page is
+//! looked at.
 //!
 //! Unlike the paper's `reclaimfor`, the pool evicts before it says which page comes. So where the
 //! evicted page's id pushes the oldest one out of A1out, and it is that page which comes, it is
-//! taken for a new one. A page that is discarded from A1in leaves its id behind, too.
+//! taken for a new one. A page that is discarded leaves no id behind: it does not come back.
 
 use std::fmt;
 
@@ -108,6 +109,10 @@ impl Replacement for TwoQueues {
         }
     }
 
+    fn discard(&self, frame: FrameId) {
+        lock(&self.inner).queues.remove(frame.get());
+    }
+
     fn relocate(&self, from: FrameId, to: FrameId) {
         let mut inner = lock(&self.inner);
         if inner.queues.replace(from.get(), to.get()) {
@@ -115,7 +120,11 @@ impl Replacement for TwoQueues {
         }
     }
 
-    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
+    fn still_names(&self, frame: FrameId) -> bool {
+        lock(&self.inner).queues.is_rotated(frame.get())
+    }
+
+    fn propose(&self, pages: &dyn Pages, count: usize, _urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
         let wanted = before + count;
         let mut named_in = 0;
@@ -143,17 +152,7 @@ impl Replacement for TwoQueues {
             }
             for &(queue, frame) in &batch[..filled] {
                 let frame = FrameId::new(frame);
-                let goes = match pages.look(frame) {
-                    Look::Marked => true,
-                    Look::Plain if queue == A1_IN => true,
-                    // Somebody took the mark off without a word (a writer does): it is in use.
-                    Look::Plain => {
-                        pages.mark(frame);
-                        urgent
-                    }
-                    Look::Nothing => false,
-                };
-                if goes {
+                if pages.look(frame) != Look::Nothing {
                     name(victims, before, frame);
                     named_in += u32::from(queue == A1_IN);
                 }
@@ -272,6 +271,38 @@ mod tests {
         frames.leave(&policy, 8);
         frames.admit(&policy, 8, page(8), true);
         assert!(frames.marked().is_empty());
+    }
+
+    #[test]
+    fn a_page_of_the_second_queue_that_was_used_is_not_named_any_more() {
+        let (policy, frames) = (TwoQueues::new(4), TestFrames::new(4));
+        // Pages 1 and 2 come back and stand in Am.
+        for frame in [1, 2, 1, 2, 3, 4] {
+            if frames.resident().contains(&frame) {
+                frames.leave(&policy, frame);
+            }
+            frames.admit(&policy, frame, page(u64::from(frame)), false);
+        }
+        let mut victims = Vec::new();
+        policy.propose(&frames, 4, false, &mut victims);
+        assert_eq!(victims, [3, 1, 2, 4].map(FrameId::new));
+        [1, 3].into_iter().for_each(|frame| frames.access(&policy, frame));
+        let named = [1, 2, 3].map(|frame| policy.still_names(FrameId::new(frame)));
+        assert_eq!(named, [false, true, true], "accesses to the first queue mean nothing");
+    }
+
+    #[test]
+    fn a_page_that_is_discarded_drives_no_id_out() {
+        let (policy, frames) = (TwoQueues::new(8), TestFrames::new(8));
+        frames.admit(&policy, 1, page(1), false);
+        frames.leave(&policy, 1);
+        for no in 100..200 {
+            frames.admit(&policy, 2, page(no), false);
+            frames.discard(&policy, 2);
+        }
+        frames.admit(&policy, 1, page(1), false);
+        frames.admit(&policy, 2, page(199), false);
+        assert_eq!(frames.marked(), [1], "1 stands in Am, and 199 comes for the first time");
     }
 
     #[test]

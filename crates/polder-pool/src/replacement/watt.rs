@@ -82,6 +82,10 @@ impl Record for Times {
         to.newest.store(self.newest.swap(0, Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    fn is_there(&self) -> bool {
+        self.newest.load(Ordering::Relaxed) != 0
+    }
+
     fn worth(&self, now: Round) -> Option<f32> {
         let (newest, now) = (self.newest.load(Ordering::Relaxed), time(now));
         if newest == 0 {

@@ -151,6 +151,7 @@ impl<T: Translation> Shared<T> {
         meta.await_written();
         self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
         let (cell, frame) = (page.cell(), page.into_frame());
+        self.core.replacement.discard(frame);
         self.retire(space, cell, frame);
     }
 

@@ -6,7 +6,7 @@
 //! group of 512 words that are all zero is punched out.
 //!
 //! The load of the word and then that of the page are two cache misses one behind the other. So a
-//! page prefers the frame that its number names (modulo the frames), and gets it if it is free when
+//! page prefers the frame that its number names (`preferred.rs`), and gets it if it is free when
 //! the page is loaded: the processor predicts that the word says so, and begins to load from there
 //! at the same time as the word (predictive-translation.txt, section 4, for a hash table). Where
 //! that is wrong it costs a mispredicted branch. Pages that lie elsewhere move there in time

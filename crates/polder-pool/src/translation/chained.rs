@@ -5,7 +5,7 @@
 //!
 //! | type | bucket latch | first entry | preferred frames |
 //! |---|---|---|---|
-//! | [`Hash`] | read-write spin latch | behind the bucket | no |
+//! | [`type@Hash`] | read-write spin latch | behind the bucket | no |
 //! | [`HashOptimistic`] | version, 4.2 | behind the bucket | no |
 //! | [`HashInlined`] | read-write spin latch | in the bucket, 4.1 | no |
 //! | [`HashPreferred`] | read-write spin latch | behind the bucket | by hash, section 3 |
@@ -100,13 +100,13 @@ steps! {
 
 /// The traditional pool: a chained table with a latch on each bucket.
 pub type Hash = Chained<Traditional>;
-/// [`Hash`] with optimistic bucket latches.
+/// [`type@Hash`] with optimistic bucket latches.
 pub type HashOptimistic = Chained<WithVersions>;
-/// [`Hash`] with the first entry in the bucket.
+/// [`type@Hash`] with the first entry in the bucket.
 pub type HashInlined = Chained<WithFirst>;
-/// [`Hash`] with preferred frames.
+/// [`type@Hash`] with preferred frames.
 pub type HashPreferred = Chained<WithFrames>;
-/// [`Hash`] with optimistic bucket latches and the first entry in the bucket.
+/// [`type@Hash`] with optimistic bucket latches and the first entry in the bucket.
 pub type HashOptimisticInlined = Chained<WithTable>;
 /// Predictive translation as in the paper.
 pub type PredictiveHashed = Chained<WithAll>;

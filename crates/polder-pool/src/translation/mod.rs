@@ -8,13 +8,13 @@
 //! |---|---|---|
 //! | [`Array`] | calico.txt | an array of state words indexed by page number, hole-punched; the default |
 //! | [`Direct`] | the limit | the page number is the frame; nothing is ever evicted; the yardstick |
-//! | [`Hash`] | the traditional pool | a chained table, a latch on each bucket, dependent loads; the baseline |
+//! | [`type@Hash`] | the traditional pool | a chained table, a latch on each bucket, dependent loads; the baseline |
 //! | [`Open`] | calico.txt, 3 | open addressing, a latch on each partition; the other baseline |
 //! | [`Predictive`] | predictive-translation.txt | first entry in the bucket, no latch for readers, preferred frames |
 //! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch |
 //! | [`Vm`] | vmcache-n-tier.txt | the operating system's page table translates; 8 bytes of state for a page |
 //!
-//! `swizzle` will be a file beside these. Between [`Hash`] and [`Predictive`] lie types with some of
+//! `swizzle` will be a file beside these. Between [`type@Hash`] and [`Predictive`] lie types with some of
 //! its steps (`chained.rs`); [`VmHuge`] is [`Vm`] on huge pages, without eviction.
 
 mod array;
