@@ -2,11 +2,12 @@
 //!
 //! Each thread does *turns*, some dozen operations each, and looks between two turns whether the
 //! time is over: the clock and the flag cost nothing beside them. Timed is the span from the moment
-//! at which all threads are ready to the end of the last one's last turn.
+//! at which the first thread begins, when all are ready, to the end of the last one's last turn.
+//! What the system counts is read before the first turn, while all wait, and after the last.
 
 use std::fs;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Barrier, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ const PATIENCE: Duration = Duration::from_millis(20);
 pub(crate) struct Driven {
     pub(crate) ops: u64,
     pub(crate) seconds: f64,
-    /// Processor time of the whole process.
+    /// Processor time of the whole process, its background threads too.
     pub(crate) cpu_s: f64,
     /// Interrupts that made a processor forget addresses, of the whole system: the kernel does not
     /// say for whom. `None` where it does not say at all.
@@ -41,10 +42,14 @@ where
     W: FnMut() -> Result<u64, BenchError>,
 {
     let stop = AtomicBool::new(false);
-    let ready = Barrier::new(threads + 1);
-    let work = |thread| -> Result<u64, BenchError> {
+    let (gate, began) = (Barrier::new(threads + 1), OnceLock::new());
+    let begin = || *began.get_or_init(Instant::now);
+    let work = |thread| -> Result<(u64, Instant), BenchError> {
         let mut turn = worker(thread);
-        ready.wait();
+        // All are ready; then all counts are read.
+        gate.wait();
+        gate.wait();
+        begin();
         let mut ops = 0;
         while !stop.load(Ordering::Relaxed) {
             match turn() {
@@ -56,14 +61,16 @@ where
                 }
             }
         }
-        Ok(ops)
+        Ok((ops, Instant::now()))
     };
     let limit = Duration::from_secs_f64(seconds);
     thread::scope(|scope| {
         let work = &work;
         let workers: Vec<_> = (0..threads).map(|t| scope.spawn(move || work(t))).collect();
-        ready.wait();
-        let (usage, shootdowns, started) = (Usage::now(), shootdowns(), Instant::now());
+        gate.wait();
+        let (usage, shootdowns) = (Usage::now(), shootdowns());
+        gate.wait();
+        let started = begin();
         while !stop.load(Ordering::Relaxed) && !interrupt.is_set() {
             let left = limit.saturating_sub(started.elapsed());
             if left.is_zero() {
@@ -72,15 +79,17 @@ where
             thread::sleep(left.min(PATIENCE));
         }
         stop.store(true, Ordering::Relaxed);
-        let mut ops = 0;
+        let (mut ops, mut ended) = (0, started);
         for worker in workers {
-            ops += worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            let (done, at) =
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+            ops += done;
+            ended = ended.max(at);
         }
-        let seconds = started.elapsed().as_secs_f64();
         interrupt.check()?;
         Ok(Driven {
             ops,
-            seconds,
+            seconds: (ended - started).as_secs_f64(),
             cpu_s: Usage::now().cpu_s - usage.cpu_s,
             shootdowns: self::shootdowns()
                 .zip(shootdowns)
@@ -110,6 +119,29 @@ mod tests {
         let driven = drive(2, 0.05, &never, |_| || Ok(3)).unwrap();
         assert!(driven.ops > 0 && driven.ops.is_multiple_of(3));
         assert!(driven.seconds >= 0.05);
+    }
+
+    #[test]
+    fn only_turns_are_timed() {
+        let never = Interrupt::silent();
+        let (turn, next_look) = (PATIENCE.mul_f64(1.25), PATIENCE.mul_f64(2.0));
+        let seconds = |_| {
+            let driven = drive(1, 600.0, &never, |_| {
+                let mut left = 2;
+                move || {
+                    left -= 1;
+                    if left > 0 {
+                        thread::sleep(turn);
+                    }
+                    Ok(left)
+                }
+            });
+            driven.unwrap().seconds
+        };
+        // Once of several times, for other tests run beside this one.
+        let shortest = (0..8).map(seconds).fold(f64::INFINITY, f64::min);
+        assert!(shortest >= turn.as_secs_f64());
+        assert!(shortest < next_look.as_secs_f64(), "{shortest}");
     }
 
     #[test]

@@ -2,14 +2,27 @@
 //!
 //! A criterion compares one side with another, or with the better of several, round by round; what
 //! counts is the median of these ratios. It is *sure* if the whole interval of the median is on
-//! one side of the bound.
+//! one side of the bound, and the interval holds the true median with 95%. Figures that are counted
+//! once are neither sure nor not.
+//!
+//! What is timed should go to at least twice as many bytes of pages as the processor's largest cache
+//! has, or memory is hardly asked: where it does not, the verdict says so. (The cache that a virtual
+//! machine reports is its host's, of which others have their share.)
 
 use std::fmt;
 
 use serde::Serialize;
 
+use super::measured::TOUCHED;
+use super::parts::Part;
 use super::results::Results;
 use crate::interval::Median;
+use crate::size::show_bytes;
+
+/// Of the interval of a median from which something is sure.
+const CONFIDENCE: f64 = 0.95;
+/// Bytes gone to, by those of the largest cache, from which figures tell of memory.
+const BEYOND_CACHE: u64 = 2;
 
 /// Where figures come from.
 #[derive(Debug, Clone, Copy)]
@@ -75,9 +88,12 @@ const fn source(part: &'static str, metric: &'static str, at: f64) -> Source {
 }
 
 const LOOKUPS: Source = source("lookup", "uniform", 1.0);
+const LOOKUPS_OF_TWO: Source = source("lookup", "uniform", 2.0);
 const SEQUENTIAL: Source = source("scan", "sequential", 0.0);
 const RANDOM: Source = source("scan", "random", 0.0);
 const GRAPH: Source = source("graph", "nodes", 0.0);
+const PLACES: Source = source("placement", "pages", 0.5);
+const ALLOWED: Source = source("placement", "allowed", 0.5);
 const MEMORY: Source = source("memory", "scattered hot keys: translation", 100.0);
 
 const fn same(
@@ -90,8 +106,17 @@ const fn same(
     Criterion { what, of, side, by: of, others, bound }
 }
 
+/// The pages in place, by those that hashing allows.
+const fn placed(
+    what: &'static str,
+    side: &'static str,
+    others: &'static [&'static str],
+) -> Criterion {
+    Criterion { what, of: PLACES, side, by: ALLOWED, others, bound: Bound::AtLeast(0.95) }
+}
+
 /// All of them.
-const CRITERIA: [Criterion; 9] = [
+const CRITERIA: [Criterion; 12] = [
     same(
         "resident lookups: predictive by hash",
         LOOKUPS,
@@ -108,6 +133,20 @@ const CRITERIA: [Criterion; 9] = [
         Bound::Within(0.9, 1.1),
     ),
     same("resident lookups: simd by open", LOOKUPS, "simd", &["open"], Bound::AtLeast(1.1)),
+    same(
+        "resident lookups, 2 threads: predictive by hash",
+        LOOKUPS_OF_TWO,
+        "predictive",
+        &["hash"],
+        Bound::AtLeast(1.3),
+    ),
+    same(
+        "resident lookups, 2 threads: simd by open",
+        LOOKUPS_OF_TWO,
+        "simd",
+        &["open"],
+        Bound::AtLeast(1.1),
+    ),
     same(
         "sequential scan: array by the better of hash and open",
         SEQUENTIAL,
@@ -129,14 +168,16 @@ const CRITERIA: [Criterion; 9] = [
         &["hash", "open"],
         Bound::AtLeast(2.0),
     ),
-    Criterion {
-        what: "pages in their preferred frame, by (1 - e^-x)/x of the pool's load x",
-        of: source("placement", "pages", 0.5),
-        side: "predictive",
-        by: source("placement", "allowed", 0.5),
-        others: &["predictive"],
-        bound: Bound::AtLeast(0.95),
-    },
+    placed(
+        "pages in place, by what hashing allows: predictive, by hash",
+        "predictive, by hash",
+        &["predictive, by hash"],
+    ),
+    placed(
+        "pages in place, by what hashing allows: predictive, by remainder",
+        "predictive",
+        &["predictive"],
+    ),
     same(
         "translation memory, scattered hot keys, 100 times the pool: array by hash",
         MEMORY,
@@ -155,15 +196,15 @@ pub(crate) enum Verdict {
     NotMeasured,
 }
 
-impl Verdict {
-    /// For people.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Verdict::Pass => "pass",
-            Verdict::Fail => "fail",
-            Verdict::NotMeasured => "not measured",
-        }
-    }
+/// How far a verdict can be trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Certainty {
+    /// The whole interval says the same.
+    Sure,
+    NotSure,
+    /// Another round would count the same.
+    Counted,
 }
 
 /// A criterion and what was found.
@@ -172,14 +213,27 @@ pub(crate) struct Judged {
     pub(crate) what: &'static str,
     pub(crate) bound: String,
     pub(crate) verdict: Verdict,
-    /// Whether the whole interval says the same.
-    pub(crate) sure: bool,
+    pub(crate) certainty: Certainty,
+    /// The verdict for people.
+    pub(crate) said: String,
     pub(crate) ratio: Option<f64>,
     pub(crate) low: Option<f64>,
     pub(crate) high: Option<f64>,
     pub(crate) confidence: Option<f64>,
     /// Rounds that have both sides.
     pub(crate) rounds: usize,
+    /// Bytes of pages that were gone to, where something was timed.
+    pub(crate) touched_bytes: Option<u64>,
+}
+
+impl Judged {
+    /// The ratio with its interval, for people.
+    pub(crate) fn shown(&self) -> String {
+        match (self.ratio, self.low, self.high) {
+            (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
+            _ => "–".to_owned(),
+        }
+    }
 }
 
 /// Judges all criteria.
@@ -191,21 +245,32 @@ impl Criterion {
     fn judge(&self, results: &Results) -> Judged {
         let ratios = self.ratios(results);
         let median = Median::of(&ratios).filter(|median| median.value.is_finite());
+        let touched = results.median(self.of.part, TOUCHED, self.side, 0.0);
+        let touched_bytes = touched.map(|touched| touched.value as u64);
+        let cache_bytes = results.machine.cache_bytes.unwrap_or(0);
         let verdict = match median {
             None => Verdict::NotMeasured,
             Some(median) if self.bound.holds(median.value) => Verdict::Pass,
             Some(_) => Verdict::Fail,
         };
+        let is_sure = |m: Median| m.confidence >= CONFIDENCE && self.bound.is_sure(m.low, m.high);
+        let certainty = match median {
+            _ if Part::find(self.of.part).is_some_and(|part| part.once) => Certainty::Counted,
+            Some(median) if is_sure(median) => Certainty::Sure,
+            _ => Certainty::NotSure,
+        };
         Judged {
             what: self.what,
             bound: self.bound.to_string(),
             verdict,
-            sure: median.is_some_and(|m| ratios.len() > 1 && self.bound.is_sure(m.low, m.high)),
+            certainty,
+            said: said(verdict, certainty, touched_bytes, cache_bytes),
             ratio: median.map(|median| median.value),
             low: median.map(|median| median.low),
             high: median.map(|median| median.high),
             confidence: median.map(|median| median.confidence),
             rounds: ratios.len(),
+            touched_bytes,
         }
     }
 
@@ -225,19 +290,39 @@ impl Criterion {
     }
 }
 
+/// A verdict for people.
+fn said(
+    verdict: Verdict,
+    certainty: Certainty,
+    touched_bytes: Option<u64>,
+    cache_bytes: u64,
+) -> String {
+    let how = match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Fail => "fail",
+        Verdict::NotMeasured => return "not measured".to_owned(),
+    };
+    let certainty = match certainty {
+        Certainty::Sure => "",
+        Certainty::NotSure => ", not surely",
+        Certainty::Counted => ", counted",
+    };
+    let cache = match touched_bytes {
+        Some(bytes) if bytes < BEYOND_CACHE * cache_bytes => {
+            format!("; {} beside a cache of {}", show_bytes(bytes), show_bytes(cache_bytes))
+        }
+        _ => String::new(),
+    };
+    format!("{how}{certainty}{cache}")
+}
+
 /// The criteria as a table for a terminal.
 pub(crate) fn table(judged: &[Judged]) -> String {
     let width = judged.iter().map(|judged| judged.what.len()).max().unwrap_or(0);
     let mut text = String::new();
     for judged in judged {
-        let verdict = judged.verdict.name();
-        let ratio = match (judged.ratio, judged.low, judged.high) {
-            (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
-            _ => String::new(),
-        };
-        let doubt = if judged.ratio.is_some() && !judged.sure { ", not surely" } else { "" };
-        let (what, bound) = (judged.what, &judged.bound);
-        text += &format!("{what:width$}  {bound:>12}  {ratio:<22}  {verdict}{doubt}\n");
+        let Judged { what, bound, said, .. } = judged;
+        text += &format!("{what:width$}  {bound:>12}  {:<22}  {said}\n", judged.shown());
     }
     text
 }
@@ -261,22 +346,63 @@ mod tests {
     #[test]
     fn ratios_of_rounds_are_compared_with_the_bound() {
         let judged = lookups(&[1.4, 2.8, 1.5], &[1.0, 2.0, 1.0]);
-        assert_eq!((judged.verdict, judged.sure, judged.rounds), (Verdict::Pass, true, 3));
+        assert_eq!((judged.verdict, judged.rounds), (Verdict::Pass, 3));
         assert_eq!((judged.ratio, judged.low, judged.high), (Some(1.4), Some(1.4), Some(1.5)));
-        let judged = lookups(&[1.1, 1.2, 1.25], &[1.0, 1.0, 1.0]);
-        assert_eq!((judged.verdict, judged.sure), (Verdict::Fail, true));
-        let judged = lookups(&[1.2, 1.4, 1.5], &[1.0, 1.0, 1.0]);
-        assert_eq!((judged.verdict, judged.sure), (Verdict::Pass, false));
+        assert_eq!(judged.shown(), "1.40 (1.40 to 1.50)");
+        assert_eq!(lookups(&[1.1, 1.2, 1.25], &[1.0; 3]).verdict, Verdict::Fail);
+    }
+
+    #[test]
+    fn only_intervals_of_enough_rounds_are_sure() {
+        let of = |rounds, low: f64| {
+            let mut ratios = vec![1.5; rounds];
+            ratios[0] = low;
+            lookups(&ratios, &vec![1.0; rounds])
+        };
+        assert_eq!((of(6, 1.4).certainty, of(6, 1.4).said.as_str()), (Certainty::Sure, "pass"));
+        assert_eq!(of(6, 1.2).said, "pass, not surely");
+        assert_eq!(
+            (of(5, 1.4).certainty, of(1, 1.4).certainty),
+            (Certainty::NotSure, Certainty::NotSure)
+        );
     }
 
     #[test]
     fn what_was_not_measured_neither_passes_nor_fails() {
         assert!(judge(&empty()).iter().all(|judged| judged.verdict == Verdict::NotMeasured));
-        assert_eq!(lookups(&[1.4], &[]).verdict, Verdict::NotMeasured);
+        assert_eq!(lookups(&[1.4], &[]).said, "not measured");
         assert_eq!(lookups(&[1.4], &[0.0]).verdict, Verdict::NotMeasured);
         // Rounds in which one side is missing do not count.
         assert_eq!(lookups(&[1.4, 1.4], &[1.0]).rounds, 1);
-        assert!(!lookups(&[1.4], &[1.0]).sure);
+    }
+
+    #[test]
+    fn what_fits_into_the_cache_says_so() {
+        let said = |touched: f64, cache_bytes| {
+            let mut results = empty()
+                .with((LOOKUP.0, LOOKUP.1, "predictive"), 1.0, &[2.0])
+                .with((LOOKUP.0, TOUCHED, "predictive"), 0.0, &[touched])
+                .with((LOOKUP.0, LOOKUP.1, "hash"), 1.0, &[1.0]);
+            results.machine.cache_bytes = cache_bytes;
+            let judged = judge(&results);
+            assert!(table(&judged).contains(&judged[0].said) && judged[0].ratio == Some(2.0));
+            judged.into_iter().next().map(|judged| judged.said).unwrap()
+        };
+        let mib = f64::from(1 << 20);
+        assert_eq!(
+            said(3.0 * mib, Some(4 << 20)),
+            "pass, not surely; 3.0 MiB beside a cache of 4.0 MiB"
+        );
+        assert_eq!(
+            said(7.0 * mib, Some(4 << 20)),
+            "pass, not surely; 7.0 MiB beside a cache of 4.0 MiB"
+        );
+        assert_eq!(said(8.0 * mib, Some(4 << 20)), "pass, not surely");
+        assert_eq!(said(1.0, None), "pass, not surely");
+    }
+
+    fn named(judged: Vec<Judged>, begin: &str) -> Judged {
+        judged.into_iter().find(|judged| judged.what.starts_with(begin)).unwrap()
     }
 
     #[test]
@@ -286,7 +412,7 @@ mod tests {
                 .with(("scan", "sequential", "array"), 0.0, &[9.0])
                 .with(("scan", "sequential", "hash"), 0.0, &[2.0])
                 .with(("scan", "sequential", "open"), 0.0, &[open]);
-            judge(&results).swap_remove(4)
+            named(judge(&results), "sequential")
         };
         assert_eq!((scan(3.0).verdict, scan(3.0).ratio), (Verdict::Pass, Some(3.0)));
         assert_eq!(scan(4.0).verdict, Verdict::Fail);
@@ -305,10 +431,31 @@ mod tests {
         let results = empty()
             .with(("placement", "pages", "predictive"), 0.5, &[0.77])
             .with(("placement", "allowed", "predictive"), 0.5, &[0.79])
+            .with(("placement", "pages", "predictive, by hash"), 0.5, &[0.70])
+            .with(("placement", "allowed", "predictive, by hash"), 0.5, &[0.79])
             .with(("memory", "scattered hot keys: translation", "array"), 100.0, &[0.05])
             .with(("memory", "scattered hot keys: translation", "hash"), 100.0, &[0.02]);
         let judged = judge(&results);
-        assert_eq!((judged[7].verdict, judged[8].verdict), (Verdict::Pass, Verdict::Fail));
+        let said = |begin| named(judged.clone(), begin).said;
+        assert_eq!(
+            said("pages in place, by what hashing allows: predictive, by remainder"),
+            "pass, not surely"
+        );
+        assert_eq!(
+            said("pages in place, by what hashing allows: predictive, by hash"),
+            "fail, not surely"
+        );
+        assert_eq!(said("translation memory"), "fail, counted");
         assert!(table(&judged).contains("2.50 (2.50 to 2.50)"));
+    }
+
+    #[test]
+    fn criteria_are_of_parts_and_sides_that_there_are() {
+        for criterion in &CRITERIA {
+            let part = Part::find(criterion.of.part).unwrap();
+            let sides = criterion.others.iter().chain([&criterion.side]);
+            assert!(sides.into_iter().all(|side| part.side(side).is_some()), "{}", criterion.what);
+            assert_eq!(criterion.by.part, criterion.of.part);
+        }
     }
 }

@@ -7,6 +7,7 @@ use polder_format::{PageNo, PageSize};
 use polder_pool::bytes::PageMut;
 use polder_pool::{AccessHint, PoolError, Space, Translation};
 
+use super::measured::LINE_BYTES;
 use super::pages::{self, CONTENT_AT};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -25,6 +26,16 @@ const A_PAGE: usize = (4096 - NEIGHBOURS_AT) / 8;
 const NODES_PER_LOOK: u64 = 4096;
 /// What a prefetch asks for: the line that a probe reads.
 const PROBED_BYTES: usize = CONTENT_AT + 8;
+
+/// Pages of a node with so many neighbours.
+pub(crate) fn pages_of(neighbours: usize) -> u64 {
+    neighbours.div_ceil(A_PAGE).max(1) as u64
+}
+
+/// Lines that a walk goes to in the page of a node with so many neighbours, if it has but one.
+pub(crate) const fn lines_of(neighbours: usize) -> u64 {
+    ((NEIGHBOURS_AT + 8 * neighbours) as u64).div_ceil(LINE_BYTES)
+}
 
 /// Makes the pages of a graph. `neighbours` appends those of a node. Gives the nodes' pages.
 pub(crate) fn build<T: Translation>(
@@ -232,4 +243,36 @@ fn mark(visited: &mut [u64], node: u64) -> bool {
     let is_new = *word & bit == 0;
     *word |= bit;
     is_new
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::Array;
+
+    use super::*;
+    use crate::ladder::setup::testing::{assert_half_full, run};
+
+    #[test]
+    fn graphs_fill_half_of_their_pool() {
+        run(|setup| {
+            let (nodes, neighbours) = (300u64, 3 * A_PAGE + 1);
+            assert_eq!((pages_of(0), pages_of(A_PAGE), pages_of(neighbours)), (1, 1, 4));
+            let pages = nodes * pages_of(neighbours);
+            let pool = setup.resident_pool::<Array>(PAGE, pages, &[pages::KIND]).unwrap();
+            let space = pool.create_space().unwrap();
+            let made = build(&space, nodes, setup.interrupt, |node, named| {
+                named.extend((0..neighbours as u64).map(|i| (node + i) % nodes));
+            })
+            .unwrap();
+            assert_half_full(&pool, "a graph");
+            let walked = Walk::new(&space, nodes, made[0], true).whole(setup.interrupt).unwrap();
+            assert_eq!(walked, Reached { nodes, depth: 1, sum_of_depths: nodes - 1 });
+        });
+    }
+
+    #[test]
+    fn lines_are_those_of_what_a_visit_reads() {
+        assert_eq!((lines_of(0), lines_of(1), lines_of(44)), (1, 1, 7));
+        assert_eq!(lines_of(A_PAGE), 64);
+    }
 }

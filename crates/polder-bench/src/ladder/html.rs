@@ -6,6 +6,7 @@ mod svg;
 use super::criteria::{Judged, Verdict};
 use super::plan::Size;
 use super::results::Results;
+use super::side::Side;
 use crate::interval::Median;
 use crate::size::show_bytes;
 use plots::{Axis, PLOTS, Plot};
@@ -43,13 +44,17 @@ fn header(results: &Results) -> String {
     let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
     let mut text = format!(
         "<h1>The ladder of translations</h1>\n<p>{} data, {} rounds of {} s a measurement, {} \
-         threads. {}, {} cores, {} of memory, Linux {}, transparent huge pages: {}.</p>\n",
+         threads. {}, {} cores, {}, {} of memory, Linux {}, transparent huge pages: {}.</p>\n",
         results.size.name(),
         results.rounds,
         results.seconds,
         threads.join(", "),
         escape(&machine.processor),
         machine.cores,
+        match machine.cache_bytes {
+            Some(bytes) => format!("a cache of {}", show_bytes(bytes)),
+            None => "caches of unknown size".to_owned(),
+        },
         show_bytes(machine.memory_bytes),
         escape(&machine.kernel),
         escape(&machine.huge_pages),
@@ -57,7 +62,8 @@ fn header(results: &Results) -> String {
     text += "<p>Each run is a process of its own, and in each round every translation has its turn. \
              Shown are medians over rounds; whiskers and the figures in parentheses are the interval \
              of the median by the exact sign test (at least 95% from 6 rounds on). Ratios compare \
-             runs of the same round.</p>\n";
+             runs of the same round, and are judged where what is gone to is at least twice the \
+             largest cache.</p>\n";
     if results.size == Size::Small {
         text += "<p class=\"note\">At this size all data fits into the processor's caches: the \
                  figures show that everything works, and no more.</p>\n";
@@ -76,17 +82,13 @@ fn criteria(judged: &[Judged]) -> String {
             Verdict::Fail => ("fail", "✗"),
             Verdict::NotMeasured => ("none", "–"),
         };
-        let ratio = match (judged.ratio, judged.low, judged.high) {
-            (Some(ratio), Some(low), Some(high)) => format!("{ratio:.2} ({low:.2} to {high:.2})"),
-            _ => "–".to_owned(),
-        };
-        let doubt = if judged.ratio.is_some() && !judged.sure { ", not surely" } else { "" };
         rows += &format!(
-            "<tr><td>{}</td><td>{}</td><td class=\"figure\">{ratio}</td>\
-             <td class=\"{class}\">{sign} {}{doubt}</td></tr>\n",
+            "<tr><td>{}</td><td>{}</td><td class=\"figure\">{}</td>\
+             <td class=\"{class}\">{sign} {}</td></tr>\n",
             escape(judged.what),
             judged.bound,
-            judged.verdict.name(),
+            judged.shown(),
+            escape(&judged.said),
         );
     }
     format!(
@@ -133,32 +135,32 @@ fn figure(results: &Results, plot: &Plot) -> String {
     text + "</figure>\n"
 }
 
-/// One for each side, or for each metric where there are several.
+/// One for each side, and one for each metric beside the first.
 fn series(results: &Results, plot: &Plot) -> Vec<Series> {
+    let points = |metric: &str, side: &Side| -> Vec<Point> {
+        let places = match plot.axis {
+            Axis::At(at) => vec![at],
+            _ => results.places(plot.part, metric, side.name),
+        };
+        let point = |at: f64| {
+            let Median { value, low, high, .. } =
+                results.median(plot.part, metric, side.name, at)?;
+            Some(Point { at, value, low, high })
+        };
+        places.into_iter().filter_map(point).collect()
+    };
     let mut all = Vec::new();
-    for metric in &plot.metrics {
-        for side in plot.sides {
-            let places = match plot.axis {
-                Axis::At(at) => vec![at],
-                _ => results.places(plot.part, metric, side),
+    for (i, metric) in plot.metrics.iter().enumerate() {
+        let sides = if i == 0 { plot.sides } else { &plot.sides[..1] };
+        for side in sides {
+            let (name, style) = match i {
+                0 => (side.name.to_owned(), svg::Style::of_side(side.name)),
+                _ => (metric.clone(), svg::Style::beside()),
             };
-            let point = |at: f64| {
-                let Median { value, low, high, .. } =
-                    results.median(plot.part, metric, side, at)?;
-                Some(Point { at, value, low, high })
-            };
-            let points: Vec<Point> = places.into_iter().filter_map(point).collect();
-            if points.is_empty() {
-                continue;
-            }
-            let (name, style) = if plot.metrics.len() > 1 {
-                (metric.clone(), svg::Style::nth(all.len()))
-            } else {
-                ((*side).to_owned(), svg::Style::of_side(side))
-            };
-            all.push(Series { name, style, points });
+            all.push(Series { name, style, points: points(metric, side) });
         }
     }
+    all.retain(|series| !series.points.is_empty());
     all
 }
 
@@ -241,6 +243,39 @@ mod tests {
         assert_balanced(&html);
         assert!(html.contains("not measured"));
         assert!(!html.contains("http"), "a link to elsewhere");
+    }
+
+    #[test]
+    fn what_fits_into_the_cache_is_neither_good_nor_bad() {
+        let mut results = empty()
+            .with(("scan", "random", "array"), 0.0, &[3.0])
+            .with(("scan", "random", "hash"), 0.0, &[1.0])
+            .with(("scan", "random", "open"), 0.0, &[2.0])
+            .with(("scan", "touched bytes", "array"), 0.0, &[1e6]);
+        assert!(shown(&results).contains("✓ pass, not surely"));
+        results.machine.cache_bytes = Some(480 << 20);
+        let html = shown(&results);
+        assert_balanced(&html);
+        assert!(html.contains("a cache of 480.0 MiB"));
+        assert!(html.contains("<td class=\"none\">– fits into the cache of 480.0 MiB</td>"));
+        assert!(!html.contains("✓"));
+    }
+
+    #[test]
+    fn what_does_not_depend_on_the_side_is_shown_once() {
+        let places = ["array", "predictive, by hash", "predictive"];
+        let results = places.iter().fold(empty(), |results, side| {
+            results.with(("placement", "pages", side), 0.5, &[0.9]).with(
+                ("placement", "allowed", side),
+                0.5,
+                &[0.79],
+            )
+        });
+        let html = shown(&results);
+        assert_eq!(html.matches("<td>allowed</td>").count(), 1);
+        for side in places {
+            assert_eq!(html.matches(&format!("<td>{side}</td>")).count(), 1, "{side}");
+        }
     }
 
     #[test]

@@ -4,6 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::clock::Driven;
 
+/// The metric that says how many bytes of pages a measurement goes to again and again.
+pub(crate) const TOUCHED: &str = "touched bytes";
+/// What the processor loads for any byte.
+pub(crate) const LINE_BYTES: u64 = 64;
+
 /// One figure of one run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Figure {
@@ -25,6 +30,11 @@ impl Measured {
     /// Adds a figure.
     pub(crate) fn push(&mut self, metric: impl Into<String>, at: f64, value: f64) {
         self.figures.push(Figure { metric: metric.into(), at, value });
+    }
+
+    /// Says how many lines of pages are gone to.
+    pub(crate) fn push_touched(&mut self, lines: u64) {
+        self.push(TOUCHED, 0.0, (lines * LINE_BYTES) as f64);
     }
 
     /// Adds a rate, and what an operation cost beside time.

@@ -8,9 +8,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) enum Size {
     /// Fits into the processor's caches: shows that all works, and no more.
     Small,
-    /// A tenth of full.
+    /// A tenth of full, and a fifth where memory is counted.
     Medium,
     /// 50 million records, 5 GB to scan, a graph of 2 million pages: 20 GiB of memory and of disk.
+    /// (A scan goes to 270 MB of lines in its pages, a walk through the graph to 900 MB: large
+    /// caches hold that.)
     Full,
 }
 
@@ -29,7 +31,8 @@ impl Size {
         let full = Scale {
             records: 50_000_000,
             scan_bytes: 5_000_000_000,
-            heap_bytes: 1_000_000_000,
+            // A scan copies each page, whatever the rows: many times the largest caches.
+            heap_bytes: 4_000_000_000,
             graph_nodes: 2_000_000,
             memory_records: 10_000_000,
         };
@@ -40,6 +43,7 @@ impl Size {
                 scan_bytes: full.scan_bytes / 10,
                 heap_bytes: full.heap_bytes / 10,
                 graph_nodes: full.graph_nodes / 10,
+                // A hundredth of the data must be a pool of some size.
                 memory_records: full.memory_records / 5,
             },
             Size::Small => Scale {
@@ -47,7 +51,7 @@ impl Size {
                 scan_bytes: 16_000_000,
                 heap_bytes: 2_000_000,
                 graph_nodes: 2_000,
-                // A hundredth of the data must still be a pool.
+                // A hundredth of the data must still hold all inner nodes.
                 memory_records: 1_000_000,
             },
         }
@@ -65,6 +69,6 @@ pub(crate) struct Scale {
     pub(crate) heap_bytes: u64,
     /// Nodes of the random graph, a page each.
     pub(crate) graph_nodes: u64,
-    /// Records of the tree whose pools are as large as it, a tenth and a hundredth.
+    /// Records of the tree whose budgets are as large as it, a tenth and a hundredth.
     pub(crate) memory_records: u64,
 }

@@ -1,10 +1,14 @@
 //! What all runs gave, round by round, and what follows: medians with their intervals.
 
+use std::fs;
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 
 use super::measured::{Figure, Measured};
 use super::plan::Size;
 use crate::interval::Median;
+use crate::size::parse_bytes;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -31,6 +35,8 @@ pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,
     pub(crate) memory_bytes: u64,
+    /// Of the largest cache that a core uses; `None` where the system does not say.
+    pub(crate) cache_bytes: Option<u64>,
     pub(crate) kernel: String,
     /// Of the kernel's transparent huge pages, as it shows it.
     pub(crate) huge_pages: String,
@@ -39,7 +45,7 @@ pub(crate) struct Machine {
 impl Machine {
     /// This one.
     pub(crate) fn here() -> Machine {
-        let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, label: &str| -> String {
             let line = text.lines().find(|line| line.starts_with(label));
             let value = line.and_then(|line| line.split_once(':'));
@@ -51,10 +57,20 @@ impl Machine {
             processor: field(&read("/proc/cpuinfo"), "model name"),
             cores: std::thread::available_parallelism().map_or(0, |cores| cores.get()),
             memory_bytes: kib * 1024,
+            cache_bytes: largest_cache(Path::new("/sys/devices/system/cpu/cpu0/cache")),
             kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
             huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").trim().to_owned(),
         }
     }
+}
+
+/// Of the caches in a directory `cache` of the kernel's, one directory `index*` for each.
+fn largest_cache(dir: &Path) -> Option<u64> {
+    let sizes = fs::read_dir(dir).ok()?.filter_map(|entry| {
+        let size = fs::read_to_string(entry.ok()?.path().join("size")).ok()?;
+        parse_bytes(&size).ok()
+    });
+    sizes.max()
 }
 
 /// Everything.
@@ -210,6 +226,21 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use super::testing::empty;
+    use super::*;
+
+    #[test]
+    fn the_largest_cache_counts() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(largest_cache(dir.path()), None);
+        for (index, size) in ["48K\n", "491520K\n", "2M\n", "none\n"].into_iter().enumerate() {
+            let cache = dir.path().join(format!("index{index}"));
+            fs::create_dir(&cache).unwrap();
+            fs::write(cache.join("size"), size).unwrap();
+        }
+        fs::write(dir.path().join("uevent"), "").unwrap();
+        assert_eq!(largest_cache(dir.path()), Some(480 << 20));
+        assert_eq!(largest_cache(&dir.path().join("elsewhere")), None);
+    }
 
     #[test]
     fn rounds_become_medians() {

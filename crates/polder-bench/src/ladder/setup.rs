@@ -1,10 +1,12 @@
-//! What a run is told, and the pools that it works on.
+//! What a run is told, the pools that it works on, and where its random numbers come from.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
-use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Translation};
+use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Space, Translation};
 
 use super::clock::{Driven, drive};
 use super::plan::Scale;
@@ -16,8 +18,11 @@ use crate::random::Random;
 /// Frames of a pool in which everything stays, for each page that it will have: at half fill, as
 /// predictive-translation.txt 6.8.
 const AMPLE: u64 = 2;
-/// Frames beside those of the data: maps, inner nodes.
-const SPARE_FRAMES: u64 = 512;
+/// Pages have settled when fewer than one access in so many moves one.
+const SETTLED: u64 = 10_000;
+/// Passes after which pages count as settled, however many still move: by a hash some never come
+/// to rest, because two prefer the same frame.
+const MOST_PASSES: usize = 10;
 
 /// What a run is told.
 pub(crate) struct Setup<'a> {
@@ -41,9 +46,9 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
-    /// Random numbers of one thread of this round.
-    pub(crate) fn random(&self, thread: usize) -> Random {
-        Random::new(self.round, thread as u64)
+    /// The random numbers of this run: one for all that it does.
+    pub(crate) fn streams(&self) -> Streams {
+        Streams { round: self.round, next: AtomicU64::new(0) }
     }
 
     /// [`drive`] for as long as a measurement takes.
@@ -58,16 +63,15 @@ impl Setup<'_> {
         drive(threads, self.seconds, self.interrupt, worker)
     }
 
-    /// An empty pool that has twice as many frames as `pages`, as many on each side; nothing is ever
-    /// evicted or written.
+    /// An empty pool that has twice as many frames as `pages`, as many on each side, or the fewest
+    /// that a pool can have; nothing is ever evicted or written.
     pub(crate) fn resident_pool<T: Translation>(
         &self,
         size: PageSize,
         pages: u64,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, BenchError> {
-        let frames = AMPLE * pages + SPARE_FRAMES;
-        let config = self.config(size, self.budget_for::<T>(size, frames)?, NEW_FILE);
+        let config = self.config(size, self.budget_for::<T>(size, AMPLE * pages)?, NEW_FILE);
         let path = self.dir.join("data");
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -79,7 +83,11 @@ impl Setup<'_> {
     }
 
     /// The budget that pays for so many frames.
-    fn budget_for<T: Translation>(&self, size: PageSize, frames: u64) -> Result<u64, PoolError> {
+    pub(crate) fn budget_for<T: Translation>(
+        &self,
+        size: PageSize,
+        frames: u64,
+    ) -> Result<u64, PoolError> {
         let (mut low, mut high) =
             (PoolConfig::least_budget(size), frames * 2 * size.bytes() as u64);
         high = high.max(low);
@@ -106,6 +114,53 @@ impl Setup<'_> {
     }
 }
 
+/// Random numbers of one run. All who ask get others, so that nothing that is measured asks again
+/// for what was asked for to warm up.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    round: u64,
+    next: AtomicU64,
+}
+
+impl Streams {
+    /// The next stream.
+    pub(crate) fn next(&self) -> Random {
+        Random::new(self.round, self.next.fetch_add(1, Relaxed))
+    }
+}
+
+/// Has passes made until hardly any access moves a page to the frame that it prefers: one where
+/// pages prefer none, and at most [`MOST_PASSES`].
+pub(crate) fn settle<T: Translation>(
+    pool: &Pool<T>,
+    mut pass: impl FnMut() -> Result<(), BenchError>,
+) -> Result<(), BenchError> {
+    let mut before = pool.stats();
+    for _ in 0..MOST_PASSES {
+        pass()?;
+        let now = pool.stats();
+        let accesses = (now.hits + now.faults).saturating_sub(before.hits + before.faults);
+        if (now.promotions - before.promotions) * SETTLED <= accesses {
+            break;
+        }
+        before = now;
+    }
+    Ok(())
+}
+
+/// Which share of the resident pages of a space lie in the frame that they prefer; `None` where
+/// none prefers any.
+pub(crate) fn in_place<T: Translation>(space: &Space<T>) -> Result<Option<f64>, BenchError> {
+    let (mut there, mut all) = (0u64, 0u64);
+    for page in space.used_pages()? {
+        if let Some(is_there) = space.is_in_preferred_frame(page) {
+            there += u64::from(is_there);
+            all += 1;
+        }
+    }
+    Ok((all > 0).then(|| there as f64 / all as f64))
+}
+
 /// A file that holds nothing yet.
 pub(crate) const NEW_FILE: FileState =
     FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
@@ -119,4 +174,75 @@ pub(crate) fn open<T: Translation>(
 ) -> Result<Pool<T>, BenchError> {
     let device = FileDevice::open(path, kind).map_err(BenchError::file(path))?;
     Ok(Pool::open(Box::new(device), config, kinds)?)
+}
+
+/// Runs for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::super::plan::Size;
+    use super::super::side::PEERS;
+    use super::*;
+
+    /// Work of the first side at the small size, in a directory that is removed at the end.
+    pub(crate) fn run<R>(work: impl FnOnce(&Setup<'_>) -> R) -> R {
+        let dir = tempfile::tempdir().unwrap();
+        let interrupt = Interrupt::silent();
+        work(&Setup {
+            side: PEERS[0],
+            scale: Size::Small.scale(),
+            seconds: 0.02,
+            threads: &[1, 2],
+            round: 0,
+            dir: dir.path(),
+            shared: dir.path(),
+            graphs: &[],
+            interrupt: &interrupt,
+            tell: &|_| {},
+        })
+    }
+
+    /// Fails unless a pool is half full, within two points.
+    pub(crate) fn assert_half_full<T: Translation>(pool: &Pool<T>, what: &str) {
+        let stats = pool.stats();
+        let fill = stats.resident_pages as f64 / stats.frames as f64;
+        assert!((0.48..=0.52).contains(&fill), "{what}: {fill:.3} of {} frames", stats.frames);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageNo;
+    use polder_pool::{AccessHint, Array, Hash, PredictiveHashed};
+
+    use super::testing::run;
+    use super::*;
+    use crate::ladder::pages;
+
+    fn passes<T: Translation>(setup: &Setup<'_>) -> (usize, Option<f64>) {
+        let pool = setup.resident_pool::<T>(PageSize::MIN, 2000, &[pages::KIND]).unwrap();
+        let space = pool.create_space().unwrap();
+        let made = pages::make(&space, 2000, |_, _| {}).unwrap();
+        let visit = |page: &PageNo| {
+            space.run(AccessHint::Normal, |attempt| space.page(attempt, *page)?.validate())
+        };
+        let mut passes = 0;
+        settle(&pool, || {
+            passes += 1;
+            (0..50).try_for_each(|_| made.iter().try_for_each(visit))?;
+            Ok(())
+        })
+        .unwrap();
+        (passes, in_place(&space).unwrap())
+    }
+
+    #[test]
+    fn pages_that_prefer_frames_are_gone_to_until_they_lie_there() {
+        run(|setup| {
+            assert_eq!(passes::<Hash>(setup), (1, None));
+            let (once, in_place) = passes::<Array>(setup);
+            assert!(once == 1 && in_place.unwrap() > 0.99, "{once} {in_place:?}");
+            let (often, in_place) = passes::<PredictiveHashed>(setup);
+            assert!(often > 1 && in_place.unwrap() > 0.75, "{often} {in_place:?}");
+        });
+    }
 }

@@ -89,11 +89,15 @@ const PREDICTIVE: Side = plain("predictive", Way::Predictive);
 const SIMD: Side = plain("simd", Way::Simd);
 const VM: Side = plain("vm", Way::Vm);
 const VM_HUGE: Side = plain("vm-huge", Way::VmHuge);
+const ARRAY_SMALL_PAGES: Side = small_pages("array, small pages", Way::Array);
+const HASH_SMALL_PAGES: Side = small_pages("hash, small pages", Way::Hash);
+const PREDICTIVE_SMALL_PAGES: Side = small_pages("predictive, small pages", Way::Predictive);
 
 /// Each translation once.
 pub(crate) const PEERS: &[Side] = &[ARRAY, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, VM, VM_HUGE];
 
-/// And the steps from `hash` to `predictive`, and the same without huge pages.
+/// All of point lookups: the peers, the array without preferred frames, the steps from `hash` to
+/// `predictive`, and some without huge pages.
 pub(crate) const STEPS: &[Side] = &[
     ARRAY,
     ARRAY_PLAIN,
@@ -109,15 +113,41 @@ pub(crate) const STEPS: &[Side] = &[
     SIMD,
     VM,
     VM_HUGE,
-    small_pages("array, small pages", Way::Array),
-    small_pages("hash, small pages", Way::Hash),
-    small_pages("predictive, small pages", Way::Predictive),
+    ARRAY_SMALL_PAGES,
+    HASH_SMALL_PAGES,
+    PREDICTIVE_SMALL_PAGES,
 ];
+
+/// The steps from `hash` to `predictive` alone.
+pub(crate) const TO_PREDICTIVE: &[Side] = &[
+    HASH,
+    HASH_OPTIMISTIC,
+    HASH_INLINED,
+    HASH_PREFERRED,
+    HASH_OPTIMISTIC_INLINED,
+    PREDICTIVE_HASHED,
+    PREDICTIVE,
+];
+
+/// With huge pages and without, in turn.
+pub(crate) const PAGE_SIZES: &[Side] = &[
+    ARRAY,
+    ARRAY_SMALL_PAGES,
+    PREDICTIVE,
+    PREDICTIVE_SMALL_PAGES,
+    HASH,
+    HASH_SMALL_PAGES,
+    VM_HUGE,
+    VM,
+];
+
+/// A chained table as it was, and as it became.
+pub(crate) const CHAINED: &[Side] = &[HASH, PREDICTIVE];
 
 /// Those that evict.
 pub(crate) const EVICTING: &[Side] = &[ARRAY, HASH, OPEN, PREDICTIVE, SIMD, VM];
 
-/// Those that move pages to the frames that they prefer.
+/// Those that move pages to the frames that they prefer, of which places are looked at.
 pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE];
 
 /// The steps of scalecache.txt 4.2, and where no step is left to take.

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_format::{PageNo, PageSize, Place, SpaceId};
+use polder_format::{PageId, PageNo, PageSize, Place, SpaceId};
 use polder_pool::device::OpenKind;
 use polder_pool::{AccessHint, Array, FileState, Pool, Translation};
 use polder_tree::node::NodeRef;
@@ -18,10 +18,12 @@ use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
 use super::clock::drive;
-use super::setup::{NEW_FILE, Setup, open};
+use super::setup::{NEW_FILE, Setup, Streams, open};
 use crate::dist::{Chooser, Dist};
 use crate::error::BenchError;
+use crate::random::Random;
 use crate::records::{Key, Value, scramble};
+use crate::usage::return_free_memory;
 
 /// Size of pages.
 pub(crate) const PAGE: PageSize = PageSize::MIN;
@@ -29,8 +31,12 @@ pub(crate) const PAGE: PageSize = PageSize::MIN;
 const VALUE_BYTES: usize = 120;
 /// YCSB's exponent.
 pub(crate) const THETA: f64 = 0.99;
-/// Records that surely fit into a full leaf, for estimates.
-const RECORDS_A_LEAF: u64 = 25;
+/// Records of a full leaf.
+const RECORDS_A_LEAF: u64 = 28;
+/// Links of a full inner node.
+const LEAVES_AN_INNER_NODE: u64 = 240;
+/// Records from one leaf to the next, or fewer.
+const STRIDE: u64 = 20;
 /// Budget of the pool by which a file is made.
 const MAKING_BUDGET: u64 = 256 << 20;
 /// Longer than it takes.
@@ -80,7 +86,8 @@ pub(crate) fn resident<T: Translation>(
     keys: Keys,
 ) -> Result<(Pool<T>, Tree<T>), BenchError> {
     (setup.tell)("loading");
-    let pages = keys.records / RECORDS_A_LEAF;
+    let leaves = keys.records.div_ceil(RECORDS_A_LEAF);
+    let pages = leaves + leaves / LEAVES_AN_INNER_NODE;
     let pool = setup.resident_pool::<T>(PAGE, pages, &KINDS)?;
     let tree = Tree::create(pool.create_space()?)?;
     load(&tree, keys, setup)?;
@@ -98,30 +105,33 @@ pub(crate) fn read<T: Translation>(
     tree.get_with(&keys.key(record), first)?.ok_or(BenchError::Missing { record })
 }
 
+/// Which of the first `among` records one thread asks for.
+fn asked(dist: Dist, among: u64, mut random: Random) -> impl FnMut() -> u64 {
+    let mut chooser = Chooser::new(dist, THETA, among);
+    move || chooser.record(&mut random, among)
+}
+
 /// Turns of reads in the first `among` records: [`drive`](super::clock::drive)'s worker.
 pub(crate) fn reader<T: Translation>(
-    setup: &Setup<'_>,
+    streams: &Streams,
     tree: &Tree<T>,
     keys: Keys,
     dist: Dist,
     among: u64,
-    thread: usize,
-) -> impl FnMut() -> Result<u64, BenchError> {
-    let (tree, mut random) = (tree.clone(), setup.random(thread));
-    let mut chooser = Chooser::new(dist, THETA, among);
+) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+    let (tree, mut asked) = (tree.clone(), asked(dist, among, streams.next()));
     move || {
         let mut sum = 0u64;
         for _ in 0..TURN {
-            let record = chooser.record(&mut random, among);
-            sum = sum.wrapping_add(read(&tree, keys, record)?);
+            sum = sum.wrapping_add(read(&tree, keys, asked())?);
         }
         std::hint::black_box(sum);
         Ok(TURN)
     }
 }
 
-/// Loads the leaves of these records, many at once, so that none is missing only because chance has
-/// not asked for it yet.
+/// Loads the leaves of these records, at least one, many at once, so that none is missing only because
+/// chance has not asked for it yet.
 pub(crate) fn touch<T: Translation>(
     setup: &Setup<'_>,
     tree: &Tree<T>,
@@ -133,11 +143,12 @@ pub(crate) fn touch<T: Translation>(
         let next = &next;
         let end = records.end;
         move || {
-            let record = next.fetch_add(RECORDS_A_LEAF, Relaxed);
-            if record >= end {
+            let record = next.fetch_add(STRIDE, Relaxed);
+            if record >= end + STRIDE {
                 return Ok(0);
             }
-            read(tree, keys, record)?;
+            // The last leaf may have fewer.
+            read(tree, keys, record.min(end - 1))?;
             Ok(1)
         }
     })?;
@@ -161,10 +172,32 @@ pub(crate) fn way<T: Translation, R>(
             let node = NodeRef::new(guard.page());
             let link = (!node.is_leaf()).then(|| guard.page().u64(node.child_at(key)));
             guard.validate()?;
-            Ok(link.map(|link| polder_format::PageId::from_link(link).page()))
+            Ok(link.map(|link| PageId::from_link(link).page()))
         })?;
     }
     Ok(seen)
+}
+
+/// How many nodes of a tree are no leaves.
+fn inner_nodes<T: Translation>(tree: &Tree<T>) -> Result<u64, BenchError> {
+    let space = tree.space();
+    let (mut count, mut pages) = (0, vec![PageNo::new(1).unwrap_or(PageNo::MAX)]);
+    while let Some(page) = pages.pop() {
+        let (level, links) = space.run(AccessHint::Normal, |attempt| {
+            let guard = space.page(attempt, page)?;
+            let node = NodeRef::new(guard.page());
+            let links: Vec<u64> = match node.level() {
+                0 | 1 => Vec::new(),
+                _ => (0..=node.count()).map(|index| node.link(index)).collect(),
+            };
+            let level = node.level();
+            guard.validate()?;
+            Ok((level, links))
+        })?;
+        count += u64::from(level > 0);
+        pages.extend(links.into_iter().map(|link| PageId::from_link(link).page()));
+    }
+    Ok(count)
 }
 
 /// A tree in a file that was made once and that several runs read.
@@ -178,10 +211,16 @@ pub(crate) struct Stored {
     pub(crate) records: u64,
     /// Bytes of pages in use.
     pub(crate) bytes: u64,
+    /// Pages of the tree that are no leaves.
+    pub(crate) inner_nodes: u64,
 }
 
 impl Stored {
     /// The tree of so many records, made now if no run before has made it.
+    ///
+    /// The run that makes it gives all memory back that this took, and goes on with what the others
+    /// begin with. Reads pass by the kernel's cache where the file system permits it; where it does
+    /// not, later runs find the file there as this one does.
     pub(crate) fn find(setup: &Setup<'_>, records: u64) -> Result<Stored, BenchError> {
         let path = setup.shared.join(format!("{records}.data"));
         let note = setup.shared.join(format!("{records}.json"));
@@ -194,6 +233,7 @@ impl Stored {
         let _ = fs::remove_file(&path);
         (setup.tell)("making a file of records");
         let stored = Stored::make(setup, path, records)?;
+        return_free_memory();
         let text =
             serde_json::to_string(&stored).map_err(|e| BenchError::Options(e.to_string()))?;
         fs::write(&note, text).map_err(BenchError::file(&note))?;
@@ -215,6 +255,7 @@ impl Stored {
             space: tree.space().id().get(),
             records,
             bytes: tree.space().pages_in_use()? * PAGE.bytes() as u64,
+            inner_nodes: inner_nodes(&tree)?,
         })
     }
 
@@ -263,6 +304,10 @@ fn space_id(id: u32) -> Result<SpaceId, BenchError> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::sync::Mutex;
+
+    use super::super::setup::testing::{assert_half_full, run};
     use super::*;
 
     #[test]
@@ -275,5 +320,73 @@ mod tests {
                 assert!(keys.key(record) < keys.key(record + 1), "{record} of {records}");
             }
         }
+    }
+
+    #[test]
+    fn no_drive_asks_again_for_what_one_before_asked_for() {
+        run(|setup| {
+            let streams = setup.streams();
+            let among = 1 << 60;
+            let drawn = || {
+                let drawn = Mutex::new(HashSet::new());
+                let driven = setup.drive(2, |_| {
+                    let mut asked = asked(Dist::Uniform, among, streams.next());
+                    let (drawn, mut left) = (&drawn, 1000);
+                    move || {
+                        left -= 1;
+                        drawn.lock().unwrap().insert(asked());
+                        Ok(left)
+                    }
+                });
+                driven.unwrap();
+                drawn.into_inner().unwrap()
+            };
+            let (first, second) = (drawn(), drawn());
+            assert!(first.len() > 100 && second.len() > 100);
+            assert!(first.is_disjoint(&second));
+        });
+    }
+
+    #[test]
+    fn resident_trees_fill_half_of_their_pool() {
+        run(|setup| {
+            for records in [setup.scale.records, 500_000] {
+                let (pool, _tree) = resident::<Array>(setup, Keys::new(records)).unwrap();
+                assert_half_full(&pool, &format!("{records} records"));
+            }
+        });
+    }
+
+    #[test]
+    fn touching_leaves_none_out() {
+        run(|setup| {
+            let stored = Stored::find(setup, 50_000).unwrap();
+            let (pool, tree) = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
+            touch(setup, &tree, Keys::new(stored.records), 0..stored.records).unwrap();
+            let before = pool.stats().faults;
+            (0..stored.records).for_each(|record| {
+                read(&tree, Keys::new(stored.records), record).unwrap();
+            });
+            assert_eq!(pool.stats().faults, before);
+        });
+    }
+
+    #[test]
+    fn inner_nodes_are_counted() {
+        run(|setup| {
+            let stored = Stored::find(setup, 200_000).unwrap();
+            let (_pool, tree) = stored.open::<Array>(setup, 4 * stored.bytes).unwrap();
+            let keys = Keys::new(stored.records);
+            let inner: HashSet<PageNo> = (0..stored.records)
+                .step_by(STRIDE as usize)
+                .flat_map(|record| {
+                    let mut pages = way(&tree, &keys.key(record), |page| page).unwrap();
+                    pages.pop();
+                    pages
+                })
+                .collect();
+            assert!(inner.len() > 10);
+            assert_eq!(inner.len() as u64, stored.inner_nodes);
+        });
     }
 }

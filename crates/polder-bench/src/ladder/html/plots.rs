@@ -1,6 +1,9 @@
 //! The list of plots: what each shows, what the papers say there, and where we part from them.
 
 use super::super::results::Results;
+use super::super::side::{
+    CHAINED, EVICTING, HOLDS, PAGE_SIZES, PEERS, PROMOTING, STEPS, Side, TO_PREDICTIVE,
+};
 use super::svg::Scale;
 use crate::size::show_count;
 
@@ -61,14 +64,14 @@ pub(super) enum Axis {
 pub(super) struct Listed {
     pub(super) section: &'static str,
     part: &'static str,
-    /// Several are lines of one plot. One that ends with `*` stands for a plot of each metric that
-    /// begins so.
+    /// The first is shown of each side; others, which do not depend on it, of the first alone. One
+    /// that ends with `*` stands for a plot of each metric that begins so.
     metrics: &'static [&'static str],
     title: &'static str,
     unit: Unit,
     axis: Axis,
     scale: Scale,
-    sides: &'static [&'static str],
+    sides: &'static [Side],
     paper: &'static str,
     ours: &'static str,
 }
@@ -82,7 +85,7 @@ pub(super) struct Plot {
     pub(super) unit: Unit,
     pub(super) axis: Axis,
     pub(super) scale: Scale,
-    pub(super) sides: &'static [&'static str],
+    pub(super) sides: &'static [Side],
     pub(super) paper: &'static str,
     pub(super) ours: &'static str,
 }
@@ -121,39 +124,6 @@ impl Listed {
         }
     }
 }
-
-const PEERS: &[&str] = &["array", "direct", "vm", "vm-huge", "predictive", "simd", "open", "hash"];
-const EVICTING: &[&str] = &["array", "vm", "predictive", "simd", "open", "hash"];
-const STEPS: &[&str] = &[
-    "hash",
-    "hash+optimistic",
-    "hash+inlined",
-    "hash+preferred",
-    "hash+optimistic+inlined",
-    "predictive, by hash",
-    "predictive",
-];
-const CHAINED: &[&str] = &["hash", "predictive"];
-const PAGE_SIZES: &[&str] = &[
-    "array",
-    "array, small pages",
-    "predictive",
-    "predictive, small pages",
-    "hash",
-    "hash, small pages",
-    "vm-huge",
-    "vm",
-];
-const HOLDS: &[&str] = &[
-    "hash, shared",
-    "hash, group",
-    "simd, shared",
-    "simd, group",
-    "simd, core",
-    "simd, optimistic",
-    "array, group",
-    "array, optimistic",
-];
 
 const SCANS: &str = "Scans";
 const GRAPHS: &str = "Graphs";
@@ -215,7 +185,7 @@ plots! {
         "A node has further pages where its neighbours do not fit in one.";
     LOOKUPS "lookup" ["uniform"] "Uniform lookups", Unit::Count("lookups a second"), Axis::Named("threads"),
         Linear, PEERS:
-        "calico.txt 3.2, table 3, one thread: array 0.93, predictive 0.93, hash (absl) 0.67, vm 0.85, vm with huge pages 1.03 M a second.";
+        "calico.txt 3.2, table 3, one thread, YCSB-C without saying how keys are distributed: array 0.93, predictive 0.93, hash (absl) 0.67, vm 0.85, vm with huge pages 1.03 M a second.";
         "At most 50 M records; keys are spread evenly, each at a random place in its share.";
     LOOKUPS "lookup" ["zipfian"] "YCSB-C (zipfian lookups)", Unit::Count("lookups a second"), Axis::Named("threads"),
         Linear, PEERS:
@@ -225,7 +195,7 @@ plots! {
         Linear, PEERS:
         "none."; "Of the whole process, its background threads too.";
     LOOKUPS "lookup" ["uniform"] "From traditional to predictive, step by step", Unit::Count("lookups a second"), Axis::At(1.0),
-        Linear, STEPS:
+        Linear, TO_PREDICTIVE:
         "predictive-translation.txt 6.4, figure 9, one thread: optimistic latches slightly less, inlining +24.8%, prediction +20.6%.";
         "The pool is half full instead of a tenth.";
     LOOKUPS "lookup" ["uniform"] "With huge pages and without", Unit::Count("lookups a second"), Axis::At(1.0),
@@ -244,50 +214,65 @@ plots! {
         Linear, HOLDS:
         "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
         "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out.";
-    MEMORY_BOUND "growing" ["growing"] "YCSB-C, growing beyond the pool", Unit::Count("lookups a second"), Axis::Named("data asked for, by the pool"),
+    MEMORY_BOUND "growing" ["growing"] "YCSB-C, growing beyond the budget", Unit::Count("lookups a second"), Axis::Named("data asked for, in memory budgets"),
         Log, EVICTING:
         "predictive-translation.txt 6.3, figure 8, with TPC-C: no cliff, and at the end 19.7% above vmcache.";
-        "Reads only, by the most threads: more and more of one tree is asked for.";
-    MEMORY_BOUND "growing" ["growing: cpu"] "The same: processor time", Unit::Seconds("microseconds an operation"), Axis::Named("data asked for, by the pool"),
+        "Reads only, by the most threads: more and more of one tree is asked for. The budget pays for translation and metadata too, so at 1 the data are somewhat more than the frames.";
+    MEMORY_BOUND "growing" ["growing: cpu"] "The same: processor time", Unit::Seconds("microseconds an operation"), Axis::Named("data asked for, in memory budgets"),
         Log, EVICTING:
         "none."; "Of the whole process, its background writer too.";
-    MEMORY_BOUND "growing" ["growing: shootdowns"] "The same: TLB shootdowns", Unit::Count("interrupts an operation"), Axis::Named("data asked for, by the pool"),
+    MEMORY_BOUND "growing" ["growing: shootdowns"] "The same: TLB shootdowns", Unit::Count("interrupts an operation"), Axis::Named("data asked for, in memory budgets"),
         Linear, EVICTING:
         "vmcache-n-tier.txt counts up to 512 in a round of moves; tables need none.";
         SYSTEM_WIDE;
-    MEMORY_BOUND "growing" ["out of memory"] "YCSB-C, data four times the pool", Unit::Count("lookups a second"), Axis::Named("threads"),
+    MEMORY_BOUND "growing" ["out of memory"] "YCSB-C, data four times the budget", Unit::Count("lookups a second"), Axis::Named("threads"),
         Linear, EVICTING:
         "predictive-translation.txt 6.2, figure 6: the device decides, all tables are alike.";
-        "Four times the pool instead of eight, one read at a time in each thread.";
+        "Four times instead of eight, one read at a time in each thread.";
     MEMORY_BOUND "growing" ["out of memory: give-backs"] "The same: calls that give memory back", Unit::Count("calls an operation"), Axis::Named("threads"),
         Linear, EVICTING:
         "none."; "Each makes the processors on which we run forget addresses; only vm needs them.";
-    PLACES "placement" ["pages", "allowed", "accesses"] "Pages and accesses in preferred frames", Unit::Share("of resident pages, of accesses"), Axis::Named("data by the pool"),
+    PLACES "placement" ["pages", "allowed"] "Pages in preferred frames", Unit::Share("of resident pages"), Axis::Named("data, in pools"),
         Linear, PROMOTING:
-        "predictive-translation.txt 6.8: 75% of pages and 96% of accesses at half the pool, 3% and 91% at three times.";
-        "Allowed is what chance allows: (1 - e^-x) / x of the pool's load x.";
-    PLACES "placement" ["moved bytes"] "Bytes copied by promotion", Unit::Count("bytes an access"), Axis::Named("data by the pool"),
+        "predictive-translation.txt 6.8: 75% of pages at half the pool, 3% at three times.";
+        "Allowed is what hashing allows: (1 - e^-x) / x of the pool's load x. array and predictive choose by the page's number, which allows more while neighbours are resident.";
+    PLACES "placement" ["accesses"] "Accesses that find pages there", Unit::Share("of accesses without a fault"), Axis::Named("data, in pools"),
+        Linear, PROMOTING:
+        "predictive-translation.txt 6.8: 96% of accesses at half the pool, 91% at three times.";
+        "Uniform lookups; inner nodes are most of the accesses.";
+    PLACES "placement" ["moved bytes"] "Bytes copied by promotion", Unit::Count("bytes an access"), Axis::Named("data, in pools"),
         Linear, PROMOTING:
         "predictive-translation.txt 6.7, figure 11: below 1 byte in memory, somewhat more at first out of memory.";
-        "After a warm-up of three measurements.";
-    MEMORY "memory" ["YCSB-C: all"] "YCSB-C", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+        "After at most ten measurements' time, or when fewer than one access in 10000 moves a page.";
+    PLACES "lookup" ["uniform: in place"] "Pages in place for uniform lookups", Unit::Share("of resident pages"), Axis::None,
+        Linear, STEPS:
+        "none."; "Before the first measurement, after as long a warm-up.";
+    PLACES "lookup" ["zipfian: in place"] "Pages in place for YCSB-C", Unit::Share("of resident pages"), Axis::None,
+        Linear, STEPS:
+        "none."; "As before; cold pages are asked for too seldom to move.";
+    PLACES "scan" ["sequential: in place"] "Pages in place for sequential scans", Unit::Share("of resident pages"), Axis::None,
+        Linear, PEERS:
+        "none."; "After whole scans, at most ten.";
+    PLACES "scan" ["random: in place"] "Pages in place for random scans", Unit::Share("of resident pages"), Axis::None,
+        Linear, PEERS:
+        "none."; "After whole scans, at most ten.";
+    MEMORY "memory" ["YCSB-C: all"] "YCSB-C: all beside the frames", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
-        "predictive-translation.txt 6.9, figure 12: vmcache 39% at 100 times, tables constant; calico.txt 6.5, figure 10: array half of vmcache.";
+        "predictive-translation.txt 6.9, figure 12, estimated: vmcache 39% at 100 times, tables constant.";
         "Metadata of frames, map and page tables, as the pool counts them.";
-    MEMORY "memory" ["YCSB-D: all"] "YCSB-D", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+    MEMORY "memory" ["YCSB-C: translation"] "YCSB-C: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
-        "calico.txt 6.5, figure 10: array 0.50 of a hash table, 95.7% punched out.";
+        "calico.txt 6.5, figure 10, data 38 times the pool: array half of vmcache, its hot keys spread over all groups.";
+        "Map and page tables, without the metadata of frames.";
+    MEMORY "memory" ["YCSB-D: translation"] "YCSB-D: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
+        Log, EVICTING:
+        "calico.txt 6.5, figure 10, data 50 times the pool: array 0.50 of a hash table, 95.7% punched out.";
         "New records go behind the last key, as in the paper's read-latest load.";
-    MEMORY "memory" ["scattered hot keys: all"] "Scattered hot keys", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
+    MEMORY "memory" ["scattered hot keys: translation"] "Scattered hot keys: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "calico.txt 6.5 leaves it open: one hot page keeps a group of 512 entries.";
-        "Each hot key in a leaf of its own, as far apart as can be; sparse groups move to a table.";
-    MEMORY "memory" ["scattered hot keys: translation"] "Scattered hot keys: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data by the pool"),
-        Log, EVICTING:
-        "as before."; "Without the metadata of frames: what the criterion compares.";
+        "Each hot key in a leaf of its own, as far apart as can be; sparse groups move to a table. What the criterion compares.";
 }
-
-const PROMOTING: &[&str] = &["predictive"];
 
 #[cfg(test)]
 mod tests {
@@ -299,7 +284,11 @@ mod tests {
     fn plots_are_of_parts_and_sides_that_there_are() {
         for plot in PLOTS {
             let part = Part::find(plot.part).unwrap();
-            assert!(plot.sides.iter().all(|side| part.side(side).is_some()), "{}", plot.title);
+            assert!(
+                plot.sides.iter().all(|side| part.side(side.name) == Some(*side)),
+                "{}",
+                plot.title
+            );
             assert!(sections().contains(&plot.section));
         }
     }

@@ -43,7 +43,7 @@ pub(super) struct Style {
 }
 
 impl Style {
-    /// A side's: the colour says which translation, dashes how pages are held.
+    /// A side's: the colour says which translation, dashes how pages are held or choose frames.
     pub(super) fn of_side(side: &str) -> Style {
         let base = side.split(['+', ',']).next().unwrap_or(side);
         let colour = match base {
@@ -60,14 +60,15 @@ impl Style {
             Some("shared") => "2 4",
             Some("group") => "8 4",
             Some("core") => "8 3 2 3",
+            Some("by hash") => "5 3",
             _ => "",
         };
         Style { colour, dashes, pale: side.ends_with("small pages") || side.contains('+') }
     }
 
-    /// The `n`th of several that are no sides.
-    pub(super) fn nth(n: usize) -> Style {
-        Style { colour: n % 8, dashes: "", pale: false }
+    /// Of what is no side.
+    pub(super) fn beside() -> Style {
+        Style { colour: 6, dashes: "6 4", pale: false }
     }
 
     fn stroke(self) -> String {

@@ -1,6 +1,6 @@
-//! Point lookups in a tree that is all resident: uniform (calico.txt 3.2, table 3;
-//! predictive-translation.txt 6.1, 6.4) and zipfian (YCSB-C), and how long chains are
-//! (predictive-translation.txt 6.6).
+//! Point lookups in a tree that is all resident: uniform (predictive-translation.txt 6.1, 6.4) and
+//! zipfian (YCSB-C), and how long chains are (predictive-translation.txt 6.6). calico.txt 3.2,
+//! table 3, has YCSB-C and does not say with which distribution.
 //!
 //! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
 
@@ -9,7 +9,7 @@ use polder_pool::{Pool, Translation};
 use crate::dist::Dist;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
+use crate::ladder::setup::{Setup, in_place, settle};
 use crate::ladder::trees::{Keys, reader, resident};
 
 /// Chains this long and longer are counted together.
@@ -18,14 +18,19 @@ const LONGEST: usize = 4;
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.records);
     let (pool, tree) = resident::<T>(setup, keys)?;
+    let streams = setup.streams();
     let mut measured = Measured::default();
+    // The word of each value that is read has a line for itself.
+    measured.push_touched(keys.records);
     for (metric, dist) in [("uniform", Dist::Uniform), ("zipfian", Dist::Zipfian)] {
         (setup.tell)(metric);
-        // Once beforehand, so that hot pages lie where they belong.
-        setup.drive(1, |thread| reader(setup, &tree, keys, dist, keys.records, thread))?;
+        let worker = |_| reader(&streams, &tree, keys, dist, keys.records);
+        settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
+        if let Some(share) = in_place(tree.space())? {
+            measured.push(format!("{metric}: in place"), 0.0, share);
+        }
         for &threads in setup.threads {
-            let driven = setup
-                .drive(threads, |thread| reader(setup, &tree, keys, dist, keys.records, thread))?;
+            let driven = setup.drive(threads, worker)?;
             measured.push_driven(metric, threads as f64, &driven);
         }
     }

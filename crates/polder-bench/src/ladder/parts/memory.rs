@@ -1,10 +1,14 @@
-//! Memory beside the frames, for data of 1, 10 and 100 times the pool (predictive-translation.txt
-//! 6.9, figure 12; calico.txt 6.5, figure 10).
+//! Memory beside the frames, for data of 1, 10 and 100 times the budget
+//! (predictive-translation.txt 6.9, figure 12; calico.txt 6.5, figure 10).
 //!
-//! Nothing is timed: a number of operations that turns the pool over several times, by several
-//! threads so that the device has something to do, and then the pool is asked. All is given by the
-//! frames that the budget pays for, in bytes by bytes. *Translation* is the map and the kernel's
-//! page tables; *all* are also the metadata of frames.
+//! Nothing is timed: several threads, so that the device has something to do, ask for records, and
+//! then the pool is asked. YCSB-C and YCSB-D go on until as many pages are evicted as turn the pool
+//! over some times; how many operations that took is a figure too. On data of 1 times the budget
+//! most pages stay, and scattered hot keys all stay once they are there: so those get a number of
+//! operations, and it is an error if hot keys still fault in the second half of them.
+//!
+//! All is given by the frames that the budget pays for, in bytes by bytes. *Translation* is the map
+//! and the kernel's page tables; *all* are also the metadata of frames.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -16,22 +20,30 @@ use crate::dist::{Chooser, Dist};
 use crate::error::BenchError;
 use crate::ladder::clock::drive;
 use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
+use crate::ladder::setup::{Setup, Streams};
 use crate::ladder::trees::{Keys, Stored, THETA};
+use crate::random::Random;
 use crate::records::scramble;
 
-/// Data by pool.
+/// Data by budget.
 const TIMES: [u64; 3] = [1, 10, 100];
 const THREADS: usize = 8;
-/// Operations for each frame of the pool.
+/// Evictions for each frame of the pool, where pages go.
+const TURNOVERS: u64 = 3;
+/// Operations for each frame of the pool, where they stay.
 const OPS_A_FRAME: u64 = 10;
-/// At most so many measurements' time, so that slow devices have an end.
-const LONGEST: f64 = 10.0;
-/// Hot keys by frames: they and the inner nodes fit.
+/// No load asks for more than so many times the frames.
+const MOST_OPS_A_FRAME: u64 = 1000;
+/// Longer than that many operations take.
+const LONGEST_SECONDS: f64 = 3600.0;
+/// Hot keys by the frames that inner nodes leave to leaves: some stay free for the writer's reserve
+/// and for maps.
 const HOT_A_FRAME: f64 = 0.8;
+/// Hot keys that fault more often have no room.
+const MOST_FAULTS_AN_OP: f64 = 0.01;
 /// One operation in so many of YCSB-D inserts.
 const INSERT_ONE_IN: u64 = 20;
-/// Operations between two looks at the clock.
+/// Operations between two looks at what is left.
 const TURN: u64 = 32;
 
 /// What is asked for.
@@ -47,20 +59,21 @@ enum Load {
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.memory_records)?;
-    let mut measured = Measured::default();
+    let (mut measured, streams) = (Measured::default(), setup.streams());
     for times in TIMES {
         for (name, load) in [
             ("YCSB-C", Load::Skewed),
             ("YCSB-D", Load::Latest),
             ("scattered hot keys", Load::Scattered),
         ] {
-            (setup.tell)(&format!("{name}, {times} times the pool"));
+            (setup.tell)(&format!("{name}, {times} times the budget"));
             let budget = stored.bytes / times;
             let (pool, tree) = match load {
                 Load::Latest => stored.open_copy::<T>(setup, budget)?,
                 _ => stored.open::<T>(setup, budget)?,
             };
-            work(setup, &pool, &tree, Keys::new(stored.records), load)?;
+            let ops = Asking::new(setup, &streams, &pool, &tree, &stored, load).all(times)?;
+            measured.push(format!("{name}: operations"), times as f64, ops as f64);
             footprint(&pool, name, times as f64, &mut measured);
         }
     }
@@ -76,46 +89,166 @@ fn footprint<T: Translation>(pool: &Pool<T>, name: &str, at: f64, measured: &mut
     measured.push(format!("{name}: all"), at, all as f64 / frame_bytes);
 }
 
-fn work<T: Translation>(
-    setup: &Setup<'_>,
-    pool: &Pool<T>,
-    tree: &Tree<T>,
+/// Operations on one pool.
+struct Asking<'a, T: Translation> {
+    setup: &'a Setup<'a>,
+    streams: &'a Streams,
+    pool: &'a Pool<T>,
+    tree: &'a Tree<T>,
     keys: Keys,
     load: Load,
-) -> Result<(), BenchError> {
-    let frames = pool.stats().frames;
-    let hot = ((frames as f64 * HOT_A_FRAME) as u64).clamp(1, keys.records);
-    let (left, records) = (AtomicU64::new(frames * OPS_A_FRAME), AtomicU64::new(keys.records));
-    let (left, records) = (&left, &records);
-    drive(THREADS, setup.seconds * LONGEST, setup.interrupt, |thread| {
-        let (tree, mut random) = (tree.clone(), setup.random(thread));
-        let dist = if load == Load::Latest { Dist::Latest } else { Dist::Zipfian };
-        let mut chooser = Chooser::new(dist, THETA, keys.records);
-        move || {
-            if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(TURN)).is_err() {
-                return Ok(0);
-            }
-            for _ in 0..TURN {
-                if load == Load::Latest && random.below(INSERT_ONE_IN) == 0 {
-                    let key = keys.key(records.fetch_add(1, Relaxed));
-                    tree.insert(&key, Keys::value(key).as_ref(), 0)?;
-                    continue;
-                }
-                let record = match load {
-                    Load::Scattered => scattered(random.below(hot), hot, keys.records),
-                    _ => chooser.record(&mut random, records.load(Relaxed)),
-                };
-                // The latest may be one that another thread is about to insert.
-                tree.contains_key(&keys.key(record))?;
-            }
-            Ok(TURN)
+    frames: u64,
+    /// Keys that are asked for by [`Load::Scattered`].
+    hot: u64,
+    /// Records that there are by now.
+    records: AtomicU64,
+}
+
+impl<'a, T: Translation> Asking<'a, T> {
+    fn new(
+        setup: &'a Setup<'a>,
+        streams: &'a Streams,
+        pool: &'a Pool<T>,
+        tree: &'a Tree<T>,
+        stored: &Stored,
+        load: Load,
+    ) -> Asking<'a, T> {
+        let frames = pool.stats().frames;
+        let for_leaves = frames.saturating_sub(stored.inner_nodes);
+        Asking {
+            setup,
+            streams,
+            pool,
+            tree,
+            keys: Keys::new(stored.records),
+            load,
+            frames,
+            hot: ((for_leaves as f64 * HOT_A_FRAME) as u64).clamp(1, stored.records),
+            records: AtomicU64::new(stored.records),
         }
-    })?;
-    Ok(())
+    }
+
+    /// All operations of the load on data of so many times the budget, and how many they were.
+    fn all(&self, times: u64) -> Result<u64, BenchError> {
+        let half = self.frames * OPS_A_FRAME / 2;
+        if self.load == Load::Scattered {
+            let first = self.ask(half)?;
+            let before = self.pool.stats().faults;
+            let second = self.ask(half)?;
+            let faults = self.pool.stats().faults - before;
+            if faults as f64 > second as f64 * MOST_FAULTS_AN_OP {
+                let (hot, frames) = (self.hot, self.frames);
+                return Err(BenchError::Options(format!(
+                    "{hot} hot keys do not stay in {frames} frames: {faults} faults of {second} \
+                     operations"
+                )));
+            }
+            return Ok(first + second);
+        }
+        if times == 1 {
+            return self.ask(2 * half);
+        }
+        let (mut ops, goal) = (0, self.frames * TURNOVERS);
+        for _ in 0..MOST_OPS_A_FRAME {
+            ops += self.ask(self.frames)?;
+            if self.pool.stats().evictions >= goal {
+                return Ok(ops);
+            }
+        }
+        Err(BenchError::Options(format!(
+            "{MOST_OPS_A_FRAME} operations a frame evict fewer than {goal} pages"
+        )))
+    }
+
+    /// At least so many operations, by all threads together, and how many they were.
+    fn ask(&self, ops: u64) -> Result<u64, BenchError> {
+        let left = &AtomicU64::new(ops.div_ceil(TURN));
+        let driven = drive(THREADS, LONGEST_SECONDS, self.setup.interrupt, |_| {
+            let mut random = self.streams.next();
+            let dist = if self.load == Load::Latest { Dist::Latest } else { Dist::Zipfian };
+            let mut chooser = Chooser::new(dist, THETA, self.keys.records);
+            move || {
+                if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
+                    return Ok(0);
+                }
+                for _ in 0..TURN {
+                    self.once(&mut chooser, &mut random)?;
+                }
+                Ok(TURN)
+            }
+        })?;
+        if driven.ops < ops {
+            return Err(BenchError::Options(format!(
+                "{} of {ops} operations took {:.0} s",
+                driven.ops, driven.seconds
+            )));
+        }
+        Ok(driven.ops)
+    }
+
+    fn once(&self, chooser: &mut Chooser, random: &mut Random) -> Result<(), BenchError> {
+        if self.load == Load::Latest && random.below(INSERT_ONE_IN) == 0 {
+            let key = self.keys.key(self.records.fetch_add(1, Relaxed));
+            self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
+            return Ok(());
+        }
+        let record = match self.load {
+            Load::Scattered => scattered(random.below(self.hot), self.hot, self.keys.records),
+            _ => chooser.record(random, self.records.load(Relaxed)),
+        };
+        // The latest may be one that another thread is about to insert.
+        self.tree.contains_key(&self.keys.key(record))?;
+        Ok(())
+    }
 }
 
 /// The record of a hot key: each in its own share of the records, at a random place there.
 fn scattered(number: u64, hot: u64, records: u64) -> u64 {
     let share = (records / hot).max(1);
     (number * share + scramble(number) % share).min(records - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::{Array, Hash};
+
+    use super::*;
+    use crate::ladder::setup::testing::run;
+
+    /// Evictions by frames.
+    fn turnovers<T: Translation>(
+        setup: &Setup<'_>,
+        load: Load,
+        times: u64,
+        hot_by: u64,
+    ) -> Result<f64, BenchError> {
+        let stored = Stored::find(setup, setup.scale.memory_records)?;
+        let (pool, tree) = stored.open::<T>(setup, stored.bytes / times)?;
+        let streams = setup.streams();
+        let mut asking = Asking::new(setup, &streams, &pool, &tree, &stored, load);
+        asking.hot *= hot_by;
+        let ops = asking.all(times)?;
+        assert!(ops >= asking.frames);
+        Ok(pool.stats().evictions as f64 / asking.frames as f64)
+    }
+
+    #[test]
+    fn hot_keys_stay_unless_they_are_too_many() {
+        run(|setup| {
+            for times in TIMES {
+                assert!(turnovers::<Array>(setup, Load::Scattered, times, 1).unwrap() < 0.1);
+                assert!(turnovers::<Hash>(setup, Load::Scattered, times, 1).unwrap() < 0.1);
+            }
+            let why = turnovers::<Hash>(setup, Load::Scattered, 10, 2).unwrap_err();
+            assert!(why.to_string().contains("hot keys"), "{why}");
+        });
+    }
+
+    #[test]
+    fn data_larger_than_the_pool_turn_it_over() {
+        run(|setup| {
+            let found = turnovers::<Array>(setup, Load::Skewed, 10, 1).unwrap();
+            assert!(found >= TURNOVERS as f64, "{found}");
+        });
+    }
 }

@@ -1,12 +1,13 @@
 //! Queries of ten random keys each, by ways of holding pages (scalecache.txt 4.2, figure 7).
 //!
-//! Timed are ten lookups one after the other, which count as one query.
+//! Timed are ten lookups one after the other, which count as one query, after a drive that is not
+//! measured.
 
 use polder_pool::Translation;
 
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
+use crate::ladder::setup::{Setup, settle};
 use crate::ladder::trees::{Keys, read, resident};
 
 /// Keys of a query.
@@ -16,21 +17,24 @@ const TURN: u64 = 8;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.records);
-    let (_pool, tree) = resident::<T>(setup, keys)?;
+    let (pool, tree) = resident::<T>(setup, keys)?;
+    let streams = setup.streams();
+    let worker = |_| {
+        let (tree, mut random) = (tree.clone(), streams.next());
+        move || {
+            let mut sum = 0u64;
+            for _ in 0..TURN * KEYS {
+                sum = sum.wrapping_add(read(&tree, keys, random.below(keys.records))?);
+            }
+            std::hint::black_box(sum);
+            Ok(TURN)
+        }
+    };
     let mut measured = Measured::default();
+    settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
     for &threads in setup.threads {
         (setup.tell)(&format!("{threads} threads"));
-        let driven = setup.drive(threads, |thread| {
-            let (tree, mut random) = (tree.clone(), setup.random(thread));
-            move || {
-                let mut sum = 0u64;
-                for _ in 0..TURN * KEYS {
-                    sum = sum.wrapping_add(read(&tree, keys, random.below(keys.records))?);
-                }
-                std::hint::black_box(sum);
-                Ok(TURN)
-            }
-        })?;
+        let driven = setup.drive(threads, worker)?;
         measured.push_driven("queries", threads as f64, &driven);
     }
     Ok(measured)

@@ -1,8 +1,10 @@
 //! Which pages lie in the frame that they prefer, how many accesses find theirs there, and what
 //! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups.
 //!
-//! If pages choose frames by chance, `(1 - e^-x) / x` of them can have their own, `x` being pages
-//! by frames: a frame that nobody chose stays free or goes to a page that wanted another one.
+//! *Allowed* is what hashing allows, whatever the side does: if pages choose frames by chance,
+//! `(1 - e^-x) / x` of them can have their own, `x` being pages by frames: a frame that nobody chose
+//! stays free or goes to a page that wanted another one. Of pages that choose by their number more
+//! can.
 
 use polder_pool::{Pool, Translation};
 use polder_tree::Tree;
@@ -10,32 +12,32 @@ use polder_tree::Tree;
 use crate::dist::Dist;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::trees::{Keys, Stored, reader, resident, way};
+use crate::ladder::setup::{Setup, Streams, in_place, settle};
+use crate::ladder::trees::{Keys, PAGE, Stored, reader, resident, way};
 
-/// Data by pool: resident, and out of memory.
+/// Pages by frames: resident, and out of memory.
 const HALF: f64 = 0.5;
 const THREE: f64 = 3.0;
 /// Lookups of which each access is looked at.
 const SAMPLES: u64 = 20_000;
-/// Times that a measurement runs before places are counted: a page moves at one access in 32.
-const WARM: usize = 3;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let mut measured = Measured::default();
+    let (mut measured, streams) = (Measured::default(), setup.streams());
     // A tenth is enough to see places, and little enough that each page is gone to often.
     let keys = Keys::new((setup.scale.records / 10).max(20_000));
     let (pool, tree) = resident::<T>(setup, keys)?;
-    places(setup, &pool, &tree, keys, HALF, &mut measured)?;
+    places(setup, &streams, &pool, &tree, keys, HALF, &mut measured)?;
     drop((pool, tree));
     let stored = Stored::find(setup, (setup.scale.records / 10).max(100_000))?;
-    let (pool, tree) = stored.open::<T>(setup, (stored.bytes as f64 / THREE) as u64)?;
-    places(setup, &pool, &tree, Keys::new(stored.records), THREE, &mut measured)?;
+    let frames = stored.bytes as f64 / PAGE.bytes() as f64 / THREE;
+    let (pool, tree) = stored.open::<T>(setup, setup.budget_for::<T>(PAGE, frames as u64)?)?;
+    places(setup, &streams, &pool, &tree, Keys::new(stored.records), THREE, &mut measured)?;
     Ok(measured)
 }
 
 fn places<T: Translation>(
     setup: &Setup<'_>,
+    streams: &Streams,
     pool: &Pool<T>,
     tree: &Tree<T>,
     keys: Keys,
@@ -43,10 +45,8 @@ fn places<T: Translation>(
     measured: &mut Measured,
 ) -> Result<(), BenchError> {
     (setup.tell)(&format!("{at} times the pool"));
-    let worker = |thread| reader(setup, tree, keys, Dist::Uniform, keys.records, thread);
-    for _ in 0..WARM {
-        setup.drive(1, worker)?;
-    }
+    let worker = |_| reader(streams, tree, keys, Dist::Uniform, keys.records);
+    settle(pool, || setup.drive(1, worker).map(|_| ()))?;
     let before = pool.stats();
     setup.drive(1, worker)?;
     let now = pool.stats();
@@ -55,14 +55,11 @@ fn places<T: Translation>(
     measured.push("moved bytes", at, moved as f64 / accesses as f64);
 
     let space = tree.space();
-    let pages = space.used_pages()?;
-    let places: Vec<bool> =
-        pages.iter().filter_map(|page| space.is_in_preferred_frame(*page)).collect();
-    measured.push("pages", at, share(&places));
+    measured.push("pages", at, in_place(space)?.unwrap_or(0.0));
     let load = now.resident_pages as f64 / now.frames.max(1) as f64;
     measured.push("allowed", at, allowed(load));
 
-    let mut random = setup.random(usize::MAX);
+    let mut random = streams.next();
     let mut found = Vec::new();
     for _ in 0..SAMPLES {
         setup.interrupt.check()?;

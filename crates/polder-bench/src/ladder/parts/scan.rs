@@ -3,15 +3,18 @@
 //!
 //! Timed is: go to the page by its number, add up one column of its rows, validate. An attempt goes
 //! on for [`PAGES_A_TURN`] pages, each validated by itself, so that beginning and ending an attempt
-//! is not what is measured. Nothing is allocated and the order is a list made beforehand.
+//! is not what is measured. Nothing is allocated and the order is a list made beforehand. Whole
+//! scans go before, until pages lie where they prefer.
+
+use std::collections::HashSet;
 
 use polder_format::{PageNo, PageSize};
 use polder_pool::{AccessHint, Space, Translation};
 
 use crate::error::BenchError;
-use crate::ladder::measured::Measured;
+use crate::ladder::measured::{LINE_BYTES, Measured};
 use crate::ladder::pages::{self, CONTENT_AT};
-use crate::ladder::setup::Setup;
+use crate::ladder::setup::{Setup, in_place, settle};
 
 const PAGE_BYTES: u32 = 8192;
 const ROW_BYTES: usize = 1024;
@@ -35,17 +38,25 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     })?;
     let expected = count * (count - 1) / 2 * ROWS_A_PAGE as u64;
     let mut measured = Measured::default();
+    measured.push_touched(count * lines_a_page());
     for (metric, order) in [("sequential", in_order.clone()), ("random", shuffled(in_order, setup))]
     {
         setup.interrupt.check()?;
         (setup.tell)(metric);
-        // Once beforehand: it brings pages where they belong, and shows that all are right.
-        let mut sum = 0u64;
-        for turn in order.chunks(PAGES_A_TURN) {
-            sum = sum.wrapping_add(sum_of(&space, turn)?);
-        }
-        if sum != expected {
-            return Err(BenchError::WrongSum { found: sum, expected });
+        settle(&pool, || {
+            setup.interrupt.check()?;
+            let mut sum = 0u64;
+            for turn in order.chunks(PAGES_A_TURN) {
+                sum = sum.wrapping_add(sum_of(&space, turn)?);
+            }
+            if sum == expected {
+                Ok(())
+            } else {
+                Err(BenchError::WrongSum { found: sum, expected })
+            }
+        })?;
+        if let Some(share) = in_place(&space)? {
+            measured.push(format!("{metric}: in place"), 0.0, share);
         }
         let driven = setup.drive(1, |_| {
             let (space, mut turns) = (&space, order.chunks(PAGES_A_TURN).cycle());
@@ -62,6 +73,12 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
 
 const fn column(row: usize) -> usize {
     ROWS_AT + row * ROW_BYTES + COLUMN_AT
+}
+
+/// Lines of a page that a scan reads.
+fn lines_a_page() -> u64 {
+    let read = (0..ROWS_A_PAGE).map(column).chain([COUNT_AT]);
+    read.map(|at| at as u64 / LINE_BYTES).collect::<HashSet<_>>().len() as u64
 }
 
 /// The column's sum over these pages.
@@ -84,9 +101,20 @@ fn sum_of<T: Translation>(space: &Space<T>, numbers: &[PageNo]) -> Result<u64, B
 }
 
 fn shuffled(mut numbers: Vec<PageNo>, setup: &Setup<'_>) -> Vec<PageNo> {
-    let mut random = setup.random(0);
+    let mut random = setup.streams().next();
     for i in (1..numbers.len()).rev() {
         numbers.swap(i, random.below(i as u64 + 1) as usize);
     }
     numbers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_scan_reads_a_line_of_each_row() {
+        // The first row's is that of the count.
+        assert_eq!((ROWS_A_PAGE, lines_a_page()), (7, 7));
+    }
 }
