@@ -10,7 +10,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use crate::bench::Bench;
-use crate::engine::{Engine, EngineKind, Setup};
+use crate::engine::{Engine, Named, Setup};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::phase::{Outcome, Phase};
@@ -28,7 +28,7 @@ pub(crate) type Tell<'a> = &'a dyn Fn(&str);
 
 /// An engine and what it is to do.
 pub(crate) struct Bed<'a> {
-    kind: EngineKind,
+    named: Named,
     plan: &'a Plan,
     interrupt: &'a Interrupt,
     /// `None` between rounds that fill stores.
@@ -39,9 +39,9 @@ pub(crate) struct Bed<'a> {
 
 impl<'a> Bed<'a> {
     /// Nothing happens yet.
-    pub(crate) fn new(kind: EngineKind, plan: &'a Plan, interrupt: &'a Interrupt) -> Bed<'a> {
+    pub(crate) fn new(named: Named, plan: &'a Plan, interrupt: &'a Interrupt) -> Bed<'a> {
         let space = RecordSpace::new(plan.records, plan.threads);
-        Bed { kind, plan, interrupt, engine: None, space, rounds: 0 }
+        Bed { named, plan, interrupt, engine: None, space, rounds: 0 }
     }
 
     /// Does everything that comes before the first round.
@@ -55,7 +55,7 @@ impl<'a> Bed<'a> {
         }
         tell("loading");
         self.engine = Some(self.create()?);
-        if !self.kind.is_bare {
+        if !self.named.kind.is_bare {
             match self.plan.load {
                 LoadOrder::Sorted => self.bulk()?,
                 LoadOrder::Random => self.phase(0, None)?.load()?,
@@ -126,7 +126,7 @@ impl<'a> Bed<'a> {
     /// Has the engine bring everything to the device, so that no engine's writes go on in the turn
     /// of another, and all that a round has caused is counted in that round.
     fn settle(&self) -> Result<(), BenchError> {
-        self.engine()?.settle().map_err(BenchError::engine(self.kind.name))
+        self.engine()?.settle().map_err(BenchError::engine(self.named.kind.name))
     }
 
     fn workload(&self, number: u64, seconds: f64) -> Result<Outcome, BenchError> {
@@ -141,7 +141,7 @@ impl<'a> Bed<'a> {
 
     fn phase(&self, number: u64, seconds: Option<f64>) -> Result<Phase<'_>, BenchError> {
         Ok(Phase {
-            name: self.kind.name,
+            name: self.named.kind.name,
             engine: self.engine()?,
             plan: self.plan,
             interrupt: self.interrupt,
@@ -163,7 +163,7 @@ impl<'a> Bed<'a> {
         let seconds = started.elapsed().as_secs_f64();
         // What stopped the input explains an error of the engine, so it comes first.
         self.interrupt.check()?;
-        loaded.map_err(BenchError::engine(self.kind.name))?;
+        loaded.map_err(BenchError::engine(self.named.kind.name))?;
         entries.finish()?;
         Ok(Outcome {
             seconds,
@@ -179,7 +179,7 @@ impl<'a> Bed<'a> {
     }
 
     fn store_dir(&self) -> PathBuf {
-        self.plan.dir.join(self.kind.name.replace(':', "-"))
+        self.plan.dir.join(self.named.to_string().replace(':', "-"))
     }
 
     fn create(&self) -> Result<Box<dyn Engine>, BenchError> {
@@ -195,9 +195,11 @@ impl<'a> Bed<'a> {
             device_bytes: self.plan.device_bytes,
             durability: self.plan.durability,
             log_limit_bytes: self.plan.log_limit_bytes,
+            replacement: self.named.replacement(),
+            hold: self.named.hold(),
             threads: self.plan.threads,
         };
-        (self.kind.create)(&setup).map_err(BenchError::engine(self.kind.name))
+        (self.named.kind.create)(&setup).map_err(BenchError::engine(self.named.kind.name))
     }
 
     fn remove_store(&self) -> Result<(), BenchError> {

@@ -1,11 +1,13 @@
 //! The command line.
 
+use std::fmt;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use indicatif::ProgressBar;
+use polder::{Hold, ReplacementKind};
 use tempfile::TempDir;
 
 use crate::bed::Bed;
@@ -13,7 +15,7 @@ use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
 use crate::durability::Durability;
-use crate::engine::{EngineKind, device};
+use crate::engine::{EngineKind, Named, device};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
@@ -29,6 +31,8 @@ use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
 
 /// The engine of a single run, where none is named and it is there.
 const DEFAULT_ENGINE: &str = "polder:array";
+/// The arguments that name engines.
+const ENGINE_ARGS: [&str; 2] = ["engine", "engines"];
 
 /// See [`crate::run`].
 pub(crate) fn run(program: &'static str, engines: &[EngineKind]) -> ExitCode {
@@ -50,7 +54,7 @@ pub(crate) fn run(program: &'static str, engines: &[EngineKind]) -> ExitCode {
     }
 }
 
-/// Reads arguments; the engines are listed at the end of each help.
+/// Reads arguments; the engines are listed at the end of the help of each command that takes one.
 fn parse(
     program: &'static str,
     engines: &[EngineKind],
@@ -58,20 +62,40 @@ fn parse(
 ) -> Result<Cli, clap::Error> {
     let mut list = "Engines:\n".to_owned();
     for engine in engines {
-        list += &format!("  {:<15} {}\n", engine.name, engine.about);
+        list += &format!("  {:<17} {}\n", engine.name, engine.about);
     }
+    list += &format!(
+        "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
+         hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
+         Policies: {}. Ways: {}.\n",
+        words(&ReplacementKind::ALL),
+        words(&Hold::ALL),
+    );
     let command = Cli::command().name(program).bin_name(program).after_help(list.clone());
-    let command = command.mut_subcommands(|sub| sub.after_help(list.clone()));
+    let command = command.mut_subcommands(|sub| {
+        let takes_engines =
+            sub.get_arguments().any(|arg| ENGINE_ARGS.contains(&arg.get_id().as_str()));
+        if takes_engines { sub.after_help(list.clone()) } else { sub }
+    });
     Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
 }
 
-/// The engine of this name.
-pub(crate) fn find_engine(engines: &[EngineKind], name: &str) -> Result<EngineKind, BenchError> {
-    let found = engines.iter().find(|engine| engine.name == name).copied();
-    found.ok_or_else(|| {
-        let names: Vec<_> = engines.iter().map(|engine| engine.name).collect();
-        BenchError::NoSuchEngine { name: name.to_owned(), known: names.join(", ") }
-    })
+/// All of them, with commas between.
+fn words(all: &[impl ToString]) -> String {
+    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+/// Refuses what stands in a list twice.
+fn each_once<T: PartialEq + fmt::Display>(option: &str, list: &[T]) -> Result<(), BenchError> {
+    match list.iter().enumerate().find(|(i, value)| list[..*i].contains(value)) {
+        Some((_, twice)) => Err(BenchError::Options(format!("{option} names {twice} twice"))),
+        None => Ok(()),
+    }
+}
+
+/// The engine of this name, with what `--replacement` and `--hold` say.
+fn named(engines: &[EngineKind], name: &str, args: &CommonArgs) -> Result<Named, BenchError> {
+    Named::find(engines, name)?.or(args.replacement, args.hold)
 }
 
 fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
@@ -100,15 +124,16 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
 /// One engine, one round, in this process.
 fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
     let default = || engines.iter().find(|engine| engine.name == DEFAULT_ENGINE);
-    let kind = match (&args.engine, default().or(engines.first())) {
-        (Some(name), _) => find_engine(engines, name)?,
-        (None, Some(kind)) => *kind,
+    let name = match (&args.engine, default().or(engines.first())) {
+        (Some(name), _) => name,
+        (None, Some(kind)) => kind.name,
         (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
     };
+    let named = named(engines, name, &args.common)?;
     let dir = run_dir(args.common.dir.as_deref())?;
-    let plan = resolve(bench, kind, args.seconds, &args.common, dir.path())?;
+    let plan = resolve(bench, named, args.seconds, &args.common, dir.path())?;
     check_counters(plan.counters);
-    let result = one_round(kind, &plan)?;
+    let result = one_round(named, &plan)?;
     show(&result, args.common.json)
 }
 
@@ -136,16 +161,16 @@ fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
         batch: 1,
         rate: None,
     };
-    let result = one_round(device::KIND, &plan)?;
+    let result = one_round(device::KIND.into(), &plan)?;
     show(&result, args.json)
 }
 
-fn one_round(kind: EngineKind, plan: &Plan) -> Result<RunResult, BenchError> {
+fn one_round(named: Named, plan: &Plan) -> Result<RunResult, BenchError> {
     let interrupt = listen()?;
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(std::time::Duration::from_millis(200));
     let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
-    let mut bed = Bed::new(kind, plan, &interrupt);
+    let mut bed = Bed::new(named, plan, &interrupt);
     bed.prepare(&tell)?;
     let result = bed.round(&tell)?;
     spinner.finish_and_clear();
@@ -155,13 +180,18 @@ fn one_round(kind: EngineKind, plan: &Plan) -> Result<RunResult, BenchError> {
 fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
     let interrupt = listen()?;
     let dir = run_dir(args.common.dir.as_deref())?;
-    let mut plans: Vec<Plan> = Vec::new();
+    let (mut plans, mut all): (Vec<Plan>, Vec<Named>) = (Vec::new(), Vec::new());
     for name in &args.engines {
-        let kind = find_engine(engines, name)?;
-        if plans.iter().any(|plan| plan.engine == kind.name) {
-            return Err(BenchError::Options(format!("{name} is named twice")));
+        let named = named(engines, name, &args.common)?;
+        if let Some(same) = all.iter().find(|other| other.is_same(&named)) {
+            let why = match same.to_string() == named.to_string() {
+                true => format!("{named} is named twice"),
+                false => format!("{same} and {named} are the same"),
+            };
+            return Err(BenchError::Options(why));
         }
-        plans.push(resolve(args.bench, kind, args.seconds, &args.common, dir.path())?);
+        all.push(named);
+        plans.push(resolve(args.bench, named, args.seconds, &args.common, dir.path())?);
     }
     check_counters(args.common.counters);
     let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
@@ -174,7 +204,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
 /// All options of one engine's part.
 fn resolve(
     bench: Bench,
-    kind: EngineKind,
+    named: Named,
     seconds: f64,
     args: &CommonArgs,
     dir: &Path,
@@ -190,12 +220,12 @@ fn resolve(
         let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
         return Err(BenchError::Options(why));
     }
-    kind.can_run(bench, args.durability).map_err(BenchError::Options)?;
+    named.kind.can_run(bench, args.durability).map_err(BenchError::Options)?;
     let commit_bytes = (bench == Bench::Commit).then_some(device::COMMIT_BYTES);
     let ample = || plan::ample_pool_bytes(args.records, args.value_size);
     Ok(Plan {
         bench,
-        engine: kind.name.to_owned(),
+        engine: named.to_string(),
         dir: dir.to_owned(),
         records: args.records,
         value_size: args.value_size,
@@ -280,8 +310,8 @@ mod tests {
             Command::Commit(args) => (Bench::Commit, args),
             other => panic!("{other:?}"),
         };
-        let kind = find_engine(&built_in(), engine)?;
-        resolve(bench, kind, args.seconds, &args.common, Path::new("d"))
+        let named = named(&built_in(), engine, &args.common)?;
+        resolve(bench, named, args.seconds, &args.common, Path::new("d"))
     }
 
     #[test]
@@ -361,12 +391,61 @@ mod tests {
             assert!(matches!(refused, Err(BenchError::Options(_))), "{line}");
         }
         assert!(plan("x ycsb-a", "device").is_err());
-        assert!(find_engine(&built_in(), "nobody").is_err());
+        assert!(plan("x lookup", "nobody").is_err());
+        for (option, possible) in [("--replacement arc", "hyperbolic"), ("--hold hard", "shared")] {
+            let why = parse(&format!("x lookup {option}")).unwrap_err().to_string();
+            assert!(why.contains(possible), "{why}");
+        }
+        for option in ["--replacement lru", "--hold shared"] {
+            let refused = plan(&format!("x lookup {option}"), "device");
+            let Err(BenchError::Options(why)) = refused else { panic!("{option}") };
+            assert!(why.starts_with("device is not Polder"), "{why}");
+        }
     }
 
     #[test]
-    fn the_help_names_the_engines() {
-        let help = parse("x compare --help").unwrap_err().to_string();
-        assert!(help.contains("device") && help.contains("--rounds"));
+    fn a_plan_names_its_policy_and_its_hold() {
+        let plan = plan("x lookup --replacement cooling --hold shared", "polder:hash").unwrap();
+        assert_eq!(plan.engine, "polder:hash+cooling:10+shared");
+    }
+
+    #[test]
+    fn an_engine_is_made_as_it_is_named() {
+        let tells = EngineKind {
+            name: "polder:array",
+            create: |setup| {
+                let name = setup.dir.file_name().unwrap_or_default().display();
+                Err(format!("{name} with {} and {}", setup.replacement, setup.hold).into())
+            },
+            ..device::KIND
+        };
+        let args = parse("x lookup --hold core").unwrap().command;
+        let Command::Lookup(args) = args else { panic!("not parsed") };
+        let named = named(&[tells], "polder:array+cooling:20", &args.common).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let plan = resolve(Bench::Lookup, named, args.seconds, &args.common, dir.path()).unwrap();
+        let made = Bed::new(named, &plan, &Interrupt::silent()).prepare(&|_| ());
+        let told = made.unwrap_err().to_string();
+        assert!(told.ends_with("polder-array+cooling-20+core with cooling:20 and core"), "{told}");
+    }
+
+    #[test]
+    fn the_help_names_the_engines_where_there_is_a_choice() {
+        let help = |command: &str| parse(&format!("x {command} --help")).unwrap_err().to_string();
+        for command in ["", "compare", "lookup", "load", "commit"] {
+            let help = help(command);
+            assert!(help.contains("polder:vm-huge") && help.contains("+2q+group"), "{help}");
+            assert!(help.contains("hyperbolic") && help.contains("optimistic"), "{help}");
+        }
+        for command in ["replay", "translations", "device"] {
+            assert!(!help(command).contains("polder:"), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_stands_twice_in_a_list_is_named() {
+        assert!(each_once("--threads", &[1, 2, 11]).is_ok());
+        let Err(BenchError::Options(why)) = each_once("--threads", &[1, 2, 1]) else { panic!() };
+        assert_eq!(why, "--threads names 1 twice");
     }
 }

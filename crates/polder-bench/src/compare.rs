@@ -8,19 +8,21 @@ use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::bed::Tell;
+use crate::child::Child;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
+use crate::protocol::{Answer, Order};
 use crate::report::{Comparison, EngineSummary, RunResult};
 
-mod child;
-
-use child::Child;
+/// The hidden command of a worker.
+const COMMAND: &str = "worker";
 
 /// What to compare.
 #[derive(Debug)]
 pub(crate) struct Contest {
-    /// One for each engine; they differ in the engine's name alone.
+    /// One for each engine; they differ in the engine alone.
     pub(crate) plans: Vec<Plan>,
     pub(crate) rounds: usize,
     /// The program to run as worker.
@@ -49,15 +51,15 @@ impl Contest {
         for round in 0..self.rounds {
             for turn in turns(round, children.len()) {
                 let child = &mut children[turn];
-                child.go()?;
-                let result = child.result(interrupt, &tell(&bar, child.engine()))?;
+                let result = round_of(child, interrupt, &tell(&bar, child.name()))?;
                 bar.inc(1);
                 report(&result)?;
                 results[turn].push(result);
             }
         }
-        for child in children {
-            child.quit(interrupt)?;
+        for mut child in children {
+            child.order(&Order::Quit)?;
+            child.end(interrupt)?;
         }
         bar.finish_and_clear();
         let first = results.first().cloned().unwrap_or_default();
@@ -74,11 +76,28 @@ fn start(
     plan: &Plan,
     interrupt: &Interrupt,
     bar: &ProgressBar,
-) -> Result<Child, BenchError> {
-    let mut child = Child::start(program, plan)?;
-    child.ready(interrupt, &tell(bar, &plan.engine))?;
+) -> Result<Child<Answer>, BenchError> {
+    let mut child = Child::start(program, COMMAND, &plan.engine)?;
+    child.order(&Order::Prepare(Box::new(plan.clone())))?;
+    match child.answer(interrupt, &tell(bar, &plan.engine))? {
+        Answer::Ready => {}
+        other => return Err(child.failure(format!("it should be ready, and said {other:?}"))),
+    }
     bar.inc(1);
     Ok(child)
+}
+
+/// One turn of an engine.
+fn round_of(
+    child: &mut Child<Answer>,
+    interrupt: &Interrupt,
+    tell: Tell<'_>,
+) -> Result<RunResult, BenchError> {
+    child.order(&Order::Go)?;
+    match child.answer(interrupt, tell)? {
+        Answer::Result(result) => Ok(*result),
+        other => Err(child.failure(format!("it should give a result, and said {other:?}"))),
+    }
 }
 
 /// Whose turn it is within a round: the order of the engines, moved on by one each round.

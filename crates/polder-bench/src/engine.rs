@@ -9,13 +9,18 @@ use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
+use ::polder::{Hold, ReplacementKind};
+
 use crate::bench::Bench;
 use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
 pub mod device;
+mod named;
 mod polder;
+
+pub(crate) use named::Named;
 
 /// What went wrong in an engine, in its own words.
 pub type EngineError = Box<dyn Error + Send + Sync>;
@@ -75,6 +80,10 @@ pub struct Setup<'a> {
     pub durability: Durability,
     /// How far its log may grow, where it has one and that was said.
     pub log_limit_bytes: Option<u64>,
+    /// Which pages go when room is needed; for Polder, as the following.
+    pub replacement: ReplacementKind,
+    /// How readers hold pages.
+    pub hold: Hold,
     /// How many threads will use it at once.
     pub threads: usize,
 }
@@ -162,7 +171,5 @@ pub trait Session {
 
 /// The engines of this crate.
 pub fn built_in() -> Vec<EngineKind> {
-    let mut kinds = polder::KINDS.to_vec();
-    kinds.push(device::KIND);
-    kinds
+    polder::kinds().chain([device::KIND]).collect()
 }

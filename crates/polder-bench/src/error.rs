@@ -90,7 +90,15 @@ pub enum BenchError {
         /// What it said.
         message: String,
     },
-    /// A trace that cannot be read.
+    /// Some runs of many gave nothing.
+    #[error("{count} of the runs failed: {path} says why", path = path.display())]
+    Runs {
+        /// How many.
+        count: usize,
+        /// The file that names them.
+        path: PathBuf,
+    },
+    /// A trace or a graph that cannot be read.
     #[error("{path}:{at}: {why}", path = path.display())]
     Trace {
         /// Which file.

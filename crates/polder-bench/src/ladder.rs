@@ -9,13 +9,13 @@
 //!
 //! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
 //! [`pages`] and [`graph`] fill them; [`parts`] are the workloads; [`child`] runs one; [`results`]
-//! and [`criteria`] say what it came to, [`html`] shows it.
+//! and [`criteria`] say what it came to, [`out`] writes it down, [`html`] shows it.
 
-use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
+use std::{fmt, fs, io};
 
 use indicatif::ProgressBar;
-use serde::Serialize;
 
 use crate::compare::{progress, tell, turns};
 use crate::error::BenchError;
@@ -28,6 +28,7 @@ mod graph;
 mod graph_file;
 mod html;
 mod measured;
+mod out;
 mod pages;
 mod parts;
 mod plan;
@@ -37,14 +38,13 @@ mod side;
 mod trees;
 
 pub(crate) use child::work as child;
+use child::{Job, delegate};
 pub(crate) use criteria::{judge, table};
+pub(crate) use graph_file::check_all as check_graphs;
+pub(crate) use out::Out;
 pub(crate) use parts::{PARTS, Part};
 pub(crate) use plan::Size;
-pub(crate) use results::Results;
-
-use child::{Job, delegate};
-use criteria::Judged;
-use results::{Failure, Machine, Run, Summary};
+use results::{Failure, Machine, Results, Run};
 
 /// What to run.
 #[derive(Debug)]
@@ -63,29 +63,31 @@ pub(crate) struct Ladder {
 }
 
 impl Ladder {
-    /// Runs it. An interrupt ends it with what was measured so far; a run that fails is noted, and
-    /// the next one begins.
-    pub(crate) fn run(&self, interrupt: &Interrupt) -> Result<Results, BenchError> {
+    /// Runs it, and writes down what is known after each part. A run that fails is noted, and the
+    /// next one begins. An interrupt ends it with what was measured so far.
+    pub(crate) fn run(&self, interrupt: &Interrupt, out: &Out) -> Result<Results, BenchError> {
         let mut results = Results {
             size: self.size,
             rounds: self.rounds,
             seconds: self.seconds,
             threads: self.threads.clone(),
             machine: Machine::here(),
-            complete: true,
+            complete: false,
             runs: Vec::new(),
             failures: Vec::new(),
         };
-        let parts =
-            || self.parts.iter().filter(|part| !part.needs_graphs || !self.graphs.is_empty());
-        let count: u64 = parts().map(|part| self.rounds_of(part) * part.sides.len() as u64).sum();
-        let bar = progress(count as usize);
-        for part in parts() {
-            match self.part(part, interrupt, &bar, &mut results) {
-                Err(BenchError::Interrupted) => {
-                    results.complete = false;
-                    break;
-                }
+        out.keep(&results)?;
+        let turns = |part: &&Part| self.rounds_of(part) as usize * part.sides.len();
+        let bar = progress(self.parts.iter().map(turns).sum());
+        for (done, part) in (1..).zip(&self.parts) {
+            let over = self.part(part, interrupt, &bar, &mut results);
+            results.complete = done == self.parts.len() && over.is_ok();
+            // What cannot be written now can be when the next part is over.
+            if let Err(error) = out.keep(&results) {
+                say(&bar, &error);
+            }
+            match over {
+                Err(BenchError::Interrupted) => break,
                 other => other?,
             }
         }
@@ -97,6 +99,7 @@ impl Ladder {
         if part.once { 1 } else { self.rounds }
     }
 
+    /// Fails by an interrupt alone.
     fn part(
         &self,
         part: &Part,
@@ -105,12 +108,9 @@ impl Ladder {
         results: &mut Results,
     ) -> Result<(), BenchError> {
         let shared = self.dir.join(part.name);
-        let own = shared.join("run");
-        make(&shared)?;
         for round in 0..self.rounds_of(part) {
             for turn in turns(round as usize, part.sides.len()) {
                 let side = part.sides[turn].name;
-                make(&own)?;
                 let job = Job {
                     part: part.name.to_owned(),
                     side: side.to_owned(),
@@ -118,62 +118,119 @@ impl Ladder {
                     seconds: self.seconds,
                     threads: self.threads.clone(),
                     round,
-                    dir: own.clone(),
+                    dir: shared.join("run"),
                     shared: shared.clone(),
                     graphs: self.graphs.clone(),
                 };
-                let tell = tell(bar, &format!("{}, {side}", part.name));
-                match delegate(&self.program, &job, interrupt, &tell) {
+                let tell = tell(bar, &job.name());
+                let done =
+                    afresh(&job.dir).and_then(|()| delegate(&self.program, &job, interrupt, &tell));
+                match done {
                     Ok(figures) => {
                         results.runs.push(Run { part: job.part, side: job.side, round, figures });
                     }
                     Err(BenchError::Interrupted) => return Err(BenchError::Interrupted),
                     Err(error) => {
-                        let why = error.to_string();
-                        bar.suspend(|| eprintln!("{why}"));
-                        results.failures.push(Failure {
-                            part: job.part,
-                            side: job.side,
-                            round,
-                            why,
-                        });
+                        let why = match error {
+                            BenchError::Worker { message, .. } => message,
+                            other => other.to_string(),
+                        };
+                        say(bar, &format!("{}: {why}", job.name()));
+                        let (part, side) = (job.part, job.side);
+                        results.failures.push(Failure { part, side, round, why });
                     }
                 }
-                fs::remove_dir_all(&own).map_err(BenchError::file(&own))?;
                 bar.inc(1);
             }
         }
-        fs::remove_dir_all(&shared).map_err(BenchError::file(&shared))
+        if let Err(error) = remove(&shared) {
+            say(bar, &error);
+        }
+        Ok(())
     }
 }
 
-fn make(dir: &Path) -> Result<(), BenchError> {
+fn say(bar: &ProgressBar, what: &dyn fmt::Display) {
+    bar.suspend(|| {
+        let _ = writeln!(io::stderr(), "{what}");
+    });
+}
+
+/// Makes the directory, without what a former run may have left there.
+fn afresh(dir: &Path) -> Result<(), BenchError> {
+    remove(dir)?;
     fs::create_dir_all(dir).map_err(BenchError::file(dir))
 }
 
-/// The JSON file.
-#[derive(Serialize)]
-struct File<'r> {
-    criteria: &'r [Judged],
-    medians: &'r [Summary],
-    #[serde(flatten)]
-    results: &'r Results,
+fn remove(dir: &Path) -> Result<(), BenchError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(BenchError::file(dir)(error)),
+        _ => Ok(()),
+    }
 }
 
-/// Writes `translations.json` and `translations.html` into a directory, and gives their paths.
-pub(crate) fn write(
-    results: &Results,
-    judged: &[Judged],
-    dir: &Path,
-) -> Result<[PathBuf; 2], BenchError> {
-    make(dir)?;
-    let medians = results.summaries();
-    let file = File { criteria: judged, medians: &medians, results };
-    let text = serde_json::to_string_pretty(&file)
-        .map_err(|error| BenchError::Options(error.to_string()))?;
-    let paths = [dir.join("translations.json"), dir.join("translations.html")];
-    for (path, text) in paths.iter().zip([text, html::page(results, judged)]) {
-        fs::write(path, text).map_err(BenchError::file(path))?;
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    fn ladder(dir: &Path) -> Ladder {
+        Ladder {
+            size: Size::Small,
+            parts: vec![Part::find("scan").unwrap(), Part::find("heap").unwrap()],
+            rounds: 1,
+            seconds: 0.01,
+            threads: vec![1],
+            graphs: Vec::new(),
+            dir: dir.to_owned(),
+            program: PathBuf::from("/nowhere/at/all"),
+        }
     }
-    Ok(paths)
+
+    #[test]
+    fn a_run_without_a_place_or_a_program_is_a_failure_among_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("file");
+        fs::write(&file, "").unwrap();
+        for (place, why) in [(&*file, "file/scan/run"), (dir.path(), "/nowhere/at/all")] {
+            let at = dir.path().join(why.replace('/', "-"));
+            let out = Out::claim(&at).unwrap();
+            let results = ladder(place).run(&Interrupt::silent(), &out).unwrap();
+            let sides = Part::find("scan").unwrap().sides.len();
+            assert_eq!((results.failures.len(), results.runs.len()), (2 * sides, 0));
+            assert!(results.complete);
+            assert!(results.failures[0].why.contains(why), "{:?}", results.failures[0]);
+            let text = fs::read_to_string(at.join("translations.json")).unwrap();
+            assert!(text.contains(why) && text.contains("\"complete\": true"));
+        }
+    }
+
+    /// Its children keep what is written by then, and fail.
+    #[test]
+    fn each_part_finds_the_figures_of_those_before_it_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let [script, seen] = ["child", "seen"].map(|name| dir.path().join(name));
+        let out = Out::claim(&dir.path().join("out")).unwrap();
+        let (from, to) = (out.json().display(), seen.display());
+        fs::write(&script, format!("#!/bin/sh\ncp '{from}' '{to}'\n")).unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        let ladder = Ladder { program: script, ..ladder(dir.path()) };
+        let results = ladder.run(&Interrupt::silent(), &out).unwrap();
+        assert!(results.complete);
+        let seen = fs::read_to_string(&seen).unwrap();
+        assert!(seen.contains("\"part\": \"scan\"") && !seen.contains("\"part\": \"heap\""));
+        assert!(seen.contains("\"complete\": false"));
+    }
+
+    #[test]
+    fn an_interrupt_is_no_failure() {
+        let dir = tempfile::tempdir().unwrap();
+        let out = Out::claim(&dir.path().join("out")).unwrap();
+        let interrupt = Interrupt::silent();
+        interrupt.set();
+        let echo = Ladder { program: PathBuf::from("cat"), ..ladder(dir.path()) };
+        let results = echo.run(&interrupt, &out).unwrap();
+        assert!(!results.complete && results.failures.is_empty());
+    }
 }

@@ -8,7 +8,7 @@
 //!
 //! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
 //! whom; `meter` and `phase` time it, `bed` prepares and repeats it; `compare` and `worker` talk
-//! over `protocol`; `cli` reads the arguments and `report` prints. `replay` stands apart: it runs
+//! over `protocol`, by way of `child`; `cli` reads the arguments and `report` prints. `replay` stands apart: it runs
 //! the pool's replacement policies on traces, without an engine. So does `ladder`: it runs every
 //! translation on the pool and the tree directly.
 
@@ -16,6 +16,7 @@ use std::process::ExitCode;
 
 mod bed;
 mod bench;
+mod child;
 mod cli;
 mod compare;
 mod counters;

@@ -1,9 +1,6 @@
-//! What a comparison and its workers say to each other: JSON, a line each, over the worker's
-//! standard input and output.
+//! What a comparison and its workers say to each other, as parent and [`crate::child`].
 //!
-//! The worker is told its plan, prepares, says `ready`; then each `go` is answered by a `result`.
-//! `told` lines for people may come at any time. A worker that fails says so and ends. The end of
-//! its input tells a worker that nobody listens any more, and it stops whatever it does.
+//! The worker is told its plan, prepares, answers `ready`; then each `go` is answered by a `result`.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +11,7 @@ use crate::report::RunResult;
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Order {
-    /// The first line: what to do.
+    /// The first: what to do.
     Prepare(Box<Plan>),
     /// Run one round.
     Go,
@@ -26,12 +23,8 @@ pub(crate) enum Order {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Answer {
-    /// What goes on, for people.
-    Told(String),
     /// Prepared.
     Ready,
     /// The round is over.
     Result(Box<RunResult>),
-    /// Nothing more will come, and why.
-    Failed(String),
 }

@@ -24,11 +24,11 @@ mod trace;
 mod zipf;
 
 pub(crate) use formats::Format;
-pub(crate) use report::{Replayed, table};
+pub(crate) use report::{Replayed, Table};
 pub(crate) use zipf::{Paper, Zipfian};
 
 use exact::Order;
-use trace::Trace;
+use trace::{MOST_REQUESTS, Trace};
 
 /// What to replay, and on whom.
 #[derive(Debug, Clone)]
@@ -41,7 +41,8 @@ pub(crate) struct Replay {
 /// Where a trace comes from.
 #[derive(Debug, Clone)]
 pub(crate) enum Source {
-    File(std::path::PathBuf, Format),
+    /// In this format, or in the one that its name says.
+    File(std::path::PathBuf, Option<Format>),
     /// Pages drawn by Zipf's law.
     Zipfian(Zipfian),
     /// The lookups of leanstore.txt, VI-B.
@@ -88,15 +89,33 @@ pub(crate) struct Tally {
 const STRETCH: usize = 1 << 16;
 
 impl Replay {
-    /// Runs all policies, and the references beside them, at all sizes.
+    /// Refuses what could only fail after a part of it has run.
+    pub(crate) fn new(
+        source: Source,
+        policies: Vec<ReplacementKind>,
+        sizes: Vec<CacheSize>,
+    ) -> Result<Replay, BenchError> {
+        let refused = |why: &str| BenchError::Options(format!("{}: {why}", source.name()));
+        let in_bytes = |size: &CacheSize| matches!(size, CacheSize::Bytes(_));
+        if sizes.iter().any(in_bytes) && !source.has_sizes() {
+            return Err(refused("its pages have no sizes: use --frames, not --bytes"));
+        }
+        if source.requests().is_some_and(|requests| requests > MOST_REQUESTS) {
+            return Err(refused(&format!("a trace has at most {MOST_REQUESTS} requests")));
+        }
+        Ok(Replay { source, policies, sizes })
+    }
+
+    /// Runs all policies, and the references beside them, at all sizes; each row is handed to
+    /// `report` as it comes.
     pub(crate) fn run(
         &self,
         interrupt: &Interrupt,
         spinner: &ProgressBar,
-    ) -> Result<Vec<Replayed>, BenchError> {
+        report: &mut dyn FnMut(&Replayed) -> Result<(), BenchError>,
+    ) -> Result<(), BenchError> {
         spinner.set_message(format!("{}: reading", self.source.name()));
         let trace = self.source.trace(interrupt)?;
-        let mut rows = Vec::new();
         for &size in &self.sizes {
             for player in self.players(size) {
                 let name = player.name();
@@ -105,10 +124,10 @@ impl Replay {
                 let tally = play(player, &trace, size, interrupt)?;
                 let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
                 let paper = self.source.paper_percent(&name, size);
-                rows.push(Replayed::new(&self.source.name(), &name, size, tally, ns, paper));
+                report(&Replayed::new(&self.source.name(), &name, size, tally, ns, paper))?;
             }
         }
-        Ok(rows)
+        Ok(())
     }
 
     /// Policies know frames alone: a cache that is sized in bytes has the references only.
@@ -122,6 +141,14 @@ impl Replay {
 }
 
 impl Source {
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Source::File(..))
+    }
+
+    pub(crate) fn is_zipfian(&self) -> bool {
+        matches!(self, Source::Zipfian(_))
+    }
+
     /// Its name in tables.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -133,12 +160,30 @@ impl Source {
         }
     }
 
-    fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+    /// Whether its pages have sizes.
+    fn has_sizes(&self) -> bool {
+        matches!(self, Source::File(path, said) if Format::has_sizes(*said, path))
+    }
+
+    /// How many requests it has, where that is known before it is there.
+    fn requests(&self) -> Option<u64> {
         match self {
-            Source::File(path, format) => formats::read(path, *format, interrupt),
+            Source::File(..) => None,
+            Source::Zipfian(zipfian) => Some(zipfian.requests),
+            Source::Paper(paper) => Some(paper.requests),
+        }
+    }
+
+    fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
+        let trace = match self {
+            Source::File(path, said) => formats::read(path, *said, interrupt),
             Source::Zipfian(zipfian) => zipfian.trace(interrupt),
             Source::Paper(paper) => paper.trace(interrupt),
-        }
+        };
+        trace.map_err(|error| match error {
+            BenchError::Options(why) => BenchError::Options(format!("{}: {why}", self.name())),
+            other => other,
+        })
     }
 
     fn paper_percent(&self, name: &str, size: CacheSize) -> Option<f64> {
@@ -176,7 +221,7 @@ fn play(
     size: CacheSize,
     interrupt: &Interrupt,
 ) -> Result<Tally, BenchError> {
-    let room = trace.room(size)?;
+    let room = trace.room(size);
     match (player, size) {
         (Player::Policy(kind), CacheSize::Frames(count)) => {
             frames::run(kind, trace, count, interrupt)

@@ -301,9 +301,10 @@ impl Comparison {
             }
         }
         text.push('\n');
+        let width = self.engines.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(16);
         let _ = writeln!(
             text,
-            "  {:<16} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
+            "  {:<width$} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
             "engine",
             "median",
             "ratio",
@@ -323,7 +324,7 @@ impl Comparison {
             let factor = |figure: Option<f64>| figure.map_or("-".to_owned(), |f| format!("{f:.2}"));
             let _ = writeln!(
                 text,
-                "  {name:<16} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} \
+                "  {name:<width$} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} \
                  {:>9} {:>9}",
                 format!("{}/s", show_count(engine.median_ops_per_s)),
                 engine.ratio,

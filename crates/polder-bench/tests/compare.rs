@@ -8,12 +8,25 @@ use std::process::Command;
 use serde_json::Value;
 
 const ENGINES: [&str; 2] = ["polder:direct", "polder:array"];
+/// One translation with each policy.
+const POLICIES: [&str; 6] = [
+    "polder:array",
+    "polder:array+cooling:10",
+    "polder:array+lru",
+    "polder:array+2q",
+    "polder:array+watt",
+    "polder:array+hyperbolic",
+];
 
 fn compare(bench: &str, more: &[&str]) -> Value {
+    compare_of(&ENGINES, bench, "3000", more)
+}
+
+fn compare_of(engines: &[&str], bench: &str, records: &str, more: &[&str]) -> Value {
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
-        .args(["compare", bench, "--engines", &ENGINES.join(","), "--json", "--rounds", "2"])
-        .args(["--records", "3000", "--seconds", "0.05", "--warmup", "0.02"])
+        .args(["compare", bench, "--engines", &engines.join(","), "--json", "--rounds", "2"])
+        .args(["--records", records, "--seconds", "0.05", "--warmup", "0.02"])
         .args(more)
         .arg("--dir")
         .arg(dir.path())
@@ -58,6 +71,60 @@ fn commits_are_counted_and_paced() {
         assert!(figure("commits_per_s") > 0.0);
         assert!(figure("max_ns") >= figure("p999_ns"));
         assert!(figure("write_amplification") >= 0.0);
+    }
+}
+
+#[test]
+fn policies_take_turns_out_of_memory() {
+    let more = ["--pool", "6MiB", "--dist", "zipfian"];
+    let last = compare_of(&POLICIES, "lookup", "100k", &more);
+    assert_eq!(last["engines"].as_object().unwrap().len(), POLICIES.len());
+    for engine in POLICIES {
+        let reads = last["engines"][engine]["device_reads_per_s"].as_f64();
+        assert!(reads.unwrap() > 0.0, "{engine} reads nothing");
+    }
+}
+
+#[test]
+fn ways_of_holding_take_turns() {
+    let ways = ["polder:simd", "polder:simd+shared", "polder:simd+group", "polder:simd+core+lru"];
+    let last = compare_of(&ways, "ycsb-a", "3000", &["--threads", "2"]);
+    // What is said in the order of its own is put into ours.
+    let names = ["polder:simd", "polder:simd+shared", "polder:simd+group", "polder:simd+lru+core"];
+    for name in names {
+        assert!(last["engines"][name]["median_ops_per_s"].as_f64().unwrap() > 0.0, "{name}");
+    }
+    let options = ["--replacement", "2q", "--hold", "shared"];
+    let last = compare_of(&["polder:array", "polder:hash+watt"], "lookup", "3000", &options);
+    for name in ["polder:array+2q+shared", "polder:hash+watt+shared"] {
+        assert!(last["engines"][name].is_object(), "{last}");
+    }
+}
+
+#[test]
+fn what_cannot_be_compared_is_said_once() {
+    for (arguments, status, why) in [
+        (&["--engines", "polder:array,polder:array+clock"][..], 2, "are the same"),
+        (&["--engines", "polder:array+lru,polder:array+lru"], 2, "named twice"),
+        (&["--engines", "polder:array+arc"], 2, "hyperbolic"),
+        (&["--engines", "polder:predictive,polder:predictive+group"], 2, "optimistic and shared"),
+        (&["--engines", "polder:array,device", "--hold", "shared"], 2, "device is not Polder"),
+        (&["--engines", "polder:direct", "--replacement", "lru"], 2, "never evicts"),
+        // This one is known in the process of the engine alone.
+        (&["--engines", "polder:array", "--pool", "1KiB"], 1, "1024"),
+    ] {
+        let dir = tempfile::tempdir().unwrap();
+        let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
+            .args(["compare", "lookup", "--records", "1000", "--seconds", "0.01"])
+            .args(arguments)
+            .arg("--dir")
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{arguments:?}: {errors}");
+        assert_eq!(errors.matches(why).count(), 1, "{arguments:?}: {errors}");
+        assert_eq!(errors.lines().count(), 1, "{arguments:?}: {errors}");
     }
 }
 

@@ -3,7 +3,9 @@
 // Helpers of tests may unwrap as tests do.
 #![allow(clippy::unwrap_used)]
 
+use std::fmt::Write as _;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
@@ -13,12 +15,110 @@ fn replay(line: &str) -> Output {
     command.arg("replay").args(line.split_whitespace()).output().unwrap()
 }
 
-#[test]
-fn each_policy_and_reference_gives_a_line_of_json() {
-    let output = replay("zipf:1 --pages 1000 --requests 20k --frames 50,100 --json");
+/// The rows that a replay prints as JSON.
+fn rows(line: &str) -> Vec<Value> {
+    let output = replay(&format!("{line} --json"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn hits(rows: &[Value], policy: &str, frames: usize) -> u64 {
+    let is = |row: &&Value| row["policy"] == policy && row["frames"] == frames;
+    rows.iter().find(is).unwrap()["hits"].as_u64().unwrap()
+}
+
+/// What a replay should come to, by the plainest of models: a list of pages, the next to go in
+/// front.
+#[derive(Clone, Copy)]
+enum Model {
+    Lru,
+    Fifo,
+    Optimum,
+}
+
+impl Model {
+    fn hits(self, requests: &[u64], frames: usize) -> u64 {
+        let (mut list, mut hits) = (Vec::<u64>::new(), 0);
+        for (at, page) in requests.iter().enumerate() {
+            let found = list.iter().position(|resident| resident == page);
+            hits += u64::from(found.is_some());
+            match (self, found) {
+                (Model::Lru, Some(i)) => {
+                    list.remove(i);
+                }
+                (_, Some(_)) => continue,
+                (_, None) if list.len() < frames => {}
+                (Model::Lru | Model::Fifo, None) => {
+                    list.remove(0);
+                }
+                (Model::Optimum, None) => {
+                    let next = |of: &u64| requests[at..].iter().position(|page| page == of);
+                    let due = |of: &u64| next(of).unwrap_or(usize::MAX);
+                    let last = (0..list.len()).max_by_key(|&i| due(&list[i])).unwrap();
+                    list.remove(last);
+                }
+            }
+            list.push(*page);
+        }
+        hits
+    }
+}
+
+/// The string of A. Silberschatz, P. Galvin and G. Gagne, "Operating System Concepts", 9.4, whose
+/// faults with three frames are counted there by hand: 15 for FIFO, 12 for LRU, 9 at least.
+const TEXTBOOK: [u64; 20] = [7, 0, 1, 2, 0, 3, 0, 4, 2, 3, 0, 3, 2, 1, 2, 0, 1, 7, 0, 1];
+
+#[test]
+fn the_string_of_the_textbook_has_its_known_answers() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/textbook.lis");
+    let rows = rows(&format!("{} --frames 1,2,3,4,5,6", path.display()));
+    assert!(rows.iter().all(|row| row["trace"] == "textbook.lis" && row["requests"] == 20));
+    for (policy, faults) in [("FIFO", 15), ("exact LRU", 12), ("lru", 12), ("optimum", 9)] {
+        assert_eq!(20 - hits(&rows, policy, 3), faults, "{policy}");
+    }
+    for frames in 1..=6 {
+        for (policy, model) in
+            [("FIFO", Model::Fifo), ("exact LRU", Model::Lru), ("optimum", Model::Optimum)]
+        {
+            let expected = model.hits(&TEXTBOOK, frames);
+            assert_eq!(hits(&rows, policy, frames), expected, "{policy} at {frames}");
+        }
+        for policy in ["clock", "cooling:10", "lru", "2q", "watt", "hyperbolic", "random"] {
+            assert!(hits(&rows, policy, frames) <= hits(&rows, "optimum", frames), "{policy}");
+        }
+    }
+}
+
+#[test]
+fn a_longer_trace_comes_out_as_the_model_says() {
+    let (mut state, mut requests, mut text) = (7u64, Vec::new(), String::new());
+    for _ in 0..5000 {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        // The smaller of two, so that low numbers come more often.
+        requests.push((state >> 33).min(state >> 13 & 0x7FFF_FFFF) % 97);
+        writeln!(text, "{}", requests.last().unwrap()).unwrap();
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("ids.txt");
+    fs::write(&path, text).unwrap();
+    let rows = rows(&format!("{} --frames 3,20,60,97 --policy lru", path.display()));
+    for frames in [3, 20, 60, 97] {
+        for (policy, model) in [
+            ("FIFO", Model::Fifo),
+            ("exact LRU", Model::Lru),
+            ("lru", Model::Lru),
+            ("optimum", Model::Optimum),
+        ] {
+            let expected = model.hits(&requests, frames);
+            assert_eq!(hits(&rows, policy, frames), expected, "{policy} at {frames}");
+        }
+    }
+}
+
+#[test]
+fn each_policy_and_reference_gives_a_line_of_json() {
+    let rows = rows("zipf:1 --pages 1000 --requests 20k --frames 50,100");
     let policies = [
         "clock",
         "cooling:10",
@@ -64,13 +164,19 @@ fn several_traces_stand_below_each_other() {
 #[test]
 fn what_cannot_be_replayed_is_said() {
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("bad.lis");
+    let (path, unknown) = (dir.path().join("bad.lis"), dir.path().join("t.lis.gz"));
     fs::write(&path, "1 1 0 0\nnothing\n").unwrap();
-    let path = path.display();
+    fs::write(&unknown, "\u{1F}packed").unwrap();
+    let (path, unknown) = (path.display(), unknown.display());
     for (line, status, why) in [
         (format!("{path} --frames 10"), 1, "bad.lis:2"),
         ("/nowhere/a.lis --frames 10".to_owned(), 1, "/nowhere/a.lis"),
         ("zipf:1 --requests 1k --pages 10 --bytes 1MiB".to_owned(), 2, "--frames"),
+        (format!("{unknown} --frames 10"), 1, "--format lis or oracle"),
+        ("zipf:1 /nowhere/a.lis --frames 10".to_owned(), 1, "/nowhere/a.lis"),
+        (format!("zipf:1 {path} --frames 10 --bytes 1MiB"), 2, "zipf:1: its pages have no sizes"),
+        (format!("{path} --frames 10 --bytes 1MiB"), 2, "bad.lis: its pages have no sizes"),
+        (format!("{path} --frames 10 --pages 10"), 2, "--pages"),
         (format!("{path}"), 2, "--frames"),
         (format!("{path} --frames 10 --policy arc"), 2, "hyperbolic"),
         (format!("{path} --frames 10 --policy cooling:95"), 2, "90"),
@@ -79,5 +185,19 @@ fn what_cannot_be_replayed_is_said() {
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(status), "{line}: {errors}");
         assert!(errors.contains(why), "{line}: {errors}");
+        assert!(output.stdout.is_empty(), "{line}: something was played");
     }
+}
+
+#[test]
+fn what_was_played_stands_there_when_something_fails_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, bad) = (dir.path().join("good.txt"), dir.path().join("bad.lis"));
+    fs::write(&good, "9\n9\n").unwrap();
+    fs::write(&bad, "nothing\n").unwrap();
+    let output = replay(&format!("{} {} --frames 4", good.display(), bad.display()));
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.starts_with("good.txt, 4 frames") && text.contains("optimum"), "{text}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("bad.lis:1"));
 }

@@ -4,8 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -113,10 +114,11 @@ fn every_side_of_every_part_is_measured_and_shown() {
 
 #[test]
 fn known_graphs_are_walked_to_their_end() {
-    let graph = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../../shared/data/graphs/facebook-combined.jlg");
+    let beside = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
+    let folder = std::env::var_os("POLDER_DATA").map_or(beside, PathBuf::from);
+    let graph = folder.join("graphs/facebook-combined.jlg");
     if !graph.exists() {
-        eprintln!("skipped: there is no {}", graph.display());
+        eprintln!("skipped: there is no {} (set POLDER_DATA)", graph.display());
         return;
     }
     let dir = tempfile::tempdir().unwrap();
@@ -146,9 +148,18 @@ fn an_interrupt_leaves_what_was_measured() {
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
-    // Its directory comes after it listens to signals.
-    while dir.path().read_dir().unwrap().next().is_none() {
-        std::thread::sleep(std::time::Duration::from_millis(10));
+    // Its directory comes after it listens to signals, and its files come after that.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !dir.path().join("out").exists() {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("it ended before it began: {status}");
+        }
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it never began");
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
@@ -163,11 +174,76 @@ fn what_there_is_not_is_said() {
     for (arguments, why) in [
         (&["--parts", "scan,join"][..], "join"),
         (&["--parts", "files"][..], "--graph"),
+        (&["--parts", "scan", "--graph", "/"][..], "the part files"),
+        (&["--threads", "1,2,1"][..], "--threads names 1 twice"),
         (&["--threads", "0"][..], "threads"),
     ] {
         let output = translations(dir.path(), arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{errors}");
         assert!(errors.contains(why), "{errors}");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "something was made");
     }
+}
+
+#[test]
+fn graphs_are_read_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, cut) = (dir.path().join("good.txt"), dir.path().join("cut.txt"));
+    fs::write(&good, "2,1\n1,2\n").unwrap();
+    fs::write(&cut, "3,2\n1,2\n").unwrap();
+    let [good, cut] = [&good, &cut].map(|path| path.to_str().unwrap());
+    let output = translations(dir.path(), &["--graph", good, "--graph", cut]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cut.txt:2: the file ends after 1 edges"), "{errors}");
+    let output = translations(dir.path(), &["--graph", good, "--graph", good]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 2, "something was made");
+}
+
+#[test]
+fn results_of_another_run_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out/translations.json");
+    fs::create_dir(dir.path().join("out")).unwrap();
+    fs::write(&file, "precious").unwrap();
+    let output = translations(dir.path(), &["--parts", "scan"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("out/translations.json is there already"), "{errors}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1, "something was left behind");
+}
+
+/// With few addresses, some translations get none for their maps.
+#[test]
+fn a_run_that_fails_is_told_once_and_counted_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "ulimit -v 1000000 && exec \"$0\" translations --size small --rounds 1 --threads 1 \
+                --seconds 0.01 --parts scan --dir \"$1\" --out \"$1/out\"";
+    let output = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_polder-bench")])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let results = results(dir.path());
+    let failures = results["failures"].as_array().unwrap();
+    assert!(!failures.is_empty(), "{errors}");
+    assert_eq!((&results["complete"], failures[0]["part"].as_str()), (&true.into(), Some("scan")));
+    for failure in failures {
+        let [side, why] = ["side", "why"].map(|field| failure[field].as_str().unwrap());
+        assert_eq!(errors.matches(&format!("scan, {side}: {why}")).count(), 1, "{errors}");
+    }
+    let mut whys: Vec<&str> = failures.iter().map(|one| one["why"].as_str().unwrap()).collect();
+    whys.sort_unstable();
+    whys.dedup();
+    let told: usize = whys.iter().map(|why| errors.matches(why).count()).sum();
+    assert_eq!(told, failures.len(), "{errors}");
+    let end = format!("polder-bench: {} of the runs failed: ", failures.len());
+    let last = errors.lines().last().unwrap();
+    assert!(last.starts_with(&end) && last.ends_with("out/translations.json says why"), "{last}");
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use polder_pool::replacement::ReplacementKind;
+use polder::{Hold, ReplacementKind};
 
 use crate::bench::Bench;
 use crate::dist::Dist;
@@ -83,7 +83,8 @@ pub(super) enum Command {
     /// Writes translations.json (all figures of all rounds, medians, criteria) and
     /// translations.html (plots) and prints what must hold and whether it does. Each run is a
     /// process of its own; ratios are medians of the ratios of each round, with the interval of the
-    /// exact sign test. Ctrl-C ends it with what was measured so far.
+    /// exact sign test. The figures are written after each part. Ctrl-C ends it with what was
+    /// measured so far.
     Translations(TranslationsArgs),
     /// One run of the ladder; takes its job from standard input.
     #[command(hide = true)]
@@ -110,6 +111,15 @@ pub(super) struct CommonArgs {
     /// Else the kernel clears each page when it is first used, as it does for the other engines.
     #[arg(long)]
     pub(super) prefault: bool,
+    /// Which pages Polder evicts when room is needed: clock, cooling:PERCENT (cooling is 10), lru, 2q,
+    /// watt or hyperbolic [default: clock]. An engine can say otherwise by its name, as in
+    /// polder:array+lru.
+    #[arg(long, value_name = "POLICY")]
+    pub(super) replacement: Option<ReplacementKind>,
+    /// How Polder's readers hold pages: optimistic, shared, group or core [default: optimistic]. An
+    /// engine can say otherwise by its name, as in polder:array+group.
+    #[arg(long, value_name = "WAY")]
+    pub(super) hold: Option<Hold>,
     /// Threads that work at once.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
     pub(super) threads: usize,
@@ -166,7 +176,7 @@ pub(super) struct CommonArgs {
 /// What a single run takes.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// The engine [default: polder:array].
+    /// The engine, with what may stand behind its name [default: polder:array].
     #[arg(long, value_name = "NAME")]
     pub(super) engine: Option<String>,
     /// Seconds to measure; load and bulk take as long as they take.
@@ -182,7 +192,8 @@ pub(super) struct CompareArgs {
     /// The workload.
     #[arg(value_enum)]
     pub(super) bench: Bench,
-    /// Engines, with commas between; ratios are to the first.
+    /// Engines, with commas between; ratios are to the first. To compare replacement policies:
+    /// polder:array,polder:array+lru,polder:array+watt.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', required = true)]
     pub(super) engines: Vec<String>,
     /// How often each engine has its turn, 1 to 1000.
@@ -236,17 +247,18 @@ pub(super) struct ReplayArgs {
     pub(super) frames: Vec<u64>,
     /// Sizes of a cache that counts bytes, with KiB, MiB or GiB, and commas between. For traces
     /// whose objects know their sizes, and for the references alone: policies know frames.
-    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = parse_bytes)]
+    #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = some_bytes)]
     pub(super) bytes: Vec<u64>,
-    /// How requests stand in files; each may be packed with zstd (.zst).
-    #[arg(long, value_enum, default_value = "auto")]
-    pub(super) format: Format,
-    /// Pages of a zipf trace.
-    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = some_count)]
-    pub(super) pages: u64,
-    /// Requests of a made trace; the first fifth fills the cache and is not counted.
-    #[arg(long, value_name = "COUNT", default_value = "20M", value_parser = some_count)]
-    pub(super) requests: u64,
+    /// How requests stand in files; each may be packed with zstd (.zst) [default: by the name: .lis,
+    /// .bin or .oracleGeneral, else ids].
+    #[arg(long, value_enum)]
+    pub(super) format: Option<Format>,
+    /// Pages of a zipf trace [default: 1M].
+    #[arg(long, value_name = "COUNT", value_parser = some_count)]
+    pub(super) pages: Option<u64>,
+    /// Requests of a made trace; the first fifth fills the cache and is not counted [default: 20M].
+    #[arg(long, value_name = "COUNT", value_parser = some_count)]
+    pub(super) requests: Option<u64>,
     /// Print JSON, a line for each result.
     #[arg(long)]
     pub(super) json: bool,
@@ -274,7 +286,7 @@ pub(super) struct TranslationsArgs {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,
-    /// A file with a graph for the part files: a line `nodes,...`, then an edge `source,target` a
+    /// A file with a graph for the part files: a line `nodes,edges`, then an edge `source,target` a
     /// line, counted from 1; packed by gzip or not. May be given several times.
     #[arg(long, value_name = "FILE")]
     pub(super) graph: Vec<PathBuf>,
@@ -282,7 +294,8 @@ pub(super) struct TranslationsArgs {
     /// [default: the current one].
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// Directory of the two files [default: the current one].
+    /// Directory of the two files, in which there must be none from another run [default: the
+    /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
 }
@@ -291,6 +304,13 @@ fn some_count(text: &str) -> Result<u64, String> {
     match parse_count(text)? {
         0 => Err("at least one is needed".to_owned()),
         count => Ok(count),
+    }
+}
+
+fn some_bytes(text: &str) -> Result<u64, String> {
+    match parse_bytes(text)? {
+        0 => Err("at least one byte is needed".to_owned()),
+        bytes => Ok(bytes),
     }
 }
 

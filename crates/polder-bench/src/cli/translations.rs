@@ -4,57 +4,96 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::args::TranslationsArgs;
-use super::{listen, own_program, print, run_dir};
+use super::{each_once, listen, own_program, print, run_dir};
 use crate::error::BenchError;
-use crate::ladder::{Ladder, PARTS, Part, judge, table, write};
+use crate::ladder::{Ladder, Out, PARTS, Part, check_graphs, judge, table};
 
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
+    each_once("--threads", &args.threads)?;
     let graphs: Result<Vec<PathBuf>, BenchError> =
         args.graph.iter().map(|path| path.canonicalize().map_err(BenchError::file(path))).collect();
+    let graphs = graphs?;
     let interrupt = listen()?;
+    check_graphs(&graphs, &interrupt)?;
     let dir = run_dir(args.dir.as_deref())?;
+    let out = Out::claim(args.out.as_deref().unwrap_or(Path::new(".")))?;
     let ladder = Ladder {
         size: args.size,
         parts,
         rounds: args.rounds,
         seconds: args.seconds,
         threads: args.threads.clone(),
-        graphs: graphs?,
+        graphs,
         dir: dir.path().to_owned(),
         program: own_program()?,
     };
-    let results = ladder.run(&interrupt)?;
+    let results = ladder.run(&interrupt, &out)?;
     let judged = judge(&results);
-    let paths = write(&results, &judged, args.out.as_deref().unwrap_or(Path::new(".")))?;
+    let shown = out.show(&results, &judged);
     print(table(&judged).trim_end())?;
-    for path in paths {
+    shown?;
+    for path in [out.json(), out.html()] {
         let _ = writeln!(io::stderr(), "written: {}", path.display());
     }
-    match results.failures.first() {
+    match results.failures.len() {
         _ if !results.complete => Err(BenchError::Interrupted),
-        Some(first) => Err(BenchError::Worker {
-            engine: format!("{}, {}", first.part, first.side),
-            message: format!(
-                "{} of the runs failed; this one: {}",
-                results.failures.len(),
-                first.why
-            ),
-        }),
-        None => Ok(()),
+        0 => Ok(()),
+        count => Err(BenchError::Runs { count, path: out.json().to_owned() }),
     }
 }
 
-/// The parts that were asked for, in the order in which they are listed.
+/// The parts that were asked for, in the order in which they are listed. Those that need graphs are
+/// not asked for where there are none, unless they are named.
 fn parts(args: &TranslationsArgs) -> Result<Vec<&'static Part>, BenchError> {
     if let Some(unknown) = args.parts.iter().find(|name| Part::find(name).is_none()) {
         let why = format!("there is no part {unknown:?}; there are: {}", Part::names());
         return Err(BenchError::Options(why));
     }
-    let wanted = |part: &&Part| args.parts.is_empty() || args.parts.iter().any(|n| n == part.name);
+    let has_graphs = !args.graph.is_empty();
+    let wanted = |part: &&Part| match args.parts.is_empty() {
+        true => has_graphs || !part.needs_graphs,
+        false => args.parts.iter().any(|name| name == part.name),
+    };
     let parts: Vec<&Part> = PARTS.iter().filter(wanted).collect();
-    if args.graph.is_empty() && parts.iter().all(|part| part.needs_graphs) {
-        return Err(BenchError::Options("files needs a --graph".to_owned()));
+    match (parts.iter().find(|part| part.needs_graphs), has_graphs) {
+        (Some(part), false) => {
+            Err(BenchError::Options(format!("the part {} needs a --graph", part.name)))
+        }
+        (None, true) => {
+            let why = "--graph is for the part files, which is not among --parts";
+            Err(BenchError::Options(why.to_owned()))
+        }
+        _ => Ok(parts),
     }
-    Ok(parts)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    fn names(line: &str) -> Result<Vec<&'static str>, BenchError> {
+        let line = format!("x translations {line}");
+        let Ok(Cli { command: Command::Translations(args) }) =
+            Cli::try_parse_from(line.split_whitespace())
+        else {
+            panic!("{line} is not parsed")
+        };
+        Ok(parts(&args)?.iter().map(|part| part.name).collect())
+    }
+
+    #[test]
+    fn graphs_and_the_part_for_them_go_together() {
+        assert!(!names("").unwrap().contains(&"files"));
+        assert_eq!(names("--graph a").unwrap().len(), PARTS.len());
+        assert_eq!(names("--parts files,scan --graph a").unwrap(), ["scan", "files"]);
+        assert_eq!(names("--parts heap,scan,heap").unwrap(), ["scan", "heap"]);
+        for line in ["--parts files", "--parts scan,files", "--parts scan --graph a"] {
+            let Err(BenchError::Options(why)) = names(line) else { panic!("{line}") };
+            assert!(why.contains("--graph") && why.contains("files"), "{why}");
+        }
+    }
 }

@@ -245,6 +245,8 @@ fn no_store() -> EngineError {
 
 #[cfg(test)]
 mod tests {
+    use polder::{Hold, ReplacementKind};
+
     use super::*;
 
     /// A device of so many pages for so many threads; `None` where there is no direct I/O.
@@ -259,6 +261,8 @@ mod tests {
             device_bytes: Some(pages * PAGE_BYTES as u64),
             durability: Durability::Sync,
             log_limit_bytes: None,
+            replacement: ReplacementKind::default(),
+            hold: Hold::default(),
             threads,
         };
         Device::create(&setup)

@@ -1,50 +1,95 @@
 //! Polder itself, once for each translation: `polder:array`, `polder:hash` and so on.
 //!
-//! The memory budget is `--pool`; everything else is as a new store has it. Nothing is kept back in
+//! The memory budget is `--pool`; everything that is not said is as a new store has it. Nothing is kept back in
 //! a session and nothing is prepared for a phase: each call is one operation of the store.
 
-use polder::{Change, OpenMode, Options, Store, Table, TranslationKind, WriteBatch};
+use polder::{
+    Change, Hold, OpenMode, Options, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
+};
+use polder_pool::Translation;
 
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
 use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
-macro_rules! kind {
+/// One translation's engine, and what may be chosen there.
+struct Offer {
+    kind: EngineKind,
+    evicts: bool,
+    not_by_slices: Option<&'static str>,
+}
+
+macro_rules! offer {
     ($kind:ident, $name:literal, $about:literal) => {
-        EngineKind {
-            name: $name,
-            about: $about,
-            is_bare: false,
-            durability,
-            create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?)),
+        Offer {
+            kind: EngineKind {
+                name: $name,
+                about: $about,
+                is_bare: false,
+                durability,
+                create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?)),
+            },
+            evicts: polder_pool::$kind::EVICTS,
+            not_by_slices: polder_pool::$kind::NOT_BY_SLICES,
         }
     };
 }
 
-/// One engine for each translation.
-pub const KINDS: [EngineKind; 8] = [
-    kind!(
+static OFFERS: [Offer; 8] = [
+    offer!(
         Array,
         "polder:array",
         "Polder with translation arrays, its default; --pool is its memory budget"
     ),
-    kind!(
+    offer!(
         Direct,
         "polder:direct",
         "without eviction, the yardstick: all data must fit into --pool"
     ),
-    kind!(Hash, "polder:hash", "with a chained hash table, the traditional pool"),
-    kind!(Open, "polder:open", "with an open-addressing hash table"),
-    kind!(Predictive, "polder:predictive", "with predictive translation"),
-    kind!(Simd, "polder:simd", "with a hash table searched by vector instructions"),
-    kind!(Vm, "polder:vm", "with the operating system's page table"),
-    kind!(
+    offer!(Hash, "polder:hash", "with a chained hash table, the traditional pool"),
+    offer!(Open, "polder:open", "with an open-addressing hash table"),
+    offer!(Predictive, "polder:predictive", "with predictive translation"),
+    offer!(Simd, "polder:simd", "with a hash table searched by vector instructions"),
+    offer!(Vm, "polder:vm", "with the operating system's page table"),
+    offer!(
         VmHuge,
         "polder:vm-huge",
         "with the operating system's page table, huge pages, no eviction"
     ),
 ];
+
+/// One engine for each translation.
+pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
+    OFFERS.iter().map(|offer| offer.kind)
+}
+
+/// Whether these may be chosen for the engine of this name; if not, why not.
+pub(super) fn can_have(
+    engine: &str,
+    replacement: Option<ReplacementKind>,
+    hold: Option<Hold>,
+) -> Result<(), String> {
+    let offer = OFFERS.iter().find(|offer| offer.kind.name == engine);
+    match (offer, replacement, hold) {
+        (_, None, None) => Ok(()),
+        (None, ..) => Err(format!(
+            "{engine} is not Polder: it has no replacement policy and no way of holding pages to \
+             choose; engines of Polder take them behind their names, as in polder:array+lru"
+        )),
+        (Some(Offer { evicts: false, .. }), Some(replacement), _) => Err(format!(
+            "{engine} never evicts: the replacement policy {replacement} is not for it"
+        )),
+        (Some(Offer { not_by_slices: Some(why), .. }), _, Some(Hold::Group | Hold::Core)) => {
+            Err(format!(
+                "{engine} can be held in the ways {} and {} alone: {why}",
+                Hold::Optimistic,
+                Hold::Shared
+            ))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// All of them.
 fn durability(_: Durability) -> Result<(), &'static str> {
@@ -61,6 +106,8 @@ impl Polder {
         let options = Options::new(setup.dir.join("store"))
             .memory_budget(setup.cache_bytes)
             .translation(translation)
+            .replacement(setup.replacement)
+            .hold(setup.hold)
             .prefault(setup.prefault)
             .durability(match setup.durability {
                 Durability::Sync => polder::Durability::Sync,
@@ -157,14 +204,14 @@ impl Session for Client {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
     use crate::records;
 
-    #[test]
-    fn a_batch_is_stored_and_the_last_of_a_key_stays() {
-        let dir = tempfile::tempdir().unwrap();
-        let setup = Setup {
-            dir: dir.path(),
+    fn setup(dir: &Path) -> Setup<'_> {
+        Setup {
+            dir,
             prefault: false,
             cache_bytes: 64 << 20,
             records: 100,
@@ -173,9 +220,30 @@ mod tests {
             device_bytes: None,
             durability: Durability::None,
             log_limit_bytes: None,
+            replacement: ReplacementKind::default(),
+            hold: Hold::default(),
             threads: 1,
+        }
+    }
+
+    /// The budget pays for what a policy and a way of holding take of memory.
+    #[test]
+    fn policy_and_hold_come_to_the_store() {
+        let frames = |replacement, hold| {
+            let dir = tempfile::tempdir().unwrap();
+            let setup = Setup { replacement, hold, ..setup(dir.path()) };
+            Polder::create(&setup, TranslationKind::Array).unwrap().store.stats().frames
         };
-        for kind in KINDS {
+        let plain = frames(ReplacementKind::Clock, Hold::Optimistic);
+        assert!(frames(ReplacementKind::TwoQueues, Hold::Optimistic) < plain);
+        assert!(frames(ReplacementKind::Clock, Hold::Core) < plain);
+    }
+
+    #[test]
+    fn a_batch_is_stored_and_the_last_of_a_key_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let setup = setup(dir.path());
+        for kind in kinds() {
             let store = (kind.create)(&setup).unwrap();
             let mut session = store.session(Access::Mixed).unwrap();
             let entry = |record: u64, salt: u64| {
@@ -201,7 +269,7 @@ mod tests {
 
     #[test]
     fn every_durability_is_offered() {
-        for kind in KINDS {
+        for kind in kinds() {
             assert!((kind.durability)(Durability::None).is_ok());
             assert!((kind.durability)(Durability::Sync).is_ok());
             let periodic = Durability::Periodic(std::time::Duration::from_millis(10));

@@ -1,83 +1,211 @@
-//! Graphs in files: a text of edges `source,target`, with nodes counted from 1 and a first line
-//! `nodes,edges,...`, packed by gzip or not. Edges go both ways.
+//! Graphs in files: a first line `nodes,edges`, which may say more, then an edge `source,target` on
+//! each line, with nodes counted from 1; packed by gzip or not. Edges go both ways.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
 use crate::error::BenchError;
+use crate::interrupt::Interrupt;
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
 /// More nodes than any machine of ours has pages for.
-const MOST_NODES: usize = 1 << 28;
+const MOST_NODES: u64 = 1 << 28;
+/// Lines between two looks for an interrupt.
+const LINES_PER_LOOK: u64 = 1 << 16;
 
 /// The neighbours of each node.
 pub(crate) type Neighbours = Vec<Vec<u32>>;
 
 /// Reads a graph.
 pub(crate) fn read(path: &Path) -> Result<Neighbours, BenchError> {
+    let mut neighbours = Neighbours::new();
+    let nodes = each_edge(path, &Interrupt::silent(), |a, b| {
+        let least = a.max(b) as usize + 1;
+        neighbours.resize_with(neighbours.len().max(least), Vec::new);
+        neighbours[a as usize].push(b);
+        if a != b {
+            neighbours[b as usize].push(a);
+        }
+    })?;
+    neighbours.resize_with(nodes as usize, Vec::new);
+    Ok(neighbours)
+}
+
+/// Reads each of them once, so that what is wrong is known before anything runs. Results name a
+/// graph by its file, without directory and ending, so these must differ.
+pub(crate) fn check_all(paths: &[PathBuf], interrupt: &Interrupt) -> Result<(), BenchError> {
+    for (i, path) in paths.iter().enumerate() {
+        let same = paths[..i].iter().find(|other| other.file_stem() == path.file_stem());
+        if let Some(other) = same {
+            let (one, two) = (other.display(), path.display());
+            let why = format!("results would call both graphs the same: {one} and {two}");
+            return Err(BenchError::Options(why));
+        }
+    }
+    paths.iter().try_for_each(|path| each_edge(path, interrupt, |_, _| ()).map(|_| ()))
+}
+
+/// Calls `edge` with the two ends of each edge, from 0. Gives the number of nodes.
+fn each_edge(
+    path: &Path,
+    interrupt: &Interrupt,
+    edge: impl FnMut(u32, u32),
+) -> Result<u32, BenchError> {
     let mut file = BufReader::new(File::open(path).map_err(BenchError::file(path))?);
     let is_packed = file.fill_buf().map_err(BenchError::file(path))?.starts_with(&GZIP_MAGIC);
     let text: Box<dyn Read> =
         if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) };
-    parse(BufReader::new(text)).map_err(|error| match error {
-        Broken::File(source) => BenchError::File { path: path.to_owned(), source },
+    parse(BufReader::new(text), interrupt, edge).map_err(|broken| match broken {
+        Broken::Interrupted => BenchError::Interrupted,
         Broken::Line(at, why) => BenchError::Trace { path: path.to_owned(), at, why },
     })
 }
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 enum Broken {
-    File(io::Error),
+    Interrupted,
     /// Which, from 1, and what is wrong with it.
     Line(u64, String),
 }
 
-fn parse(text: impl BufRead) -> Result<Neighbours, Broken> {
-    let mut neighbours = Neighbours::new();
-    for (line, at) in text.lines().zip(1u64..) {
-        let line = line.map_err(Broken::File)?;
-        let mut numbers = line.split(',').map(|number| number.trim().parse::<usize>());
-        let (Some(Ok(a)), Some(Ok(b))) = (numbers.next(), numbers.next()) else {
-            return Err(Broken::Line(at, format!("{line:?} does not begin with two numbers")));
-        };
-        if at == 1 {
-            if a > MOST_NODES {
-                return Err(Broken::Line(at, format!("{a} nodes are too many")));
+fn parse(
+    text: impl BufRead,
+    interrupt: &Interrupt,
+    mut edge: impl FnMut(u32, u32),
+) -> Result<u32, Broken> {
+    let mut header = None;
+    let (mut at, mut edges) = (0, 0);
+    for line in text.lines() {
+        at += 1;
+        if at % LINES_PER_LOOK == 0 && interrupt.is_set() {
+            return Err(Broken::Interrupted);
+        }
+        let wrong = |why: String| Broken::Line(at, why);
+        let line = line.map_err(|error| wrong(format!("it cannot be read: {error}")))?;
+        match (header, pair(&line)) {
+            (None, Some((nodes @ 1..=MOST_NODES, edges))) => header = Some((nodes, edges)),
+            (None, Some((nodes, _))) => {
+                return Err(wrong(format!(
+                    "a graph has from 1 to {MOST_NODES} nodes, this one {nodes}"
+                )));
             }
-            neighbours.resize_with(a, Vec::new);
-            continue;
-        }
-        let nodes = neighbours.len();
-        if !(1..=nodes).contains(&a) || !(1..=nodes).contains(&b) {
-            return Err(Broken::Line(at, format!("an edge {a} to {b} among {nodes} nodes")));
-        }
-        neighbours[a - 1].push(b as u32 - 1);
-        if a != b {
-            neighbours[b - 1].push(a as u32 - 1);
+            (None, None) => {
+                return Err(wrong(format!("the first line should be `nodes,edges`, not {line:?}")));
+            }
+            (Some((nodes, _)), Some((a, b))) => {
+                if !(1..=nodes).contains(&a) || !(1..=nodes).contains(&b) {
+                    return Err(wrong(format!("an edge {a},{b} among the nodes 1 to {nodes}")));
+                }
+                edges += 1;
+                edge(a as u32 - 1, b as u32 - 1);
+            }
+            (Some(_), None) if line.trim().is_empty() => {}
+            (Some(_), None) => {
+                return Err(wrong(format!("a line should be `source,target`, not {line:?}")));
+            }
         }
     }
-    Ok(neighbours)
+    match header {
+        Some((_, said)) if said != edges => {
+            let why = format!("the file ends after {edges} edges; its first line says {said}");
+            Err(Broken::Line(at, why))
+        }
+        Some((nodes, _)) => Ok(nodes as u32),
+        None => Err(Broken::Line(1, "the file is empty: no line `nodes,edges`".to_owned())),
+    }
+}
+
+/// The first two numbers of a line.
+fn pair(line: &str) -> Option<(u64, u64)> {
+    let mut numbers = line.split(',').map(|number| number.trim().parse().ok());
+    Some((numbers.next()??, numbers.next()??))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
     use super::*;
 
-    #[test]
-    fn edges_go_both_ways() {
-        let found = parse("4,3,u\n1,2\n2,3\n4,4\n".as_bytes()).unwrap();
-        assert_eq!(found, [vec![1], vec![0, 2], vec![1], vec![3]]);
-        assert!(parse("".as_bytes()).unwrap().is_empty());
+    fn broken(text: &[u8]) -> (u64, String) {
+        match parse(text, &Interrupt::silent(), |_, _| ()) {
+            Err(Broken::Line(at, why)) => (at, why),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn written(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        (dir, path)
     }
 
     #[test]
-    fn broken_lines_are_named() {
-        for (text, line) in [("x", 1), ("2,1\n1;2", 2), ("2,1\n1,2\n0,1", 3), ("2,1\n1,3", 2)] {
-            assert!(matches!(parse(text.as_bytes()), Err(Broken::Line(at, _)) if at == line));
+    fn edges_go_both_ways() {
+        for text in ["4,3,u\n1,2\n2,3\n4,4\n", "4,3\n1,2\n2,3\n4,4", "4,3\n1, 2\n2,3,0.5\n4,4\n\n"]
+        {
+            let (_dir, path) = written("g.txt", text.as_bytes());
+            assert_eq!(read(&path).unwrap(), [vec![1], vec![0, 2], vec![1], vec![3]], "{text:?}");
         }
-        assert!(matches!(parse("999999999999,1".as_bytes()), Err(Broken::Line(1, _))));
+        let (_dir, path) = written("g.txt", b"2,0\n");
+        assert_eq!(read(&path).unwrap(), vec![Vec::<u32>::new(); 2]);
+    }
+
+    #[test]
+    fn packed_graphs_are_unpacked_and_cut_ones_noticed() {
+        let mut packer = GzEncoder::new(Vec::new(), Compression::default());
+        packer.write_all(b"2,1\n1,2\n").unwrap();
+        let packed = packer.finish().unwrap();
+        let (_dir, path) = written("g.jlg", &packed);
+        assert_eq!(read(&path).unwrap(), [vec![1], vec![0]]);
+        let (_dir, path) = written("g.jlg", &packed[..packed.len() - 4]);
+        let why = read(&path).unwrap_err().to_string();
+        assert!(why.contains("g.jlg:") && why.contains("cannot be read"), "{why}");
+    }
+
+    #[test]
+    fn broken_lines_are_named_with_what_is_expected() {
+        for (text, line, expected) in [
+            ("", 1, "`nodes,edges`"),
+            ("x", 1, "`nodes,edges`"),
+            ("\n2,1\n1,2\n", 1, "`nodes,edges`"),
+            ("0,0\n", 1, "from 1 to"),
+            ("999999999999,1", 1, "from 1 to"),
+            ("2,1\n1;2", 2, "`source,target`"),
+            ("2,1\n1,", 2, "`source,target`"),
+            ("2,2\n1,2\n0,1", 3, "1 to 2"),
+            ("2,1\n1,3", 2, "1 to 2"),
+            ("3,3\n1,2\n2,3\n", 3, "after 2 edges; its first line says 3"),
+            ("3,1\n1,2\n2,3\n", 3, "after 2 edges; its first line says 1"),
+        ] {
+            let (at, why) = broken(text.as_bytes());
+            assert_eq!(at, line, "{text:?}: {why}");
+            assert!(why.contains(expected), "{text:?}: {why}");
+        }
+        assert_eq!(broken(b"2,1\n\xFF\xFF\n").0, 2);
+    }
+
+    #[test]
+    fn graphs_of_one_name_are_refused() {
+        let check = |names: &[&str]| {
+            let paths: Vec<PathBuf> = names.iter().map(PathBuf::from).collect();
+            check_all(&paths, &Interrupt::silent())
+        };
+        let Err(BenchError::Options(why)) = check(&["a/ring.txt", "b.txt", "c/ring.jlg"]) else {
+            panic!("taken");
+        };
+        assert!(why.contains("a/ring.txt") && why.contains("c/ring.jlg"), "{why}");
+        assert!(matches!(check(&["/nowhere/ring.txt"]), Err(BenchError::File { .. })));
+        let (_dir, path) = written("g.txt", b"2,2\n1,2\n");
+        let cut = check_all(&[path], &Interrupt::silent()).unwrap_err().to_string();
+        assert!(cut.contains("g.txt:2:"), "{cut}");
     }
 }

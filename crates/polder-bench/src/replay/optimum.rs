@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Tally;
-use super::trace::{Room, Trace};
+use super::trace::{MOST_REQUESTS, Room, Trace};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 
@@ -19,10 +19,7 @@ const NOT_RESIDENT: u32 = 0;
 
 /// For each request, the position of the next one for its page.
 fn next_uses(trace: &Trace, interrupt: &Interrupt) -> Result<Vec<u32>, BenchError> {
-    if trace.requests.len() >= NEVER as usize {
-        let why = "the optimum is for traces below 2^32 - 1 requests".to_owned();
-        return Err(BenchError::Options(why));
-    }
+    debug_assert!(trace.requests.len() as u64 <= MOST_REQUESTS);
     interrupt.check()?;
     let mut next = vec![NEVER; trace.requests.len()];
     let mut upcoming = vec![NEVER; trace.pages as usize];

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use super::{CacheSize, Tally};
+use super::{CacheSize, Paper, Tally};
 
 /// One policy at one size on one trace; the JSON line.
 #[derive(Debug, Clone, Serialize)]
@@ -63,36 +63,43 @@ impl Replayed {
     }
 }
 
-/// A table for people, with a heading for each trace and size.
-pub(crate) fn table(rows: &[Replayed]) -> String {
-    let mut text = String::new();
-    let has_paper = rows.iter().any(|row| row.paper_percent.is_some());
-    for group in rows.chunk_by(|a, b| (&a.trace, a.size()) == (&b.trace, b.size())) {
-        let Some(first) = group.first() else { continue };
-        let paper = if has_paper { format!(" {:>8}", "paper") } else { String::new() };
-        let (trace, size, requests) = (&first.trace, first.size().show(), first.requests);
-        let _ = writeln!(text, "{trace}, {size}, {requests} requests");
-        let _ = writeln!(
-            text,
-            "  {:<12} {:>12} {:>9} {:>12} {:>9} {:>11}{paper}",
-            "policy", "hits", "hit ratio", "misses", "heard", "ns/request"
-        );
-        for row in group {
-            let paper = match row.paper_percent {
-                Some(percent) => format!(" {percent:>7.1}%"),
-                None => String::new(),
-            };
+/// A table for people, row by row, with a heading for each trace and size.
+#[derive(Debug, Default)]
+pub(crate) struct Table {
+    /// What the last heading was for.
+    below: Option<(String, CacheSize)>,
+}
+
+impl Table {
+    /// The line of a row, and before it the heading, where there is need of one.
+    pub(crate) fn row(&mut self, row: &Replayed) -> String {
+        let mut text = String::new();
+        let (trace, size) = (row.trace.as_str(), row.size());
+        if self.below.as_ref().is_none_or(|below| (below.0.as_str(), below.1) != (trace, size)) {
+            self.below = Some((trace.to_owned(), size));
+            let has_paper = trace == Paper::NAME && size == CacheSize::Frames(Paper::FRAMES);
+            let paper = if has_paper { format!(" {:>8}", "paper") } else { String::new() };
+            let _ = writeln!(text, "{trace}, {}, {} requests", size.show(), row.requests);
             let _ = writeln!(
                 text,
-                "  {:<12} {:>12} {:>8.3}% {:>12} {:>8.3}% {:>11.1}{paper}",
-                row.policy,
-                row.hits,
-                row.hit_percent,
-                row.misses,
-                100.0 * row.heard as f64 / row.requests.max(1) as f64,
-                row.ns_per_request
+                "  {:<12} {:>12} {:>9} {:>12} {:>9} {:>11}{paper}",
+                "policy", "hits", "hit ratio", "misses", "heard", "ns/request"
             );
         }
+        let paper = match row.paper_percent {
+            Some(percent) => format!(" {percent:>7.1}%"),
+            None => String::new(),
+        };
+        let _ = write!(
+            text,
+            "  {:<12} {:>12} {:>8.3}% {:>12} {:>8.3}% {:>11.1}{paper}",
+            row.policy,
+            row.hits,
+            row.hit_percent,
+            row.misses,
+            100.0 * row.heard as f64 / row.requests.max(1) as f64,
+            row.ns_per_request
+        );
+        text
     }
-    text
 }

@@ -11,7 +11,7 @@ fn data(name: &str) -> Option<Source> {
     let folder = std::env::var_os("POLDER_DATA").map_or(beside, PathBuf::from);
     let path = folder.join("traces").join(name);
     if path.exists() {
-        return Some(Source::File(path, Format::Auto));
+        return Some(Source::File(path, None));
     }
     eprintln!("skipped: there is no {} (set POLDER_DATA)", path.display());
     None
@@ -227,8 +227,21 @@ fn nothing_is_better_than_the_optimum() {
 fn rows_say_what_was_counted() {
     let source = Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000 });
     let policies = vec![ReplacementKind::Clock];
-    let replay = Replay { source, policies, sizes: vec![CacheSize::Frames(100)] };
-    let rows = replay.run(&Interrupt::silent(), &ProgressBar::hidden()).unwrap();
+    let frames = vec![CacheSize::Frames(100)];
+    let replay = Replay::new(source.clone(), policies.clone(), frames).unwrap();
+    let (mut rows, mut table) = (Vec::new(), Table::default());
+    let mut lines = Vec::new();
+    let mut run = |interrupt: &Interrupt| {
+        replay.run(interrupt, &ProgressBar::hidden(), &mut |row| {
+            lines.push(table.row(row));
+            rows.push(row.clone());
+            Ok(())
+        })
+    };
+    run(&Interrupt::silent()).unwrap();
+    let interrupt = Interrupt::silent();
+    interrupt.set();
+    assert!(matches!(run(&interrupt), Err(BenchError::Interrupted)));
     let names: Vec<_> = rows.iter().map(|row| row.policy.as_str()).collect();
     assert_eq!(names, ["clock", "exact LRU", "FIFO", "random", "optimum"]);
     assert_eq!(rows[0].heard, 0, "nothing goes, so nothing is marked");
@@ -237,13 +250,33 @@ fn rows_say_what_was_counted() {
         assert_eq!((row.requests, row.misses), (800, rows[0].misses));
         assert!(row.misses < 100 && row.ns_per_request > 0.0);
     }
-    let table = table(&rows);
-    assert!(table.starts_with("zipf:1, 100 frames, 800 requests\n"), "{table}");
-    assert!(table.contains("optimum") && !table.contains("paper"), "{table}");
-    let interrupt = Interrupt::silent();
-    interrupt.set();
-    assert!(matches!(replay.run(&interrupt, &ProgressBar::hidden()), Err(BenchError::Interrupted)));
-    let by_bytes = Replay { sizes: vec![CacheSize::Bytes(1 << 20)], ..replay };
-    let refused = by_bytes.run(&Interrupt::silent(), &ProgressBar::hidden());
-    assert!(matches!(refused, Err(BenchError::Options(_))));
+    assert_eq!(lines.len(), names.len());
+    assert!(lines[0].starts_with("zipf:1, 100 frames, 800 requests\n"), "{lines:?}");
+    assert!(lines[1..].iter().all(|line| !line.contains('\n')), "{lines:?}");
+    assert!(lines[4].contains("optimum") && !lines[0].contains("paper"), "{lines:?}");
+}
+
+#[test]
+fn what_would_fail_on_the_way_is_refused_before() {
+    let bytes = || vec![CacheSize::Frames(1), CacheSize::Bytes(1 << 20)];
+    let file = |name: &str, said| Source::File(PathBuf::from(name), said);
+    for sizeless in [
+        Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000 }),
+        Source::Paper(Paper { requests: 1000 }),
+        file("a/t.lis", None),
+        file("a/t.bin", Some(Format::Ids)),
+        file("a/t", None),
+    ] {
+        let name = sizeless.name();
+        let refused = Replay::new(sizeless, Vec::new(), bytes());
+        let Err(BenchError::Options(why)) = refused else { panic!("{name} has no sizes") };
+        assert!(why.starts_with(&name) && why.contains("--frames"), "{why}");
+    }
+    for sized in
+        [file("t.bin", None), file("t.oracleGeneral.zst", None), file("t", Some(Format::Oracle))]
+    {
+        assert!(Replay::new(sized, Vec::new(), bytes()).is_ok());
+    }
+    let endless = Source::Paper(Paper { requests: u64::from(u32::MAX) });
+    assert!(matches!(Replay::new(endless, Vec::new(), Vec::new()), Err(BenchError::Options(_))));
 }

@@ -7,6 +7,9 @@ use super::{CacheSize, STRETCH, Tally};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 
+/// The most that a trace can have: the optimum keeps positions in 32 bits, and one value for none.
+pub(super) const MOST_REQUESTS: u64 = u32::MAX as u64 - 1;
+
 /// Requests by dense page numbers: 0, 1, 2 in the order in which pages first appear.
 #[derive(Debug, Default)]
 pub(super) struct Trace {
@@ -34,13 +37,11 @@ impl Room<'_> {
 }
 
 impl Trace {
-    pub(super) fn room(&self, size: CacheSize) -> Result<Room<'_>, BenchError> {
+    /// In bytes only for pages that have sizes: [`super::Replay::new`] sees to that.
+    pub(super) fn room(&self, size: CacheSize) -> Room<'_> {
         match size {
-            CacheSize::Frames(frames) => Ok(Room { all: u64::from(frames), bytes: None }),
-            CacheSize::Bytes(_) if self.bytes.is_empty() => Err(BenchError::Options(
-                "the pages of this trace have no sizes: use --frames, not --bytes".to_owned(),
-            )),
-            CacheSize::Bytes(all) => Ok(Room { all, bytes: Some(&self.bytes) }),
+            CacheSize::Frames(frames) => Room { all: u64::from(frames), bytes: None },
+            CacheSize::Bytes(all) => Room { all, bytes: Some(&self.bytes) },
         }
     }
 
@@ -76,8 +77,7 @@ impl Builder {
     /// A request for the page that its source calls `id`. Fails where numbers run out.
     pub(super) fn request(&mut self, id: u64) -> Result<(), String> {
         let number = self.number(id)?.0;
-        self.trace.requests.push(number);
-        Ok(())
+        self.push(number)
     }
 
     /// The same for an object that knows its size.
@@ -85,6 +85,13 @@ impl Builder {
         let (number, is_new) = self.number(id)?;
         if is_new {
             self.trace.bytes.push(bytes);
+        }
+        self.push(number)
+    }
+
+    fn push(&mut self, number: u32) -> Result<(), String> {
+        if self.trace.requests.len() as u64 == MOST_REQUESTS {
+            return Err(format!("there are more than {MOST_REQUESTS} requests"));
         }
         self.trace.requests.push(number);
         Ok(())

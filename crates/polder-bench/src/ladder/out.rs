@@ -1,0 +1,121 @@
+//! The two files of a run: the figures, written after each part, and the page of plots.
+//!
+//! * `OUT-1` What an earlier run has left is never overwritten.
+//! * `OUT-2` The figures of the parts that are over are in the file whatever happens then: a new
+//!   state of it takes the place of the last one in one step.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::criteria::{Judged, judge};
+use super::html;
+use super::results::{Results, Summary};
+use crate::error::BenchError;
+
+/// Both files, which are this run's own.
+#[derive(Debug)]
+pub(crate) struct Out {
+    json: PathBuf,
+    html: PathBuf,
+}
+
+/// What stands in the file of figures.
+#[derive(Serialize)]
+struct Figures<'r> {
+    criteria: &'r [Judged],
+    medians: &'r [Summary],
+    #[serde(flatten)]
+    results: &'r Results,
+}
+
+impl Out {
+    /// Makes the directory, and the file of figures in it.
+    pub(crate) fn claim(dir: &Path) -> Result<Out, BenchError> {
+        fs::create_dir_all(dir).map_err(BenchError::file(dir))?;
+        let out = Out { json: dir.join("translations.json"), html: dir.join("translations.html") };
+        let there = |path: &Path| {
+            let path = path.display();
+            BenchError::Options(format!(
+                "{path} is there already, from another run: move it away, or name another \
+                 directory with --out"
+            ))
+        };
+        for path in [&out.json, &out.html] {
+            if fs::exists(path).map_err(BenchError::file(path))? {
+                return Err(there(path));
+            }
+        }
+        match File::create_new(&out.json) {
+            Ok(_) => Ok(out),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(there(&out.json)),
+            Err(error) => Err(BenchError::file(&out.json)(error)),
+        }
+    }
+
+    /// Where the figures are.
+    pub(crate) fn json(&self) -> &Path {
+        &self.json
+    }
+
+    /// Where the page is, once it was made.
+    pub(crate) fn html(&self) -> &Path {
+        &self.html
+    }
+
+    /// Writes down the figures that are known by now.
+    pub(crate) fn keep(&self, results: &Results) -> Result<(), BenchError> {
+        let (criteria, medians) = (judge(results), results.summaries());
+        let figures = Figures { criteria: &criteria, medians: &medians, results };
+        let text = serde_json::to_string_pretty(&figures)
+            .map_err(|error| BenchError::Options(error.to_string()))?;
+        replace(&self.json, &text)
+    }
+
+    /// Makes the page.
+    pub(crate) fn show(&self, results: &Results, judged: &[Judged]) -> Result<(), BenchError> {
+        replace(&self.html, &html::page(results, judged))
+    }
+}
+
+/// Puts the text in the place of what the file holds.
+fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
+    let new = path.with_added_extension("new");
+    let written = File::create(&new).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.map_err(BenchError::file(&new))?;
+    fs::rename(&new, path).map_err(BenchError::file(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::results::testing::empty;
+    use super::*;
+
+    #[test]
+    fn what_is_there_is_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = dir.path().join("some/where");
+        let out = Out::claim(&at).unwrap();
+        out.keep(&empty()).unwrap();
+        out.keep(&empty().with(("scan", "random", "hash"), 0.0, &[3.0])).unwrap();
+        let text = fs::read_to_string(out.json()).unwrap();
+        assert!(text.contains("\"medians\"") && text.contains("\"hash\""), "{text}");
+        out.show(&empty(), &judge(&empty())).unwrap();
+        let names = || at.read_dir().unwrap().count();
+        assert_eq!(names(), 2, "something was left behind");
+
+        for left in [&out.json, &out.html] {
+            let Err(BenchError::Options(why)) = Out::claim(&at) else { panic!("{left:?}") };
+            assert!(why.contains("is there already") && why.contains("--out"), "{why}");
+            assert_eq!(fs::read_to_string(&out.json).unwrap_or_else(|_| text.clone()), text);
+            fs::remove_file(left).unwrap();
+        }
+        Out::claim(&at).unwrap();
+        assert!(matches!(Out::claim(&out.json), Err(BenchError::File { .. })));
+    }
+}
