@@ -51,6 +51,8 @@ use results::{Failure, Machine, Results, Run};
 pub(crate) struct Ladder {
     pub(crate) size: Size,
     pub(crate) parts: Vec<&'static Part>,
+    /// Names of the sides that have a turn; empty for all.
+    pub(crate) sides: Vec<String>,
     pub(crate) rounds: u64,
     /// Of each measurement.
     pub(crate) seconds: f64,
@@ -77,7 +79,7 @@ impl Ladder {
             failures: Vec::new(),
         };
         out.keep(&results)?;
-        let turns = |part: &&Part| self.rounds_of(part) as usize * part.sides.len();
+        let turns = |part: &&Part| self.rounds_of(part) as usize * self.sides_of(part).len();
         let bar = progress(self.parts.iter().map(turns).sum());
         for (done, part) in (1..).zip(&self.parts) {
             let over = self.part(part, interrupt, &bar, &mut results);
@@ -99,6 +101,11 @@ impl Ladder {
         if part.once { 1 } else { self.rounds }
     }
 
+    fn sides_of(&self, part: &Part) -> Vec<&'static str> {
+        let wanted = |name: &&str| self.sides.is_empty() || self.sides.iter().any(|s| s == name);
+        part.sides.iter().map(|side| side.name).filter(wanted).collect()
+    }
+
     /// Fails by an interrupt alone.
     fn part(
         &self,
@@ -108,9 +115,10 @@ impl Ladder {
         results: &mut Results,
     ) -> Result<(), BenchError> {
         let shared = self.dir.join(part.name);
+        let sides = self.sides_of(part);
         for round in 0..self.rounds_of(part) {
-            for turn in turns(round as usize, part.sides.len()) {
-                let side = part.sides[turn].name;
+            for turn in turns(round as usize, sides.len()) {
+                let side = sides[turn];
                 let job = Job {
                     part: part.name.to_owned(),
                     side: side.to_owned(),
@@ -179,6 +187,7 @@ mod tests {
         Ladder {
             size: Size::Small,
             parts: vec![Part::find("scan").unwrap(), Part::find("heap").unwrap()],
+            sides: Vec::new(),
             rounds: 1,
             seconds: 0.01,
             threads: vec![1],

@@ -275,6 +275,10 @@ pub(super) struct TranslationsArgs {
     /// placement, memory.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(super) parts: Vec<String>,
+    /// A translation, or a step or a way of holding that a part has as one of its sides; all others
+    /// have no turn. May be given several times.
+    #[arg(long, value_name = "NAME")]
+    pub(super) side: Vec<String>,
     /// How often each translation has its turn in each part, 1 to 1000.
     #[arg(long, value_name = "COUNT", default_value = "7",
           value_parser = clap::value_parser!(u64).range(1..=1000))]

@@ -10,6 +10,7 @@ use crate::ladder::{Ladder, Out, PARTS, Part, check_graphs, judge, table};
 
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
+    sides(args, &parts)?;
     each_once("--threads", &args.threads)?;
     let graphs: Result<Vec<PathBuf>, BenchError> =
         args.graph.iter().map(|path| path.canonicalize().map_err(BenchError::file(path))).collect();
@@ -21,6 +22,7 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let ladder = Ladder {
         size: args.size,
         parts,
+        sides: args.side.clone(),
         rounds: args.rounds,
         seconds: args.seconds,
         threads: args.threads.clone(),
@@ -68,6 +70,18 @@ fn parts(args: &TranslationsArgs) -> Result<Vec<&'static Part>, BenchError> {
     }
 }
 
+/// Each side that was asked for must be one of some part.
+fn sides(args: &TranslationsArgs, parts: &[&Part]) -> Result<(), BenchError> {
+    let is_there = |name: &String| parts.iter().any(|part| part.side(name).is_some());
+    let Some(unknown) = args.side.iter().find(|name| !is_there(name)) else { return Ok(()) };
+    let mut names: Vec<&str> =
+        parts.iter().flat_map(|part| part.sides).map(|side| side.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    let why = format!("no part has a side {unknown:?}; there are: {}", names.join("; "));
+    Err(BenchError::Options(why))
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser;
@@ -83,6 +97,20 @@ mod tests {
             panic!("{line} is not parsed")
         };
         Ok(parts(&args)?.iter().map(|part| part.name).collect())
+    }
+
+    #[test]
+    fn sides_that_no_part_has_are_refused() {
+        let check = |line: &[&str]| {
+            let line = ["x", "translations", "--parts", "scan"].iter().chain(line);
+            let Ok(Cli { command: Command::Translations(args) }) = Cli::try_parse_from(line) else {
+                panic!("it is not parsed")
+            };
+            sides(&args, &parts(&args).unwrap())
+        };
+        assert!(check(&["--side", "array", "--side", "hash"]).is_ok());
+        let Err(BenchError::Options(why)) = check(&["--side", "hash, shared"]) else { panic!() };
+        assert!(why.contains("\"hash, shared\"") && why.contains("array; direct; hash;"), "{why}");
     }
 
     #[test]
