@@ -327,7 +327,6 @@ impl<'p, T: Translation> View<'p, T> {
         {
             let page = Optimistic::new(core, found, wraps);
             page.page().prefetch(0);
-            page.page().prefetch(64);
             if found.word.is_marked() && attempt.hint == AccessHint::Normal {
                 core.touch(found.cell, found.word);
             }
@@ -424,7 +423,6 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(Restart);
         }
         found.page.prefetch(0);
-        found.page.prefetch(64);
         Ok(found)
     }
 

@@ -1,7 +1,7 @@
 //! Lookups of resident keys and nothing else, for looking at what the processor does:
 //! `scripts/hot-path` counts the instructions of `lookup` and says which of them lock or store.
 
-use polder::{Options, Store, Table};
+use polder::{Options, Store, Table, TranslationKind};
 
 const RECORDS: u64 = 200_000;
 
@@ -18,8 +18,11 @@ fn hot_path_lookup(table: &Table, key: &[u8; 8], value: &mut [u8; 120]) -> bool 
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lookups: u64 = std::env::args().nth(1).map_or(Ok(100_000), |n| n.parse())?;
+    let translation: TranslationKind =
+        std::env::args().nth(2).map_or(Ok(TranslationKind::default()), |name| name.parse())?;
     let dir = tempfile::tempdir_in(".")?;
-    let store = Store::open(Options::new(dir.path().join("store")).memory_budget(128 << 20))?;
+    let options = Options::new(dir.path().join("store")).memory_budget(128 << 20);
+    let store = Store::open(options.translation(translation))?;
     let table = store.create_table("records")?;
     let mut keys: Vec<_> = (0..RECORDS).map(key).collect();
     keys.sort_unstable();
