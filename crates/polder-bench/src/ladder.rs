@@ -36,6 +36,7 @@ mod results;
 mod setup;
 mod side;
 mod trees;
+mod writes;
 
 pub(crate) use child::work as child;
 use child::{Job, delegate};
@@ -45,6 +46,7 @@ pub(crate) use out::Out;
 pub(crate) use parts::{PARTS, Part};
 pub(crate) use plan::Size;
 use results::{Failure, Machine, Results, Run};
+pub(crate) use writes::SharedWrites;
 
 /// What to run.
 #[derive(Debug)]
@@ -58,6 +60,8 @@ pub(crate) struct Ladder {
     pub(crate) seconds: f64,
     pub(crate) threads: Vec<usize>,
     pub(crate) graphs: Vec<PathBuf>,
+    /// What was counted beforehand.
+    pub(crate) writes: Option<SharedWrites>,
     /// Where files are made; removed by the caller.
     pub(crate) dir: PathBuf,
     /// The program to run as child.
@@ -75,6 +79,7 @@ impl Ladder {
             threads: self.threads.clone(),
             machine: Machine::here(),
             complete: false,
+            writes: self.writes.clone(),
             runs: Vec::new(),
             failures: Vec::new(),
         };
@@ -192,6 +197,7 @@ mod tests {
             seconds: 0.01,
             threads: vec![1],
             graphs: Vec::new(),
+            writes: None,
             dir: dir.to_owned(),
             program: PathBuf::from("/nowhere/at/all"),
         }

@@ -76,7 +76,15 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let dir = tempfile::tempdir().unwrap();
     let ring = dir.path().join("ring.txt");
     fs::write(&ring, "4,4,u\n1,2\n2,3\n3,4\n4,1\n").unwrap();
-    let output = translations(dir.path(), &["--graph", ring.to_str().unwrap()]);
+    let counted = dir.path().join("writes.json");
+    let side = |name| {
+        let none = r#"{"stores":0,"updates":0,"by_neighbourhood":0}"#;
+        format!(r#"{{"translation":"{name}","hold":"optimistic","a_lookup":{none}}}"#)
+    };
+    let sides = ["array", "predictive", "vm"].map(side).join(",");
+    fs::write(&counted, format!(r#"{{"threads":4,"keys":20000,"sides":[{sides}]}}"#)).unwrap();
+    let [ring, counted] = [&ring, &counted].map(|path| path.to_str().unwrap());
+    let output = translations(dir.path(), &["--graph", ring, "--writes", counted]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = results(dir.path());
     assert_eq!((&results["complete"], &results["size"]), (&true.into(), &"small".into()));
@@ -92,7 +100,7 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let reached = medians(&results, "files", "ring: sum of depths", "array");
     assert_eq!(reached[0]["median"], 4.0);
     let criteria = results["criteria"].as_array().unwrap();
-    assert_eq!(criteria.len(), 12);
+    assert_eq!(criteria.len(), 13);
     assert!(criteria.iter().all(|criterion| criterion["ratio"].is_number()), "{criteria:?}");
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(printed.lines().count(), criteria.len());
@@ -109,7 +117,8 @@ fn every_side_of_every_part_is_measured_and_shown() {
     }
     assert!(!html.contains("NaN") && !html.contains("Not measured in this run"));
     let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
-    assert_eq!(left.len(), 2, "{left:?}");
+    // The graph, what was counted, and the results.
+    assert_eq!(left.len(), 3, "{left:?}");
 }
 
 #[test]

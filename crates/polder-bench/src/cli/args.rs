@@ -290,6 +290,10 @@ pub(super) struct TranslationsArgs {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,
+    /// A file with what `scripts/shared-writes --json` printed, to be shown and judged with the rest:
+    /// what lookups write to cache lines that other threads use.
+    #[arg(long, value_name = "FILE")]
+    pub(super) writes: Option<PathBuf>,
     /// A file with a graph for the part files: a line `nodes,edges`, then an edge `source,target` a
     /// line, counted from 1; packed by gzip or not. May be given several times.
     #[arg(long, value_name = "FILE")]

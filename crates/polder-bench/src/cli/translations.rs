@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::args::TranslationsArgs;
 use super::{each_once, listen, own_program, print, run_dir};
 use crate::error::BenchError;
-use crate::ladder::{Ladder, Out, PARTS, Part, check_graphs, judge, table};
+use crate::ladder::{Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge, table};
 
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
@@ -15,6 +15,7 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let graphs: Result<Vec<PathBuf>, BenchError> =
         args.graph.iter().map(|path| path.canonicalize().map_err(BenchError::file(path))).collect();
     let graphs = graphs?;
+    let writes = args.writes.as_deref().map(SharedWrites::read).transpose()?;
     let interrupt = listen()?;
     check_graphs(&graphs, &interrupt)?;
     let dir = run_dir(args.dir.as_deref())?;
@@ -27,6 +28,7 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
         seconds: args.seconds,
         threads: args.threads.clone(),
         graphs,
+        writes,
         dir: dir.path().to_owned(),
         program: own_program()?,
     };

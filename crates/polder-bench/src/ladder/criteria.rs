@@ -238,7 +238,33 @@ impl Judged {
 
 /// Judges all criteria.
 pub(crate) fn judge(results: &Results) -> Vec<Judged> {
-    CRITERIA.iter().map(|criterion| criterion.judge(results)).collect()
+    let of_runs = CRITERIA.iter().map(|criterion| criterion.judge(results));
+    of_runs.chain([shared_writes(results)]).collect()
+}
+
+/// Readers that only validate write nothing that others use, but for pages that move and marks that
+/// are taken off, which are not counted.
+fn shared_writes(results: &Results) -> Judged {
+    let bound = Bound::AtMost(0.0);
+    let most = results.writes.as_ref().and_then(|w| w.most_of(&["array", "predictive", "vm"]));
+    let verdict = match most {
+        None => Verdict::NotMeasured,
+        Some(most) if bound.holds(most) => Verdict::Pass,
+        Some(_) => Verdict::Fail,
+    };
+    Judged {
+        what: "writes to shared lines, an optimistic lookup: array, predictive, vm",
+        bound: bound.to_string(),
+        verdict,
+        certainty: Certainty::Counted,
+        said: said(verdict, Certainty::Counted, None, 0),
+        touched_bytes: None,
+        ratio: most,
+        low: most,
+        high: most,
+        confidence: None,
+        rounds: usize::from(most.is_some()),
+    }
 }
 
 impl Criterion {

@@ -30,6 +30,7 @@ pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
                 &format!("<h2>{}</h2>\n<div class=\"plots\">\n{plots}</div>\n", escape(section));
         }
     }
+    body += &shared_writes(results);
     body += &failures(results);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -198,6 +199,31 @@ fn values(series: &[Series], plot: &Plot) -> String {
     )
 }
 
+fn shared_writes(results: &Results) -> String {
+    let Some(writes) = &results.writes else { return String::new() };
+    let mut rows = String::new();
+    for side in &writes.sides {
+        let figures = match side.a_lookup {
+            Some(writes) => [writes.stores, writes.updates, writes.by_neighbourhood]
+                .map(|count| format!("<td class=\"figure\">{count:.2}</td>"))
+                .concat(),
+            None => "<td class=\"none\" colspan=\"3\">refused</td>".to_owned(),
+        };
+        let (translation, hold) = (escape(&side.translation), escape(&side.hold));
+        rows += &format!("<tr><td>{translation}</td><td>{hold}</td>{figures}</tr>\n");
+    }
+    format!(
+        "<h2>Writes to shared cache lines</h2>\n<p>Counted, not timed: lookups by {} threads (one on \
+         each core where pages are held by cores) among {} resident keys, by a build whose atomics \
+         count. This is what many cores would wait for. Pages that move and marks that are taken \
+         off are left out.</p>\n<div class=\"wide\"><table>\n<thead><tr><th>Translation</th>\
+         <th>Readers hold</th><th>Stores a lookup</th><th>Read-modify-writes</th>\
+         <th>Shared by neighbourhood alone</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
+         </table></div>\n",
+        writes.threads, writes.keys,
+    )
+}
+
 fn failures(results: &Results) -> String {
     if results.failures.is_empty() {
         return String::new();
@@ -215,6 +241,7 @@ fn failures(results: &Results) -> String {
 mod tests {
     use super::super::criteria::judge;
     use super::super::results::testing::empty;
+    use super::super::writes::{Counted, SharedWrites, Writes};
     use super::*;
 
     fn shown(results: &Results) -> String {
@@ -243,6 +270,31 @@ mod tests {
         assert_balanced(&html);
         assert!(html.contains("not measured"));
         assert!(!html.contains("http"), "a link to elsewhere");
+    }
+
+    #[test]
+    fn shared_writes_are_shown_and_judged_where_they_were_counted() {
+        let counted = |translation: &str, updates| Counted {
+            translation: translation.to_owned(),
+            hold: "optimistic".to_owned(),
+            a_lookup: Some(Writes { stores: 0.0, updates, by_neighbourhood: 0.0 }),
+        };
+        let refused =
+            Counted { hold: "group".to_owned(), a_lookup: None, ..counted("<direct>", 0.0) };
+        let of = |vm| {
+            let sides = vec![
+                counted("array", 0.0),
+                counted("predictive", 0.0),
+                counted("vm", vm),
+                refused.clone(),
+            ];
+            let writes = Some(SharedWrites { threads: 4, keys: 20_000, sides });
+            shown(&Results { writes, ..empty() })
+        };
+        assert_balanced(&of(0.0));
+        assert!(of(0.0).contains("✓ pass, counted") && of(0.0).contains("&lt;direct&gt;"));
+        assert!(of(0.5).contains("✗ fail, counted"));
+        assert!(!shown(&empty()).contains("Writes to shared cache lines"));
     }
 
     #[test]

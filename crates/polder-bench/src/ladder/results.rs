@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::measured::{Figure, Measured};
 use super::plan::Size;
+use super::writes::SharedWrites;
 use crate::interval::Median;
 use crate::size::parse_bytes;
 
@@ -85,6 +86,7 @@ pub(crate) struct Results {
     pub(crate) complete: bool,
     pub(crate) runs: Vec<Run>,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) writes: Option<SharedWrites>,
 }
 
 /// A figure of one round.
@@ -201,6 +203,7 @@ pub(crate) mod testing {
             complete: true,
             runs: Vec::new(),
             failures: Vec::new(),
+            writes: None,
         }
     }
 
