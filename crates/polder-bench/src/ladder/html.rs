@@ -63,7 +63,7 @@ fn header(results: &Results) -> String {
     text += "<p>Each run is a process of its own, and in each round every translation has its turn. \
              Shown are medians over rounds; whiskers and the figures in parentheses are the interval \
              of the median by the exact sign test (at least 95% from 6 rounds on). Ratios compare \
-             runs of the same round, and are judged where what is gone to is at least twice the \
+             runs of the same round; verdicts say where what is gone to is less than twice the \
              largest cache.</p>\n";
     if results.size == Size::Small {
         text += "<p class=\"note\">At this size all data fits into the processor's caches: the \
