@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
 use super::measured::{Figure, Measured};
 use super::plan::Size;
@@ -12,7 +12,7 @@ use crate::interval::Median;
 use crate::size::parse_bytes;
 
 /// One run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Run {
     pub(crate) part: String,
     pub(crate) side: String,
@@ -22,7 +22,7 @@ pub(crate) struct Run {
 }
 
 /// A run that gave nothing.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Failure {
     pub(crate) part: String,
     pub(crate) side: String,
@@ -31,7 +31,7 @@ pub(crate) struct Failure {
 }
 
 /// Where it ran.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Machine {
     pub(crate) processor: String,
     pub(crate) cores: usize,
@@ -75,14 +75,14 @@ fn largest_cache(dir: &Path) -> Option<u64> {
 }
 
 /// Everything.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Results {
     pub(crate) size: Size,
     pub(crate) rounds: u64,
     pub(crate) seconds: f64,
     pub(crate) threads: Vec<usize>,
     pub(crate) machine: Machine,
-    /// False if it was interrupted.
+    /// False until it is over, and if it was interrupted.
     pub(crate) complete: bool,
     pub(crate) runs: Vec<Run>,
     pub(crate) failures: Vec<Failure>,
