@@ -2,7 +2,6 @@
 //!
 //! Nothing is recovered and nothing is written. The store's lock is held meanwhile.
 
-use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use polder_format::{FormatError, SUPERBLOCK_BYTES, StoreId, Superblock, choose};
 use polder_log::LogFile;
 use polder_pool::device::{Device, FileDevice, OpenKind, read_block};
 
-use crate::directory::{DATA, LOG, lock_to_read};
+use crate::directory::{DATA, LOG, Lock, lock_to_read};
 use crate::error::OpenError;
 
 /// The files of a store that is not open.
@@ -23,7 +22,7 @@ pub(crate) struct ClosedStore {
     pub(crate) data: Option<Arc<dyn Device>>,
     /// The log file, if there is one.
     pub(crate) log: Option<Arc<dyn Device>>,
-    _lock: Option<File>,
+    _lock: Option<Lock>,
 }
 
 impl ClosedStore {

@@ -18,7 +18,7 @@ pub(crate) const LOG: &str = "log";
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
-    _lock: File,
+    _lock: Lock,
 }
 
 impl Directory {
@@ -94,9 +94,21 @@ fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
     Ok(Ok(()))
 }
 
-fn take_lock(path: &Path) -> Result<File, OpenError> {
+/// A locked file. It is unlocked by name: a child that another thread starts has the file open too
+/// until it runs its program, so that closing it here would not end the lock.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // The lock goes with the last one who has the file open, if this fails.
+        let _ = self.0.unlock();
+    }
+}
+
+fn take_lock(path: &Path) -> Result<Lock, OpenError> {
     let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
-    let mut file = File::options()
+    let file = File::options()
         .read(true)
         .write(true)
         .create(true)
@@ -108,24 +120,26 @@ fn take_lock(path: &Path) -> Result<File, OpenError> {
         Err(TryLockError::WouldBlock) => return Err(locked(path, file)),
         Err(TryLockError::Error(e)) => return Err(error("lock", e)),
     }
-    let written = file
+    let mut lock = Lock(file);
+    let written = lock
+        .0
         .set_len(0)
-        .and_then(|()| file.rewind())
-        .and_then(|()| file.write_all(this_process().as_bytes()));
+        .and_then(|()| lock.0.rewind())
+        .and_then(|()| lock.0.write_all(this_process().as_bytes()));
     written.map_err(|e| error("write", e))?;
-    Ok(file)
+    Ok(lock)
 }
 
 /// Locks a directory that is only read: nothing in it is written. `None`: it has no lock file, so
 /// that nobody holds it.
-pub(crate) fn lock_to_read(path: &Path) -> Result<Option<File>, OpenError> {
+pub(crate) fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
     let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
     let file = match File::open(path.join(LOCK)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|e| error("open", e))?,
     };
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Err(locked(path, file)),
         Err(TryLockError::Error(e)) => Err(error("lock", e)),
     }
@@ -150,5 +164,23 @@ fn this_process() -> String {
     match name {
         Some(name) => format!("process {id} ({name})\n"),
         None => format!("process {id}\n"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_though_a_child_has_the_file_open() {
+        let dir = tempfile::tempdir().unwrap();
+        for lock in [take_lock, |path: &Path| lock_to_read(path).map(Option::unwrap)] {
+            let held = lock(dir.path()).unwrap();
+            // As a child has it, until it runs its program.
+            let _inherited = held.0.try_clone().unwrap();
+            assert!(matches!(take_lock(dir.path()), Err(OpenError::Locked { .. })));
+            drop(held);
+            take_lock(dir.path()).unwrap();
+        }
     }
 }
