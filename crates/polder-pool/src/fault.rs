@@ -224,8 +224,8 @@ impl<T: Translation> Shared<T> {
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.
                 Claimed::Taken => {
+                    // Its place is right: an extent may have moved since `place` was read.
                     if let Some(found) = self.latch_resident(space, page) {
-                        found.meta().set_place(place);
                         break found;
                     }
                 }
@@ -282,6 +282,10 @@ impl<T: Translation> Shared<T> {
         if start == 0 {
             return Err(PoolError::Unmapped { page: PageId::new(space.id, page) });
         }
-        Ok(Place::new(start + (page.get() - extent.first.get())))
+        // Places of the file are page numbers too; anything else is no place.
+        let place = start.checked_add(page.get() - extent.first.get()).and_then(PageNo::new);
+        let what = "a map names a place behind the end of any file";
+        let broken = PoolError::Broken { page: PageId::new(space.id, page), what };
+        place.map(|place| Place::new(place.get())).ok_or(broken)
     }
 }
