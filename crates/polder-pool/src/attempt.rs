@@ -247,7 +247,8 @@ impl<T: Translation> Space<T> {
     }
 
     /// Asks the processor for the whole of a page that will be read soon, if it is resident. Loads
-    /// nothing from the device and is no access: a number that leads nowhere does no harm.
+    /// nothing from the device and is no access: a number that leads nowhere does no harm. (Pages that
+    /// a translation keeps elsewhere than most, as those of sparse groups, are not asked for.)
     #[inline]
     pub fn prefetch(&self, page: PageNo) {
         self.prefetch_begin(page, self.page_size().bytes());
@@ -276,10 +277,10 @@ impl<T: Translation> Space<T> {
     /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
     /// none. No access; by the time that it is known it may have changed.
     pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
-        let link = LinkRef::Root(PageId::new(self.id(), page));
-        let found = self.view().resolve(link).filter(|found| found.word.is_readable())?;
-        let preferred = self.shared().translation.preferred(&self.space_core().directory, page)?;
-        Some(found.frame == preferred)
+        let (translation, directory) = (&self.shared().translation, &self.space_core().directory);
+        let word = translation.state(directory, page)?.read();
+        let preferred = translation.preferred(directory, page)?;
+        word.is_readable().then(|| word.frame() == preferred)
     }
 
     /// Goes to a page by its number.

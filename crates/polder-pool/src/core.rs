@@ -71,7 +71,7 @@ pub(crate) struct Core {
     pub(crate) fixed_in_use: Alone<AtomicU32>,
     /// Which pages go when room is needed.
     pub(crate) replacement: Box<dyn Replacement>,
-    /// How many extents or map pages have moved (F3, F6, M4).
+    /// How many extents or map pages have moved (F2, F6, M4).
     pub(crate) relocations: Alone<AtomicU64>,
     /// How readers hold pages, and by what if it is by slices.
     pub(crate) hold: Hold,

@@ -47,7 +47,7 @@ struct Sweep<'p, T: Translation> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// F2: a frame for a page that could not have `preferred`. Evicts if none is free.
+    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free.
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
         let take = || match preferred {

@@ -69,12 +69,15 @@ pub mod signal;
 mod space;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(all(test, not(loom)))]
+mod testing;
 #[cfg(not(loom))]
 pub mod translation;
 #[cfg(loom)]
 mod translation {
     pub(crate) mod chain;
     pub(crate) mod group;
+    pub(crate) mod tagged;
 }
 #[cfg(not(loom))]
 mod write_back;

@@ -205,13 +205,14 @@ mod tests {
     #[test]
     fn runs_are_given_back_together() {
         const PAGES: usize = 3 * MOST_RUNS;
-        let range = Reservation::new("test", PAGES * OS_PAGE_BYTES, OS_PAGE_BYTES).unwrap();
+        let size = kernel_page_bytes();
+        let range = Reservation::new("test", PAGES * size, size).unwrap();
         range.prefer_small_pages();
-        let at = |page: usize| range.base().as_ptr().wrapping_add(page * OS_PAGE_BYTES);
+        let at = |page: usize| range.base().as_ptr().wrapping_add(page * size);
         // SAFETY: within the range, which only this test uses.
         unsafe {
             (0..PAGES).for_each(|page| at(page).write(7));
-            let run = |page| libc::iovec { iov_base: at(page).cast(), iov_len: OS_PAGE_BYTES };
+            let run = |page| libc::iovec { iov_base: at(page).cast(), iov_len: size };
             let odd: Vec<_> = (1..PAGES).step_by(2).map(run).collect();
             let calls = give_back(&odd);
             let together = give_back_together(&odd[..2]);
@@ -232,9 +233,10 @@ mod tests {
         let at = range.base().as_ptr();
         // SAFETY: within the range, which only this test uses.
         unsafe {
-            at.add(8192).write(7);
-            range.discard(8192, 4096).unwrap();
-            assert_eq!(at.add(8192).read(), 0);
+            let size = kernel_page_bytes();
+            at.add(2 * size).write(7);
+            range.discard(2 * size, size).unwrap();
+            assert_eq!(at.add(2 * size).read(), 0);
         }
     }
 }

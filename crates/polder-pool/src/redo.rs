@@ -56,24 +56,13 @@ impl<T: Translation> Redo<'_, T> {
         operations: &[Operation<'_>],
     ) -> Result<Redone, PoolError> {
         if self.space.as_ref().is_none_or(|space| space.id != page.space()) {
-            self.space = self.find_space(page.space())?;
+            self.space = self.pool.shared().find_space(page.space())?;
         }
         let Some(space) = &self.space else { return Ok(Redone::Absent) };
         match self.pool.shared().redo(space, page, lsn, operations, self.apply) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
             result => result,
-        }
-    }
-
-    fn find_space(&self, id: SpaceId) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
-        let shared = self.pool.shared();
-        if let Some(space) = shared.space(id) {
-            return Ok(Some(space));
-        }
-        match shared.array_get(&shared.directory, u64::from(id.get()))? {
-            0 => Ok(None),
-            root => shared.open_core(id, Place::new(root)).map(Some),
         }
     }
 }

@@ -279,7 +279,9 @@ impl<T: Translation> Heap<T> {
         PageId::new(self.space.id(), page)
     }
 
-    /// The row, if there is one in this place.
+    /// The row, if there is one in this place. Ids that no [`append`](Heap::append),
+    /// [`bulk_load`](Heap::bulk_load) or [`scan`](Heap::scan) gave may also find a row that is being
+    /// loaded, or one of a load that failed.
     ///
     /// # Errors
     /// Those of loading the page.

@@ -4,6 +4,7 @@
 //! The root never moves when the array grows: its content goes into a new child. So a reader
 //! needs nothing but the root's place.
 
+use std::collections::VecDeque;
 use std::sync::Mutex;
 
 use polder_format::log::Operation;
@@ -80,8 +81,8 @@ impl<T: Translation> Shared<T> {
         if root == Place::NONE {
             return Ok(Way::Beyond);
         }
-        let root = PageId::new(SpaceId::FILE, PageNo::new(root.get()).unwrap_or(PageNo::MAX));
-        let mut page = self.view(&self.file).follow(attempt, LinkRef::Root(root), None)?;
+        let mut page =
+            self.view(&self.file).follow(attempt, LinkRef::Root(file_page(root)), None)?;
         let mut height = page.page().u8(ARRAY_HEIGHT_AT).min(MAX_HEIGHT);
         if index / fanout >= span(fanout, height) {
             page.validate()?;
@@ -103,10 +104,9 @@ impl<T: Translation> Shared<T> {
                 Some(&page),
             )?;
             let below = page.page().u8(ARRAY_HEIGHT_AT);
-            if below + 1 != height {
+            if below.checked_add(1) != Some(height) {
                 page.validate()?;
-                let (page, what) = (page.id(), "an array page has the wrong height");
-                return Err(attempt.fail(PoolError::Broken { page, what }));
+                return Err(attempt.fail(wrong_height(page.id())));
             }
             height = below;
         }
@@ -275,28 +275,59 @@ impl<T: Translation> Shared<T> {
     /// All pages of the array, parents before children.
     pub(super) fn array_pages(&self, array: &PagedArray) -> Result<Vec<ArrayPage>, PoolError> {
         let mut pages = Vec::new();
-        if array.root() == Place::NONE {
-            return Ok(pages);
+        self.each_array_page(array, &mut |page, _, _| pages.push(page))?;
+        Ok(pages)
+    }
+
+    /// All elements that are not zero, with their indexes.
+    pub(crate) fn array_elements(&self, array: &PagedArray) -> Result<Vec<(u64, u64)>, PoolError> {
+        let mut elements = Vec::new();
+        self.each_array_page(array, &mut |page, height, words| {
+            if height == 0 {
+                let indexed = (page.first..).zip(words.iter().copied());
+                elements.extend(indexed.filter(|(_, word)| *word != 0));
+            }
+        })?;
+        elements.sort_unstable();
+        Ok(elements)
+    }
+
+    /// Calls `visit` with each page, its height and its words, parents before children. Heights
+    /// fall by one from each to the next, so that this comes to an end whatever links say.
+    fn each_array_page(
+        &self,
+        array: &PagedArray,
+        visit: &mut dyn FnMut(ArrayPage, u8, &[u64]),
+    ) -> Result<(), PoolError> {
+        let fanout = array_fanout(self.core.page_size());
+        let mut todo = VecDeque::new();
+        if array.root() != Place::NONE {
+            let root = ArrayPage { place: array.root(), parent: None, first: 0 };
+            todo.push_back((root, None));
         }
-        pages.push(ArrayPage { place: array.root(), parent: None });
-        let mut next = 0;
-        while let Some(&ArrayPage { place, .. }) = pages.get(next) {
-            next += 1;
-            let (height, words) = self.array_words(place)?;
-            if height > 0 {
-                for (i, word) in words.into_iter().enumerate().filter(|(_, word)| *word != 0) {
-                    let child = Place::new(PageId::from_link(word).page().get());
-                    let parent = Some((place, ARRAY_WORDS_AT + 8 * i));
-                    pages.push(ArrayPage { place: child, parent });
-                }
+        while let Some((page, expected)) = todo.pop_front() {
+            let (height, words) = self.array_words(page.place)?;
+            if expected.is_some_and(|expected| expected != height) {
+                return Err(wrong_height(file_page(page.place)));
+            }
+            visit(page, height, &words);
+            let Some(below) = height.checked_sub(1) else { continue };
+            let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
+            for (i, word) in present {
+                let place = Place::new(PageId::from_link(*word).page().get());
+                let parent = Some((page.place, ARRAY_WORDS_AT + 8 * i));
+                // What lies beyond all numbers is no element of any array.
+                let first = span(fanout, height).saturating_mul(i as u64);
+                let first = page.first.saturating_add(first);
+                todo.push_back((ArrayPage { place, parent, first }, Some(below)));
             }
         }
-        Ok(pages)
+        Ok(())
     }
 
     /// Height and words of one page of an array.
     pub(super) fn array_words(&self, place: Place) -> Result<(u8, Vec<u64>), PoolError> {
-        let page = PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX));
+        let page = file_page(place);
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let guard = self.view(&self.file).follow(attempt, LinkRef::Root(page), None)?;
             let bytes = guard.page();
@@ -306,30 +337,6 @@ impl<T: Translation> Shared<T> {
             Ok((height, words))
         })
     }
-
-    /// All elements that are not zero, with their indexes.
-    pub(crate) fn array_elements(&self, array: &PagedArray) -> Result<Vec<(u64, u64)>, PoolError> {
-        let fanout = array_fanout(self.core.page_size());
-        let mut elements = Vec::new();
-        let mut todo: Vec<(Place, u64)> = Vec::new();
-        if array.root() != Place::NONE {
-            todo.push((array.root(), 0));
-        }
-        while let Some((place, first)) = todo.pop() {
-            let (height, words) = self.array_words(place)?;
-            let below = span(fanout, height.min(MAX_HEIGHT));
-            for (i, word) in words.into_iter().enumerate().filter(|(_, word)| *word != 0) {
-                let index = first + i as u64 * below;
-                if height == 0 {
-                    elements.push((index, word));
-                } else {
-                    todo.push((Place::new(PageId::from_link(word).page().get()), index));
-                }
-            }
-        }
-        elements.sort_unstable();
-        Ok(elements)
-    }
 }
 
 /// One page of an array, and where its link stands.
@@ -338,6 +345,16 @@ pub(super) struct ArrayPage {
     pub(super) place: Place,
     /// The parent's place and the offset in it; none for the root.
     pub(super) parent: Option<(Place, usize)>,
+    /// The first element below it.
+    first: u64,
+}
+
+fn file_page(place: Place) -> PageId {
+    PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
+}
+
+fn wrong_height(page: PageId) -> PoolError {
+    PoolError::Broken { page, what: "an array page has the wrong height" }
 }
 
 /// Bytes of log that one changed word takes.
@@ -362,4 +379,49 @@ fn init(page: &mut PageMut<'_>, height: u8) {
     page.set_u8(header_at::KIND, PageKind::ARRAY.0);
     page.set_u8(header_at::LAYOUT, 1);
     page.set_u8(ARRAY_HEIGHT_AT, height);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{create, pool};
+
+    /// The pages could only be so on a device that gives back what was never written.
+    #[test]
+    fn maps_that_name_nonsense_are_refused() {
+        let (_dir, pool) = pool(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let (shared, map) = (space.shared(), &space.space_core().map);
+        let root = file_page(map.root());
+        let change = |height: u8, word: u64| {
+            let changed = shared.view(&shared.file).run(AccessHint::Normal, |attempt| {
+                let guard = shared.view(&shared.file).follow(attempt, LinkRef::Root(root), None)?;
+                let mut page = attempt.upgrade(guard)?;
+                page.page_mut().set_u8(ARRAY_HEIGHT_AT, height);
+                page.page_mut().set_u64(ARRAY_WORDS_AT, word);
+                page.excuse();
+                Ok(())
+            });
+            changed.unwrap();
+        };
+        let is_broken =
+            |error: PoolError| assert!(matches!(error, PoolError::Broken { .. }), "{error}");
+
+        let word = shared.array_get(map, 0).unwrap();
+        for nowhere in [u64::MAX, u64::MAX - 8, 1 << 52] {
+            change(0, nowhere);
+            is_broken(shared.locate(space.space_core(), page).unwrap_err());
+            let faults = pool.check_maps().unwrap();
+            assert!(faults.iter().any(|fault| fault.contains("behind the end")), "{faults:?}");
+        }
+        for height in 1..=MAX_HEIGHT {
+            change(height, root.to_bits());
+            is_broken(shared.array_elements(map).unwrap_err());
+            is_broken(shared.array_pages(map).map(|_| ()).unwrap_err());
+            is_broken(shared.array_get(map, 0).unwrap_err());
+        }
+        change(0, word);
+        assert_eq!(pool.check_maps().unwrap(), [""; 0]);
+    }
 }

@@ -1,5 +1,7 @@
 //! Making, opening and dropping spaces.
 
+use std::sync::Arc;
+
 use polder_format::log::Operation;
 use polder_format::{PageId, PageNo, Place, SpaceId};
 
@@ -37,14 +39,8 @@ impl<T: Translation> Pool<T> {
         if id == SpaceId::FILE {
             return Err(PoolError::NoSuchSpace { space: id });
         }
-        if let Some(space) = shared.space(id) {
-            return Ok(self.space_handle(space));
-        }
-        let root = shared.array_get(&shared.directory, u64::from(id.get()))?;
-        if root == 0 {
-            return Err(PoolError::NoSuchSpace { space: id });
-        }
-        Ok(self.space_handle(shared.open_core(id, Place::new(root))?))
+        let space = shared.find_space(id)?.ok_or(PoolError::NoSuchSpace { space: id })?;
+        Ok(self.space_handle(space))
     }
 
     /// All spaces that have pages.
@@ -82,14 +78,14 @@ impl<T: Translation> Pool<T> {
         };
         let mut faults = Vec::new();
         for pair in runs.windows(2) {
-            if pair[0].start + pair[0].pages > pair[1].start {
+            if pair[0].end() > pair[1].start {
                 let place = Place::new(pair[1].start);
                 let (one, other) = (name(&pair[0]), name(&pair[1]));
                 faults.push(format!("{place} belongs to {one} and to {other}"));
             }
         }
         let end = lock(&shared.core.places).end();
-        for run in runs.iter().filter(|run| run.start + run.pages > end) {
+        for run in runs.iter().filter(|run| run.end() > end) {
             faults.push(format!("{} lies behind the end of the file", name(run)));
         }
         Ok(faults)
@@ -108,6 +104,19 @@ impl<T: Translation> Space<T> {
 }
 
 impl<T: Translation> Shared<T> {
+    /// An existing space, opened if it is not.
+    pub(crate) fn find_space(&self, id: SpaceId) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
+        if let Some(space) = self.space(id) {
+            return Ok(Some(space));
+        }
+        // Nobody drops it between the look at the directory and the opening.
+        let _change = lock(&self.directory.change);
+        match self.array_get(&self.directory, u64::from(id.get()))? {
+            0 => Ok(None),
+            root => self.open_core(id, Place::new(root)).map(Some),
+        }
+    }
+
     fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
         // What is free must be known before places come back.
         self.learn_places()?;

@@ -57,10 +57,10 @@ impl FilePlaces {
             if start > next {
                 self.free.insert(next, start - next);
             }
-            next = start + len;
-        }
-        if next > self.end {
-            return Err("a map names a place behind the end of the file");
+            next = start
+                .checked_add(len)
+                .filter(|end| *end <= self.end)
+                .ok_or("a map names a place behind the end of the file")?;
         }
         if next < self.end {
             self.free.insert(next, self.end - next);
@@ -216,6 +216,13 @@ pub(crate) struct Run {
     pub(crate) owner: Option<(SpaceId, u64)>,
 }
 
+impl Run {
+    /// The place behind it. A map that is broken may name any number.
+    pub(super) fn end(&self) -> u64 {
+        self.start.saturating_add(self.pages)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -242,6 +249,8 @@ mod tests {
         [(17, 3), (30, 60), (95, 5)].into_iter().for_each(|(start, len)| free.insert(start, len));
         assert_eq!(places.free, free);
         assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(20, 10), (25, 1)]).is_err());
-        assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(99, 2)]).is_err());
+        for behind in [(99, 2), (u64::MAX - 7, 16)] {
+            assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![behind]).is_err());
+        }
     }
 }

@@ -3,7 +3,8 @@
 //! Nothing is ever evicted; when the budget is used up, an error says so. The frame follows from
 //! the page number by an addition, and the state words lie dense, 8 bytes a frame, so that this is
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
-//! chunks; only touched ones cost memory, and the pool counts those against the budget.
+//! chunks; only touched ones cost memory, and the pool counts those against the budget. Where the
+//! kernel backs them by huge pages a space costs whole ones: up to 2 MiB more than is counted.
 
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};

@@ -13,13 +13,14 @@ use polder_format::{PageId, PageNo, SpaceId};
 use super::chained::TableDirectory;
 use super::page_hash::PageHash;
 use super::preferred::known_here;
+use super::tagged::Tagged;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
-use crate::sync::atomic::{AtomicU64, Ordering, fence};
+use crate::sync::atomic::{Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
@@ -76,14 +77,6 @@ pub enum Inserted {
     Full,
 }
 
-/// The state word of a frame and the page of which it speaks. All zero: no page.
-#[derive(Debug, Default)]
-#[repr(C, align(16))]
-struct Tagged {
-    cell: StateCell,
-    page: AtomicU64,
-}
-
 /// Translation by a table of frames.
 #[derive(Debug)]
 pub struct Framed<F: FrameTable> {
@@ -101,24 +94,19 @@ impl<F: FrameTable> Framed<F> {
         unsafe { self.tagged.base().cast::<Tagged>().add(frame.get() as usize).as_ref() }
     }
 
-    /// The page's state and what its word was. The word before the tag: if the tag is the page's
-    /// and the word of an earlier life, then that life's end is visible to whoever validates.
-    /// Acquire pairs with the Release of `claim`.
+    /// The page's state and what its word was.
     #[inline(always)]
     fn find(&self, page: PageId) -> Option<(&StateCell, StateWord, FrameId)> {
         self.table.find(PageHash::of(page), page, |frame| {
             let tagged = self.tagged(frame);
-            let word = tagged.cell.read();
-            if tagged.page.load(Ordering::Acquire) != page.to_bits() {
-                return None;
-            }
             // A branch, so that the page is read while the tag is still on its way.
-            Some((&tagged.cell, word, known_here(frame)))
+            let word = tagged.read(page)?;
+            Some((tagged.cell(), word, known_here(frame)))
         })
     }
 
     fn holds(&self, frame: FrameId, page: PageId) -> bool {
-        self.tagged(frame).page.load(Ordering::Relaxed) == page.to_bits()
+        self.tagged(frame).is_of(page)
     }
 
     /// Ends the entry of a page that the caller holds; `end` makes its word 0.
@@ -132,8 +120,8 @@ impl<F: FrameTable> Framed<F> {
         let page = directory.id(page);
         self.table.remove(PageHash::of(page), page, frame);
         let tagged = self.tagged(frame);
-        tagged.page.store(0, Ordering::Release);
-        end(&tagged.cell);
+        tagged.leave();
+        end(tagged.cell());
         directory.present.fetch_sub(1, Ordering::SeqCst);
     }
 }
@@ -175,7 +163,7 @@ impl<F: FrameTable> Translation for Framed<F> {
         fence(Ordering::SeqCst);
         let page = directory.id(page);
         let holds = |frame| self.holds(frame, page);
-        Some(&self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell)
+        Some(&self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
     }
 
     fn place(&self, _: &TableDirectory, _: PageNo) -> Result<Placement, PoolError> {
@@ -193,23 +181,21 @@ impl<F: FrameTable> Translation for Framed<F> {
         let tagged = self.tagged(frame);
         // SeqCst: before the entry, so that `is_quiet` misses none.
         directory.present.fetch_add(1, Ordering::SeqCst);
-        tagged.page.store(page.to_bits(), Ordering::Release);
+        tagged.enter(page);
         // The frame itself bears the tag already.
         let holds = |other: FrameId| other != frame && self.holds(other, page);
         let inserted = self.table.insert(PageHash::of(page), page, frame, holds);
         if inserted != Inserted::Entered {
-            tagged.page.store(0, Ordering::Release);
+            tagged.leave();
             directory.present.fetch_sub(1, Ordering::SeqCst);
             let what = "the part of the hash table where it belongs is full; use `array`";
             let full = Err(PoolError::Broken { page, what });
             return if inserted == Inserted::Full { full } else { Ok(None) };
         }
-        // Until here whoever finds the entry sees that the page is not resident, and finds out by
-        // an insertion of its own that it is taken.
-        let claimed = tagged.cell.claim();
+        let claimed = tagged.cell().claim();
         debug_assert!(claimed, "TABLE-2: frame {frame:?} is in use");
         fence(Ordering::SeqCst);
-        Ok(Some(Claim { cell: &tagged.cell, frame, place: None }))
+        Ok(Some(Claim { cell: tagged.cell(), frame, place: None }))
     }
 
     fn abandon(
@@ -230,8 +216,8 @@ impl<F: FrameTable> Translation for Framed<F> {
         fence(Ordering::SeqCst);
         for frame in (1..=self.frames).map(FrameId::new) {
             let tagged = self.tagged(frame);
-            let page = PageId::from_link(tagged.page.load(Ordering::Acquire));
-            if page.space() == directory.space && !tagged.cell.read_after_flag().is_evicted() {
+            let page = tagged.page();
+            if page.space() == directory.space && !tagged.cell().read_after_flag().is_evicted() {
                 visit(page.page());
             }
         }

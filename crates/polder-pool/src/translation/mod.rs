@@ -28,6 +28,7 @@ mod open;
 mod page_hash;
 mod preferred;
 mod simd;
+mod tagged;
 mod vm;
 
 use std::fmt::Debug;

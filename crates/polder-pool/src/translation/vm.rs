@@ -147,7 +147,11 @@ impl<B: Backing> VirtualMemory<B> {
         Ok(Chunk { words, pages, index, touched })
     }
 
+    /// Gives small pages back. A part of a huge one cannot go without cutting it into small ones.
     fn give_back_runs(&self, pages: &mut [NonNull<u8>]) {
+        if !B::EVICTS {
+            return;
+        }
         let size = self.page_size.bytes();
         pages.sort_unstable();
         let runs: Vec<libc::iovec> = pages

@@ -1,0 +1,54 @@
+//! The state word of a frame beside the page of which it speaks, its *tag*: `docs/protocols.md`,
+//! "Translations by table"; scalecache.txt 3.3, where the tag is looked at after the pin.
+
+use polder_format::PageId;
+
+use crate::state::{StateCell, StateWord};
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// A word and its tag. All zero: no page.
+#[derive(Debug, Default)]
+#[repr(C, align(16))]
+pub struct Tagged {
+    cell: StateCell,
+    page: AtomicU64,
+}
+
+impl Tagged {
+    /// The word, whatever it speaks of.
+    #[inline(always)]
+    pub fn cell(&self) -> &StateCell {
+        &self.cell
+    }
+
+    /// The page of which the word speaks.
+    pub fn page(&self) -> PageId {
+        PageId::from_link(self.page.load(Ordering::Acquire))
+    }
+
+    /// Whether the word speaks of this page, for who holds what keeps that so.
+    pub fn is_of(&self, page: PageId) -> bool {
+        self.page.load(Ordering::Relaxed) == page.to_bits()
+    }
+
+    /// What the word was, if it speaks of this page. The word before the tag: if the tag is the
+    /// page's and the word of an earlier life, then that life's end is visible to whoever
+    /// validates. Acquire pairs with the Release of `enter`.
+    #[inline(always)]
+    pub fn read(&self, page: PageId) -> Option<StateWord> {
+        let word = self.cell.read();
+        (self.page.load(Ordering::Acquire) == page.to_bits()).then_some(word)
+    }
+
+    /// The frame is for this page. Before the table leads here: whoever finds the entry sees then
+    /// that the page is not resident, and finds out by an insertion of its own that it is taken.
+    pub fn enter(&self, page: PageId) {
+        self.page.store(page.to_bits(), Ordering::Release);
+    }
+
+    /// The frame is for no page. A life ends with its tag before its word; a claim that was not to
+    /// be has no word.
+    pub fn leave(&self) {
+        self.page.store(0, Ordering::Release);
+    }
+}
