@@ -14,6 +14,7 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
+use crate::dist::{Dist, YCSB_THETA};
 use crate::durability::Durability;
 use crate::engine::{EngineKind, Named, device};
 use crate::error::BenchError;
@@ -31,6 +32,8 @@ use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
 
 /// The engine of a single run, where none is named and it is there.
 const DEFAULT_ENGINE: &str = "polder:array";
+/// Seconds of a warm-up, where nothing else is said.
+const DEFAULT_WARMUP_SECONDS: f64 = 1.0;
 /// The arguments that name engines.
 const ENGINE_ARGS: [&str; 2] = ["engine", "engines"];
 
@@ -130,6 +133,7 @@ fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), Be
         (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
     };
     let named = named(engines, name, &args.common)?;
+    check_device_size(&args.common, &[named])?;
     let dir = run_dir(args.common.dir.as_deref())?;
     let plan = resolve(bench, named, args.seconds, &args.common, dir.path())?;
     check_counters(plan.counters);
@@ -151,7 +155,7 @@ fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
         seconds: args.seconds,
         warmup_seconds: 0.0,
         dist: Bench::Lookup.dist(),
-        theta: args::DEFAULT_THETA,
+        theta: YCSB_THETA,
         load: plan::LoadOrder::Sorted,
         seed: args.seed,
         counters: false,
@@ -193,6 +197,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
         all.push(named);
         plans.push(resolve(args.bench, named, args.seconds, &args.common, dir.path())?);
     }
+    check_device_size(&args.common, &all)?;
     check_counters(args.common.counters);
     let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
     let json = args.common.json;
@@ -220,6 +225,20 @@ fn resolve(
         let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
         return Err(BenchError::Options(why));
     }
+    if bench.fills() && (args.load.is_some() || args.warmup.is_some()) {
+        let why = format!("{} begins with nothing: it has no --load or --warmup", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    if args.threads > 1 && bench == Bench::Bulk {
+        let why = "bulk loads by one thread: it has no --threads";
+        return Err(BenchError::Options(why.to_owned()));
+    }
+    let dist = args.dist.or(bench.dist());
+    if args.theta.is_some() && !matches!(dist, Some(Dist::Zipfian | Dist::Latest)) {
+        let dist = dist.map_or("all records", Dist::name);
+        let why = format!("--theta is for zipfian and latest; {} asks for {dist}", bench.name());
+        return Err(BenchError::Options(why));
+    }
     named.kind.can_run(bench, args.durability).map_err(BenchError::Options)?;
     let commit_bytes = (bench == Bench::Commit).then_some(device::COMMIT_BYTES);
     let ample = || plan::ample_pool_bytes(args.records, args.value_size);
@@ -233,10 +252,10 @@ fn resolve(
         prefault: args.prefault,
         threads: args.threads,
         seconds,
-        warmup_seconds: args.warmup,
-        dist: args.dist.or(bench.dist()),
-        theta: args.theta,
-        load: args.load,
+        warmup_seconds: args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS),
+        dist,
+        theta: args.theta.unwrap_or(YCSB_THETA),
+        load: args.load.unwrap_or(plan::LoadOrder::Sorted),
         seed: args.seed,
         counters: args.counters,
         device_bytes: args.device_size.or(commit_bytes),
@@ -245,6 +264,16 @@ fn resolve(
         batch: args.batch,
         rate: args.rate,
     })
+}
+
+/// The file of `device` has a size where that is one of the engines.
+fn check_device_size(args: &CommonArgs, all: &[Named]) -> Result<(), BenchError> {
+    let has_device = all.iter().any(|named| named.kind.name == device::KIND.name);
+    if args.device_size.is_some() && !has_device {
+        let why = "--device-size is for the engine device, which is not asked for";
+        return Err(BenchError::Options(why.to_owned()));
+    }
+    Ok(())
 }
 
 /// A directory of this run alone, removed with everything in it when dropped.
@@ -257,9 +286,14 @@ fn run_dir(parent: Option<&Path>) -> Result<TempDir, BenchError> {
     made.map_err(BenchError::file(parent))
 }
 
-/// This program, to be run as worker.
+/// This program, to be run as worker. On Linux it is what runs here, also if another build has
+/// taken its place meanwhile.
 fn own_program() -> Result<PathBuf, BenchError> {
-    std::env::current_exe().map_err(BenchError::file(Path::new("/proc/self/exe")))
+    let itself = Path::new("/proc/self/exe");
+    if cfg!(target_os = "linux") {
+        return Ok(itself.to_owned());
+    }
+    std::env::current_exe().map_err(BenchError::file(itself))
 }
 
 fn listen() -> Result<Interrupt, BenchError> {
@@ -293,7 +327,6 @@ fn print(text: &str) -> Result<(), BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dist::Dist;
     use crate::engine::built_in;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -306,6 +339,8 @@ mod tests {
         let (bench, args) = match parse(line).unwrap().command {
             Command::Lookup(args) => (Bench::Lookup, args),
             Command::Load(args) => (Bench::Load, args),
+            Command::Bulk(args) => (Bench::Bulk, args),
+            Command::Scan(args) => (Bench::Scan, args),
             Command::YcsbA(args) => (Bench::YcsbA, args),
             Command::Commit(args) => (Bench::Commit, args),
             other => panic!("{other:?}"),
@@ -386,9 +421,22 @@ mod tests {
         ] {
             assert!(parse(line).is_err(), "{line}");
         }
-        for line in ["x load --dist uniform", "x load --rate 1000", "x ycsb-a --batch 10"] {
+        for line in [
+            "x load --dist uniform",
+            "x load --rate 1000",
+            "x ycsb-a --batch 10",
+            "x load --load sorted",
+            "x bulk --warmup 0",
+            "x bulk --threads 2",
+            "x lookup --theta 0.9",
+            "x ycsb-a --dist uniform --theta 0.9",
+            "x scan --theta 0.9",
+        ] {
             let refused = plan(line, "polder:array");
             assert!(matches!(refused, Err(BenchError::Options(_))), "{line}");
+        }
+        for line in ["x lookup --dist latest --theta 0.9", "x bulk --threads 1"] {
+            assert!(plan(line, "polder:array").is_ok(), "{line}");
         }
         assert!(plan("x ycsb-a", "device").is_err());
         assert!(plan("x lookup", "nobody").is_err());
@@ -401,6 +449,16 @@ mod tests {
             let Err(BenchError::Options(why)) = refused else { panic!("{option}") };
             assert!(why.starts_with("device is not Polder"), "{why}");
         }
+    }
+
+    #[test]
+    fn a_size_of_the_device_is_for_the_device() {
+        let args = parse("x commit --device-size 1MiB").unwrap().command;
+        let Command::Commit(args) = args else { panic!("not parsed") };
+        let of = |name: &str| named(&built_in(), name, &args.common).unwrap();
+        let (device, array) = (of("device"), of("polder:array"));
+        assert!(check_device_size(&args.common, &[array]).is_err());
+        assert!(check_device_size(&args.common, &[array, device]).is_ok());
     }
 
     #[test]

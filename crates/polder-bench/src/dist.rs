@@ -15,6 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::random::{Random, reduce};
 use crate::records::scramble;
 
+/// YCSB's exponent.
+pub(crate) const YCSB_THETA: f64 = 0.99;
+
 /// Which records are asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

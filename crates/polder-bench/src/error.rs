@@ -114,9 +114,25 @@ pub enum BenchError {
         /// Which one.
         policy: String,
     },
+    /// The system did not start all threads.
+    #[error("only {started} of {wanted} threads could be started: {source}")]
+    Threads {
+        /// How many there were.
+        started: usize,
+        /// How many there should be.
+        wanted: usize,
+        /// What the system said of the next.
+        source: io::Error,
+    },
     /// Somebody asked to stop.
     #[error("interrupted")]
     Interrupted,
+}
+
+/// As much of a line of a file as fits into a message.
+pub(crate) fn quoted(line: &str) -> String {
+    const MOST: usize = 40;
+    format!("{:?}", line.chars().take(MOST).collect::<String>())
 }
 
 impl BenchError {

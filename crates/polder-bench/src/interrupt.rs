@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
 use crate::error::BenchError;
@@ -17,10 +17,12 @@ pub(crate) const EXIT_STATUS: u8 = 130;
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens to SIGINT and SIGTERM; a second one ends the process at once.
+    /// Listens to SIGINT, SIGTERM and SIGHUP; a second one ends the process at once. A SIGHUP that is
+    /// ignored stays so, as nohup wants it.
     pub(crate) fn listen() -> io::Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
-        for signal in [SIGINT, SIGTERM] {
+        let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
+        for signal in [SIGINT, SIGTERM].into_iter().chain(hangup) {
             // The order matters: the first signal finds the flag unset and only sets it.
             flag::register_conditional_shutdown(signal, i32::from(EXIT_STATUS), flag.clone())?;
             flag::register(signal, flag.clone())?;
@@ -46,5 +48,27 @@ impl Interrupt {
     /// An error if somebody asked.
     pub(crate) fn check(&self) -> Result<(), BenchError> {
         if self.is_set() { Err(BenchError::Interrupted) } else { Ok(()) }
+    }
+}
+
+/// Whether whoever started this process has it ignore the signal.
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: all zero is a value of this struct of plain fields.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: without a new action the call only writes the present one to `now`.
+    let asked = unsafe { libc::sigaction(signal, std::ptr::null(), &mut now) };
+    asked == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_that_goes_away_is_an_interrupt() {
+        let was_ignored = is_ignored(SIGHUP);
+        let interrupt = Interrupt::listen().unwrap();
+        signal_hook::low_level::raise(SIGHUP).unwrap();
+        assert_eq!(interrupt.is_set(), !was_ignored);
     }
 }

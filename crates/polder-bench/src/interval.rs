@@ -9,7 +9,7 @@
 //! cannot move it.
 
 /// The interval holds the true median with at least this probability, if there are enough figures.
-const CONFIDENCE: f64 = 0.95;
+pub(crate) const CONFIDENCE: f64 = 0.95;
 
 /// A median with its interval.
 #[derive(Debug, Clone, Copy, PartialEq)]

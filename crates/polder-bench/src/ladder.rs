@@ -70,8 +70,13 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     /// Runs it, and writes down what is known after each part. A run that fails is noted, and the
-    /// next one begins. An interrupt ends it with what was measured so far.
-    pub(crate) fn run(&self, interrupt: &Interrupt, out: &Out) -> Result<Results, BenchError> {
+    /// next one begins. An interrupt ends it with what was measured so far. Beside the results
+    /// stands whether their last state was written.
+    pub(crate) fn run(
+        &self,
+        interrupt: &Interrupt,
+        out: &Out,
+    ) -> Result<(Results, Result<(), BenchError>), BenchError> {
         let mut results = Results {
             size: self.size,
             rounds: self.rounds,
@@ -83,27 +88,28 @@ impl Ladder {
             runs: Vec::new(),
             failures: Vec::new(),
         };
-        out.keep(&results)?;
-        let turns = |part: &&Part| self.rounds_of(part) as usize * self.sides_of(part).len();
+        let mut kept = out.keep(&results);
+        if let Err(error) = kept {
+            out.give_up();
+            return Err(error);
+        }
+        let turns = |part: &&Part| self.rounds as usize * self.sides_of(part).len();
         let bar = progress(self.parts.iter().map(turns).sum());
         for (done, part) in (1..).zip(&self.parts) {
+            // What could not be written after the last part can be after this one.
+            if let Err(error) = &kept {
+                say(&bar, error);
+            }
             let over = self.part(part, interrupt, &bar, &mut results);
             results.complete = done == self.parts.len() && over.is_ok();
-            // What cannot be written now can be when the next part is over.
-            if let Err(error) = out.keep(&results) {
-                say(&bar, &error);
-            }
+            kept = out.keep(&results);
             match over {
                 Err(BenchError::Interrupted) => break,
                 other => other?,
             }
         }
         bar.finish_and_clear();
-        Ok(results)
-    }
-
-    fn rounds_of(&self, part: &Part) -> u64 {
-        if part.once { 1 } else { self.rounds }
+        Ok((results, kept))
     }
 
     fn sides_of(&self, part: &Part) -> Vec<&'static str> {
@@ -121,7 +127,7 @@ impl Ladder {
     ) -> Result<(), BenchError> {
         let shared = self.dir.join(part.name);
         let sides = self.sides_of(part);
-        for round in 0..self.rounds_of(part) {
+        for round in 0..self.rounds {
             for turn in turns(round as usize, sides.len()) {
                 let side = sides[turn];
                 let job = Job {
@@ -185,6 +191,7 @@ fn remove(dir: &Path) -> Result<(), BenchError> {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt;
+    use std::time::Duration;
 
     use super::*;
 
@@ -211,7 +218,8 @@ mod tests {
         for (place, why) in [(&*file, "file/scan/run"), (dir.path(), "/nowhere/at/all")] {
             let at = dir.path().join(why.replace('/', "-"));
             let out = Out::claim(&at).unwrap();
-            let results = ladder(place).run(&Interrupt::silent(), &out).unwrap();
+            let (results, kept) = ladder(place).run(&Interrupt::silent(), &out).unwrap();
+            kept.unwrap();
             let sides = Part::find("scan").unwrap().sides.len();
             assert_eq!((results.failures.len(), results.runs.len()), (2 * sides, 0));
             assert!(results.complete);
@@ -221,6 +229,11 @@ mod tests {
         }
     }
 
+    fn write_program(at: &Path, lines: &str) {
+        fs::write(at, format!("#!/bin/sh\n{lines}\n")).unwrap();
+        fs::set_permissions(at, fs::Permissions::from_mode(0o700)).unwrap();
+    }
+
     /// Its children keep what is written by then, and fail.
     #[test]
     fn each_part_finds_the_figures_of_those_before_it_written() {
@@ -228,10 +241,9 @@ mod tests {
         let [script, seen] = ["child", "seen"].map(|name| dir.path().join(name));
         let out = Out::claim(&dir.path().join("out")).unwrap();
         let (from, to) = (out.json().display(), seen.display());
-        fs::write(&script, format!("#!/bin/sh\ncp '{from}' '{to}'\n")).unwrap();
-        fs::set_permissions(&script, fs::Permissions::from_mode(0o700)).unwrap();
+        write_program(&script, &format!("cp '{from}' '{to}'"));
         let ladder = Ladder { program: script, ..ladder(dir.path()) };
-        let results = ladder.run(&Interrupt::silent(), &out).unwrap();
+        let (results, _) = ladder.run(&Interrupt::silent(), &out).unwrap();
         assert!(results.complete);
         let seen = fs::read_to_string(&seen).unwrap();
         assert!(seen.contains("\"part\": \"scan\"") && !seen.contains("\"part\": \"heap\""));
@@ -245,7 +257,61 @@ mod tests {
         let interrupt = Interrupt::silent();
         interrupt.set();
         let echo = Ladder { program: PathBuf::from("cat"), ..ladder(dir.path()) };
-        let results = echo.run(&interrupt, &out).unwrap();
+        let (results, _) = echo.run(&interrupt, &out).unwrap();
         assert!(!results.complete && results.failures.is_empty());
+    }
+
+    /// Its first child answers, and its second never does.
+    #[test]
+    fn what_was_measured_before_an_interrupt_is_written() {
+        let dir = tempfile::tempdir().unwrap();
+        let [script, first, second] =
+            ["child", "first", "second"].map(|name| dir.path().join(name));
+        let (one, two) = (first.display(), second.display());
+        let figure = r#"{"metric":"random","at":0,"value":7}"#;
+        let lines = format!(
+            "if mkdir '{one}' 2>/dev/null; then read order; echo '{{\"answer\":[{figure}]}}'; exit; fi\n\
+             touch '{two}'\nexec sleep 600"
+        );
+        write_program(&script, &lines);
+        let out = Out::claim(&dir.path().join("out")).unwrap();
+        let interrupt = Interrupt::silent();
+        let ladder = Ladder { program: script, ..ladder(dir.path()) };
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                for _ in 0..6000 {
+                    if second.exists() {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                interrupt.set();
+            });
+            ladder.run(&interrupt, &out).unwrap().1.unwrap();
+        });
+        let text = fs::read_to_string(out.json()).unwrap();
+        let written: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(written["complete"], false);
+        let runs = written["runs"].as_array().unwrap();
+        assert_eq!(runs.len(), 1);
+        assert_eq!(runs[0]["figures"][0]["value"], 7.0);
+    }
+
+    #[test]
+    fn what_cannot_be_written_is_an_error_at_the_beginning_and_at_the_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let [script, at] = ["child", "out"].map(|name| dir.path().join(name));
+        let in_the_way = at.join("translations.json.new");
+        write_program(&script, &format!("mkdir -p '{}'", in_the_way.display()));
+        let ladder = Ladder { program: script, ..ladder(dir.path()) };
+        let out = Out::claim(&at).unwrap();
+        let (results, kept) = ladder.run(&Interrupt::silent(), &out).unwrap();
+        assert!(results.complete);
+        assert!(kept.unwrap_err().to_string().contains("translations.json.new"));
+
+        fs::remove_file(out.json()).unwrap();
+        let out = Out::claim(&at).unwrap();
+        assert!(ladder.run(&Interrupt::silent(), &out).is_err());
+        assert!(!out.json().exists(), "the next run finds a file without anything in it");
     }
 }

@@ -26,7 +26,8 @@ fn compare_of(engines: &[&str], bench: &str, records: &str, more: &[&str]) -> Va
     let dir = tempfile::tempdir().unwrap();
     let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
         .args(["compare", bench, "--engines", &engines.join(","), "--json", "--rounds", "2"])
-        .args(["--records", records, "--seconds", "0.05", "--warmup", "0.02"])
+        .args(["--records", records, "--seconds", "0.05"])
+        .args(if matches!(bench, "load" | "bulk") { &[][..] } else { &["--warmup", "0.02"] })
         .args(more)
         .arg("--dir")
         .arg(dir.path())

@@ -168,7 +168,7 @@ impl PageSize {
 
     /// In bytes.
     #[inline]
-    pub fn bytes(self) -> usize {
+    pub const fn bytes(self) -> usize {
         self.0 as usize
     }
 

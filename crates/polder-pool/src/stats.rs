@@ -54,6 +54,9 @@ pub struct PoolStats {
     pub translation_bytes: u64,
     /// Kernel page tables of translation and frames, in bytes.
     pub page_table_bytes: u64,
+    /// Of these, those of frames; 0 where the translation owns the frames' addresses (`vm`,
+    /// `direct`).
+    pub frame_page_table_bytes: u64,
     /// Frame memory that huge pages back, in bytes.
     pub huge_page_bytes: u64,
     /// Pages read from the device.
@@ -96,6 +99,7 @@ impl<T: Translation> Pool<T> {
         // Translations that own the pages count their tables themselves.
         let frame_bytes = if T::OWNS_PAGES { 0 } else { resident_pages * size };
         let small_frame_bytes = frame_bytes.saturating_sub(huge_page_bytes);
+        let frame_page_table_bytes = small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096;
         PoolStats {
             memory_budget_bytes: shared.memory_budget,
             frames,
@@ -115,8 +119,8 @@ impl<T: Translation> Pool<T> {
             metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
                 + FreeList::bytes(core.budget_frames) as u64,
             translation_bytes: footprint.translation_bytes,
-            page_table_bytes: footprint.page_table_bytes
-                + small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096,
+            page_table_bytes: footprint.page_table_bytes + frame_page_table_bytes,
+            frame_page_table_bytes,
             huge_page_bytes,
             promotions: sum(Counter::Promotions),
             moved_bytes: sum(Counter::MovedBytes),

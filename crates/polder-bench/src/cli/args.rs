@@ -8,13 +8,10 @@ use polder::{Hold, ReplacementKind};
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
-use crate::ladder::Size;
+use crate::ladder::{Part, Size};
 use crate::plan::LoadOrder;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
-
-/// YCSB's exponent.
-pub(super) const DEFAULT_THETA: f64 = 0.99;
 
 /// Workloads on storage engines, and their comparison by engines that take turns.
 ///
@@ -84,7 +81,7 @@ pub(super) enum Command {
     /// translations.html (plots) and prints what must hold and whether it does. Each run is a
     /// process of its own; ratios are medians of the ratios of each round, with the interval of the
     /// exact sign test. The figures are written after each part. Ctrl-C ends it with what was
-    /// measured so far.
+    /// measured so far; a second one ends it at once and leaves the directory in which it works.
     Translations(TranslationsArgs),
     /// One run of the ladder; takes its job from standard input.
     #[command(hide = true)]
@@ -120,22 +117,23 @@ pub(super) struct CommonArgs {
     /// engine can say otherwise by its name, as in polder:array+group.
     #[arg(long, value_name = "WAY")]
     pub(super) hold: Option<Hold>,
-    /// Threads that work at once.
+    /// Threads that work at once; bulk has one.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
     pub(super) threads: usize,
     /// Which records are asked for [default: what the workload says].
     #[arg(long, value_enum)]
     pub(super) dist: Option<Dist>,
     /// Exponent of zipfian and latest, above 0: the record of rank k is asked for in proportion
-    /// to 1 / k^theta.
-    #[arg(long, default_value_t = DEFAULT_THETA, value_parser = theta)]
-    pub(super) theta: f64,
-    /// How the data gets in before a workload that reads.
-    #[arg(long, value_enum, default_value = "sorted")]
-    pub(super) load: LoadOrder,
-    /// Seconds that the workload runs after loading before anything is measured.
-    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = seconds_or_none)]
-    pub(super) warmup: f64,
+    /// to 1 / k^theta [default: 0.99, YCSB's].
+    #[arg(long, value_parser = theta)]
+    pub(super) theta: Option<f64>,
+    /// How the data gets in before a workload that reads [default: sorted].
+    #[arg(long, value_enum)]
+    pub(super) load: Option<LoadOrder>,
+    /// Seconds that the workload runs after loading before anything is measured; load and bulk have
+    /// none [default: 1].
+    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    pub(super) warmup: Option<f64>,
     /// Start of the random numbers that choose records and operations.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
     pub(super) seed: u64,
@@ -271,9 +269,7 @@ pub(super) struct TranslationsArgs {
     /// memory and of disk.
     #[arg(long, value_enum, default_value = "medium")]
     pub(super) size: Size,
-    /// Parts, with commas between [default: all]: scan, heap, graph, files, lookup, multi, growing,
-    /// placement, memory.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help = parts_help())]
     pub(super) parts: Vec<String>,
     /// A translation, or a step or a way of holding that a part has as one of its sides; all others
     /// have no turn. May be given several times.
@@ -283,10 +279,11 @@ pub(super) struct TranslationsArgs {
     #[arg(long, value_name = "COUNT", default_value = "7",
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) rounds: u64,
-    /// Seconds of each measurement.
+    /// Seconds of each measurement. The part memory counts operations and has none.
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub(super) seconds: f64,
-    /// Threads that work at once, with commas between: a measurement for each.
+    /// Threads that work at once, with commas between: a measurement for each, in the parts lookup,
+    /// multi and growing. The others have their own numbers of threads.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,
@@ -306,6 +303,10 @@ pub(super) struct TranslationsArgs {
     /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+}
+
+fn parts_help() -> String {
+    format!("Parts, with commas between: {} [default: all; files only with --graph]", Part::names())
 }
 
 fn some_count(text: &str) -> Result<u64, String> {

@@ -46,6 +46,13 @@ fn replays(args: &ReplayArgs) -> Result<Vec<Replay>, BenchError> {
     each_once("--bytes", &args.bytes)?;
     let replays: Vec<Replay> =
         args.traces.iter().map(|trace| resolve(trace, args)).collect::<Result<_, _>>()?;
+    for (i, replay) in replays.iter().enumerate() {
+        let name = replay.source.name();
+        if replays[..i].iter().any(|other| other.source.name() == name) {
+            let why = format!("results would call two traces the same: {name}");
+            return Err(BenchError::Options(why));
+        }
+    }
     let any = |is: fn(&Source) -> bool| replays.iter().any(|replay| is(&replay.source));
     let no_policy = args.frames.is_empty() && !args.bytes.is_empty();
     for (said, option, has_use, of) in [
@@ -152,6 +159,9 @@ mod tests {
             "x replay a.bin --bytes 1MiB,1024KiB",
             "x replay a.lis --frames 1 --policy cooling,lru,cooling:10",
             "x replay zipf:1 --frames 10 --requests 5G",
+            "x replay a/t.lis b/t.lis --frames 10",
+            "x replay t.lis t.lis --frames 10",
+            "x replay zipf:1 zipf:1.0 --frames 10",
         ] {
             assert!(matches!(parsed(line), Err(BenchError::Options(_))), "{line}");
         }

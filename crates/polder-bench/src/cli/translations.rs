@@ -18,6 +18,7 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let writes = args.writes.as_deref().map(SharedWrites::read).transpose()?;
     let interrupt = listen()?;
     check_graphs(&graphs, &interrupt)?;
+    let program = own_program()?;
     let dir = run_dir(args.dir.as_deref())?;
     let out = Out::claim(args.out.as_deref().unwrap_or(Path::new(".")))?;
     let ladder = Ladder {
@@ -30,12 +31,13 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
         graphs,
         writes,
         dir: dir.path().to_owned(),
-        program: own_program()?,
+        program,
     };
-    let results = ladder.run(&interrupt, &out)?;
+    let (results, kept) = ladder.run(&interrupt, &out)?;
     let judged = judge(&results);
     let shown = out.show(&results, &judged);
     print(table(&judged).trim_end())?;
+    kept?;
     shown?;
     for path in [out.json(), out.html()] {
         let _ = writeln!(io::stderr(), "written: {}", path.display());

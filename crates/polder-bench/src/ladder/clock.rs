@@ -1,13 +1,13 @@
 //! Threads that do the same thing for some time, and what that took.
 //!
-//! Each thread does *turns*, some dozen operations each, and looks between two turns whether the
-//! time is over: the clock and the flag cost nothing beside them. Timed is the span from the moment
-//! at which the first thread begins, when all are ready, to the end of the last one's last turn.
+//! Each thread does *turns*, some dozen operations each, at least one, and looks after each whether
+//! the time is over: the clock and the flag cost nothing beside them. Timed is the span from the
+//! moment at which the first thread begins, when all are ready, to the end of the last one's last turn.
 //! What the system counts is read before the first turn, while all wait, and after the last.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Barrier, OnceLock};
+use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -17,6 +17,8 @@ use crate::usage::Usage;
 
 /// How often the one who waits for the end looks for an error or an interrupt.
 const PATIENCE: Duration = Duration::from_millis(20);
+/// Longer than any number of operations takes that is asked for.
+const AN_HOUR: f64 = 3600.0;
 
 /// What threads have done together.
 #[derive(Debug, Clone, Copy)]
@@ -42,16 +44,20 @@ where
     W: FnMut() -> Result<u64, BenchError>,
 {
     let stop = AtomicBool::new(false);
-    let (gate, began) = (Barrier::new(threads + 1), OnceLock::new());
+    // Whether to begin, once that is known, and when the first thread did.
+    let (gate, began) = (OnceLock::new(), OnceLock::new());
     let begin = || *began.get_or_init(Instant::now);
-    let work = |thread| -> Result<(u64, Instant), BenchError> {
+    let work = |thread, ready: mpsc::Sender<()>| -> Result<(u64, Instant), BenchError> {
         let mut turn = worker(thread);
-        // All are ready; then all counts are read.
-        gate.wait();
-        gate.wait();
+        let _ = ready.send(());
+        // The end of all senders tells that no more will be ready.
+        drop(ready);
+        if !gate.wait() {
+            return Ok((0, Instant::now()));
+        }
         begin();
         let mut ops = 0;
-        while !stop.load(Ordering::Relaxed) {
+        loop {
             match turn() {
                 Ok(0) => stop.store(true, Ordering::Relaxed),
                 Ok(done) => ops += done,
@@ -60,16 +66,33 @@ where
                     return Err(error);
                 }
             }
+            if stop.load(Ordering::Relaxed) {
+                return Ok((ops, Instant::now()));
+            }
         }
-        Ok((ops, Instant::now()))
     };
     let limit = Duration::from_secs_f64(seconds);
     thread::scope(|scope| {
-        let work = &work;
-        let workers: Vec<_> = (0..threads).map(|t| scope.spawn(move || work(t))).collect();
-        gate.wait();
+        let (work, mut workers) = (&work, Vec::new());
+        let (sender, ready) = mpsc::channel();
+        for thread in 0..threads {
+            let sender = sender.clone();
+            let spawned = thread::Builder::new().spawn_scoped(scope, move || work(thread, sender));
+            match spawned {
+                Ok(worker) => workers.push(worker),
+                Err(source) => {
+                    // Those that wait end.
+                    let _ = gate.set(false);
+                    return Err(BenchError::Threads { started: thread, wanted: threads, source });
+                }
+            }
+        }
+        drop(sender);
+        let all_ready = ready.iter().count() == threads;
         let (usage, shootdowns) = (Usage::now(), shootdowns());
-        gate.wait();
+        // A thread that was not ready has panicked: it is joined below.
+        let _ = gate.set(all_ready);
+        stop.fetch_or(!all_ready, Ordering::Relaxed);
         let started = begin();
         while !stop.load(Ordering::Relaxed) && !interrupt.is_set() {
             let left = limit.saturating_sub(started.elapsed());
@@ -96,6 +119,25 @@ where
                 .map(|(now, before)| now.saturating_sub(before)),
         })
     })
+}
+
+/// Has `threads` threads do turns until `ops` operations are done, and gives how many they were. The
+/// turns end by themselves: see [`drive`].
+pub(crate) fn drive_all<W>(
+    threads: usize,
+    ops: u64,
+    interrupt: &Interrupt,
+    worker: impl Fn(usize) -> W + Sync,
+) -> Result<u64, BenchError>
+where
+    W: FnMut() -> Result<u64, BenchError>,
+{
+    let Driven { ops: done, seconds, .. } = drive(threads, AN_HOUR, interrupt, worker)?;
+    if done < ops {
+        let why = format!("only {done} of {ops} operations were done, in {seconds:.0} s");
+        return Err(BenchError::Options(why));
+    }
+    Ok(done)
 }
 
 /// TLB shootdowns of all processors since the system began.
@@ -167,6 +209,37 @@ mod tests {
             }
         });
         assert!((2..=4).contains(&driven.unwrap().ops));
+    }
+
+    #[test]
+    fn each_thread_does_a_turn_however_short_the_time_is() {
+        let driven = drive(4, 0.0, &Interrupt::silent(), |_| || Ok(1)).unwrap();
+        assert!(driven.ops >= 4, "{driven:?}");
+    }
+
+    #[test]
+    fn fewer_operations_than_were_asked_for_are_an_error() {
+        let of = |ops| {
+            drive_all(1, ops, &Interrupt::silent(), |_| {
+                let mut left = 3;
+                move || {
+                    left -= 1;
+                    Ok(left)
+                }
+            })
+        };
+        assert_eq!(of(3).unwrap(), 3);
+        let why = of(4).unwrap_err().to_string();
+        assert!(why.contains("only 3 of 4 operations"), "{why}");
+    }
+
+    #[test]
+    #[should_panic(expected = "no worker")]
+    fn a_worker_that_is_not_made_does_not_leave_the_others_waiting() {
+        let _ = drive(3, 600.0, &Interrupt::silent(), |thread| {
+            assert!(thread != 1, "no worker");
+            || Ok(1)
+        });
     }
 
     #[test]

@@ -21,7 +21,7 @@ const COUNT_AT: usize = CONTENT_AT + 8;
 const MORE_AT: usize = CONTENT_AT + 16;
 const NEIGHBOURS_AT: usize = CONTENT_AT + 24;
 /// Neighbours that one page names.
-const A_PAGE: usize = (4096 - NEIGHBOURS_AT) / 8;
+const A_PAGE: usize = (PAGE.bytes() - NEIGHBOURS_AT) / 8;
 /// Nodes between two looks for an interrupt.
 const NODES_PER_LOOK: u64 = 4096;
 /// What a prefetch asks for: the line that a probe reads.

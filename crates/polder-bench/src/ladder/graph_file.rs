@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use flate2::read::MultiGzDecoder;
 
-use crate::error::BenchError;
+use crate::error::{BenchError, quoted};
 use crate::interrupt::Interrupt;
 
 const GZIP_MAGIC: [u8; 2] = [0x1F, 0x8B];
@@ -35,13 +35,18 @@ pub(crate) fn read(path: &Path) -> Result<Neighbours, BenchError> {
 }
 
 /// Reads each of them once, so that what is wrong is known before anything runs. Results name a
-/// graph by its file, without directory and ending, so these must differ.
+/// graph by its file, without directory and ending, so these must differ, and what stands behind a
+/// `: ` in a metric is no part of a name.
 pub(crate) fn check_all(paths: &[PathBuf], interrupt: &Interrupt) -> Result<(), BenchError> {
     for (i, path) in paths.iter().enumerate() {
         let same = paths[..i].iter().find(|other| other.file_stem() == path.file_stem());
         if let Some(other) = same {
             let (one, two) = (other.display(), path.display());
             let why = format!("results would call both graphs the same: {one} and {two}");
+            return Err(BenchError::Options(why));
+        }
+        if path.file_stem().is_some_and(|stem| stem.to_string_lossy().contains(": ")) {
+            let why = format!("a graph's name cannot have a colon and a space: {}", path.display());
             return Err(BenchError::Options(why));
         }
     }
@@ -93,7 +98,8 @@ fn parse(
                 )));
             }
             (None, None) => {
-                return Err(wrong(format!("the first line should be `nodes,edges`, not {line:?}")));
+                let line = quoted(&line);
+                return Err(wrong(format!("the first line should be `nodes,edges`, not {line}")));
             }
             (Some((nodes, _)), Some((a, b))) => {
                 if !(1..=nodes).contains(&a) || !(1..=nodes).contains(&b) {
@@ -104,7 +110,8 @@ fn parse(
             }
             (Some(_), None) if line.trim().is_empty() => {}
             (Some(_), None) => {
-                return Err(wrong(format!("a line should be `source,target`, not {line:?}")));
+                let line = quoted(&line);
+                return Err(wrong(format!("a line should be `source,target`, not {line}")));
             }
         }
     }
@@ -191,6 +198,10 @@ mod tests {
             assert!(why.contains(expected), "{text:?}: {why}");
         }
         assert_eq!(broken(b"2,1\n\xFF\xFF\n").0, 2);
+        for begin in ["", "2,1\n"] {
+            let why = broken(format!("{begin}{}", "x".repeat(1000)).as_bytes()).1;
+            assert!(why.len() < 200, "{why}");
+        }
     }
 
     #[test]
@@ -203,7 +214,9 @@ mod tests {
             panic!("taken");
         };
         assert!(why.contains("a/ring.txt") && why.contains("c/ring.jlg"), "{why}");
-        assert!(matches!(check(&["/nowhere/ring.txt"]), Err(BenchError::File { .. })));
+        let why = check(&["a: b/c: d.txt"]).unwrap_err().to_string();
+        assert!(why.contains("a colon and a space"), "{why}");
+        assert!(matches!(check(&["/now: here/ring.txt"]), Err(BenchError::File { .. })));
         let (_dir, path) = written("g.txt", b"2,2\n1,2\n");
         let cut = check_all(&[path], &Interrupt::silent()).unwrap_err().to_string();
         assert!(cut.contains("g.txt:2:"), "{cut}");

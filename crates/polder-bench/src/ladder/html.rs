@@ -66,8 +66,8 @@ fn header(results: &Results) -> String {
              runs of the same round; verdicts say where what is gone to is less than twice the \
              largest cache.</p>\n";
     if results.size == Size::Small {
-        text += "<p class=\"note\">At this size all data fits into the processor's caches: the \
-                 figures show that everything works, and no more.</p>\n";
+        text += "<p class=\"note\">At this size what is timed fits into the processor's caches: \
+                 the figures show that everything works, and no more.</p>\n";
     }
     if !results.complete {
         text += "<p class=\"note\">Interrupted: this is what was measured until then.</p>\n";
@@ -152,8 +152,9 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     };
     let mut all = Vec::new();
     for (i, metric) in plot.metrics.iter().enumerate() {
-        let sides = if i == 0 { plot.sides } else { &plot.sides[..1] };
-        for side in sides {
+        let has_figures = |side: &&Side| !points(metric, side).is_empty();
+        let shown = plot.sides.iter().filter(has_figures);
+        for side in shown.take(if i == 0 { usize::MAX } else { 1 }) {
             let (name, style) = match i {
                 0 => (side.name.to_owned(), svg::Style::of_side(side.name)),
                 _ => (metric.clone(), svg::Style::beside()),
@@ -161,7 +162,6 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
             all.push(Series { name, style, points: points(metric, side) });
         }
     }
-    all.retain(|series| !series.points.is_empty());
     all
 }
 
@@ -327,6 +327,8 @@ mod tests {
         for side in places {
             assert_eq!(html.matches(&format!("<td>{side}</td>")).count(), 1, "{side}");
         }
+        let alone = empty().with(("placement", "allowed", "predictive"), 0.5, &[0.79]);
+        assert_eq!(shown(&alone).matches("<td>allowed</td>").count(), 1);
     }
 
     #[test]

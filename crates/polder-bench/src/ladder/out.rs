@@ -74,21 +74,31 @@ impl Out {
         replace(&self.json, &text)
     }
 
+    /// Removes the file of figures, in which nothing could be written.
+    pub(crate) fn give_up(&self) {
+        let _ = fs::remove_file(&self.json);
+    }
+
     /// Makes the page.
     pub(crate) fn show(&self, results: &Results, judged: &[Judged]) -> Result<(), BenchError> {
         replace(&self.html, &html::page(results, judged))
     }
 }
 
-/// Puts the text in the place of what the file holds.
+/// Puts the text in the place of what the file holds. What fails leaves nothing behind.
 fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
     let new = path.with_added_extension("new");
     let written = File::create(&new).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
-    written.map_err(BenchError::file(&new))?;
-    fs::rename(&new, path).map_err(BenchError::file(path))
+    let replaced = written
+        .map_err(BenchError::file(&new))
+        .and_then(|()| fs::rename(&new, path).map_err(BenchError::file(path)));
+    if replaced.is_err() {
+        let _ = fs::remove_file(&new);
+    }
+    replaced
 }
 
 #[cfg(test)]
@@ -116,6 +126,12 @@ mod tests {
             fs::remove_file(left).unwrap();
         }
         Out::claim(&at).unwrap();
+        fs::remove_file(&out.json).unwrap();
+        fs::create_dir(&out.json).unwrap();
+        assert!(out.keep(&empty()).is_err());
+        assert_eq!(names(), 1, "something was left behind");
+        fs::remove_dir(&out.json).unwrap();
+        fs::write(&out.json, "").unwrap();
         assert!(matches!(Out::claim(&out.json), Err(BenchError::File { .. })));
     }
 }

@@ -21,8 +21,6 @@ pub(crate) struct Part {
     /// What `--parts` calls it.
     pub(crate) name: &'static str,
     pub(crate) sides: &'static [Side],
-    /// Whether it counts what does not change from round to round, so that one round is enough.
-    pub(crate) once: bool,
     /// Whether it works on the files of `--graph`, without which there is nothing to do.
     pub(crate) needs_graphs: bool,
     run: fn(&Setup<'_>) -> Result<Measured, BenchError>,
@@ -39,9 +37,8 @@ macro_rules! part {
         Part {
             name: $name,
             sides: $sides,
-            once: false,
             needs_graphs: false,
-            run: |setup| dispatch!(setup.side.way, T => $module::$run::<T>(setup)),
+            run: |setup| dispatch!(setup.side.translation, T => $module::$run::<T>(setup)),
         }
     };
 }
@@ -56,7 +53,7 @@ pub(crate) static PARTS: [Part; 9] = [
     part!("multi", HOLDS, multi::run),
     part!("growing", EVICTING, growing::run),
     part!("placement", PROMOTING, placement::run),
-    Part { once: true, ..part!("memory", EVICTING, memory::run) },
+    part!("memory", EVICTING, memory::run),
 ];
 
 impl Part {

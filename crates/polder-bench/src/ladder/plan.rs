@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Size {
-    /// Fits into the processor's caches: shows that all works, and no more.
+    /// What is timed fits into the processor's caches: shows that all works, and no more.
     Small,
     /// A tenth of full, and a fifth where memory is counted.
     Medium,

@@ -5,7 +5,7 @@ use polder_pool::Hold;
 
 /// A translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum TranslationName {
     Array,
     ArrayPlain,
     Direct,
@@ -24,29 +24,29 @@ pub(crate) enum Way {
 
 /// Runs `body` with `$t` as the type of the translation.
 macro_rules! dispatch {
-    ($way:expr, $t:ident => $body:expr) => {{
-        use $crate::ladder::side::Way;
+    ($translation:expr, $t:ident => $body:expr) => {{
+        use $crate::ladder::side::TranslationName;
         macro_rules! with {
             ($which:ident) => {{
                 type $t = polder_pool::$which;
                 $body
             }};
         }
-        match $way {
-            Way::Array => with!(Array),
-            Way::ArrayPlain => with!(ArrayPlain),
-            Way::Direct => with!(Direct),
-            Way::Hash => with!(Hash),
-            Way::HashOptimistic => with!(HashOptimistic),
-            Way::HashInlined => with!(HashInlined),
-            Way::HashPreferred => with!(HashPreferred),
-            Way::HashOptimisticInlined => with!(HashOptimisticInlined),
-            Way::PredictiveHashed => with!(PredictiveHashed),
-            Way::Open => with!(Open),
-            Way::Predictive => with!(Predictive),
-            Way::Simd => with!(Simd),
-            Way::Vm => with!(Vm),
-            Way::VmHuge => with!(VmHuge),
+        match $translation {
+            TranslationName::Array => with!(Array),
+            TranslationName::ArrayPlain => with!(ArrayPlain),
+            TranslationName::Direct => with!(Direct),
+            TranslationName::Hash => with!(Hash),
+            TranslationName::HashOptimistic => with!(HashOptimistic),
+            TranslationName::HashInlined => with!(HashInlined),
+            TranslationName::HashPreferred => with!(HashPreferred),
+            TranslationName::HashOptimisticInlined => with!(HashOptimisticInlined),
+            TranslationName::PredictiveHashed => with!(PredictiveHashed),
+            TranslationName::Open => with!(Open),
+            TranslationName::Predictive => with!(Predictive),
+            TranslationName::Simd => with!(Simd),
+            TranslationName::Vm => with!(Vm),
+            TranslationName::VmHuge => with!(VmHuge),
         }
     }};
 }
@@ -57,41 +57,43 @@ pub(crate) use dispatch;
 pub(crate) struct Side {
     /// What results call it.
     pub(crate) name: &'static str,
-    pub(crate) way: Way,
+    pub(crate) translation: TranslationName,
     pub(crate) hold: Hold,
     /// Else the whole process does without: frames, tables and all.
     pub(crate) huge_pages: bool,
 }
 
-const fn plain(name: &'static str, way: Way) -> Side {
-    Side { name, way, hold: Hold::Optimistic, huge_pages: true }
+const fn plain(name: &'static str, translation: TranslationName) -> Side {
+    Side { name, translation, hold: Hold::Optimistic, huge_pages: true }
 }
 
-const fn holding(name: &'static str, way: Way, hold: Hold) -> Side {
-    Side { name, way, hold, huge_pages: true }
+const fn holding(name: &'static str, translation: TranslationName, hold: Hold) -> Side {
+    Side { name, translation, hold, huge_pages: true }
 }
 
-const fn small_pages(name: &'static str, way: Way) -> Side {
-    Side { name, way, hold: Hold::Optimistic, huge_pages: false }
+const fn small_pages(name: &'static str, translation: TranslationName) -> Side {
+    Side { name, translation, hold: Hold::Optimistic, huge_pages: false }
 }
 
-const ARRAY: Side = plain("array", Way::Array);
-const ARRAY_PLAIN: Side = plain("array-plain", Way::ArrayPlain);
-const DIRECT: Side = plain("direct", Way::Direct);
-const HASH: Side = plain("hash", Way::Hash);
-const HASH_OPTIMISTIC: Side = plain("hash+optimistic", Way::HashOptimistic);
-const HASH_INLINED: Side = plain("hash+inlined", Way::HashInlined);
-const HASH_PREFERRED: Side = plain("hash+preferred", Way::HashPreferred);
-const HASH_OPTIMISTIC_INLINED: Side = plain("hash+optimistic+inlined", Way::HashOptimisticInlined);
-const PREDICTIVE_HASHED: Side = plain("predictive, by hash", Way::PredictiveHashed);
-const OPEN: Side = plain("open", Way::Open);
-const PREDICTIVE: Side = plain("predictive", Way::Predictive);
-const SIMD: Side = plain("simd", Way::Simd);
-const VM: Side = plain("vm", Way::Vm);
-const VM_HUGE: Side = plain("vm-huge", Way::VmHuge);
-const ARRAY_SMALL_PAGES: Side = small_pages("array, small pages", Way::Array);
-const HASH_SMALL_PAGES: Side = small_pages("hash, small pages", Way::Hash);
-const PREDICTIVE_SMALL_PAGES: Side = small_pages("predictive, small pages", Way::Predictive);
+const ARRAY: Side = plain("array", TranslationName::Array);
+const ARRAY_PLAIN: Side = plain("array-plain", TranslationName::ArrayPlain);
+const DIRECT: Side = plain("direct", TranslationName::Direct);
+const HASH: Side = plain("hash", TranslationName::Hash);
+const HASH_OPTIMISTIC: Side = plain("hash+optimistic", TranslationName::HashOptimistic);
+const HASH_INLINED: Side = plain("hash+inlined", TranslationName::HashInlined);
+const HASH_PREFERRED: Side = plain("hash+preferred", TranslationName::HashPreferred);
+const HASH_OPTIMISTIC_INLINED: Side =
+    plain("hash+optimistic+inlined", TranslationName::HashOptimisticInlined);
+const PREDICTIVE_HASHED: Side = plain("predictive, by hash", TranslationName::PredictiveHashed);
+const OPEN: Side = plain("open", TranslationName::Open);
+const PREDICTIVE: Side = plain("predictive", TranslationName::Predictive);
+const SIMD: Side = plain("simd", TranslationName::Simd);
+const VM: Side = plain("vm", TranslationName::Vm);
+const VM_HUGE: Side = plain("vm-huge", TranslationName::VmHuge);
+const ARRAY_SMALL_PAGES: Side = small_pages("array, small pages", TranslationName::Array);
+const HASH_SMALL_PAGES: Side = small_pages("hash, small pages", TranslationName::Hash);
+const PREDICTIVE_SMALL_PAGES: Side =
+    small_pages("predictive, small pages", TranslationName::Predictive);
 
 /// Each translation once.
 pub(crate) const PEERS: &[Side] = &[ARRAY, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, VM, VM_HUGE];
@@ -152,12 +154,12 @@ pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE];
 
 /// The steps of scalecache.txt 4.2, and where no step is left to take.
 pub(crate) const HOLDS: &[Side] = &[
-    holding("hash, shared", Way::Hash, Hold::Shared),
-    holding("hash, group", Way::Hash, Hold::Group),
-    holding("simd, shared", Way::Simd, Hold::Shared),
-    holding("simd, group", Way::Simd, Hold::Group),
-    holding("simd, core", Way::Simd, Hold::Core),
-    holding("simd, optimistic", Way::Simd, Hold::Optimistic),
-    holding("array, group", Way::Array, Hold::Group),
-    holding("array, optimistic", Way::Array, Hold::Optimistic),
+    holding("hash, shared", TranslationName::Hash, Hold::Shared),
+    holding("hash, group", TranslationName::Hash, Hold::Group),
+    holding("simd, shared", TranslationName::Simd, Hold::Shared),
+    holding("simd, group", TranslationName::Simd, Hold::Group),
+    holding("simd, core", TranslationName::Simd, Hold::Core),
+    holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
+    holding("array, group", TranslationName::Array, Hold::Group),
+    holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
 ];

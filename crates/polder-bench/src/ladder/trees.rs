@@ -17,9 +17,9 @@ use polder_tree::node::NodeRef;
 use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
-use super::clock::drive;
+use super::clock::drive_all;
 use super::setup::{NEW_FILE, Setup, Streams, open};
-use crate::dist::{Chooser, Dist};
+use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
 use crate::random::Random;
 use crate::records::{Key, Value, scramble};
@@ -29,8 +29,6 @@ use crate::usage::return_free_memory;
 pub(crate) const PAGE: PageSize = PageSize::MIN;
 /// Bytes of a value.
 const VALUE_BYTES: usize = 120;
-/// YCSB's exponent.
-pub(crate) const THETA: f64 = 0.99;
 /// Records of a full leaf.
 const RECORDS_A_LEAF: u64 = 28;
 /// Links of a full inner node.
@@ -39,8 +37,6 @@ const LEAVES_AN_INNER_NODE: u64 = 240;
 const STRIDE: u64 = 20;
 /// Budget of the pool by which a file is made.
 const MAKING_BUDGET: u64 = 256 << 20;
-/// Longer than it takes.
-const AN_HOUR: f64 = 3600.0;
 /// Reads of the device at once when leaves are loaded.
 const TOUCHING_THREADS: usize = 8;
 /// Lookups between two looks at the clock.
@@ -107,7 +103,7 @@ pub(crate) fn read<T: Translation>(
 
 /// Which of the first `among` records one thread asks for.
 fn asked(dist: Dist, among: u64, mut random: Random) -> impl FnMut() -> u64 {
-    let mut chooser = Chooser::new(dist, THETA, among);
+    let mut chooser = Chooser::new(dist, YCSB_THETA, among);
     move || chooser.record(&mut random, among)
 }
 
@@ -138,13 +134,14 @@ pub(crate) fn touch<T: Translation>(
     keys: Keys,
     records: Range<u64>,
 ) -> Result<(), BenchError> {
-    let next = AtomicU64::new(records.start);
-    drive(TOUCHING_THREADS, AN_HOUR, setup.interrupt, |_| {
+    let (next, behind) = (AtomicU64::new(records.start), records.end + STRIDE);
+    let reads = (behind - records.start).div_ceil(STRIDE);
+    drive_all(TOUCHING_THREADS, reads, setup.interrupt, |_| {
         let next = &next;
         let end = records.end;
         move || {
             let record = next.fetch_add(STRIDE, Relaxed);
-            if record >= end + STRIDE {
+            if record >= behind {
                 return Ok(0);
             }
             // The last leaf may have fewer.
@@ -157,7 +154,7 @@ pub(crate) fn touch<T: Translation>(
 
 /// The pages from the root to the leaf that covers a record's key, and what `look` says of each
 /// before it is gone to. By steps of our own, since a lookup does not tell.
-pub(crate) fn way<T: Translation, R>(
+pub(crate) fn path_to_leaf<T: Translation, R>(
     tree: &Tree<T>,
     key: &Key,
     look: impl Fn(PageNo) -> R,
@@ -380,7 +377,7 @@ mod tests {
             let inner: HashSet<PageNo> = (0..stored.records)
                 .step_by(STRIDE as usize)
                 .flat_map(|record| {
-                    let mut pages = way(&tree, &keys.key(record), |page| page).unwrap();
+                    let mut pages = path_to_leaf(&tree, &keys.key(record), |page| page).unwrap();
                     pages.pop();
                     pages
                 })

@@ -4,7 +4,7 @@
 //! than the cache is never kept, any other one always is, and as many go as are needed for it.
 
 use super::Tally;
-use super::trace::{Room, Trace};
+use super::trace::{Room, Trace, filled};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::random::Random;
@@ -36,9 +36,9 @@ struct Ring {
 }
 
 impl Ring {
-    fn new(pages: u32) -> Ring {
-        let alone: Vec<u32> = (0..=pages).collect();
-        Ring { next: alone.clone(), previous: alone }
+    fn new(pages: u32) -> Result<Ring, BenchError> {
+        let nobody = || filled(0, pages as usize + 1, "pages");
+        Ok(Ring { next: nobody()?, previous: nobody()? })
     }
 
     fn push(&mut self, page: u32) {
@@ -81,8 +81,8 @@ fn ring(
     room: &Room<'_>,
     interrupt: &Interrupt,
 ) -> Result<Tally, BenchError> {
-    let mut ring = Ring::new(trace.pages);
-    let mut resident = vec![false; trace.pages as usize];
+    let mut ring = Ring::new(trace.pages)?;
+    let mut resident = filled(false, trace.pages as usize, "pages")?;
     let mut used = 0;
     trace.count(interrupt, |_, page| {
         let hit = resident[page as usize];
@@ -108,7 +108,7 @@ fn ring(
 fn random(trace: &Trace, room: &Room<'_>, interrupt: &Interrupt) -> Result<Tally, BenchError> {
     let mut random = Random::new(1, 0);
     let mut resident: Vec<u32> = Vec::new();
-    let mut is_resident = vec![false; trace.pages as usize];
+    let mut is_resident = filled(false, trace.pages as usize, "pages")?;
     let mut used = 0;
     trace.count(interrupt, |_, page| {
         let hit = is_resident[page as usize];

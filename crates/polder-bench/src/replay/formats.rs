@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use super::STRETCH;
 use super::packed::Unpacked;
 use super::trace::{Builder, Trace};
-use crate::error::BenchError;
+use crate::error::{BenchError, quoted};
 use crate::interrupt::Interrupt;
 
 /// How requests stand in a file. Each may be compressed with zstd, if its name ends so.
@@ -102,12 +102,6 @@ fn read_lines(
         }
     }
     Ok(())
-}
-
-/// As much of a line as fits into a message.
-fn quoted(line: &str) -> String {
-    const MOST: usize = 40;
-    format!("{:?}", line.chars().take(MOST).collect::<String>())
 }
 
 fn wrong(path: &Path, at: u64, why: String) -> BenchError {

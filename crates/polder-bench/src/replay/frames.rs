@@ -7,7 +7,7 @@ use polder_pool::FrameId;
 use polder_pool::replacement::{Look, Pages, Replacement, ReplacementKind};
 
 use super::Tally;
-use super::trace::Trace;
+use super::trace::{Trace, filled};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 
@@ -92,8 +92,8 @@ pub(super) fn run(
     interrupt: &Interrupt,
 ) -> Result<Tally, BenchError> {
     let policy = &*kind.build(count);
-    let frames = Frames((0..=count).map(|_| Cell::default()).collect());
-    let mut at = vec![FrameId::NONE; trace.pages as usize];
+    let frames = Frames(filled(Cell::default(), count as usize + 1, "frames")?);
+    let mut at = filled(FrameId::NONE, trace.pages as usize, "pages")?;
     let mut victims = Vec::new();
     let (mut filled, mut heard) = (0, 0);
     let tally = trace.count(interrupt, |request, page| {

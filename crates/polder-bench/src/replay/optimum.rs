@@ -9,7 +9,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::Tally;
-use super::trace::{MOST_REQUESTS, Room, Trace};
+use super::trace::{MOST_REQUESTS, Room, Trace, filled};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 
@@ -21,8 +21,8 @@ const NOT_RESIDENT: u32 = 0;
 fn next_uses(trace: &Trace, interrupt: &Interrupt) -> Result<Vec<u32>, BenchError> {
     debug_assert!(trace.requests.len() as u64 <= MOST_REQUESTS);
     interrupt.check()?;
-    let mut next = vec![NEVER; trace.requests.len()];
-    let mut upcoming = vec![NEVER; trace.pages as usize];
+    let mut next = filled(NEVER, trace.requests.len(), "requests")?;
+    let mut upcoming = filled(NEVER, trace.pages as usize, "pages")?;
     for (at, &page) in trace.requests.iter().enumerate().rev() {
         next[at] = std::mem::replace(&mut upcoming[page as usize], at as u32);
     }
@@ -37,7 +37,7 @@ pub(super) fn run(
 ) -> Result<Tally, BenchError> {
     let next = next_uses(trace, interrupt)?;
     // By page: when it is used next, or 0, which is no next use of anything.
-    let mut due = vec![NOT_RESIDENT; trace.pages as usize];
+    let mut due = filled(NOT_RESIDENT, trace.pages as usize, "pages")?;
     // Next uses and pages. Of the pages that are never used again the lowest number goes first.
     // Entries of former uses stay until they are swept out; they lie below those of all resident
     // pages, because their time has passed, so none of them is ever popped.

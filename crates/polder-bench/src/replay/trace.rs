@@ -66,6 +66,15 @@ impl Trace {
     }
 }
 
+/// So many of the same, if there is memory for them. People know them by `what`.
+pub(super) fn filled<V: Clone>(value: V, count: usize, what: &str) -> Result<Vec<V>, BenchError> {
+    let mut all = Vec::new();
+    let reserved = all.try_reserve_exact(count);
+    reserved.map_err(|_| BenchError::Options(format!("{count} {what} do not fit in memory")))?;
+    all.resize(count, value);
+    Ok(all)
+}
+
 /// Gives pages their dense numbers.
 #[derive(Debug, Default)]
 pub(super) struct Builder {
@@ -111,5 +120,17 @@ impl Builder {
 
     pub(super) fn finish(self) -> Trace {
         self.trace
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_in_memory_is_said() {
+        assert_eq!(filled(7u32, 3, "pages").unwrap(), [7, 7, 7]);
+        let why = filled(7u32, usize::MAX / 8, "pages").unwrap_err().to_string();
+        assert!(why.ends_with("pages do not fit in memory"), "{why}");
     }
 }

@@ -64,7 +64,8 @@ pub(super) enum Axis {
 pub(super) struct Listed {
     pub(super) section: &'static str,
     part: &'static str,
-    /// The first is shown of each side; others, which do not depend on it, of the first alone. One
+    /// The first is shown of each side; others, which do not depend on it, of the first that has
+    /// them. One
     /// that ends with `*` stands for a plot of each metric that begins so.
     metrics: &'static [&'static str],
     title: &'static str,
@@ -246,7 +247,7 @@ plots! {
         "After at most ten measurements' time, or when fewer than one access in 10000 moves a page.";
     PLACES "lookup" ["uniform: in place"] "Pages in place for uniform lookups", Unit::Share("of resident pages"), Axis::None,
         Linear, STEPS:
-        "none."; "Before the first measurement, after as long a warm-up.";
+        "none."; "Before the first measurement, after at most ten measurements' time.";
     PLACES "lookup" ["zipfian: in place"] "Pages in place for YCSB-C", Unit::Share("of resident pages"), Axis::None,
         Linear, STEPS:
         "none."; "As before; cold pages are asked for too seldom to move.";
@@ -259,11 +260,11 @@ plots! {
     MEMORY "memory" ["YCSB-C: all"] "YCSB-C: all beside the frames", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "predictive-translation.txt 6.9, figure 12, estimated: vmcache 39% at 100 times, tables constant.";
-        "Metadata of frames, map and page tables, as the pool counts them.";
+        "Metadata of frames, map, and page tables of both, as the pool counts them.";
     MEMORY "memory" ["YCSB-C: translation"] "YCSB-C: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "calico.txt 6.5, figure 10, data 38 times the pool: array half of vmcache, its hot keys spread over all groups.";
-        "Map and page tables, without the metadata of frames.";
+        "The map with its page tables, without metadata and page tables of frames.";
     MEMORY "memory" ["YCSB-D: translation"] "YCSB-D: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "calico.txt 6.5, figure 10, data 50 times the pool: array 0.50 of a hash table, 95.7% punched out.";
@@ -271,7 +272,7 @@ plots! {
     MEMORY "memory" ["scattered hot keys: translation"] "Scattered hot keys: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "calico.txt 6.5 leaves it open: one hot page keeps a group of 512 entries.";
-        "Each hot key in a leaf of its own, as far apart as can be; sparse groups move to a table. What the criterion compares.";
+        "Hot keys as far apart as can be (at 1 time the budget some share a leaf); sparse groups move to a table. What the criterion compares.";
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Queries of ten random keys each, by ways of holding pages (scalecache.txt 4.2, figure 7).
 //!
-//! Timed are ten lookups one after the other, which count as one query, after a drive that is not
-//! measured.
+//! Timed are ten lookups one after the other, which count as one query. Drives that are not measured
+//! go before, until pages lie where they prefer.
 
 use polder_pool::Translation;
 

@@ -4,7 +4,7 @@
 //! *Allowed* is what hashing allows, whatever the side does: if pages choose frames by chance,
 //! `(1 - e^-x) / x` of them can have their own, `x` being pages by frames: a frame that nobody chose
 //! stays free or goes to a page that wanted another one. Of pages that choose by their number more
-//! can.
+//! can: *possible* are all of them while there are as many frames, else as many as there are frames.
 
 use polder_pool::{Pool, Translation};
 use polder_tree::Tree;
@@ -13,7 +13,7 @@ use crate::dist::Dist;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams, in_place, settle};
-use crate::ladder::trees::{Keys, PAGE, Stored, reader, resident, way};
+use crate::ladder::trees::{Keys, PAGE, Stored, path_to_leaf, reader, resident};
 
 /// Pages by frames: resident, and out of memory.
 const HALF: f64 = 0.5;
@@ -58,15 +58,16 @@ fn places<T: Translation>(
     measured.push("pages", at, in_place(space)?.unwrap_or(0.0));
     let load = now.resident_pages as f64 / now.frames.max(1) as f64;
     measured.push("allowed", at, allowed(load));
+    measured.push("possible", at, possible(load));
 
     let mut random = streams.next();
     let mut found = Vec::new();
     for _ in 0..SAMPLES {
         setup.interrupt.check()?;
         let key = keys.key(random.below(keys.records));
-        let ways = way(tree, &key, |page| space.is_in_preferred_frame(page))?;
+        let places = path_to_leaf(tree, &key, |page| space.is_in_preferred_frame(page))?;
         // Accesses that fault are not asked about, as in the paper.
-        found.extend(ways.into_iter().flatten());
+        found.extend(places.into_iter().flatten());
     }
     measured.push("accesses", at, share(&found));
     Ok(())
@@ -81,6 +82,11 @@ fn allowed(load: f64) -> f64 {
     if load > 0.0 { -(-load).exp_m1() / load } else { 1.0 }
 }
 
+/// The share of pages that lie where they prefer if no two prefer the same frame.
+fn possible(load: f64) -> f64 {
+    (1.0 / load).min(1.0)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,6 +96,7 @@ mod tests {
         assert!((allowed(0.5) - 0.787).abs() < 0.001);
         assert!((allowed(1.0) - 0.632).abs() < 0.001);
         assert_eq!(allowed(0.0), 1.0);
+        assert_eq!([0.0, 0.5, 1.0, 4.0].map(possible), [1.0, 1.0, 1.0, 0.25]);
         assert_eq!(share(&[true, false, true, true]), 0.75);
         assert_eq!(share(&[]), 0.0);
     }
