@@ -54,8 +54,7 @@ pub struct PoolStats {
     pub translation_bytes: u64,
     /// Kernel page tables of translation and frames, in bytes.
     pub page_table_bytes: u64,
-    /// Of these, those of frames; 0 where the translation owns the frames' addresses (`vm`,
-    /// `direct`).
+    /// Of these, those of frames; 0 where pages have addresses of their own (`vm`).
     pub frame_page_table_bytes: u64,
     /// Frame memory that huge pages back, in bytes.
     pub huge_page_bytes: u64,
