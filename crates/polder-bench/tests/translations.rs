@@ -15,6 +15,8 @@ const EVICTING: &[&str] = &["array", "hash", "open", "predictive", "simd", "vm"]
 const STEPS: &[&str] = &[
     "hash+optimistic",
     "hash+optimistic+inlined",
+    "array-plain",
+    "simd-plain",
     "array, small pages",
     "hash, small pages",
     "predictive, small pages",
@@ -22,9 +24,11 @@ const STEPS: &[&str] = &[
 const HOLDS: &[&str] = &[
     "hash, shared",
     "hash, group",
-    "simd, shared",
+    "simd-plain, shared",
+    "simd-plain, group",
+    "simd-plain, core",
+    "simd-plain, optimistic",
     "simd, group",
-    "simd, core",
     "simd, optimistic",
     "array, group",
     "array, optimistic",
@@ -42,7 +46,11 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("multi", &["queries"], HOLDS),
     ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
     ("growing", &["chains"], &["hash", "predictive"]),
-    ("placement", &["pages", "allowed", "possible", "accesses", "moved bytes"], &["predictive"]),
+    (
+        "placement",
+        &["pages", "allowed", "possible", "accesses", "moved bytes"],
+        &["predictive", "simd"],
+    ),
     (
         "memory",
         &["YCSB-C: all", "YCSB-D: page tables of frames", "scattered hot keys: translation"],

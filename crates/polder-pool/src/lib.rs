@@ -98,7 +98,8 @@ pub use {
     stats::{PoolStats, SpaceStats},
     translation::{
         Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, HashOptimisticInlined,
-        HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd, Translation, Vm, VmHuge,
+        HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd, SimdPlain, Translation,
+        Vm, VmHuge,
     },
 };
 

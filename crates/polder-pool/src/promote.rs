@@ -143,7 +143,8 @@ impl<T: Translation> Shared<T> {
         let (left_at, _) = core.wraps.next(held.version());
         old.vacate(left_at);
         let _ = page.into_frame();
-        cell.release_moved(held, to, meta.version());
+        let (directory, new) = (&view.space.directory, (to, meta.version()));
+        self.translation.relocate(directory, id.page(), (cell, held), new);
         core.counters.add(Counter::MovedBytes, size as u64);
     }
 }

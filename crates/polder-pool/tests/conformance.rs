@@ -12,7 +12,7 @@ use std::time::Duration;
 use polder_pool::{
     AccessHint, Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic,
     HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError, Predictive,
-    PredictiveHashed, Restart, Simd, Translation, Vm, VmHuge,
+    PredictiveHashed, Restart, Simd, SimdPlain, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -288,6 +288,7 @@ conformance!(
     Open as open holding Optimistic,
     Predictive as predictive holding Optimistic,
     Simd as simd holding Optimistic,
+    SimdPlain as simd_plain holding Optimistic,
     Vm as vm holding Optimistic,
     VmHuge as vm_huge holding Optimistic,
     Array as array_shared holding Shared,

@@ -12,7 +12,7 @@ use std::time::Duration;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
     AccessHint, Array, ArrayPlain, Hold, Open, Pool, PoolConfig, Predictive, PredictiveHashed,
-    Simd, Space, Translation, Vm,
+    Simd, SimdPlain, Space, Translation, Vm,
 };
 use polder_testkit::Random;
 
@@ -161,7 +161,43 @@ fn pages_move_to_the_frames_that_they_prefer() {
     assert!(share > 0.98, "{share}");
     let (share, _) = share_in_place::<Array>(load);
     assert!(share > 0.98, "{share}");
+    let (share, _) = share_in_place::<Simd>(load);
+    assert!(share > 0.98, "{share}");
     assert_eq!(share_in_place::<ArrayPlain>(load), (0.0, 0));
+    assert_eq!(share_in_place::<SimdPlain>(load), (0.0, 0));
+}
+
+/// Pages that found their frames taken move there once they are free.
+#[test]
+fn pages_move_when_what_was_in_the_way_is_gone() {
+    fn run<T: Translation>() {
+        let disk = disk();
+        let pool = open::<T>(&disk, 20, NEW_FILE);
+        let frames = pool.stats().frames as usize;
+        let others = [(); 3].map(|()| pool.create_space().unwrap());
+        let space = pool.create_space().unwrap();
+        others.iter().for_each(|other| _ = create_many(other, frames * 2 / 10));
+        let pages = create_many(&space, frames * 3 / 10);
+        pool.flush().unwrap();
+        let astray = || {
+            let astray = |page: &&_| space.is_in_preferred_frame(**page) == Some(false);
+            pages.iter().filter(astray).count()
+        };
+        let (before, moved) = (astray(), pool.stats().promotions);
+        assert!(before > pages.len() / 4, "{}: {before} show nothing", T::NAME);
+        others.iter().for_each(|other| other.drop_space().unwrap());
+        for _ in 0..300 {
+            pages.iter().for_each(|page| touch(&space, *page));
+        }
+        // Maps stay where they are.
+        let after = astray();
+        assert!(after < 4, "{}: {after} of {before}", T::NAME);
+        assert!(pool.stats().promotions >= moved + (before - after) as u64);
+        pages.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
+    }
+    run::<Array>();
+    run::<Predictive>();
+    run::<Simd>();
 }
 
 /// Memory goes back to the kernel in runs, not page by page.

@@ -18,6 +18,7 @@ pub(crate) enum TranslationName {
     Open,
     Predictive,
     Simd,
+    SimdPlain,
     Vm,
     VmHuge,
 }
@@ -45,6 +46,7 @@ macro_rules! dispatch {
             TranslationName::Open => with!(Open),
             TranslationName::Predictive => with!(Predictive),
             TranslationName::Simd => with!(Simd),
+            TranslationName::SimdPlain => with!(SimdPlain),
             TranslationName::Vm => with!(Vm),
             TranslationName::VmHuge => with!(VmHuge),
         }
@@ -88,6 +90,7 @@ const PREDICTIVE_HASHED: Side = plain("predictive, by hash", TranslationName::Pr
 const OPEN: Side = plain("open", TranslationName::Open);
 const PREDICTIVE: Side = plain("predictive", TranslationName::Predictive);
 const SIMD: Side = plain("simd", TranslationName::Simd);
+const SIMD_PLAIN: Side = plain("simd-plain", TranslationName::SimdPlain);
 const VM: Side = plain("vm", TranslationName::Vm);
 const VM_HUGE: Side = plain("vm-huge", TranslationName::VmHuge);
 const ARRAY_SMALL_PAGES: Side = small_pages("array, small pages", TranslationName::Array);
@@ -98,7 +101,7 @@ const PREDICTIVE_SMALL_PAGES: Side =
 /// Each translation once.
 pub(crate) const PEERS: &[Side] = &[ARRAY, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, VM, VM_HUGE];
 
-/// All of point lookups: the peers, the array without preferred frames, the steps from `hash` to
+/// All of point lookups: the peers, `array` and `simd` without preferred frames, the steps from `hash` to
 /// `predictive`, and some without huge pages.
 pub(crate) const STEPS: &[Side] = &[
     ARRAY,
@@ -113,6 +116,7 @@ pub(crate) const STEPS: &[Side] = &[
     PREDICTIVE_HASHED,
     PREDICTIVE,
     SIMD,
+    SIMD_PLAIN,
     VM,
     VM_HUGE,
     ARRAY_SMALL_PAGES,
@@ -150,15 +154,17 @@ pub(crate) const CHAINED: &[Side] = &[HASH, PREDICTIVE];
 pub(crate) const EVICTING: &[Side] = &[ARRAY, HASH, OPEN, PREDICTIVE, SIMD, VM];
 
 /// Those that move pages to the frames that they prefer, of which places are looked at.
-pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE];
+pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE, SIMD];
 
 /// The steps of scalecache.txt 4.2, and where no step is left to take.
 pub(crate) const HOLDS: &[Side] = &[
     holding("hash, shared", TranslationName::Hash, Hold::Shared),
     holding("hash, group", TranslationName::Hash, Hold::Group),
-    holding("simd, shared", TranslationName::Simd, Hold::Shared),
+    holding("simd-plain, shared", TranslationName::SimdPlain, Hold::Shared),
+    holding("simd-plain, group", TranslationName::SimdPlain, Hold::Group),
+    holding("simd-plain, core", TranslationName::SimdPlain, Hold::Core),
+    holding("simd-plain, optimistic", TranslationName::SimdPlain, Hold::Optimistic),
     holding("simd, group", TranslationName::Simd, Hold::Group),
-    holding("simd, core", TranslationName::Simd, Hold::Core),
     holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
     holding("array, group", TranslationName::Array, Hold::Group),
     holding("array, optimistic", TranslationName::Array, Hold::Optimistic),

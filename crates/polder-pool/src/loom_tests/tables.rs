@@ -254,6 +254,92 @@ fn loom_a_tag_that_is_looked_at_first_fails() {
     });
 }
 
+/// Page 1 moves from frame 1 to frame 2, which it prefers, and page 2 gets frame 1. `lead` is where
+/// the table says that page 1 is.
+#[derive(Default)]
+struct HandingOver {
+    tagged: [Tagged; 3],
+    lead: AtomicU32,
+    bytes: [Bytes; 3],
+    wraps: WrapCount,
+    lot: ParkingLot,
+}
+
+impl HandingOver {
+    fn load(&self, number: u64, at: u32, version: Version) {
+        let tagged = &self.tagged[at as usize];
+        tagged.enter(page(number));
+        assert!(tagged.cell().claim());
+        self.bytes[at as usize].write(number);
+        tagged.cell().publish(StateWord::free(frame(at), version), &self.lot);
+    }
+
+    /// Where a page is: first where it prefers to be, then where the table says.
+    fn find(&self, number: u64) -> Option<(&StateCell, StateWord)> {
+        let lead = self.lead.load(Acquire);
+        [2, lead].into_iter().find_map(|at| {
+            let tagged = &self.tagged[at as usize];
+            tagged.read(page(number)).map(|word| (tagged.cell(), word))
+        })
+    }
+
+    fn read(&self, number: u64) {
+        let begun = self.wraps.get();
+        if let Some((cell, seen)) = self.find(number).filter(|(_, word)| word.is_readable()) {
+            let values = self.bytes[seen.frame().get() as usize].read();
+            if cell.validate(seen, &self.wraps, begun) {
+                assert_eq!(values, (number, number), "the page of another was validated");
+            }
+        }
+    }
+
+    /// P2 to P5, and a new life of frame 1.
+    fn promote(&self) {
+        let Some(held) = self.tagged[1].cell().upgrade(self.tagged[1].cell().read()) else {
+            return;
+        };
+        fence(Release);
+        let (a, _) = self.bytes[1].read();
+        self.bytes[2].write(a);
+        let held_there = StateWord::exclusive(frame(2), version(0));
+        let lead = || self.lead.store(2, Release);
+        self.tagged[1].hand_over(&self.tagged[2], page(1), held_there, lead);
+        self.load(2, 1, held.version().next());
+    }
+
+    /// The page leaves, if it can be had; whether it did.
+    fn evict(&self) -> bool {
+        let Some((cell, seen)) = self.find(1) else { return false };
+        let Some(held) = cell.upgrade(seen) else { return false };
+        let tagged = &self.tagged[held.frame().get() as usize];
+        if !tagged.is_of(page(1)) {
+            cell.put_back(held);
+            return false;
+        }
+        self.lead.store(0, Release);
+        tagged.leave();
+        cell.clear();
+        true
+    }
+}
+
+#[test]
+fn loom_a_page_moves_from_tag_to_tag() {
+    explore(3, || {
+        let pages = Arc::new(HandingOver::default());
+        pages.load(1, 1, version(0));
+        pages.lead.store(1, Release);
+        let mover = spawn(&pages, HandingOver::promote);
+        let evictor = spawn(&pages, |pages| _ = pages.evict());
+        pages.read(1);
+        join([mover, evictor]);
+        let resident = [1, 2].map(|at| pages.tagged[at].is_of(page(1)));
+        let expected = if pages.lead.load(Acquire) == 0 { 0 } else { 1 };
+        assert_eq!(resident.into_iter().filter(|is| *is).count(), expected, "POOL-1");
+        pages.read(1);
+    });
+}
+
 /// A page moves from frame 1 to frame 2, which held another one before, whose reader sleeps.
 struct Moving {
     /// The page's word, and that of the one which was in frame 2.

@@ -15,7 +15,7 @@ use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::memory::{OS_PAGE_BYTES, Reservation};
+use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -87,8 +87,10 @@ impl Translation for Direct {
     fn new(config: TranslationConfig) -> Result<Direct, PoolError> {
         let frames = Self::frame_range(config);
         let bytes = (frames as usize + 1) * size_of::<StateCell>();
+        let cells = Reservation::new("state words", bytes, HUGE_PAGE_BYTES)?;
+        cells.prefer_huge_pages();
         Ok(Direct {
-            cells: Reservation::new("state words", bytes, OS_PAGE_BYTES)?,
+            cells,
             frames,
             runs: Mutex::new(Runs { next: 1, idle: Default::default() }),
             give_backs: AtomicU64::new(0),
@@ -234,10 +236,8 @@ impl Translation for Direct {
     fn footprint(&self) -> Footprint {
         let given = u64::from(lock(&self.runs).next);
         Footprint {
-            translation_bytes: given * size_of::<StateCell>() as u64,
-            page_table_bytes: given.div_ceil(512 * 512) * OS_PAGE_BYTES as u64,
-            hole_punches: 0,
             give_backs: self.give_backs.load(Ordering::Relaxed),
+            ..Footprint::on_huge_pages(given * size_of::<StateCell>() as u64)
         }
     }
 }

@@ -4,6 +4,11 @@
 //! `docs/protocols.md`, "Translations by table". A table may answer with a frame that holds
 //! another page by now; the *tag* beside the state word tells (scalecache.txt 3.3, where it is
 //! looked at after the pin).
+//!
+//! Since the tag tells, a table may do without being asked: where pages prefer frames
+//! (`preferred.rs`) a lookup looks first at the tag of the frame that the page prefers. If it is the
+//! page's, that was one load, at an address that is known before anything was read, and the page is
+//! read beside it; only for others is the table asked.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -12,20 +17,22 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chained::TableDirectory;
 use super::page_hash::PageHash;
-use super::preferred::known_here;
+use super::preferred::{Preference, known_here};
 use super::tagged::Tagged;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
-use crate::state::{FrameId, StateCell, StateWord};
+use crate::state::{FrameId, StateCell, StateWord, Version};
 use crate::sync::atomic::{Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
     /// What users call a pool with this table.
     const NAME: &'static str;
+    /// Whether pages prefer frames, and are looked for there first.
+    const PREFERS: bool;
 
     /// An empty table for this many entries.
     fn new(frames: u32) -> Result<Self, PoolError>;
@@ -64,6 +71,11 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
 
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
+
+    /// The page's entry leads to frame `to` from now on. Asked only where pages prefer frames.
+    fn replace(&self, _: PageHash, page: PageId, _: FrameId, _: FrameId) {
+        debug_assert!(!Self::PREFERS, "{page} cannot move");
+    }
 }
 
 /// What became of a page that was to be entered.
@@ -83,6 +95,7 @@ pub struct Framed<F: FrameTable> {
     table: F,
     tagged: Reservation,
     frames: u32,
+    preference: Preference,
 }
 
 impl<F: FrameTable> Framed<F> {
@@ -94,15 +107,18 @@ impl<F: FrameTable> Framed<F> {
         unsafe { self.tagged.base().cast::<Tagged>().add(frame.get() as usize).as_ref() }
     }
 
-    /// The page's state and what its word was.
+    /// The frame's word, if it speaks of the page.
     #[inline(always)]
-    fn find(&self, page: PageId) -> Option<(&StateCell, StateWord, FrameId)> {
-        self.table.find(PageHash::of(page), page, |frame| {
-            let tagged = self.tagged(frame);
-            // A branch, so that the page is read while the tag is still on its way.
-            let word = tagged.read(page)?;
-            Some((tagged.cell(), word, known_here(frame)))
-        })
+    fn read(&self, frame: FrameId, page: PageId) -> Option<(&StateCell, StateWord, FrameId)> {
+        let tagged = self.tagged(frame);
+        // A branch, so that the page is read while the tag is still on its way.
+        let word = tagged.read(page)?;
+        Some((tagged.cell(), word, known_here(frame)))
+    }
+
+    #[inline(always)]
+    fn ask_table(&self, page: PageId) -> Option<(&StateCell, StateWord, FrameId)> {
+        self.table.find(PageHash::of(page), page, |frame| self.read(frame, page))
     }
 
     fn holds(&self, frame: FrameId, page: PageId) -> bool {
@@ -129,6 +145,7 @@ impl<F: FrameTable> Framed<F> {
 impl<F: FrameTable> Translation for Framed<F> {
     const NAME: &'static str = F::NAME;
     const EVICTS: bool = true;
+    const PROMOTES: bool = F::PREFERS;
     type Directory = TableDirectory;
 
     fn new(config: TranslationConfig) -> Result<Framed<F>, PoolError> {
@@ -136,7 +153,8 @@ impl<F: FrameTable> Translation for Framed<F> {
         let bytes = (frames as usize + 1) * size_of::<Tagged>();
         let tagged = Reservation::new("state words", bytes, HUGE_PAGE_BYTES)?;
         tagged.prefer_huge_pages();
-        Ok(Framed { table: F::new(frames)?, tagged, frames })
+        let preference = Preference::new(frames);
+        Ok(Framed { table: F::new(frames)?, tagged, frames, preference })
     }
 
     fn bytes_per_frame() -> u64 {
@@ -154,7 +172,28 @@ impl<F: FrameTable> Translation for Framed<F> {
         _: &'p TableDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let (cell, word, frame) = self.find(PageId::from_link(link.load()))?;
+        let page = PageId::from_link(link.load());
+        if F::PREFERS
+            && let Some((cell, word, frame)) = self.read(self.preference.frame(page), page)
+        {
+            return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
+        }
+        let (cell, word, frame) = self.ask_table(page)?;
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: F::PREFERS })
+    }
+
+    /// An insertion that is about to find out that the page has an entry hides it for a moment,
+    /// where that has the preferred frame.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p TableDirectory,
+        page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        if !F::PREFERS {
+            return None;
+        }
+        let (cell, word, frame) = self.ask_table(directory.id(page))?;
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
@@ -166,8 +205,13 @@ impl<F: FrameTable> Translation for Framed<F> {
         Some(&self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
     }
 
-    fn place(&self, _: &TableDirectory, _: PageNo) -> Result<Placement, PoolError> {
-        Ok(Placement::Anywhere)
+    fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
+        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    }
+
+    #[inline(always)]
+    fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
+        F::PREFERS.then(|| self.preference.frame(directory.id(page)))
     }
 
     fn claim<'p>(
@@ -212,6 +256,20 @@ impl<F: FrameTable> Translation for Framed<F> {
         self.take_out(directory, page, frame, StateCell::clear);
     }
 
+    fn relocate(
+        &self,
+        directory: &TableDirectory,
+        page: PageNo,
+        (_, held): (&StateCell, StateWord),
+        (to, version): (FrameId, Version),
+    ) {
+        let (page, from) = (directory.id(page), held.frame());
+        let held = StateWord::exclusive(to, version).with_mark(held.is_marked());
+        let lead = || self.table.replace(PageHash::of(page), page, from, to);
+        self.tagged(from).hand_over(self.tagged(to), page, held, lead);
+    }
+
+    /// A page that moves meanwhile may be missed, or visited twice.
     fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
         fence(Ordering::SeqCst);
         for frame in (1..=self.frames).map(FrameId::new) {

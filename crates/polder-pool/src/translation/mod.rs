@@ -11,7 +11,7 @@
 //! | [`type@Hash`] | the traditional pool | a chained table, a latch on each bucket, dependent loads; the baseline |
 //! | [`Open`] | calico.txt, 3 | open addressing, a latch on each partition; the other baseline |
 //! | [`Predictive`] | predictive-translation.txt | first entry in the bucket, no latch for readers, preferred frames |
-//! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch |
+//! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch, and look first where the page prefers to lie |
 //! | [`Vm`] | vmcache-n-tier.txt | the operating system's page table translates; 8 bytes of state for a page |
 //!
 //! `swizzle` will be a file beside these. Between [`type@Hash`] and [`Predictive`] lie types with some of
@@ -42,7 +42,7 @@ use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
 use crate::parking::ParkingLot;
-use crate::state::{FrameId, StateCell, StateWord};
+use crate::state::{FrameId, StateCell, StateWord, Version};
 
 pub use array::{Array, ArrayPlain, Arrays};
 pub use chained::{
@@ -52,7 +52,7 @@ pub use chained::{
 pub use direct::Direct;
 pub use framed::Framed;
 pub use open::Open;
-pub use simd::Simd;
+pub use simd::{Simd, SimdPlain};
 pub use vm::{VirtualMemory, Vm, VmHuge};
 
 /// A reference to a page, where it stands.
@@ -244,6 +244,18 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
 
     /// E7 and E8: the page in this frame, held exclusively, is no longer resident.
     fn retire(&self, frames: &Frames, directory: &Self::Directory, page: PageNo, frame: FrameId);
+
+    /// P5: the page, held exclusively, is in frame `to` from now on, which has this version, and
+    /// nobody holds it. `to` is the caller's, and held no page.
+    fn relocate(
+        &self,
+        _directory: &Self::Directory,
+        _page: PageNo,
+        (cell, held): (&StateCell, StateWord),
+        (to, version): (FrameId, Version),
+    ) {
+        cell.release_moved(held, to, version);
+    }
 
     /// Gives the memory behind these pages, which are held exclusively and about to be retired,
     /// back to the kernel, with as few calls as their neighbourhood allows.

@@ -112,6 +112,7 @@ impl OpenTable {
 
 impl FrameTable for OpenTable {
     const NAME: &'static str = "open";
+    const PREFERS: bool = false;
 
     fn new(frames: u32) -> Result<OpenTable, PoolError> {
         let partitions = (frames / PARTITION_FRAMES).clamp(1, MOST_PARTITIONS);

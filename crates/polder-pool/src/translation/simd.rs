@@ -11,6 +11,9 @@
 //! the same, so that an entry here is 5 bytes and a bucket two lines instead of five. Entries fill
 //! a bucket from the front, so that mostly the first line is enough.
 //!
+//! Pages prefer frames here (predictive-translation.txt 3; `framed.rs`): most lookups find the page's
+//! tag at the frame that it prefers and never come to the table. [`SimdPlain`] does without.
+//!
 //! The paper has a bucket for two frames, so that one in nine entries is used. Here it is one for
 //! eight frames: half full on average, and one bucket in 250 has an overflow bucket.
 //!
@@ -44,8 +47,10 @@ use crate::state::FrameId;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A table of fingerprint buckets, and the state word beside the frame.
-pub type Simd = Framed<SimdTable>;
+/// A table of fingerprint buckets, the state word beside the frame, and pages that prefer frames.
+pub type Simd = Framed<SimdTable<true>>;
+/// The same without preferred frames: the paper's.
+pub type SimdPlain = Framed<SimdTable<false>>;
 
 const ENTRIES: usize = 16;
 /// Frames for one bucket of the table.
@@ -113,9 +118,10 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A table of fingerprint buckets.
+/// A table of fingerprint buckets. `PREFERRED`: pages are looked for in the frame that they prefer
+/// before it is asked.
 #[derive(Debug)]
-pub struct SimdTable {
+pub struct SimdTable<const PREFERRED: bool> {
     buckets: Reservation,
     count: u32,
     /// Overflow buckets; number 0 is none.
@@ -124,7 +130,7 @@ pub struct SimdTable {
     spare: FreeList,
 }
 
-impl SimdTable {
+impl<const PREFERRED: bool> SimdTable<PREFERRED> {
     #[inline(always)]
     fn bucket(&self, hash: PageHash) -> &Bucket {
         // SAFETY: `new` reserved so many, and zeroed memory is a valid bucket.
@@ -192,10 +198,11 @@ impl SimdTable {
     }
 }
 
-impl FrameTable for SimdTable {
-    const NAME: &'static str = "simd";
+impl<const PREFERRED: bool> FrameTable for SimdTable<PREFERRED> {
+    const NAME: &'static str = if PREFERRED { "simd" } else { "simd-plain" };
+    const PREFERS: bool = PREFERRED;
 
-    fn new(frames: u32) -> Result<SimdTable, PoolError> {
+    fn new(frames: u32) -> Result<Self, PoolError> {
         let count = frames.div_ceil(FRAMES_A_BUCKET);
         let overflow_count = frames.div_ceil(ENTRIES as u32);
         let reserve = |what, count: u32| {
@@ -299,6 +306,17 @@ impl FrameTable for SimdTable {
         }
         first.latch.unlock();
     }
+
+    fn replace(&self, hash: PageHash, page: PageId, frame: FrameId, to: FrameId) {
+        let (first, fingerprint) = (self.bucket(hash), hash.fingerprint());
+        first.latch.lock();
+        let found = self.locate(first, fingerprint, |found| found == frame);
+        debug_assert!(found.is_some(), "TABLE-1: {page} has no entry");
+        if let Some((bucket, at)) = found {
+            bucket.set(at, (fingerprint, to));
+        }
+        first.latch.unlock();
+    }
 }
 
 #[cfg(test)]
@@ -325,7 +343,7 @@ mod tests {
     /// A table with few buckets for many pages, so that chains grow and shrink.
     #[test]
     fn chains_stay_compact() {
-        let mut table = SimdTable::new(640).unwrap();
+        let mut table = SimdTable::<true>::new(640).unwrap();
         table.count = 2;
         let page = |n: u64| PageId::new(SpaceId::CATALOGUE, PageNo::new(n).unwrap());
         let mut model: HashMap<u64, u32> = HashMap::new();
@@ -334,7 +352,12 @@ mod tests {
         for step in 0..20_000 {
             let number = random.index(900) as u64;
             let hash = PageHash::of(page(number));
-            if let Some(frame) = model.remove(&number) {
+            if random.index(4) == 0
+                && let (Some(frame), Some(to)) = (model.get_mut(&number), free.last_mut())
+            {
+                table.replace(hash, page(number), FrameId::new(*frame), FrameId::new(*to));
+                std::mem::swap(frame, to);
+            } else if let Some(frame) = model.remove(&number) {
                 table.remove(hash, page(number), FrameId::new(frame));
                 free.push(frame);
             } else if let Some(frame) = free.pop() {

@@ -46,6 +46,19 @@ impl Tagged {
         self.page.store(page.to_bits(), Ordering::Release);
     }
 
+    /// The page, which is held exclusively here, moves to a frame that had none, and is `held` there
+    /// until all of this is done; `lead` makes the table lead there. So at no time two words speak of
+    /// the page as free, and who finds the new one too early sees that it is held.
+    pub fn hand_over(&self, to: &Tagged, page: PageId, held: StateWord, lead: impl FnOnce()) {
+        let received = to.cell.receive(held);
+        debug_assert!(received, "TABLE-2: the frame of {held:?} is in use");
+        to.enter(page);
+        lead();
+        self.leave();
+        self.cell.clear();
+        to.cell.put_back(held);
+    }
+
     /// The frame is for no page. A life ends with its tag before its word; a claim that was not to
     /// be has no word.
     pub fn leave(&self) {

@@ -46,7 +46,8 @@ impl Style {
     /// A side's: the colour says which translation, dashes how pages are held or choose frames.
     pub(super) fn of_side(side: &str) -> Style {
         let base = side.split(['+', ',']).next().unwrap_or(side);
-        let colour = match base {
+        let plain = base.strip_suffix("-plain");
+        let colour = match plain.unwrap_or(base) {
             "array" => 0,
             "hash" => 1,
             "open" => 7,
@@ -63,7 +64,8 @@ impl Style {
             Some("by hash") => "5 3",
             _ => "",
         };
-        Style { colour, dashes, pale: side.ends_with("small pages") || side.contains('+') }
+        let pale = plain.is_some() || side.ends_with("small pages") || side.contains('+');
+        Style { colour, dashes, pale }
     }
 
     /// Of what is no side.
