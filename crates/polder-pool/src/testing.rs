@@ -1,5 +1,7 @@
 //! Pools for tests of the pool's own modules.
 
+#![allow(clippy::unwrap_used)]
+
 use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, Place, SpaceId, StoreId, header_at};
 use tempfile::TempDir;
 

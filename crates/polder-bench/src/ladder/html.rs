@@ -110,7 +110,7 @@ fn figure(results: &Results, plot: &Plot) -> String {
             };
             bars(&series.iter().filter_map(bar).collect::<Vec<_>>(), &|v| plot.unit.show(v))
         }
-        Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.show(v)),
+        Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.tick(v)),
     };
     let drawn =
         drawn.unwrap_or_else(|| "<p class=\"none\">Not measured in this run.</p>\n".to_owned());

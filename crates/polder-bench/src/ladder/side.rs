@@ -135,6 +135,9 @@ pub(crate) const TO_PREDICTIVE: &[Side] = &[
     PREDICTIVE,
 ];
 
+/// With preferred frames and without, in turn.
+pub(crate) const PREFERRING: &[Side] = &[ARRAY, ARRAY_PLAIN, SIMD, SIMD_PLAIN];
+
 /// With huge pages and without, in turn.
 pub(crate) const PAGE_SIZES: &[Side] = &[
     ARRAY,

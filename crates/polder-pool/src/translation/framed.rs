@@ -202,7 +202,7 @@ impl<F: FrameTable> Translation for Framed<F> {
         fence(Ordering::SeqCst);
         let page = directory.id(page);
         let holds = |frame| self.holds(frame, page);
-        Some(&self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
+        Some(self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
     }
 
     fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
