@@ -4,7 +4,7 @@
 
 use std::error::Error;
 
-use polder_format::{ChecksumSeed, PageId, PageKind, PageSize, Place, SpaceId, StoreId, header_at};
+use polder_format::{ChecksumSeed, PageId, PageKind, PageSize, StoreId, header_at};
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{
     AccessHint, Array, FileState, KindOps, LinkRef, Pool, PoolConfig, PoolError, Space,
@@ -72,10 +72,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         hold: Default::default(),
     };
 
-    let new_file =
-        FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
     let device = Box::new(FileDevice::open(&path, OpenKind::Create)?);
-    let pool: Pool<Array> = Pool::open(device, &config(new_file), &[COUNTER])?;
+    let pool: Pool<Array> = Pool::open(device, &config(FileState::NEW), &[COUNTER])?;
     let space = pool.create_space()?;
     let counter = create(&space)?;
     std::thread::scope(|scope| {

@@ -289,3 +289,25 @@ impl<T: Translation> Shared<T> {
         place.map(|place| Place::new(place.get())).ok_or(broken)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{create, pool};
+
+    /// Between the look at the map and the page an extent may move, and its resident pages with it.
+    #[test]
+    fn a_resident_page_that_is_made_again_keeps_its_place() {
+        let (_dir, pool) = pool(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let (shared, core) = (space.shared(), space.space_core());
+        let moved = Place::new(shared.locate(core, page).unwrap().get() + 1);
+        let set = |place| shared.latch_resident(core, page).unwrap().meta().set_place(place);
+        set(moved);
+        drop(shared.make(core, page).unwrap());
+        let found = shared.latch_resident(core, page).unwrap().meta().place();
+        set(shared.locate(core, page).unwrap());
+        assert_eq!(found, moved);
+    }
+}

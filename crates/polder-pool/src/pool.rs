@@ -72,6 +72,12 @@ pub struct FileState {
     pub file_pages: u64,
 }
 
+impl FileState {
+    /// Of a file that holds nothing yet.
+    pub const NEW: FileState =
+        FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
+}
+
 impl PoolConfig {
     /// The least budget in bytes at this page size.
     pub fn least_budget(size: PageSize) -> u64 {

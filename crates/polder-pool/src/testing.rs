@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, Place, SpaceId, StoreId, header_at};
+use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at};
 use tempfile::TempDir;
 
 use crate::device::{FileDevice, OpenKind};
@@ -17,11 +17,7 @@ pub(crate) fn pool(memory_budget: u64) -> (TempDir, Pool<Array>) {
         page_size: PageSize::MIN,
         prefault: false,
         seed: ChecksumSeed::new(StoreId([0; 16])),
-        file: FileState {
-            space_directory: Place::NONE,
-            next_space: SpaceId::CATALOGUE,
-            file_pages: 0,
-        },
+        file: FileState::NEW,
         journal: None,
         replacement: Default::default(),
         hold: Default::default(),

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic,
+    AccessHint, Array, ArrayPlain, Direct, FileState, Hash, HashInlined, HashOptimistic,
     HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError, Predictive,
     PredictiveHashed, Restart, Simd, SimdPlain, Translation, Vm, VmHuge,
 };
@@ -23,7 +23,7 @@ const THREADS: u64 = 8;
 
 fn pages_come_back_as_they_were<T: Translation>() {
     let disk = disk();
-    let pool = tight::<T>(&disk, NEW_FILE);
+    let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, PAGES);
     for round in 0..2 {
@@ -50,7 +50,7 @@ fn pages_come_back_as_they_were<T: Translation>() {
 fn threads_lose_no_update<T: Translation>() {
     const STEPS: u64 = 4000;
     let disk = disk();
-    let pool = tight::<T>(&disk, NEW_FILE);
+    let pool = tight::<T>(&disk, FileState::NEW);
     let spaces = [pool.create_space().unwrap(), pool.create_space().unwrap()];
     let pages: Vec<_> = spaces.iter().map(|space| create_many(space, PAGES / 2)).collect();
     thread::scope(|scope| {
@@ -82,7 +82,7 @@ fn threads_lose_no_update<T: Translation>() {
 
 fn freed_pages_are_used_again<T: Translation>() {
     let disk = disk();
-    let pool = tight::<T>(&disk, NEW_FILE);
+    let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
     let mut pages = create_many(&space, PAGES);
     let length = pool.stats().file_bytes;
@@ -110,7 +110,7 @@ fn freed_pages_are_used_again<T: Translation>() {
 /// Readers and creators end with `Dropped`; their space's memory is free, others are untouched.
 fn a_dropped_space_goes_at_once<T: Translation>() {
     let disk = disk();
-    let pool = tight::<T>(&disk, NEW_FILE);
+    let pool = tight::<T>(&disk, FileState::NEW);
     let other = pool.create_space().unwrap();
     let others = create_many(&other, 50);
     let length = pool.stats().file_bytes;
@@ -165,7 +165,7 @@ fn a_dropped_space_goes_at_once<T: Translation>() {
 /// The middle of a space is deleted; the file shrinks while others read and write.
 fn the_file_shrinks_under_load<T: Translation>() {
     let disk = disk();
-    let pool = tight::<T>(&disk, NEW_FILE);
+    let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, 3000);
     let length = pool.stats().file_bytes;
@@ -211,7 +211,7 @@ fn the_file_shrinks_under_load<T: Translation>() {
 
 /// Whoever was overtaken too often holds its way, also where that comes by the same page twice.
 fn the_overtaken_get_through<T: Translation>() {
-    let pool = tight::<T>(&disk(), NEW_FILE);
+    let pool = tight::<T>(&disk(), FileState::NEW);
     let space = pool.create_space().unwrap();
     let page = create(&space);
     let mut tries = 0;
@@ -234,7 +234,7 @@ fn the_overtaken_get_through<T: Translation>() {
 /// Two that were overtaken, and want the same pages in another order: none waits for what the other
 /// holds.
 fn the_overtaken_let_each_other_pass<T: Translation>() {
-    let pool = tight::<T>(&disk(), NEW_FILE);
+    let pool = tight::<T>(&disk(), FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, 2);
     let barrier = Arc::new(Barrier::new(2));
@@ -316,7 +316,7 @@ conformance!(
 fn impossible_ways_of_holding_are_refused() {
     fn refused<T: Translation>() {
         for hold in [Hold::Group, Hold::Core] {
-            let config = PoolConfig { hold, ..config(64, NEW_FILE) };
+            let config = PoolConfig { hold, ..config(64, FileState::NEW) };
             let opened = Pool::<T>::open(Box::new(disk()), &config, &[KIND]);
             let message = opened.err().unwrap().to_string();
             assert!(message.contains(T::NAME) && message.contains(hold.name()), "{message}");

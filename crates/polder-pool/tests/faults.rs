@@ -9,14 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use polder_format::{PageId, PageKind};
-use polder_pool::{Array, Direct, Pool, PoolConfig, PoolError, Space};
+use polder_pool::{Array, Direct, FileState, Pool, PoolConfig, PoolError, Space};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
 use support::*;
 
 /// A file with one space of so many pages, opened anew with nothing resident.
 fn cold(disk: &SimDisk, pages: usize) -> (Pool<Array>, Space<Array>) {
-    let pool = open::<Array>(disk, 1, NEW_FILE);
+    let pool = open::<Array>(disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     create_many(&space, pages);
     let id = space.id();
@@ -229,7 +229,7 @@ fn a_page_of_an_unknown_kind_or_layout_is_refused() {
 fn a_full_disk_refuses_new_pages_and_nothing_else() {
     let disk = disk();
     disk.set_plan(sound().capacity(2 << 20));
-    let pool = open::<Array>(&disk, 1, NEW_FILE);
+    let pool = open::<Array>(&disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     let mut pages = Vec::new();
     let error = loop {
@@ -294,7 +294,7 @@ fn a_space_whose_making_failed_can_be_made_again() {
 #[test]
 fn pins_exhaust_the_pool_and_letting_go_frees_it() {
     let disk = disk();
-    let pool = open::<Array>(&disk, 1, NEW_FILE);
+    let pool = open::<Array>(&disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     let mut held = Vec::new();
     let error = loop {
@@ -318,7 +318,7 @@ fn pins_exhaust_the_pool_and_letting_go_frees_it() {
 #[test]
 fn direct_says_that_the_data_does_not_fit() {
     let disk = disk();
-    let pool = open::<Direct>(&disk, 1, NEW_FILE);
+    let pool = open::<Direct>(&disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     let mut pages = Vec::new();
     let error = loop {
@@ -341,7 +341,7 @@ fn direct_says_that_the_data_does_not_fit() {
 #[test]
 fn a_budget_below_the_least_is_refused() {
     let least = PoolConfig::least_budget(SIZE);
-    let mut config = config(1, NEW_FILE);
+    let mut config = config(1, FileState::NEW);
     config.memory_budget = least - 1;
     let error = Pool::<Array>::open(Box::new(disk()), &config, &[KIND]).unwrap_err();
     assert!(matches!(error, PoolError::Budget { given, least: named }

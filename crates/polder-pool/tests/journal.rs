@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::log::{Group, Operation};
 use polder_format::{Lsn, PageId, SpaceId};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
-use polder_pool::{Array, Pool, PoolConfig};
+use polder_pool::{Array, FileState, Pool, PoolConfig};
 
 use support::*;
 
@@ -80,7 +80,7 @@ impl Journal for Watch {
 
 fn watched() -> (Arc<Watch>, Pool<Array>) {
     let watch = Arc::new(Watch::default());
-    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, NEW_FILE) };
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
     let pool = Pool::open(Box::new(disk()), &config, &[KIND]).unwrap();
     (watch, pool)
 }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use polder_pool::{AccessHint, Array, Pool, PoolConfig, Space};
+use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, Space};
 
 use support::*;
 
@@ -23,7 +23,7 @@ fn live_groups(space: &Space<Array>, pages: u64) -> u64 {
 fn translation_memory_follows_the_resident_pages() {
     const PAGES: usize = 20_000;
     let disk = disk();
-    let pool = open::<Array>(&disk, 2, NEW_FILE);
+    let pool = open::<Array>(&disk, 2, FileState::NEW);
     let frames = pool.stats().frames;
     assert!(PAGES as u64 > 50 * frames);
     let space = pool.create_space().unwrap();
@@ -57,7 +57,7 @@ fn translation_memory_follows_the_resident_pages() {
 fn reads_of_a_hot_set_beside_a_scan(hint: AccessHint) -> u64 {
     const HOT: usize = 40;
     let disk = disk();
-    let pool = open::<Array>(&disk, 1, NEW_FILE);
+    let pool = open::<Array>(&disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, 3000);
     pool.flush().unwrap();
@@ -86,7 +86,7 @@ fn a_hot_set_survives_a_scan() {
 #[test]
 fn a_guard_does_not_outlive_an_eviction() {
     let disk = disk();
-    let pool = open::<Array>(&disk, 1, NEW_FILE);
+    let pool = open::<Array>(&disk, 1, FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, 600);
     let (page, others) = pages.split_first().unwrap();
@@ -115,7 +115,7 @@ fn a_guard_does_not_outlive_an_eviction() {
 fn the_budget_pays_for_everything() {
     for times in [1, 3, 40] {
         let disk = disk();
-        let pool = open::<Array>(&disk, times, NEW_FILE);
+        let pool = open::<Array>(&disk, times, FileState::NEW);
         let space = pool.create_space().unwrap();
         create_many(&space, pool.stats().frames as usize + 100);
         let stats = pool.stats();
@@ -134,7 +134,7 @@ fn the_budget_pays_for_everything() {
 
 #[test]
 fn prefaulted_frames_are_there_at_once() {
-    let mut config = config(4, NEW_FILE);
+    let mut config = config(4, FileState::NEW);
     config.prefault = true;
     let pool: Pool<Array> = Pool::open(Box::new(disk()), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();

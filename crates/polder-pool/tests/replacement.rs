@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, SpaceId};
 use polder_pool::device::{Batch, Device, Direction, Ticket};
 use polder_pool::replacement::{Look, Pages, ReplacementKind};
-use polder_pool::{Array, FrameId, Pool, PoolConfig, Space};
+use polder_pool::{Array, FileState, FrameId, Pool, PoolConfig, Space};
 use polder_testkit::SimDisk;
 
 use support::*;
@@ -166,7 +166,7 @@ fn read_all(space: &Space<Array>, pages: impl IntoIterator<Item = u64>) {
 }
 
 fn pool(replacement: ReplacementKind, device: Box<dyn Device>) -> Pool<Array> {
-    let config = PoolConfig { replacement, ..config(4, NEW_FILE) };
+    let config = PoolConfig { replacement, ..config(4, FileState::NEW) };
     Pool::open(device, &config, &[KIND]).unwrap()
 }
 

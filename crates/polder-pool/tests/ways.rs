@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, Hold, Open, Pool, PoolConfig, Predictive, PredictiveHashed,
-    Simd, SimdPlain, Space, Translation, Vm,
+    AccessHint, Array, ArrayPlain, FileState, Hold, Open, Pool, PoolConfig, Predictive,
+    PredictiveHashed, Simd, SimdPlain, Space, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -21,7 +21,7 @@ use support::*;
 /// Whether a writer gets at a page while a reader is in the midst of it.
 fn a_writer_gets_in<T: Translation>(hold: Hold) -> bool {
     let disk = disk();
-    let config = PoolConfig { hold, ..config(4, NEW_FILE) };
+    let config = PoolConfig { hold, ..config(4, FileState::NEW) };
     let pool = Pool::<T>::open(Box::new(disk), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();
     let page = create(&space);
@@ -67,7 +67,7 @@ fn who_holds_a_page_keeps_writers_out() {
 fn who_holds_a_page_keeps_it_resident() {
     for hold in [Hold::Shared, Hold::Group, Hold::Core] {
         let disk = disk();
-        let config = PoolConfig { hold, ..config(1, NEW_FILE) };
+        let config = PoolConfig { hold, ..config(1, FileState::NEW) };
         let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
         let space = pool.create_space().unwrap();
         let pages = create_many(&space, 600);
@@ -94,7 +94,7 @@ fn who_holds_a_page_keeps_it_resident() {
 /// How often a page of a hot set, a third of the pool, has to be loaded while others come once.
 fn loads_of_hot_pages(replacement: ReplacementKind) -> usize {
     let disk = disk();
-    let config = PoolConfig { replacement, ..config(4, NEW_FILE) };
+    let config = PoolConfig { replacement, ..config(4, FileState::NEW) };
     let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();
     let hot = pool.stats().frames as usize / 3;
@@ -128,7 +128,7 @@ fn policies_are_told_of_accesses() {
 /// The share of pages that lie as they prefer, of what hashing allows at this load of the pool.
 fn share_in_place<T: Translation>(load: f64) -> (f64, u64) {
     let disk = disk();
-    let pool = open::<T>(&disk, 20, NEW_FILE);
+    let pool = open::<T>(&disk, 20, FileState::NEW);
     let space = pool.create_space().unwrap();
     let count = (pool.stats().frames as f64 * load) as usize;
     let pages = create_many(&space, count);
@@ -172,7 +172,7 @@ fn pages_move_to_the_frames_that_they_prefer() {
 fn pages_move_when_what_was_in_the_way_is_gone() {
     fn run<T: Translation>() {
         let disk = disk();
-        let pool = open::<T>(&disk, 20, NEW_FILE);
+        let pool = open::<T>(&disk, 20, FileState::NEW);
         let frames = pool.stats().frames as usize;
         let others = [(); 3].map(|()| pool.create_space().unwrap());
         let space = pool.create_space().unwrap();
@@ -200,11 +200,26 @@ fn pages_move_when_what_was_in_the_way_is_gone() {
     run::<Simd>();
 }
 
+/// A part of a huge page cannot go back.
+#[test]
+fn only_small_pages_are_given_back() {
+    fn give_backs<T: Translation>() -> u64 {
+        let disk = disk();
+        let pool = open::<T>(&disk, 8, FileState::NEW);
+        let space = pool.create_space().unwrap();
+        let page = space.create().unwrap().id().page();
+        space.free(page);
+        assert!(!space.is_resident(page));
+        pool.stats().give_backs
+    }
+    assert_eq!((give_backs::<Vm>(), give_backs::<VmHuge>()), (1, 0));
+}
+
 /// Memory goes back to the kernel in runs, not page by page.
 #[test]
 fn vm_gives_memory_back_in_runs() {
     let disk = disk();
-    let pool = open::<Vm>(&disk, 8, NEW_FILE);
+    let pool = open::<Vm>(&disk, 8, FileState::NEW);
     let space = pool.create_space().unwrap();
     let frames = pool.stats().frames as usize;
     let pages = create_many(&space, 4 * frames);

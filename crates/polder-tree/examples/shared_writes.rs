@@ -58,11 +58,7 @@ mod counting {
             page_size: PageSize::MIN,
             prefault: false,
             seed: ChecksumSeed::new(StoreId([1; 16])),
-            file: FileState {
-                space_directory: Place::NONE,
-                next_space: SpaceId::CATALOGUE,
-                file_pages: 0,
-            },
+            file: FileState::NEW,
             journal: None,
             replacement: Default::default(),
             hold,

@@ -93,9 +93,7 @@ struct Tail {
 /// use std::ops::ControlFlow;
 /// use polder_tree::{Heap, KINDS};
 ///
-/// # let file = FileState {
-/// #     space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0,
-/// # };
+/// # let file = FileState::NEW;
 /// # let config = PoolConfig {
 /// #     memory_budget: PoolConfig::least_budget(PageSize::MIN),
 /// #     page_size: PageSize::MIN,

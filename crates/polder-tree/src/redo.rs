@@ -8,7 +8,7 @@
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::bytes::PageMut;
 
-use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, Split, max_key_len, must_overflow};
+use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Split, max_key_len, must_overflow};
 
 /// Does one record to its page.
 ///
@@ -68,13 +68,12 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
         }
         Operation::Split { left_count, right, separator } => {
             check_divides(&node, separator)?;
-            let left_count = left_count as usize;
-            if left_count > node.node().count() {
-                return Err("a record splits a node that has fewer entries");
+            let split = Split::again(separator, left_count as usize);
+            if !node.node().admits(&split) {
+                return Err("a record splits a node where it cannot be split");
             }
             let whole = node.snapshot();
-            let old = crate::node::NodeRef::new(whole.page());
-            node.keep_left(old, right, &Split::again(separator, left_count));
+            node.keep_left(NodeRef::new(whole.page()), right, &split);
             Ok(())
         }
         _ => Err("a record is not one of a tree"),

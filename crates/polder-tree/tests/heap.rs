@@ -17,7 +17,7 @@ use polder_tree::{Heap, HeapError, RowId, Tree};
 use support::*;
 
 fn new_heap<T: Translation>(disk: &SimDisk, size: PageSize) -> (Pool<T>, Heap<T>) {
-    let pool = pool(disk, size, NEW_FILE);
+    let pool = pool(disk, size, FileState::NEW);
     let heap = Heap::create(pool.create_space().unwrap()).unwrap();
     (pool, heap)
 }

@@ -186,7 +186,7 @@ fn work(
 #[test]
 fn each_prefix_of_the_log_gives_the_rows_that_were_there() {
     let log = Arc::new(Memory::default());
-    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 16, NEW_FILE);
+    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 16, FileState::NEW);
     let heap = Heap::create(pool.create_space().unwrap()).unwrap();
     let created = log.len();
     let history = work(&heap, &log, 150, &mut Random::new(1));
@@ -194,7 +194,7 @@ fn each_prefix_of_the_log_gives_the_rows_that_were_there() {
     let mut loads = 0;
     for prefix in 0..=groups.len() {
         let disk = disk();
-        let pool = logged_pool(&disk, None, 16, NEW_FILE);
+        let pool = logged_pool(&disk, None, 16, FileState::NEW);
         replay(&pool, &groups[..prefix]);
         let heap = pool.open_space(SPACE).map_err(Into::into).and_then(Heap::open);
         if prefix < created {
@@ -221,7 +221,7 @@ fn the_log_mends_a_file_of_any_age() {
     for seed in 0..8 * scale() {
         let log = Arc::new(Memory::default());
         let disk = disk();
-        let pool = logged_pool(&disk, Some(Arc::clone(&log)), 1, NEW_FILE);
+        let pool = logged_pool(&disk, Some(Arc::clone(&log)), 1, FileState::NEW);
         let heap = Heap::create(pool.create_space().unwrap()).unwrap();
         let mut random = Random::new(seed);
         let first = work(&heap, &log, 400, &mut random);
@@ -232,7 +232,7 @@ fn the_log_mends_a_file_of_any_age() {
         let groups = log.groups();
         for image in [older, newer] {
             let disk = SimDisk::from_image(&image, FaultPlan::new(1));
-            let pool = logged_pool(&disk, None, 1, NEW_FILE);
+            let pool = logged_pool(&disk, None, 1, FileState::NEW);
             let done = replay(&pool, &groups);
             assert!(done > 0);
             let heap = Heap::open(pool.open_space(SPACE).unwrap()).unwrap();
@@ -254,7 +254,7 @@ fn the_log_mends_a_file_of_any_age() {
 fn what_threads_logged_gives_their_rows() {
     for seed in 0..3 * scale() {
         let log = Arc::new(Memory::default());
-        let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, NEW_FILE);
+        let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, FileState::NEW);
         let heap = Heap::create(pool.create_space().unwrap()).unwrap();
         thread::scope(|scope| {
             for t in 0..6 {
@@ -274,7 +274,7 @@ fn what_threads_logged_gives_their_rows() {
         });
         let rows = rows_of(&heap);
         assert_eq!(rows.len(), 6 * 300 * 2);
-        let recovered = logged_pool(&disk(), None, 1, NEW_FILE);
+        let recovered = logged_pool(&disk(), None, 1, FileState::NEW);
         replay(&recovered, &log.groups());
         let heap = Heap::open(recovered.open_space(SPACE).unwrap()).unwrap();
         assert!(rows_of(&heap) == rows, "seed {seed}");
@@ -285,7 +285,7 @@ fn what_threads_logged_gives_their_rows() {
 #[test]
 fn a_record_of_a_tree_is_refused() {
     let log = Arc::new(Memory::default());
-    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, NEW_FILE);
+    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, FileState::NEW);
     let heap = Heap::create(pool.create_space().unwrap()).unwrap();
     let (id, _) = heap.append(b"row").unwrap();
     let page = PageId::new(heap.space().id(), id.page);

@@ -107,6 +107,27 @@ fn what_no_node_can_hold_is_refused() {
             assert!(page.bytes() == node(level, &[]).bytes(), "level {level}, number {number}");
         }
     }
+    // A leaf and a node above it, both so full that a longer fence has no room.
+    for level in 0..2 {
+        let key = |number: u32| format!("d{number:03}").into_bytes();
+        let full: Vec<_> = (0..400).map(|number| (key(number), vec![7; 9])).collect();
+        let mut page = node(level, &full);
+        let count = NodeRef::new(page.page()).count() as u32;
+        assert!((20..400).contains(&count), "level {level}: {count} entries");
+        let last = key(count - 1);
+        let mut split = |left_count, separator: &[u8]| {
+            let split = Operation::Split { left_count, right: 8, separator };
+            let before = page.bytes().to_vec();
+            let done = redo(&split, page.page_mut()).is_ok();
+            assert!(done || page.bytes() == before, "level {level}: a refusal changed the page");
+            done
+        };
+        assert!(!split(count, &[b'x'; 100]), "level {level}: no room for the separator");
+        assert!(!split(count, &last) && !split(count - 2, &last), "level {level}: a wrong count");
+        assert_eq!(split(count, b"e"), level == 0, "only a leaf is split where it has no key");
+        assert!(split(count / 2, &key(count / 2)), "level {level}");
+        assert_eq!(NodeRef::new(page.page()).verify_whole(), Ok(()), "level {level}");
+    }
     let fits = insert(b"k", LoggedValue::Long { len: 70_000, link: 5 });
     assert_eq!(redo(&fits, node(0, &[]).page_mut()), Ok(()));
 }

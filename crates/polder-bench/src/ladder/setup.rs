@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
+use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Space, Translation};
 
@@ -71,7 +71,7 @@ impl Setup<'_> {
         pages: u64,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, BenchError> {
-        let config = self.config(size, self.budget_for::<T>(size, AMPLE * pages)?, NEW_FILE);
+        let config = self.config(size, self.budget_for::<T>(size, AMPLE * pages)?, FileState::NEW);
         let path = self.dir.join("data");
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -93,7 +93,7 @@ impl Setup<'_> {
         high = high.max(low);
         while high - low > size.bytes() as u64 {
             let middle = low + (high - low) / 2;
-            let paid = self.config(size, middle, NEW_FILE).frames::<T>()?;
+            let paid = self.config(size, middle, FileState::NEW).frames::<T>()?;
             if u64::from(paid) < frames { low = middle } else { high = middle }
         }
         Ok(high)
@@ -160,10 +160,6 @@ pub(crate) fn in_place<T: Translation>(space: &Space<T>) -> Result<Option<f64>, 
     }
     Ok((all > 0).then(|| there as f64 / all as f64))
 }
-
-/// A file that holds nothing yet.
-pub(crate) const NEW_FILE: FileState =
-    FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
 
 /// Opens a pool on a file.
 pub(crate) fn open<T: Translation>(

@@ -18,7 +18,7 @@ use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
 use super::clock::drive_all;
-use super::setup::{NEW_FILE, Setup, Streams, open};
+use super::setup::{Setup, Streams, open};
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
 use crate::random::Random;
@@ -238,7 +238,7 @@ impl Stored {
     }
 
     fn make(setup: &Setup<'_>, path: PathBuf, records: u64) -> Result<Stored, BenchError> {
-        let config = setup.config(PAGE, MAKING_BUDGET, NEW_FILE);
+        let config = setup.config(PAGE, MAKING_BUDGET, FileState::NEW);
         let pool: Pool<Array> = open(&path, OpenKind::Create, &config, &KINDS)?;
         let tree = Tree::create(pool.create_space()?)?;
         load(&tree, Keys::new(records), setup)?;

@@ -307,19 +307,17 @@ impl HandingOver {
         self.load(2, 1, held.version().next());
     }
 
-    /// The page leaves, if it can be had; whether it did.
-    fn evict(&self) -> bool {
-        let Some((cell, seen)) = self.find(1) else { return false };
-        let Some(held) = cell.upgrade(seen) else { return false };
+    /// The page leaves, if it can be had.
+    fn evict(&self) {
+        let Some((cell, seen)) = self.find(1) else { return };
+        let Some(held) = cell.upgrade(seen) else { return };
         let tagged = &self.tagged[held.frame().get() as usize];
         if !tagged.is_of(page(1)) {
-            cell.put_back(held);
-            return false;
+            return cell.put_back(held);
         }
         self.lead.store(0, Release);
         tagged.leave();
         cell.clear();
-        true
     }
 }
 
@@ -330,7 +328,7 @@ fn loom_a_page_moves_from_tag_to_tag() {
         pages.load(1, 1, version(0));
         pages.lead.store(1, Release);
         let mover = spawn(&pages, HandingOver::promote);
-        let evictor = spawn(&pages, |pages| _ = pages.evict());
+        let evictor = spawn(&pages, HandingOver::evict);
         pages.read(1);
         join([mover, evictor]);
         let resident = [1, 2].map(|at| pages.tagged[at].is_of(page(1)));

@@ -284,8 +284,9 @@ impl<T: Translation> Shared<T> {
         let mut elements = Vec::new();
         self.each_array_page(array, &mut |page, height, words| {
             if height == 0 {
-                let indexed = (page.first..).zip(words.iter().copied());
-                elements.extend(indexed.filter(|(_, word)| *word != 0));
+                let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
+                elements
+                    .extend(present.map(|(i, word)| (page.first.saturating_add(i as u64), *word)));
             }
         })?;
         elements.sort_unstable();

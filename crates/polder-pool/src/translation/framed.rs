@@ -292,3 +292,43 @@ impl<F: FrameTable> Translation for Framed<F> {
         Footprint::on_huge_pages(bytes)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+
+    use super::*;
+    use crate::translation::Simd;
+
+    /// A page that lies where it prefers is found without the table; one that does not is found
+    /// though another claim of it has that frame for a moment.
+    #[test]
+    fn the_preferred_frame_is_looked_at_first() {
+        const FRAMES: u32 = 100;
+        let config = TranslationConfig { frames: FRAMES, page_size: PageSize::MIN };
+        let (simd, lot) = (Simd::new(config).unwrap(), ParkingLot::new());
+        let frames = Frames::new(FRAMES, PageSize::MIN, true).unwrap();
+        let directory = simd.open(SpaceId::CATALOGUE).unwrap();
+        let [near, far] = [1, 2].map(|number| PageNo::new(number).unwrap());
+        let elsewhere = FrameId::new(FRAMES);
+        let preferred = |page| simd.preferred(&directory, page).unwrap();
+        for (page, frame) in [(near, preferred(near)), (far, elsewhere)] {
+            let claim = simd.claim(&frames, &directory, page, frame).unwrap().unwrap();
+            claim.cell.publish(StateWord::free(frame, Version::new(0)), &lot);
+        }
+        let resolve = |page| {
+            let link = LinkRef::Root(directory.id(page));
+            simd.resolve(&frames, &directory, link).map(|at| (at.frame, at.word, at.astray))
+        };
+        let free = |frame| StateWord::free(frame, Version::new(0));
+        assert_eq!(resolve(near), Some((preferred(near), free(preferred(near)), false)));
+        assert_eq!(resolve(far), Some((elsewhere, free(elsewhere), true)));
+
+        let hides = simd.tagged(preferred(far));
+        hides.enter(directory.id(far));
+        assert_eq!(resolve(far).map(|(_, word, _)| word), Some(StateWord::EVICTED));
+        let found = simd.resolve_elsewhere(&frames, &directory, far).unwrap();
+        assert_eq!((found.frame, found.word), (elsewhere, free(elsewhere)));
+        hides.leave();
+    }
+}

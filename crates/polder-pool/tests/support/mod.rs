@@ -4,7 +4,7 @@
 use std::cell::Cell;
 
 use polder_format::{
-    ChecksumSeed, PageId, PageKind, PageNo, PageSize, Place, SpaceId, StoreId, header_at,
+    ChecksumSeed, PageId, PageKind, PageNo, PageSize, SpaceId, StoreId, header_at,
 };
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::{
@@ -25,9 +25,6 @@ pub const KIND: KindOps = KindOps {
 };
 const COUNT_AT: usize = 32;
 const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;
-
-pub const NEW_FILE: FileState =
-    FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
 
 pub fn disk() -> SimDisk {
     SimDisk::new(FaultPlan::new(1))

@@ -134,6 +134,18 @@ impl NodeRef<'_> {
         Some(Split { separator: self.key(middle), left_count: middle })
     }
 
+    /// Whether this can have been chosen for this node, whose fences the separator lies between:
+    /// it divides the entries where it says, and has room beside those that stay.
+    pub fn admits(self, split: &Split) -> bool {
+        let searched = self.search_covered(&split.separator);
+        let (Ok(cut) | Err(cut)) = searched;
+        let left: usize = (0..cut).map(|index| self.entry_bytes(index)).sum();
+        let fences = self.lower_len() + split.separator.len();
+        cut == split.left_count
+            && (self.is_leaf() || searched.is_ok())
+            && left <= capacity(self.is_leaf(), self.page.size(), fences)
+    }
+
     /// Bytes of a slot and its record.
     pub(super) fn entry_bytes(self, slot: usize) -> usize {
         SLOT_BYTES + self.record_len(self.slot(slot))

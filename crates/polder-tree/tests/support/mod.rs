@@ -3,16 +3,13 @@
 
 use std::ops::Bound;
 
-use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
+use polder_format::{ChecksumSeed, PageSize, SpaceId, StoreId};
 use polder_pool::{FileState, Pool, PoolConfig, Translation};
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 use polder_tree::{Effect, KINDS, Tree, TreeError};
 
 /// The space of the only tree of a test.
 pub const SPACE: SpaceId = SpaceId::CATALOGUE;
-
-pub const NEW_FILE: FileState =
-    FileState { space_directory: Place::NONE, next_space: SPACE, file_pages: 0 };
 
 /// How many times as much as usual is asked of the tests.
 pub fn scale() -> u64 {
@@ -45,7 +42,7 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
 
 /// A new tree, and its pool.
 pub fn new_tree<T: Translation>(disk: &SimDisk, size: PageSize) -> (Pool<T>, Tree<T>) {
-    let pool = pool(disk, size, NEW_FILE);
+    let pool = pool(disk, size, FileState::NEW);
     let tree = Tree::create(pool.create_space().unwrap()).unwrap();
     (pool, tree)
 }
