@@ -10,8 +10,20 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-const PEERS: &[&str] = &["array", "direct", "hash", "open", "predictive", "simd", "vm", "vm-huge"];
-const EVICTING: &[&str] = &["array", "hash", "open", "predictive", "simd", "vm"];
+const PEERS: &[&str] = &[
+    "array",
+    "array-swizzled",
+    "direct",
+    "hash",
+    "open",
+    "predictive",
+    "simd",
+    "swizzle",
+    "vm",
+    "vm-huge",
+];
+const EVICTING: &[&str] =
+    &["array", "array-swizzled", "hash", "open", "predictive", "simd", "swizzle", "vm"];
 const STEPS: &[&str] = &[
     "hash+optimistic",
     "hash+optimistic+inlined",

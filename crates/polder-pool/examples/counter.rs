@@ -11,13 +11,8 @@ use polder_pool::{
 };
 
 /// Our kind of page: a number behind the header.
-const COUNTER: KindOps = KindOps {
-    kind: PageKind(200),
-    name: "counter",
-    max_layout: 1,
-    check: |_| Ok(()),
-    visit_links: |_, _| {},
-};
+const COUNTER: KindOps =
+    KindOps { kind: PageKind(200), name: "counter", max_layout: 1, check: |_| Ok(()), links: None };
 const COUNT_AT: usize = 32;
 
 /// A page that counts. Nothing is latched when this returns.
@@ -39,7 +34,7 @@ fn create(space: &Space<Array>) -> Result<PageId, PoolError> {
 /// Exclusive: others wait, or begin again.
 fn add(space: &Space<Array>, counter: PageId, n: u64) -> Result<(), PoolError> {
     space.run(AccessHint::Normal, |attempt| {
-        let page = space.follow(attempt, LinkRef::Root(counter), None)?;
+        let page = space.follow(attempt, LinkRef::Id(counter), None)?;
         let mut held = attempt.upgrade(page)?;
         let count = held.page().u64(COUNT_AT);
         held.page_mut().set_u64(COUNT_AT, count + n);
@@ -50,7 +45,7 @@ fn add(space: &Space<Array>, counter: PageId, n: u64) -> Result<(), PoolError> {
 /// Optimistic: nothing is held, so that what was read counts only once it has been validated.
 fn get(space: &Space<Array>, counter: PageId) -> Result<u64, PoolError> {
     space.run(AccessHint::Normal, |attempt| {
-        let page = space.follow(attempt, LinkRef::Root(counter), None)?;
+        let page = space.follow(attempt, LinkRef::Id(counter), None)?;
         let count = page.page().u64(COUNT_AT);
         page.validate()?;
         Ok(count)

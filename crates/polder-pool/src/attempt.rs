@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use polder_format::{PageId, PageNo};
 
+use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::PoolError;
@@ -18,7 +19,7 @@ use crate::hold::{Hold, Holds};
 use crate::pool::{Shared, Space, SpaceCore};
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
-use crate::translation::{LinkRef, Resolved, Translation};
+use crate::translation::{LinkRef, Resolved, Settles, Translation};
 
 /// Conflicts before an operation takes latches on its way.
 const PATIENCE: u32 = 32;
@@ -54,12 +55,45 @@ pub struct Attempt<'p> {
     pages: u64,
     interrupted: Interrupted<'p>,
     obstacles: Obstacles<'p>,
-    /// The page that a patient attempt went to last.
-    latched: Option<Optimistic<'p>>,
+    /// What is to be followed off the common way, and the page that was found there.
+    step: Option<Step<'p>>,
+    found: Option<Optimistic<'p>>,
     held: Vec<&'p StateCell>,
     /// What it holds on its way by the pool's way of holding.
     way: Holds<'p>,
     core: &'p Core,
+}
+
+/// A link, and the page that it stands in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step<'p> {
+    page: Option<PageRef<'p>>,
+    at: usize,
+    id: PageId,
+    is_root: bool,
+    pub(crate) parent: Option<Optimistic<'p>>,
+}
+
+impl<'p> Step<'p> {
+    /// Not the link itself: a copy of it in memory would be all there is of it, also on the common
+    /// way.
+    #[inline(always)]
+    fn new(link: LinkRef<'p>, parent: Option<&Optimistic<'p>>) -> Step<'p> {
+        let (page, at, id, is_root) = match link {
+            LinkRef::InPage(page, at) => (Some(page), at, PageId::NULL, false),
+            LinkRef::Root(id) => (None, 0, id, true),
+            LinkRef::Id(id) => (None, 0, id, false),
+        };
+        Step { page, at, id, is_root, parent: parent.copied() }
+    }
+
+    pub(crate) fn link(&self) -> LinkRef<'p> {
+        match self.page {
+            Some(page) => LinkRef::InPage(page, self.at),
+            None if self.is_root => LinkRef::Root(self.id),
+            None => LinkRef::Id(self.id),
+        }
+    }
 }
 
 /// Why a single try did not go through, and what must be done before the next one, when no latch
@@ -98,7 +132,8 @@ impl<'p> Attempt<'p> {
             pages: 0,
             interrupted: Interrupted::default(),
             obstacles: Obstacles::default(),
-            latched: None,
+            step: None,
+            found: None,
             held: Vec::new(),
             way: Holds::default(),
             core,
@@ -240,7 +275,7 @@ impl<T: Translation> Space<T> {
     pub fn follow<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
-        link: LinkRef<'_>,
+        link: LinkRef<'p>,
         parent: Option<&Optimistic<'p>>,
     ) -> Result<Optimistic<'p>, Restart> {
         self.view().follow(attempt, link, parent)
@@ -257,7 +292,7 @@ impl<T: Translation> Space<T> {
     /// As [`Space::prefetch`], for who will read only this many bytes from the page's begin.
     #[inline]
     pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
-        let link = LinkRef::Root(PageId::new(self.id(), page));
+        let link = LinkRef::Id(PageId::new(self.id(), page));
         if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
             let page = found.page;
             (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
@@ -283,6 +318,16 @@ impl<T: Translation> Space<T> {
         word.is_readable().then(|| word.frame() == preferred)
     }
 
+    /// Goes to the root from which all pages of the space are reached: the same page always.
+    #[inline(always)]
+    pub fn root<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        root: PageNo,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.follow(attempt, LinkRef::Root(PageId::new(self.id(), root)), None)
+    }
+
     /// Goes to a page by its number.
     #[inline(always)]
     pub fn page<'p>(
@@ -290,7 +335,7 @@ impl<T: Translation> Space<T> {
         attempt: &mut Attempt<'p>,
         page: PageNo,
     ) -> Result<Optimistic<'p>, Restart> {
-        self.follow(attempt, LinkRef::Root(PageId::new(self.id(), page)), None)
+        self.follow(attempt, LinkRef::Id(PageId::new(self.id(), page)), None)
     }
 }
 
@@ -317,7 +362,7 @@ impl<'p, T: Translation> View<'p, T> {
     pub(crate) fn follow(
         self,
         attempt: &mut Attempt<'p>,
-        link: LinkRef<'_>,
+        link: LinkRef<'p>,
         parent: Option<&Optimistic<'p>>,
     ) -> Result<Optimistic<'p>, Restart> {
         let core = &self.shared.core;
@@ -325,6 +370,7 @@ impl<'p, T: Translation> View<'p, T> {
         if let Some(found) = self.resolve(link)
             && found.word.is_readable()
             && !attempt.holds
+            && !(T::SETTLES == Settles::Link && found.astray)
         {
             let page = Optimistic::new(core, found, wraps);
             page.page().prefetch(0);
@@ -336,20 +382,19 @@ impl<'p, T: Translation> View<'p, T> {
                 None => self.check_own(attempt)?,
             }
             attempt.pages += 1;
-            if T::PROMOTES && found.astray {
-                self.maybe_promote(link);
+            if T::SETTLES == Settles::Link && matches!(link, LinkRef::Id(_)) {
+                core.counters.add(Counter::PagesByTable, 1);
+            }
+            if T::SETTLES == Settles::Page && found.astray {
+                self.maybe_promote(PageId::from_link(link.load()));
             }
             return Ok(page);
         }
-        // Copies, and the page by way of the attempt: so that on the way above all of these stay
-        // in registers.
-        #[allow(clippy::needless_match)] // That is what makes it a copy.
-        let link = match link {
-            LinkRef::InPage(page, at) => LinkRef::InPage(page, at),
-            LinkRef::Root(page) => LinkRef::Root(page),
-        };
-        self.follow_slowly(attempt, link, parent.copied())?;
-        attempt.latched.take().ok_or(Restart)
+        // To and fro by way of the attempt: what a call is given lies in memory, and on the way above
+        // all of this stays in registers.
+        attempt.step = Some(Step::new(link, parent));
+        self.follow_slowly(attempt)?;
+        attempt.found.take().ok_or(Restart)
     }
 
     /// A word that was read without a parent to validate is one of our space, unless that was
@@ -363,17 +408,14 @@ impl<'p, T: Translation> View<'p, T> {
     }
 
     /// The page is not where `resolve` looks first, or is not resident, or held, or the attempt
-    /// holds what it reads: puts the page in `attempt.latched`.
+    /// holds what it reads: puts the page in `attempt.found`.
     #[cold]
     #[inline(never)]
-    fn follow_slowly(
-        self,
-        attempt: &mut Attempt<'p>,
-        link: LinkRef<'_>,
-        parent: Option<Optimistic<'p>>,
-    ) -> Result<(), Restart> {
+    fn follow_slowly(self, attempt: &mut Attempt<'p>) -> Result<(), Restart> {
+        let step = attempt.step.ok_or(Restart)?;
+        let (link, parent) = (step.link(), step.parent);
         let core = &self.shared.core;
-        let target = PageId::from_link(link.load());
+        let target = link.target(self.space.id);
         let wraps = core.wraps.get();
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
             let translation = &self.shared.translation;
@@ -401,7 +443,13 @@ impl<'p, T: Translation> View<'p, T> {
             None => self.check_own(attempt)?,
         }
         attempt.pages += 1;
-        attempt.latched = Some(Optimistic::new(core, found, wraps));
+        attempt.found = Some(Optimistic::new(core, found, wraps));
+        if T::SETTLES == Settles::Link && found.astray {
+            core.counters.add(Counter::PagesByTable, 1);
+            if attempt.hint == AccessHint::Normal {
+                self.swizzle(step);
+            }
+        }
         Ok(())
     }
 

@@ -70,6 +70,17 @@ impl<'a> PageRef<'a> {
         PageMut { page: self }
     }
 
+    /// Gives a link another value that means the same.
+    ///
+    /// # Safety
+    /// The caller holds the page, shared at least, so that the link stays where it is, and nobody
+    /// else writes this link.
+    pub(crate) unsafe fn set_link(self, offset: usize, bits: u64) {
+        debug_assert!(offset.is_multiple_of(8) && offset <= self.size() - 8);
+        // SAFETY: BYTES-2; a multiple of 8 within a page that is aligned to 8.
+        unsafe { AtomicU64::from_ptr(self.at(offset & !7).cast()) }.store(bits.to_le(), Relaxed);
+    }
+
     /// Where the page begins.
     #[inline(always)]
     pub(crate) fn base(self) -> NonNull<u8> {

@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) seed: ChecksumSeed,
     pub(crate) kinds: PageKinds,
+    /// Whether links may hold frames.
+    pub(crate) swizzles: bool,
     pub(crate) counters: Counters,
     pub(crate) schedule: ExtentSchedule,
     /// Frames that the budget pays for.

@@ -22,6 +22,7 @@ pub(crate) enum Counter {
     Restarts,
     Promotions,
     MovedBytes,
+    PagesByTable,
     DeviceReads,
     DeviceWrites,
     DeviceReadBytes,

@@ -39,6 +39,8 @@ struct Seized<T: Translation> {
 /// One sweep: what was named and cannot go yet, and what can.
 struct Sweep<'p, T: Translation> {
     pages: PagesOf<'p, T>,
+    /// Whether the policy was asked for the last time.
+    urgent: bool,
     freed: usize,
     /// With whether they bore the mark.
     dirty: Vec<(FrameId, bool)>,
@@ -132,12 +134,18 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn sweep(&self, goal: usize) -> usize {
         let core = &self.core;
         let frames = u64::from(core.frames.count());
-        let mut sweep =
-            Sweep { pages: PagesOf::new(self), freed: 0, dirty: Vec::new(), seized: Vec::new() };
+        let mut sweep = Sweep {
+            pages: PagesOf::new(self),
+            urgent: false,
+            freed: 0,
+            dirty: Vec::new(),
+            seized: Vec::new(),
+        };
         let (mut named, mut fruitless) = (0, 0);
         let mut victims = Vec::with_capacity(goal);
         while sweep.freed < goal && fruitless < ROUNDS && named < frames * ROUNDS {
             let urgent = fruitless + 1 == ROUNDS || named >= frames * (ROUNDS - 1);
+            sweep.urgent = urgent;
             victims.clear();
             core.replacement.propose(&sweep.pages, goal - sweep.freed, urgent, &mut victims);
             fruitless += u64::from(victims.is_empty());
@@ -169,6 +177,31 @@ impl<T: Translation> Sweep<'_, T> {
     /// E1 to E5 for a frame that the policy named; E6 to E9 too, unless its memory goes back with
     /// that of others.
     fn visit(&mut self, frame: FrameId) {
+        if let Some(frame) = self.made_plain(frame) {
+            self.take(frame);
+        }
+    }
+
+    /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame of
+    /// the page that can, which may be one below it. If all else was tried, the page itself.
+    fn made_plain(&mut self, frame: FrameId) -> Option<FrameId> {
+        let shared = self.pages.shared;
+        if shared.translation.owners().is_none() {
+            return Some(frame);
+        }
+        let meta = shared.core.frames.meta(frame);
+        let (word, obstacle) =
+            self.pages.with(frame, |_, _, _, word| (word, meta.obstacle(word)))?;
+        match obstacle {
+            Some(Obstacle::Dirty) => self.dirty.push((frame, word.is_marked())),
+            Some(_) => {}
+            None if self.urgent => return shared.make_all_plain(frame),
+            None => return shared.make_plain(frame),
+        }
+        None
+    }
+
+    fn take(&mut self, frame: FrameId) {
         let shared = self.pages.shared;
         let meta = shared.core.frames.meta(frame);
         let obstacle = self.pages.with(frame, |space, page, cell, word| {
@@ -178,7 +211,9 @@ impl<T: Translation> Sweep<'_, T> {
             if let Err(obstacle) = meta.seize(page, cell, word) {
                 return Some((obstacle, word));
             }
-            if !shared.core.is_alone_at_once(frame) {
+            let bytes = shared.page_in(space, page.page(), frame);
+            // The link last: what is put back has its owner.
+            if !shared.core.is_alone_at_once(frame) || !shared.may_leave(bytes, frame) {
                 cell.put_back(cell.peek());
                 return Some((Obstacle::Busy, word));
             }
@@ -241,14 +276,14 @@ impl<T: Translation> Sweep<'_, T> {
 }
 
 /// The pages as the policy sees them.
-struct PagesOf<'p, T: Translation> {
+pub(crate) struct PagesOf<'p, T: Translation> {
     shared: &'p Shared<T>,
     /// The last space that was asked for: neighbours often share one.
     last: Cell<Option<Arc<SpaceCore<T>>>>,
 }
 
 impl<'p, T: Translation> PagesOf<'p, T> {
-    fn new(shared: &'p Shared<T>) -> PagesOf<'p, T> {
+    pub(crate) fn new(shared: &'p Shared<T>) -> PagesOf<'p, T> {
         PagesOf { shared, last: Cell::new(None) }
     }
 
@@ -287,7 +322,12 @@ impl<T: Translation> Pages for PagesOf<'_, T> {
         .unwrap_or(Look::Nothing)
     }
 
-    fn mark(&self, frame: FrameId) {
-        self.with(frame, |_, _, cell, word| word.is_free() && cell.mark(word));
+    fn mark(&self, frame: FrameId) -> FrameId {
+        // U5
+        let plain = self.shared.make_plain(frame);
+        plain.inspect(|frame| {
+            self.with(*frame, |_, _, cell, word| word.is_free() && cell.mark(word));
+        });
+        plain.unwrap_or(frame)
     }
 }

@@ -100,6 +100,7 @@ impl<T: Translation> Shared<T> {
             let marked = self.core.replacement.admit(frame, id, hint == AccessHint::Scan);
             let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
+            self.disown(frame);
             claim.cell.publish(word, &self.core.lot); // F10
             self.core.counters.add(Counter::Faults, 1);
             return Ok(Some(pin));
@@ -217,6 +218,7 @@ impl<T: Translation> Shared<T> {
                     meta.assign(id, place, false);
                     let marked = self.core.replacement.admit(frame, id, false);
                     let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
+                    self.disown(frame);
                     claim.cell.publish(word, &self.core.lot);
                     let bytes = self.page_in(space, page, frame);
                     break Exclusive::new(&self.core, claim.cell, word, frame, bytes);
@@ -293,12 +295,13 @@ impl<T: Translation> Shared<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Array;
     use crate::testing::{create, pool};
 
     /// Between the look at the map and the page an extent may move, and its resident pages with it.
     #[test]
     fn a_resident_page_that_is_made_again_keeps_its_place() {
-        let (_dir, pool) = pool(4 << 20);
+        let (_dir, pool) = pool::<Array>(4 << 20);
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, core) = (space.shared(), space.space_core());

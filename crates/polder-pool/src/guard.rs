@@ -81,6 +81,10 @@ impl<'p> Optimistic<'p> {
         self.cell
     }
 
+    pub(crate) fn frame(&self) -> FrameId {
+        self.frame
+    }
+
     /// Holds the page exclusively, if it is still as it was and nobody holds it.
     #[inline(always)]
     pub(crate) fn try_upgrade(self) -> Result<Exclusive<'p>, Restart> {
@@ -199,6 +203,10 @@ impl<'p> Exclusive<'p> {
         if self.imaged {
             self.meta().set_born(true);
         }
+    }
+
+    pub(crate) fn core(&self) -> &'p Core {
+        self.core
     }
 
     pub(crate) fn meta(&self) -> &'p FrameMeta {

@@ -171,8 +171,12 @@ impl<'p> Change<'p> {
         let high = hole.end.clamp(hole.start.min(size), size);
         let low = hole.start.min(high);
         self.group.push_image(id, size as u32, (low, size - high), |first, last| {
-            bytes.copy_to(0, first);
-            bytes.copy_to(high, last);
+            for (begin, part) in [(0, first), (high, last)] {
+                bytes.copy_to(begin, part);
+                if page.core().swizzles {
+                    page.core().kinds.make_plain(bytes, id.space(), begin, part);
+                }
+            }
         });
         page.set_imaged();
     }
@@ -259,7 +263,7 @@ impl<'p> Change<'p> {
             return Ok(());
         }
         let id = PageId::new(space.id(), PageNo::new(first).unwrap_or(PageNo::MAX));
-        let map = space.follow(attempt, LinkRef::Root(id), None)?;
+        let map = space.follow(attempt, LinkRef::Id(id), None)?;
         self.maps.push(MapChange {
             page: attempt.upgrade(map)?,
             reserved: &space.space_core().reserved,

@@ -2,12 +2,13 @@
 //! and where its links are.
 //!
 //! Structures register their kinds when a pool is opened. Checking bytes before anyone else sees
-//! them is what lets all later code rely on a page's offsets; visiting links is for whoever must
-//! follow or rewrite them without knowing the structure (a check of the whole store, unswizzling).
+//! them is what lets all later code rely on a page's offsets; where links are must be known to who
+//! makes them hot or plain (`swizzle.rs`) without knowing the structure.
 
-use polder_format::{FormatError, PageHeader, PageKind};
+use polder_format::{FormatError, PageHeader, PageKind, SpaceId, header_at};
 
 use crate::bytes::PageRef;
+use crate::swip::Swip;
 
 /// One kind of page.
 #[derive(Debug, Clone, Copy)]
@@ -20,8 +21,19 @@ pub struct KindOps {
     pub max_layout: u8,
     /// Checks that each offset and length in the page stays inside it.
     pub check: fn(PageRef<'_>) -> Result<(), &'static str>,
-    /// Calls the visitor with the offset of each link in the page (null ones included).
-    pub visit_links: fn(PageRef<'_>, &mut dyn FnMut(usize)),
+    /// Its links, if it has any that own.
+    pub links: Option<OwnedLinks>,
+}
+
+/// Where the links of a page are that *own*: the page that one leads to is reached by no other. (A
+/// link to a neighbour, or to a page that has an owner, is none of them.) Both are asked of pages
+/// that may be changing, and of no others than the kind's.
+#[derive(Debug, Clone, Copy)]
+pub struct OwnedLinks {
+    /// How many there are, null ones included.
+    pub count: fn(PageRef<'_>) -> usize,
+    /// The offset of one of them, a multiple of 8.
+    pub offset: fn(PageRef<'_>, usize) -> usize,
 }
 
 /// The kinds that a pool knows.
@@ -41,6 +53,47 @@ impl PageKinds {
         self.known.iter().find(|known| known.kind == kind)
     }
 
+    /// The offsets of the links in a page that own, from number `first` on and round.
+    pub(crate) fn owned_links<'a>(
+        &'a self,
+        page: PageRef<'a>,
+        first: u32,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let links = self.get(PageKind(page.u8(header_at::KIND))).and_then(|kind| kind.links);
+        let count = links.map_or(0, |links| (links.count)(page));
+        let offset = move |i| links.map_or(0, |links| (links.offset)(page, i));
+        let first = first as usize;
+        (0..count).map(move |i| offset((first % count + i) % count))
+    }
+
+    /// The hot ones among them: where they are, and what.
+    pub(crate) fn hot_links<'a>(
+        &'a self,
+        page: PageRef<'a>,
+        first: u32,
+    ) -> impl Iterator<Item = (usize, Swip)> + 'a {
+        let links = self.owned_links(page, first).map(move |at| (at, Swip::new(page.u64(at))));
+        links.filter(|(_, swip)| swip.is_hot())
+    }
+
+    /// Makes the links plain in a copy of a page of this space, or of the part of it that begins at
+    /// `begin` (SWIP-4). The page is held. The links are read once more: a copy that was made while
+    /// somebody else, who holds the page shared as well, wrote one, may have it in pieces.
+    pub(crate) fn make_plain(
+        &self,
+        page: PageRef<'_>,
+        space: SpaceId,
+        begin: usize,
+        copy: &mut [u8],
+    ) {
+        for at in self.owned_links(page, 0) {
+            let there = at.checked_sub(begin).and_then(|at| copy.get_mut(at..at + 8));
+            if let Some(there) = there {
+                there.copy_from_slice(&Swip::new(page.u64(at)).plain(space).to_le_bytes());
+            }
+        }
+    }
+
     /// F8: whether the page is one that the structures can work with.
     pub(crate) fn check(&self, header: &PageHeader, page: PageRef<'_>) -> Result<(), FormatError> {
         let Some(kind) = self.get(header.kind) else {
@@ -57,6 +110,8 @@ impl PageKinds {
                 expected: "a newer version of Polder wrote this page",
             });
         }
-        (kind.check)(page).map_err(FormatError::Broken)
+        (kind.check)(page).map_err(FormatError::Broken)?;
+        let plain = self.owned_links(page, 0).all(|at| Swip::new(page.u64(at)).is_plain());
+        plain.then_some(()).ok_or(FormatError::Broken("a link has a tag"))
     }
 }

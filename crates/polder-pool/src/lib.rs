@@ -32,6 +32,8 @@ mod counters;
 #[cfg(not(loom))]
 mod cpu;
 #[cfg(not(loom))]
+mod dice;
+#[cfg(not(loom))]
 mod error;
 #[cfg(not(loom))]
 mod evict;
@@ -69,6 +71,10 @@ pub mod signal;
 mod space;
 #[cfg(not(loom))]
 mod stats;
+#[cfg(not(loom))]
+mod swip;
+#[cfg(not(loom))]
+mod swizzle;
 #[cfg(all(test, not(loom)))]
 mod testing;
 #[cfg(not(loom))]
@@ -91,15 +97,16 @@ pub use {
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     hold::{Hold, UnknownHold},
     journal::{Change, Journal},
-    kinds::KindOps,
+    kinds::{KindOps, OwnedLinks},
     pool::{FileState, Pool, PoolConfig, Space},
     redo::{ApplyRecord, Redo, Redone},
     state::FrameId,
     stats::{PoolStats, SpaceStats},
+    swip::Swip,
     translation::{
-        Array, ArrayPlain, Direct, Hash, HashInlined, HashOptimistic, HashOptimisticInlined,
-        HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd, SimdPlain, Translation,
-        Vm, VmHuge,
+        Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,
+        HashOptimisticInlined, HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd,
+        SimdPlain, Swizzle, Translation, Vm, VmHuge,
     },
 };
 

@@ -122,7 +122,8 @@ impl FrameMeta {
         }
     }
 
-    fn obstacle(&self, word: StateWord) -> Option<Obstacle> {
+    /// E3.
+    pub(crate) fn obstacle(&self, word: StateWord) -> Option<Obstacle> {
         if self.is_pinned() {
             Some(Obstacle::Pinned)
         } else if self.is_being_written() {

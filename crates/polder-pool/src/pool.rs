@@ -27,6 +27,7 @@ use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
 use crate::sync::Flag;
+use crate::translation::Settles;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::Writer;
 
@@ -289,6 +290,7 @@ impl<T: Translation> Pool<T> {
             journal: config.journal.clone(),
             seed: config.seed,
             kinds: PageKinds::new(kinds),
+            swizzles: T::SETTLES == Settles::Link,
             counters: Counters::new(),
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,

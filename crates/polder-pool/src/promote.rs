@@ -4,12 +4,11 @@
 //! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
 //! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
 
-use std::cell::Cell;
-
 use polder_format::PageId;
 
 use crate::attempt::View;
 use crate::counters::Counter;
+use crate::dice::one_in;
 use crate::guard::Exclusive;
 use crate::pool::Shared;
 use crate::state::FrameId;
@@ -22,31 +21,16 @@ const PROMOTE_ONE_IN: u32 = 32;
 /// One in so many moves it where another page must go that lies as it prefers.
 const DEMOTE_ONE_IN: u32 = 512;
 
-thread_local! {
-    /// State of a xorshift; any number but 0 will do.
-    static DICE: Cell<u32> = const { Cell::new(0x9E37_79B9) };
-}
-
-/// Whether this time is one of `n`, a power of two.
-fn one_in(n: u32) -> bool {
-    let mut dice = DICE.get();
-    dice ^= dice << 13;
-    dice ^= dice >> 17;
-    dice ^= dice << 5;
-    DICE.set(dice);
-    dice.is_multiple_of(n)
-}
-
 impl<T: Translation> View<'_, T> {
     /// An access to a page that was found in another frame than it prefers. (By its link alone, so
     /// that what was found need not be kept for this.)
     #[cold]
     #[inline(never)]
-    pub(crate) fn maybe_promote(self, link: LinkRef<'_>) {
+    pub(crate) fn maybe_promote(self, page: PageId) {
         if !one_in(PROMOTE_ONE_IN) {
             return;
         }
-        let page = PageId::from_link(link.load());
+        let link = LinkRef::Id(page);
         let translation = &self.shared.translation;
         let found = translation.resolve(&self.shared.core.frames, &self.space.directory, link);
         let preferred = translation.preferred(&self.space.directory, page.page());
@@ -146,20 +130,5 @@ impl<T: Translation> Shared<T> {
         let (directory, new) = (&view.space.directory, (to, meta.version()));
         self.translation.relocate(directory, id.page(), (cell, held), new);
         core.counters.add(Counter::MovedBytes, size as u64);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_dice_are_fair() {
-        let tries = 1 << 16;
-        for n in [PROMOTE_ONE_IN, DEMOTE_ONE_IN] {
-            let hits = (0..tries).filter(|_| one_in(n)).count() as f64;
-            let expected = f64::from(tries) / f64::from(n);
-            assert!((hits / expected - 1.0).abs() < 0.3, "{hits} instead of {expected}");
-        }
     }
 }

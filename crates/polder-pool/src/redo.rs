@@ -171,7 +171,7 @@ impl<T: Translation> Shared<T> {
         }
         let view = self.view(space);
         let (misfit, done) = view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Root(page), None)?;
+            let guard = view.follow(attempt, LinkRef::Id(page), None)?;
             let mut held = attempt.upgrade(guard)?;
             if held.page().u64(header_at::LSN) >= lsn.0 {
                 // It is written again all the same: what the device shows may not be durable, if a

@@ -66,6 +66,8 @@ pub struct PoolStats {
     pub promotions: u64,
     /// Bytes copied by moving pages from frame to frame.
     pub moved_bytes: u64,
+    /// Where links hold frames: pages read by a link that held none, or another one, or by number.
+    pub pages_by_table: u64,
     /// Bytes read from the device.
     pub device_read_bytes: u64,
     /// Bytes written to the device.
@@ -123,6 +125,7 @@ impl<T: Translation> Pool<T> {
             huge_page_bytes,
             promotions: sum(Counter::Promotions),
             moved_bytes: sum(Counter::MovedBytes),
+            pages_by_table: sum(Counter::PagesByTable),
             device_reads: sum(Counter::DeviceReads),
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),

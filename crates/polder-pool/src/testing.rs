@@ -6,10 +6,10 @@ use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at
 use tempfile::TempDir;
 
 use crate::device::{FileDevice, OpenKind};
-use crate::{AccessHint, Array, FileState, KindOps, Pool, PoolConfig, Space};
+use crate::{AccessHint, FileState, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
 
 /// A pool of small pages on a new file.
-pub(crate) fn pool(memory_budget: u64) -> (TempDir, Pool<Array>) {
+pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
     let dir = tempfile::tempdir().unwrap();
     let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
     let config = PoolConfig {
@@ -26,17 +26,20 @@ pub(crate) fn pool(memory_budget: u64) -> (TempDir, Pool<Array>) {
     (dir, pool)
 }
 
-/// Pages of which only the header counts.
+/// Where the first of three links is in a page.
+pub(crate) const LINKS_AT: usize = 64;
+
+/// Pages of which only the header counts, and three links.
 const TEST_KIND: KindOps = KindOps {
     kind: PageKind(200),
     name: "test page",
     max_layout: 1,
     check: |_| Ok(()),
-    visit_links: |_, _| {},
+    links: Some(OwnedLinks { count: |_| 3, offset: |_, index| LINKS_AT + 8 * index }),
 };
 
 /// A page that is linked.
-pub(crate) fn create(space: &Space<Array>) -> PageNo {
+pub(crate) fn create<T: Translation>(space: &Space<T>) -> PageNo {
     let new = space.create().unwrap();
     let made = space.run(AccessHint::Normal, |_| {
         let mut page = new.latch()?;

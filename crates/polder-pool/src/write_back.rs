@@ -20,7 +20,7 @@ use crate::pool::Shared;
 use crate::space::Moving;
 use crate::state::{FrameId, Version};
 use crate::sync::lock;
-use crate::translation::Translation;
+use crate::translation::{Settles, Translation};
 
 /// How long a flush waits for one page that is held all the time, in tries of a millisecond.
 const FLUSH_TRIES: u32 = 10_000;
@@ -118,7 +118,11 @@ impl<T: Translation> Shared<T> {
             return if meta.page() == page { Err(Busy) } else { Ok(None) };
         }
         let copied = if meta.is_dirty(word) {
-            self.page_in(&space, page.page(), frame).copy_to(0, out);
+            let bytes = self.page_in(&space, page.page(), frame);
+            bytes.copy_to(0, out);
+            if T::SETTLES == Settles::Link {
+                core.kinds.make_plain(bytes, page.space(), 0, out);
+            }
             let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })
         } else {

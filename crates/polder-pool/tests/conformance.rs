@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, Direct, FileState, Hash, HashInlined, HashOptimistic,
-    HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError, Predictive,
-    PredictiveHashed, Restart, Simd, SimdPlain, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, FileState, Hash, HashInlined,
+    HashOptimistic, HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError,
+    Predictive, PredictiveHashed, Restart, Simd, SimdPlain, Swizzle, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -289,6 +289,8 @@ conformance!(
     Predictive as predictive holding Optimistic,
     Simd as simd holding Optimistic,
     SimdPlain as simd_plain holding Optimistic,
+    Swizzle as swizzle holding Optimistic,
+    ArraySwizzled as array_swizzled holding Optimistic,
     Vm as vm holding Optimistic,
     VmHuge as vm_huge holding Optimistic,
     Array as array_shared holding Shared,

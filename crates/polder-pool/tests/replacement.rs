@@ -59,8 +59,9 @@ impl Pages for Frames {
         }
     }
 
-    fn mark(&self, frame: FrameId) {
+    fn mark(&self, frame: FrameId) -> FrameId {
         self.0.borrow_mut()[frame.get() as usize] = Some(true);
+        frame
     }
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn leaf<'p, T: Translation>(
     attempt: &mut Attempt<'p>,
     target: Target<'_>,
 ) -> Result<Optimistic<'p>, Restart> {
-    let mut page = space.page(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
+    let mut page = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
     for _ in 0..MAX_HEIGHT {
         let node = NodeRef::new(page.page());
         let level = node.level();
@@ -79,7 +79,7 @@ pub(crate) fn descend<'p, T: Translation>(
     level: u8,
 ) -> Result<Place<'p>, Restart> {
     let root = PageNo::new(ROOT).ok_or(Restart)?;
-    let mut place = Place { page: space.page(attempt, root)?, parent: None };
+    let mut place = Place { page: space.root(attempt, root)?, parent: None };
     for _ in 0..MAX_HEIGHT {
         let node = NodeRef::new(place.page.page());
         if node.level() <= level {

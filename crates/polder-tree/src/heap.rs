@@ -45,7 +45,7 @@ pub(crate) const KIND: KindOps = KindOps {
     name: "heap page",
     max_layout: 1,
     check: |page| HeapRef::new(page).verify_shape(),
-    visit_links: |_, _| {},
+    links: None,
 };
 
 /// Why a heap could not do what it was asked.

@@ -1,7 +1,7 @@
 //! This crate's kinds of pages, as the pool must know them.
 
 use polder_format::PageKind;
-use polder_pool::KindOps;
+use polder_pool::{KindOps, OwnedLinks};
 
 use crate::heap;
 use crate::node::NodeRef;
@@ -15,25 +15,24 @@ pub const KINDS: [KindOps; 4] = [
         name: "B+tree inner node",
         max_layout: 1,
         check: |page| NodeRef::new(page).verify_shape(),
-        visit_links: |page, visit| {
-            let node = NodeRef::new(page);
-            (0..=node.count()).for_each(|i| visit(node.link_offset(i)));
-            visit(NodeRef::RIGHT_LINK_AT);
-        },
+        links: Some(OwnedLinks {
+            count: |page| NodeRef::new(page).count() + 1,
+            offset: |page, index| NodeRef::new(page).link_offset(index),
+        }),
     },
     KindOps {
         kind: PageKind::TREE_LEAF,
         name: "B+tree leaf",
         max_layout: 1,
         check: |page| NodeRef::new(page).verify_shape(),
-        visit_links: |_, visit| visit(NodeRef::RIGHT_LINK_AT),
+        links: None,
     },
     KindOps {
         kind: PageKind::OVERFLOW,
         name: "overflow page",
         max_layout: 1,
         check: overflow::verify_shape,
-        visit_links: |_, visit| visit(overflow::at::NEXT),
+        links: None,
     },
     heap::KIND,
 ];

@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use polder_format::PageSize;
-use polder_pool::{Array, Direct, Predictive, Simd, Translation, Vm};
+use polder_pool::{Array, ArraySwizzled, Direct, Predictive, Simd, Swizzle, Translation, Vm};
 use polder_testkit::random::scramble;
 use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Tree, apply_batch};
@@ -107,6 +107,12 @@ fn threads_on_their_own_keys_by_table_and_by_the_kernel() {
     disjoint::<Predictive>(disk(), 6000 * scale());
     disjoint::<Simd>(disk(), 6000 * scale());
     disjoint::<Vm>(disk(), 6000 * scale());
+}
+
+#[test]
+fn threads_on_their_own_keys_by_links() {
+    disjoint::<Swizzle>(disk(), 8000 * scale());
+    disjoint::<ArraySwizzled>(disk(), 6000 * scale());
 }
 
 #[test]

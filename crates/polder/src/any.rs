@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use polder_pool::{Array, Direct, Hash, Open, Predictive, Simd, Translation, Vm, VmHuge};
+use polder_pool::{
+    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation, Vm, VmHuge,
+};
 
 use crate::engine::{Engine, TableCore};
 use crate::options::TranslationKind;
@@ -96,7 +98,7 @@ macro_rules! variants {
     };
 }
 
-variants!($: Array, Direct, Hash, Open, Predictive, Simd, Vm, VmHuge);
+variants!($: Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Vm, VmHuge);
 
 impl<F: Family> fmt::Debug for Any<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

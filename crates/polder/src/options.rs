@@ -36,6 +36,10 @@ pub enum TranslationKind {
     Predictive,
     /// A hash table whose buckets are searched by one vector instruction (scalecache.txt).
     Simd,
+    /// Links that hold the frames of their pages, and a table for the others (leanstore.txt).
+    Swizzle,
+    /// `Array`, with the frame of its page in a link as a hint.
+    ArraySwizzled,
     /// The operating system's page table (vmcache): fast while data is resident, a system call for
     /// what is evicted.
     Vm,
@@ -45,13 +49,15 @@ pub enum TranslationKind {
 
 impl TranslationKind {
     /// All of them.
-    pub const ALL: [TranslationKind; 8] = [
+    pub const ALL: [TranslationKind; 10] = [
         TranslationKind::Array,
         TranslationKind::Direct,
         TranslationKind::Hash,
         TranslationKind::Open,
         TranslationKind::Predictive,
         TranslationKind::Simd,
+        TranslationKind::Swizzle,
+        TranslationKind::ArraySwizzled,
         TranslationKind::Vm,
         TranslationKind::VmHuge,
     ];
@@ -65,6 +71,8 @@ impl TranslationKind {
             TranslationKind::Open => "open",
             TranslationKind::Predictive => "predictive",
             TranslationKind::Simd => "simd",
+            TranslationKind::Swizzle => "swizzle",
+            TranslationKind::ArraySwizzled => "array-swizzled",
             TranslationKind::Vm => "vm",
             TranslationKind::VmHuge => "vm-huge",
         }

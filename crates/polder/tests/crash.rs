@@ -67,6 +67,8 @@ const EVICTING: &[TranslationKind] = &[
     TranslationKind::Open,
     TranslationKind::Predictive,
     TranslationKind::Simd,
+    TranslationKind::Swizzle,
+    TranslationKind::ArraySwizzled,
     TranslationKind::Vm,
 ];
 

@@ -36,7 +36,7 @@ macro_rules! offer {
     };
 }
 
-static OFFERS: [Offer; 8] = [
+static OFFERS: [Offer; 10] = [
     offer!(
         Array,
         "polder:array",
@@ -51,6 +51,8 @@ static OFFERS: [Offer; 8] = [
     offer!(Open, "polder:open", "with an open-addressing hash table"),
     offer!(Predictive, "polder:predictive", "with predictive translation"),
     offer!(Simd, "polder:simd", "with a hash table searched by vector instructions"),
+    offer!(Swizzle, "polder:swizzle", "with links that hold the frames of their pages"),
+    offer!(ArraySwizzled, "polder:array-swizzled", "with arrays, and frames in links as hints"),
     offer!(Vm, "polder:vm", "with the operating system's page table"),
     offer!(
         VmHuge,

@@ -12,7 +12,7 @@ pub(crate) const KIND: KindOps = KindOps {
     name: "page of a benchmark",
     max_layout: 1,
     check: |_| Ok(()),
-    visit_links: |_, _| {},
+    links: None,
 };
 
 /// Where content begins.

@@ -8,6 +8,7 @@ use polder_pool::Hold;
 pub(crate) enum TranslationName {
     Array,
     ArrayPlain,
+    ArraySwizzled,
     Direct,
     Hash,
     HashOptimistic,
@@ -19,6 +20,7 @@ pub(crate) enum TranslationName {
     Predictive,
     Simd,
     SimdPlain,
+    Swizzle,
     Vm,
     VmHuge,
 }
@@ -36,6 +38,7 @@ macro_rules! dispatch {
         match $translation {
             TranslationName::Array => with!(Array),
             TranslationName::ArrayPlain => with!(ArrayPlain),
+            TranslationName::ArraySwizzled => with!(ArraySwizzled),
             TranslationName::Direct => with!(Direct),
             TranslationName::Hash => with!(Hash),
             TranslationName::HashOptimistic => with!(HashOptimistic),
@@ -47,6 +50,7 @@ macro_rules! dispatch {
             TranslationName::Predictive => with!(Predictive),
             TranslationName::Simd => with!(Simd),
             TranslationName::SimdPlain => with!(SimdPlain),
+            TranslationName::Swizzle => with!(Swizzle),
             TranslationName::Vm => with!(Vm),
             TranslationName::VmHuge => with!(VmHuge),
         }
@@ -91,6 +95,8 @@ const OPEN: Side = plain("open", TranslationName::Open);
 const PREDICTIVE: Side = plain("predictive", TranslationName::Predictive);
 const SIMD: Side = plain("simd", TranslationName::Simd);
 const SIMD_PLAIN: Side = plain("simd-plain", TranslationName::SimdPlain);
+const SWIZZLE: Side = plain("swizzle", TranslationName::Swizzle);
+const ARRAY_SWIZZLED: Side = plain("array-swizzled", TranslationName::ArraySwizzled);
 const VM: Side = plain("vm", TranslationName::Vm);
 const VM_HUGE: Side = plain("vm-huge", TranslationName::VmHuge);
 const ARRAY_SMALL_PAGES: Side = small_pages("array, small pages", TranslationName::Array);
@@ -99,7 +105,8 @@ const PREDICTIVE_SMALL_PAGES: Side =
     small_pages("predictive, small pages", TranslationName::Predictive);
 
 /// Each translation once.
-pub(crate) const PEERS: &[Side] = &[ARRAY, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, VM, VM_HUGE];
+pub(crate) const PEERS: &[Side] =
+    &[ARRAY, ARRAY_SWIZZLED, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, SWIZZLE, VM, VM_HUGE];
 
 /// All of point lookups: the peers, `array` and `simd` without preferred frames, the steps from `hash` to
 /// `predictive`, and some without huge pages.
@@ -117,6 +124,8 @@ pub(crate) const STEPS: &[Side] = &[
     PREDICTIVE,
     SIMD,
     SIMD_PLAIN,
+    SWIZZLE,
+    ARRAY_SWIZZLED,
     VM,
     VM_HUGE,
     ARRAY_SMALL_PAGES,
@@ -154,7 +163,8 @@ pub(crate) const PAGE_SIZES: &[Side] = &[
 pub(crate) const CHAINED: &[Side] = &[HASH, PREDICTIVE];
 
 /// Those that evict.
-pub(crate) const EVICTING: &[Side] = &[ARRAY, HASH, OPEN, PREDICTIVE, SIMD, VM];
+pub(crate) const EVICTING: &[Side] =
+    &[ARRAY, ARRAY_SWIZZLED, HASH, OPEN, PREDICTIVE, SIMD, SWIZZLE, VM];
 
 /// Those that move pages to the frames that they prefer, of which places are looked at.
 pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE, SIMD];

@@ -79,8 +79,9 @@ impl Pages for Frames {
         }
     }
 
-    fn mark(&self, frame: FrameId) {
+    fn mark(&self, frame: FrameId) -> FrameId {
         self.set_mark(frame, true);
+        frame
     }
 }
 

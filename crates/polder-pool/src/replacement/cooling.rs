@@ -74,7 +74,20 @@ impl Cooling {
         for _ in 0..wanted * DRAWS_PER_VICTIM {
             let Some(frame) = self.draw(goal) else { return };
             // One that cannot be marked now is found plain at the end of the queue: hot again.
-            pages.mark(frame);
+            let marked = pages.mark(frame);
+            if marked != frame {
+                self.swap(frame, marked);
+            }
+        }
+    }
+
+    /// The page below cools, and this one stays hot.
+    fn swap(&self, frame: FrameId, below: FrameId) {
+        let mut stage = lock(&self.stage);
+        for (from, frame, to) in [(COOLING, frame, HOT), (HOT, below, COOLING)] {
+            if stage.place(frame.get()) == Some(from) {
+                stage.push_back(to, frame.get());
+            }
         }
     }
 

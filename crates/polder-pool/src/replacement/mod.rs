@@ -92,8 +92,9 @@ pub trait Pages {
     /// What is in the frame.
     fn look(&self, frame: FrameId) -> Look;
 
-    /// Sets the mark on the page in the frame, unless somebody holds the page just now.
-    fn mark(&self, frame: FrameId);
+    /// Sets the mark on the page in the frame, unless somebody holds the page just now. Where links
+    /// hold frames, a page below it may come first: gives the frame whose page it is.
+    fn mark(&self, frame: FrameId) -> FrameId;
 }
 
 /// What a policy learns of a frame.
@@ -132,8 +133,8 @@ fn sweep(
         match pages.look(frame) {
             Look::Marked => victims.push(frame),
             Look::Plain => {
-                pages.mark(frame);
-                victims.extend(urgent.then_some(frame));
+                let marked = pages.mark(frame);
+                victims.extend(urgent.then_some(marked));
             }
             Look::Nothing => {}
         }

@@ -157,13 +157,12 @@ impl<R: Record> Replacement for Sampled<R> {
             }
             let Some(frame) = self.least(now, &victims[before..]) else { continue };
             self.record(frame).named(now);
-            match pages.look(frame) {
+            victims.push(match pages.look(frame) {
                 Look::Nothing => continue,
                 // If it has to be written first, an access meanwhile is heard of.
                 Look::Plain => pages.mark(frame),
-                Look::Marked => {}
-            }
-            victims.push(frame);
+                Look::Marked => frame,
+            });
         }
         if victims.len() == before && count > 0 {
             // All that was drawn is in use. Somewhere there may be a page that is not; the mark

@@ -122,11 +122,12 @@ impl Pages for TestFrames {
         }
     }
 
-    fn mark(&self, frame: FrameId) {
+    fn mark(&self, frame: FrameId) -> FrameId {
         if !self.held[frame.get() as usize].load(Ordering::Acquire) {
             let state = self.state(frame.get());
             let _ = state.compare_exchange(PLAIN, MARKED, Ordering::AcqRel, Ordering::Relaxed);
         }
+        frame
     }
 }
 

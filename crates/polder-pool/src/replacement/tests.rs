@@ -159,8 +159,8 @@ impl Pages for Meddled<'_> {
         self.frames.look(frame)
     }
 
-    fn mark(&self, frame: FrameId) {
-        self.frames.mark(frame);
+    fn mark(&self, frame: FrameId) -> FrameId {
+        self.frames.mark(frame)
     }
 }
 

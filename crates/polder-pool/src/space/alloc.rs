@@ -152,6 +152,7 @@ impl<T: Translation> Shared<T> {
         self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
         let (cell, frame) = (page.cell(), page.into_frame());
         self.core.replacement.discard(frame);
+        self.seize_link(frame);
         self.retire(space, cell, frame);
     }
 
@@ -224,7 +225,7 @@ impl<T: Translation> Shared<T> {
             let id = PageId::new(space.id, self.alloc_map(maps)?);
             let view = self.view(space);
             more = view.run(AccessHint::Normal, |attempt| {
-                let map = view.follow(attempt, LinkRef::Root(id), None)?;
+                let map = view.follow(attempt, LinkRef::Id(id), None)?;
                 let next = map.page().u32(ALLOC_MAP_NEXT_AT);
                 map.validate()?;
                 Ok(next == 1)
@@ -252,7 +253,7 @@ impl<T: Translation> Shared<T> {
         let id = PageId::new(space.id, map);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let guard = view.follow(attempt, LinkRef::Id(id), None)?;
             let page = guard.page();
             let bits = (page.size() - ALLOC_MAP_BITS_AT) as u64 * 8;
             let mut found = None;
@@ -305,7 +306,7 @@ impl<T: Translation> Shared<T> {
         let id = PageId::new(space.id, self.alloc_map(before)?);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let guard = view.follow(attempt, LinkRef::Id(id), None)?;
             let mut map = attempt.upgrade(guard)?;
             map.page_mut().set_u32(ALLOC_MAP_NEXT_AT, 1);
             log_word(&mut change, &mut map, ALLOC_MAP_USED_AT, 0);
@@ -397,7 +398,7 @@ impl<T: Translation> Shared<T> {
         let id = PageId::new(space.id, map);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {
-            let guard = view.follow(attempt, LinkRef::Root(id), None)?;
+            let guard = view.follow(attempt, LinkRef::Id(id), None)?;
             let page = guard.page();
             // Extents begin and end at multiples of 16 pages, and maps speak of multiples of 64.
             let at = |i: u64| ALLOC_MAP_BITS_AT + 2 * i as usize;

@@ -81,8 +81,7 @@ impl<T: Translation> Shared<T> {
         if root == Place::NONE {
             return Ok(Way::Beyond);
         }
-        let mut page =
-            self.view(&self.file).follow(attempt, LinkRef::Root(file_page(root)), None)?;
+        let mut page = self.view(&self.file).follow(attempt, LinkRef::Id(file_page(root)), None)?;
         let mut height = page.page().u8(ARRAY_HEIGHT_AT).min(MAX_HEIGHT);
         if index / fanout >= span(fanout, height) {
             page.validate()?;
@@ -100,7 +99,7 @@ impl<T: Translation> Shared<T> {
             }
             page = self.view(&self.file).follow(
                 attempt,
-                LinkRef::InPage(page.page(), at),
+                LinkRef::Id(PageId::from_link(page.page().u64(at))),
                 Some(&page),
             )?;
             let below = page.page().u8(ARRAY_HEIGHT_AT);
@@ -228,7 +227,7 @@ impl<T: Translation> Shared<T> {
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
             let root = PageId::new(SpaceId::FILE, root);
-            let root = self.view(&self.file).follow(attempt, LinkRef::Root(root), None)?;
+            let root = self.view(&self.file).follow(attempt, LinkRef::Id(root), None)?;
             let mut root = attempt.upgrade(root)?;
             let mut lower = child.latch()?;
             let size = root.page().size();
@@ -330,7 +329,7 @@ impl<T: Translation> Shared<T> {
     pub(super) fn array_words(&self, place: Place) -> Result<(u8, Vec<u64>), PoolError> {
         let page = file_page(place);
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
-            let guard = self.view(&self.file).follow(attempt, LinkRef::Root(page), None)?;
+            let guard = self.view(&self.file).follow(attempt, LinkRef::Id(page), None)?;
             let bytes = guard.page();
             let height = bytes.u8(ARRAY_HEIGHT_AT);
             let words = (ARRAY_WORDS_AT..bytes.size()).step_by(8).map(|at| bytes.u64(at)).collect();
@@ -390,14 +389,14 @@ mod tests {
     /// The pages could only be so on a device that gives back what was never written.
     #[test]
     fn maps_that_name_nonsense_are_refused() {
-        let (_dir, pool) = pool(4 << 20);
+        let (_dir, pool) = pool::<crate::Array>(4 << 20);
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, map) = (space.shared(), &space.space_core().map);
         let root = file_page(map.root());
         let change = |height: u8, word: u64| {
             let changed = shared.view(&shared.file).run(AccessHint::Normal, |attempt| {
-                let guard = shared.view(&shared.file).follow(attempt, LinkRef::Root(root), None)?;
+                let guard = shared.view(&shared.file).follow(attempt, LinkRef::Id(root), None)?;
                 let mut page = attempt.upgrade(guard)?;
                 page.page_mut().set_u8(ARRAY_HEIGHT_AT, height);
                 page.page_mut().set_u64(ARRAY_WORDS_AT, word);

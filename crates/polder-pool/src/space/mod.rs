@@ -18,9 +18,7 @@ mod places;
 mod runs;
 mod shrink;
 
-use polder_format::{
-    ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageKind,
-};
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
 
 use crate::bytes::PageRef;
 use crate::kinds::KindOps;
@@ -46,11 +44,7 @@ pub(crate) const KINDS: [KindOps; 2] = [
             }
             Ok(())
         },
-        visit_links: |page, visit| {
-            if page.u8(ARRAY_HEIGHT_AT) > 0 {
-                (ARRAY_WORDS_AT..page.size()).step_by(8).for_each(visit);
-            }
-        },
+        links: None,
     },
     KindOps {
         kind: PageKind::ALLOC_MAP,
@@ -63,7 +57,7 @@ pub(crate) const KINDS: [KindOps; 2] = [
             }
             Ok(())
         },
-        visit_links: |_, _| {},
+        links: None,
     },
 ];
 

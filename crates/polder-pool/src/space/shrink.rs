@@ -329,7 +329,7 @@ impl<T: Translation> Shared<T> {
         let mut change = self.change(image_bytes(1, self.core.page_size()))?;
         let view = self.view(&self.file);
         view.run(AccessHint::Normal, |attempt| {
-            let page = view.follow(attempt, LinkRef::Root(old), None)?;
+            let page = view.follow(attempt, LinkRef::Id(old), None)?;
             let mut copy = new.latch()?;
             let id = copy.page().u64(header_at::PAGE_ID);
             let size = page.page().size();
@@ -351,7 +351,7 @@ impl<T: Translation> Shared<T> {
             (Some((parent, at)), _) => {
                 let parent = PageId::new(SpaceId::FILE, number(parent));
                 let page = view.run(AccessHint::Normal, |attempt| {
-                    let page = view.follow(attempt, LinkRef::Root(parent), None)?;
+                    let page = view.follow(attempt, LinkRef::Id(parent), None)?;
                     attempt.upgrade(page)
                 })?;
                 Some((page, at, new.id().to_bits()))

@@ -30,7 +30,9 @@ use rustix::mm::{Advice, madvise};
 
 use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
 use super::group::{Group, LockedGroup};
+use super::guess::{Blind, Guess, Settles};
 use super::preferred::{Preference, speculate};
+use super::swizzled::Hints;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved};
 use super::{Translation, TranslationConfig};
 use crate::error::PoolError;
@@ -55,16 +57,18 @@ const DENSE: u32 = 64;
 const SPARSE: u32 = 48;
 
 /// Array translation, with preferred frames.
-pub type Array = Arrays<true>;
+pub type Array = Arrays<Preference>;
 /// Array translation without preferred frames: pages lie anywhere.
-pub type ArrayPlain = Arrays<false>;
+pub type ArrayPlain = Arrays<Blind>;
+/// Array translation where a link says in which frame its page is, or was.
+pub type ArraySwizzled = Arrays<Hints>;
 
 /// Array translation.
 #[derive(Debug)]
-pub struct Arrays<const PREFERRED: bool> {
+pub struct Arrays<G: Guess> {
     /// Bytes of a group of entries: what the kernel backs, and takes back, in one piece.
     group_bytes: usize,
-    preference: Preference,
+    guess: G,
     sparse: SparseTable,
     /// Words of a group from which on it belongs in the array whatever that takes, and up to which
     /// it goes back: `DENSE` and `SPARSE` for groups of 512.
@@ -198,7 +202,7 @@ impl ArrayDirectory {
     }
 }
 
-impl<const PREFERRED: bool> Arrays<PREFERRED> {
+impl<G: Guess> Arrays<G> {
     /// Memory of words: groups of the array, and the table.
     fn word_bytes(&self) -> u64 {
         self.live_groups.load(Ordering::Relaxed) * self.group_bytes as u64 + self.sparse.bytes()
@@ -268,15 +272,19 @@ impl<const PREFERRED: bool> Arrays<PREFERRED> {
     }
 }
 
-impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
-    const NAME: &'static str = if PREFERRED { "array" } else { "array-plain" };
+impl<G: Guess> Translation for Arrays<G> {
+    const NAME: &'static str = match G::SETTLES {
+        Settles::Not => "array-plain",
+        Settles::Page => "array",
+        Settles::Link => "array-swizzled",
+    };
     const EVICTS: bool = true;
-    const PROMOTES: bool = PREFERRED;
+    const SETTLES: Settles = G::SETTLES;
     type Directory = ArrayDirectory;
 
     fn new(config: TranslationConfig) -> Result<Self, PoolError> {
         Ok(Arrays {
-            preference: Preference::new(config.frames),
+            guess: G::new(config.frames)?,
             sparse: SparseTable::new(config.frames)?,
             dense: DENSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
             sparse_below: SPARSE * (kernel_page_bytes() / OS_PAGE_BYTES) as u32,
@@ -310,14 +318,14 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
         directory: &'p ArrayDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let page = PageId::from_link(link.load());
+        let swip = self.guess.swip(link, None);
+        let (page, guess) = self.guess.guess(swip, directory.space);
         let cell = directory.cell(page.page())?;
         let word = cell.read();
-        if !PREFERRED {
-            let frame = word.frame();
-            return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
-        }
-        let (frame, astray) = speculate(word, self.preference.frame(page));
+        let (frame, astray) = match guess {
+            Some(guess) => speculate(word, guess),
+            None => (word.frame(), G::SETTLES == Settles::Link && link.is_in_page()),
+        };
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
@@ -378,7 +386,7 @@ impl<const PREFERRED: bool> Translation for Arrays<PREFERRED> {
     }
 
     fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
-        PREFERRED.then(|| self.preference.frame(directory.id(page)))
+        self.guess.preferred(directory.id(page))
     }
 
     fn claim<'p>(

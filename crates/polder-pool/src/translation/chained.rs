@@ -27,8 +27,10 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chain::{Apart, Bucket, BucketLatch, Chains, Entry, First, Slot};
 use super::chain::{SpinLatch, VersionLatch};
+use super::guess::Settles;
 use super::page_hash::PageHash;
 use super::preferred::{Preference, speculate};
+use super::swizzled::RootSwip;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frames::Frames;
@@ -202,11 +204,14 @@ pub struct TableDirectory {
     pub(super) space: SpaceId,
     /// Pages that have an entry, or are about to.
     pub(super) present: AtomicU64,
+    /// The link to the root of the space, where links hold frames.
+    pub(super) root: RootSwip,
 }
 
 impl TableDirectory {
     pub(super) fn new(space: SpaceId) -> Arc<TableDirectory> {
-        Arc::new(TableDirectory { space, present: AtomicU64::new(0) })
+        let root = RootSwip::default();
+        Arc::new(TableDirectory { space, present: AtomicU64::new(0), root })
     }
 
     pub(super) fn id(&self, page: PageNo) -> PageId {
@@ -218,7 +223,7 @@ impl<S: Steps> Chained<S> {
     #[inline(always)]
     fn preferred_by(&self, page: PageId, hash: PageHash) -> FrameId {
         match S::PREFERS {
-            Prefers::ByRemainder => self.preference.frame(page),
+            Prefers::ByRemainder => self.preference.of_page(page),
             Prefers::Nothing | Prefers::ByHash => FrameId::new(hash.also_below(self.frames) + 1),
         }
     }
@@ -227,7 +232,7 @@ impl<S: Steps> Chained<S> {
 impl<S: Steps> Translation for Chained<S> {
     const NAME: &'static str = S::NAME;
     const EVICTS: bool = true;
-    const PROMOTES: bool = S::PREDICTS;
+    const SETTLES: Settles = if S::PREDICTS { Settles::Page } else { Settles::Not };
     const NOT_BY_SLICES: Option<&'static str> = if S::PREDICTS {
         Some(
             "the locked instruction of a hold stands between the guess where a page is and the page, \
@@ -242,7 +247,7 @@ impl<S: Steps> Translation for Chained<S> {
         let frames = config.frames;
         let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
         table.prefer_huge_pages();
-        Ok(Chained { table, frames, preference: Preference::new(frames), steps: PhantomData })
+        Ok(Chained { table, frames, preference: Preference::of(frames), steps: PhantomData })
     }
 
     fn bytes_per_frame() -> u64 {

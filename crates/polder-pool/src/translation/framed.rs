@@ -16,8 +16,10 @@ use std::sync::Arc;
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chained::TableDirectory;
+use super::guess::{Guess, Settles};
 use super::page_hash::PageHash;
-use super::preferred::{Preference, known_here};
+use super::preferred::known_here;
+use super::swizzled::{Owners, RootSwip};
 use super::tagged::Tagged;
 use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
 use crate::error::PoolError;
@@ -29,11 +31,6 @@ use crate::sync::atomic::{Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
-    /// What users call a pool with this table.
-    const NAME: &'static str;
-    /// Whether pages prefer frames, and are looked for there first.
-    const PREFERS: bool;
-
     /// An empty table for this many entries.
     fn new(frames: u32) -> Result<Self, PoolError>;
 
@@ -72,10 +69,14 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
 
-    /// The page's entry leads to frame `to` from now on. Asked only where pages prefer frames.
-    fn replace(&self, _: PageHash, page: PageId, _: FrameId, _: FrameId) {
-        debug_assert!(!Self::PREFERS, "{page} cannot move");
-    }
+    /// The page's entry leads to frame `to` from now on.
+    fn replace(&self, hash: PageHash, page: PageId, from: FrameId, to: FrameId);
+}
+
+/// What users call a table with a way to guess.
+pub trait Named<G> {
+    /// The name.
+    const NAME: &'static str;
 }
 
 /// What became of a page that was to be entered.
@@ -89,16 +90,16 @@ pub enum Inserted {
     Full,
 }
 
-/// Translation by a table of frames.
+/// Translation by a table of frames, which is asked where the guess was wrong.
 #[derive(Debug)]
-pub struct Framed<F: FrameTable> {
+pub struct Framed<F: FrameTable, G: Guess> {
     table: F,
     tagged: Reservation,
     frames: u32,
-    preference: Preference,
+    guess: G,
 }
 
-impl<F: FrameTable> Framed<F> {
+impl<F: FrameTable + Named<G>, G: Guess> Framed<F, G> {
     #[inline(always)]
     fn tagged(&self, frame: FrameId) -> &Tagged {
         debug_assert!(frame.get() <= self.frames);
@@ -142,23 +143,22 @@ impl<F: FrameTable> Framed<F> {
     }
 }
 
-impl<F: FrameTable> Translation for Framed<F> {
+impl<F: FrameTable + Named<G>, G: Guess> Translation for Framed<F, G> {
     const NAME: &'static str = F::NAME;
     const EVICTS: bool = true;
-    const PROMOTES: bool = F::PREFERS;
+    const SETTLES: Settles = G::SETTLES;
     type Directory = TableDirectory;
 
-    fn new(config: TranslationConfig) -> Result<Framed<F>, PoolError> {
+    fn new(config: TranslationConfig) -> Result<Framed<F, G>, PoolError> {
         let frames = config.frames;
         let bytes = (frames as usize + 1) * size_of::<Tagged>();
         let tagged = Reservation::new("state words", bytes, HUGE_PAGE_BYTES)?;
         tagged.prefer_huge_pages();
-        let preference = Preference::new(frames);
-        Ok(Framed { table: F::new(frames)?, tagged, frames, preference })
+        Ok(Framed { table: F::new(frames)?, tagged, frames, guess: G::new(frames)? })
     }
 
     fn bytes_per_frame() -> u64 {
-        F::bytes_per_frame() + size_of::<Tagged>() as u64
+        F::bytes_per_frame() + G::bytes_per_frame() + size_of::<Tagged>() as u64
     }
 
     fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
@@ -169,17 +169,23 @@ impl<F: FrameTable> Translation for Framed<F> {
     fn resolve<'p>(
         &'p self,
         frames: &'p Frames,
-        _: &'p TableDirectory,
+        directory: &'p TableDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let page = PageId::from_link(link.load());
-        if F::PREFERS
-            && let Some((cell, word, frame)) = self.read(self.preference.frame(page), page)
+        let swip = self.guess.swip(link, Some(&directory.root));
+        let (page, guess) = self.guess.guess(swip, directory.space);
+        if let Some(guess) = guess
+            && let Some((cell, word, frame)) = self.read(guess, page)
         {
             return Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false });
         }
         let (cell, word, frame) = self.ask_table(page)?;
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: F::PREFERS })
+        let astray = match G::SETTLES {
+            Settles::Not => false,
+            Settles::Page => true,
+            Settles::Link => link.is_owning(),
+        };
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
     /// An insertion that is about to find out that the page has an entry hides it for a moment,
@@ -190,7 +196,7 @@ impl<F: FrameTable> Translation for Framed<F> {
         directory: &'p TableDirectory,
         page: PageNo,
     ) -> Option<Resolved<'p>> {
-        if !F::PREFERS {
+        if G::SETTLES == Settles::Not {
             return None;
         }
         let (cell, word, frame) = self.ask_table(directory.id(page))?;
@@ -211,7 +217,7 @@ impl<F: FrameTable> Translation for Framed<F> {
 
     #[inline(always)]
     fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
-        F::PREFERS.then(|| self.preference.frame(directory.id(page)))
+        self.guess.preferred(directory.id(page))
     }
 
     fn claim<'p>(
@@ -287,8 +293,16 @@ impl<F: FrameTable> Translation for Framed<F> {
 
     fn close(&self, _: &TableDirectory) {}
 
+    fn owners(&self) -> Option<&Owners> {
+        self.guess.owners()
+    }
+
+    fn root_swip(directory: &TableDirectory) -> Option<&RootSwip> {
+        Some(&directory.root)
+    }
+
     fn footprint(&self) -> Footprint {
-        let bytes = self.table.bytes() + self.tagged.len() as u64;
+        let bytes = self.table.bytes() + self.guess.bytes() + self.tagged.len() as u64;
         Footprint::on_huge_pages(bytes)
     }
 }
@@ -317,7 +331,7 @@ mod tests {
             claim.cell.publish(StateWord::free(frame, Version::new(0)), &lot);
         }
         let resolve = |page| {
-            let link = LinkRef::Root(directory.id(page));
+            let link = LinkRef::Id(directory.id(page));
             simd.resolve(&frames, &directory, link).map(|at| (at.frame, at.word, at.astray))
         };
         let free = |frame| StateWord::free(frame, Version::new(0));

@@ -13,9 +13,11 @@
 //! | [`Predictive`] | predictive-translation.txt | first entry in the bucket, no latch for readers, preferred frames |
 //! | [`Simd`] | scalecache.txt, 3.3 | buckets of 16 fingerprints, compared at once; readers take no latch, and look first where the page prefers to lie |
 //! | [`Vm`] | vmcache-n-tier.txt | the operating system's page table translates; 8 bytes of state for a page |
+//! | [`Swizzle`] | leanstore.txt | a hot link holds the frame of its page; a table for the others |
 //!
-//! `swizzle` will be a file beside these. Between [`type@Hash`] and [`Predictive`] lie types with some of
-//! its steps (`chained.rs`); [`VmHuge`] is [`Vm`] on huge pages, without eviction.
+//! Between [`type@Hash`] and [`Predictive`] lie types with some of its steps (`chained.rs`);
+//! [`ArraySwizzled`] is [`ArrayPlain`] with the frame in the link as a hint, and [`VmHuge`] is [`Vm`]
+//! on huge pages, without eviction.
 
 mod array;
 mod chain;
@@ -24,10 +26,12 @@ mod chunks;
 mod direct;
 mod framed;
 mod group;
+mod guess;
 mod open;
 mod page_hash;
 mod preferred;
 mod simd;
+mod swizzled;
 mod tagged;
 mod vm;
 
@@ -43,25 +47,32 @@ use crate::frames::Frames;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::swip::Swip;
 
-pub use array::{Array, ArrayPlain, Arrays};
+pub use array::{Array, ArrayPlain, ArraySwizzled, Arrays};
 pub use chained::{
     Chained, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
     PredictiveHashed,
 };
 pub use direct::Direct;
 pub use framed::Framed;
+pub use guess::Settles;
 pub use open::Open;
 pub use simd::{Simd, SimdPlain};
+pub use swizzled::Swizzle;
+pub(crate) use swizzled::{Owner, Owners, RootSwip};
 pub use vm::{VirtualMemory, Vm, VmHuge};
 
 /// A reference to a page, where it stands.
 #[derive(Debug, Clone, Copy)]
 pub enum LinkRef<'a> {
-    /// At this offset (a multiple of 8) in this page.
+    /// At this offset (a multiple of 8) in this page: the one link that owns its page. Others, as to
+    /// a neighbour, are followed by their value.
     InPage(PageRef<'a>, usize),
-    /// In memory, by value: the root of a structure.
+    /// To the root of the space, from which all others are reached.
     Root(PageId),
+    /// By value.
+    Id(PageId),
 }
 
 impl LinkRef<'_> {
@@ -70,8 +81,24 @@ impl LinkRef<'_> {
     pub fn load(self) -> u64 {
         match self {
             LinkRef::InPage(page, at) => page.u64(at),
-            LinkRef::Root(page) => page.to_bits(),
+            LinkRef::Root(page) | LinkRef::Id(page) => page.to_bits(),
         }
+    }
+
+    /// The page that it leads to, if it stands in this space. It may be hot ([`Swip`]).
+    pub(crate) fn target(self, space: SpaceId) -> PageId {
+        Swip::new(self.load()).page(space)
+    }
+
+    #[inline(always)]
+    fn is_in_page(self) -> bool {
+        matches!(self, LinkRef::InPage(..))
+    }
+
+    /// Whether its page is reached by it and no other.
+    #[inline(always)]
+    fn is_owning(self) -> bool {
+        !matches!(self, LinkRef::Id(_))
     }
 }
 
@@ -87,7 +114,7 @@ pub struct Resolved<'p> {
     pub frame: FrameId,
     /// The page's bytes.
     pub page: PageRef<'p>,
-    /// Whether the page is in another frame than it prefers.
+    /// Whether the page is in another frame than it prefers, or its link says.
     pub astray: bool,
 }
 
@@ -159,8 +186,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const OWNS_PAGES: bool = false;
     /// Whether the memory of a page that leaves goes back to the kernel.
     const GIVES_BACK: bool = false;
-    /// Whether a page that is not in its preferred frame moves there in time.
-    const PROMOTES: bool = false;
+    /// What becomes of a page that is found astray.
+    const SETTLES: Settles = Settles::Not;
     /// Why readers cannot hold pages by slices here, if they cannot.
     const NOT_BY_SLICES: Option<&'static str> = None;
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
@@ -273,6 +300,16 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// Frames from here on hold no page.
     fn frames_in_use(&self) -> u32 {
         u32::MAX
+    }
+
+    /// Whose links are hot, where a page must not go while one is.
+    fn owners(&self) -> Option<&Owners> {
+        None
+    }
+
+    /// The link of a space to its root, where that can be hot.
+    fn root_swip(_: &Self::Directory) -> Option<&RootSwip> {
+        None
     }
 
     /// How many chains have how many entries, where there are chains: element 0 counts the empty

@@ -11,7 +11,8 @@
 use polder_format::PageId;
 
 use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed, Inserted};
+use super::framed::{FrameTable, Framed, Inserted, Named};
+use super::guess::Blind;
 use super::page_hash::PageHash;
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
@@ -19,7 +20,11 @@ use crate::state::FrameId;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A partitioned open-addressing table, and the state word beside the frame.
-pub type Open = Framed<OpenTable>;
+pub type Open = Framed<OpenTable, Blind>;
+
+impl Named<Blind> for OpenTable {
+    const NAME: &'static str = "open";
+}
 
 /// Entries for each frame: 5/8 of the table are full when all frames hold pages.
 const ENTRIES: (usize, usize) = (8, 5);
@@ -111,9 +116,6 @@ impl OpenTable {
 }
 
 impl FrameTable for OpenTable {
-    const NAME: &'static str = "open";
-    const PREFERS: bool = false;
-
     fn new(frames: u32) -> Result<OpenTable, PoolError> {
         let partitions = (frames / PARTITION_FRAMES).clamp(1, MOST_PARTITIONS);
         // The one partition of a small pool has room for all pages.
@@ -187,6 +189,19 @@ impl FrameTable for OpenTable {
         latch.lock();
         match self.probe(partition, hash, page) {
             Some((at, true)) => self.close_up(partition, at),
+            _ => debug_assert!(false, "TABLE-1: {page} has no entry"),
+        }
+        latch.unlock();
+    }
+
+    fn replace(&self, hash: PageHash, page: PageId, _: FrameId, to: FrameId) {
+        let partition = self.partition(hash);
+        let latch = &self.partitions[partition].0;
+        latch.lock();
+        match self.probe(partition, hash, page) {
+            Some((at, true)) => {
+                self.entry(partition, at).frame.store(to.get(), Ordering::Relaxed);
+            }
             _ => debug_assert!(false, "TABLE-1: {page} has no entry"),
         }
         latch.unlock();

@@ -5,9 +5,12 @@
 //! the same frame, code goes on with the *computed* number, behind a branch that the processor
 //! predicts: so it loads the page while it still waits for the word.
 
-use polder_format::PageId;
+use polder_format::{PageId, SpaceId};
 
+use super::guess::{Guess, Settles};
+use crate::error::PoolError;
 use crate::state::{FrameId, StateWord};
+use crate::swip::Swip;
 
 /// The frame that a page prefers: the remainder of its id by the largest prime up to the number of
 /// frames.
@@ -17,14 +20,14 @@ use crate::state::{FrameId, StateWord};
 /// the divisor is a prime, that holds for each second, tenth or 512th page as well (Knuth, 6.4, the
 /// division method). Spaces begin at frames far from each other, because 2^34 page ids lie between.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Preference {
+pub struct Preference {
     prime: u64,
     /// 2^64 / `prime`, rounded up.
     inverse: u64,
 }
 
 impl Preference {
-    pub(super) fn new(frames: u32) -> Preference {
+    pub(super) fn of(frames: u32) -> Preference {
         let prime = (2..=u64::from(frames)).rev().find(|n| is_prime(*n)).unwrap_or(1);
         Preference { prime, inverse: (u64::MAX / prime).wrapping_add(1) }
     }
@@ -34,10 +37,29 @@ impl Preference {
     /// prime. That is exact up to 2^64 / `prime`^2. Above, the remainders of neighbours are still
     /// neighbours, and that is what matters.
     #[inline(always)]
-    pub(super) fn frame(self, page: PageId) -> FrameId {
+    pub(super) fn of_page(self, page: PageId) -> FrameId {
         let fraction = self.inverse.wrapping_mul(page.to_bits());
         let remainder = (u128::from(fraction) * u128::from(self.prime)) >> 64;
         FrameId::new(remainder as u32 + 1)
+    }
+}
+
+impl Guess for Preference {
+    const SETTLES: Settles = Settles::Page;
+
+    fn new(frames: u32) -> Result<Preference, PoolError> {
+        Ok(Preference::of(frames))
+    }
+
+    #[inline(always)]
+    fn guess(&self, swip: Swip, _: SpaceId) -> (PageId, Option<FrameId>) {
+        let page = PageId::from_link(swip.bits());
+        (page, Some(self.of_page(page)))
+    }
+
+    #[inline(always)]
+    fn preferred(&self, page: PageId) -> Option<FrameId> {
+        Some(self.of_page(page))
     }
 }
 
@@ -46,11 +68,11 @@ fn is_prime(n: u64) -> bool {
 }
 
 /// The frame in a resident word, through a branch that the processor predicts, and whether it is
-/// another than the page prefers.
+/// another than was guessed.
 #[inline(always)]
-pub(super) fn speculate(word: StateWord, preferred: FrameId) -> (FrameId, bool) {
-    match word.frame() == preferred {
-        true => (known_here(preferred), false),
+pub(super) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
+    match word.frame() == guess {
+        true => (known_here(guess), false),
         false => (word.frame(), true),
     }
 }
@@ -89,12 +111,12 @@ mod tests {
         for (frames, prime) in
             [(1, 1), (2, 2), (4, 3), (100, 97), (128, 127), (1_000_003, 1_000_003)]
         {
-            let preference = Preference::new(frames);
+            let preference = Preference::of(frames);
             assert_eq!(preference.prime, prime);
             for number in [0, 1, 2, 99, 127, 128, 12_345_678] {
                 let expected = (number % prime) as u32 + 1;
                 assert_eq!(
-                    preference.frame(page(0, number)).get(),
+                    preference.of_page(page(0, number)).get(),
                     expected,
                     "{number} of {frames}"
                 );
@@ -106,10 +128,10 @@ mod tests {
     #[test]
     fn resident_spaces_lie_apart_whatever_their_stride() {
         for frames in [100u32, 65_536, 1_000_000] {
-            let preference = Preference::new(frames);
+            let preference = Preference::of(frames);
             for (space, step) in [(0, 1), (2, 1), (9, 2), (9, 10), (77, 512), (1 << 20, 342)] {
                 let all: HashSet<FrameId> = (0..u64::from(frames))
-                    .map(|i| preference.frame(page(space, (1 << 21) + i * step)))
+                    .map(|i| preference.of_page(page(space, (1 << 21) + i * step)))
                     .collect();
                 let share = all.len() as f64 / f64::from(frames);
                 assert!(share > 0.96, "{share} of {frames}, space {space}, step {step}");
@@ -122,9 +144,9 @@ mod tests {
     #[test]
     fn the_largest_numbers_have_frames() {
         for frames in [1, 2, 127, FrameId::MAX.get()] {
-            let preference = Preference::new(frames);
+            let preference = Preference::of(frames);
             for page in [PageId::from_link(u64::MAX), PageId::from_link(0), page(1, 1)] {
-                assert!((1..=frames).contains(&preference.frame(page).get()));
+                assert!((1..=frames).contains(&preference.of_page(page).get()));
             }
         }
     }

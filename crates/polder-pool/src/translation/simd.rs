@@ -38,8 +38,11 @@ use std::slice;
 use polder_format::PageId;
 
 use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed, Inserted};
+use super::framed::{FrameTable, Framed, Inserted, Named};
+use super::guess::Blind;
 use super::page_hash::PageHash;
+use super::preferred::Preference;
+use super::swizzled::Swips;
 use crate::error::PoolError;
 use crate::free_list::FreeList;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
@@ -48,9 +51,21 @@ use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// A table of fingerprint buckets, the state word beside the frame, and pages that prefer frames.
-pub type Simd = Framed<SimdTable<true>>;
+pub type Simd = Framed<SimdTable, Preference>;
 /// The same without preferred frames: the paper's.
-pub type SimdPlain = Framed<SimdTable<false>>;
+pub type SimdPlain = Framed<SimdTable, Blind>;
+
+impl Named<Preference> for SimdTable {
+    const NAME: &'static str = "simd";
+}
+
+impl Named<Blind> for SimdTable {
+    const NAME: &'static str = "simd-plain";
+}
+
+impl Named<Swips> for SimdTable {
+    const NAME: &'static str = "swizzle";
+}
 
 const ENTRIES: usize = 16;
 /// Frames for one bucket of the table.
@@ -118,10 +133,9 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
     })
 }
 
-/// A table of fingerprint buckets. `PREFERRED`: pages are looked for in the frame that they prefer
-/// before it is asked.
+/// A table of fingerprint buckets.
 #[derive(Debug)]
-pub struct SimdTable<const PREFERRED: bool> {
+pub struct SimdTable {
     buckets: Reservation,
     count: u32,
     /// Overflow buckets; number 0 is none.
@@ -130,7 +144,7 @@ pub struct SimdTable<const PREFERRED: bool> {
     spare: FreeList,
 }
 
-impl<const PREFERRED: bool> SimdTable<PREFERRED> {
+impl SimdTable {
     #[inline(always)]
     fn bucket(&self, hash: PageHash) -> &Bucket {
         // SAFETY: `new` reserved so many, and zeroed memory is a valid bucket.
@@ -198,10 +212,7 @@ impl<const PREFERRED: bool> SimdTable<PREFERRED> {
     }
 }
 
-impl<const PREFERRED: bool> FrameTable for SimdTable<PREFERRED> {
-    const NAME: &'static str = if PREFERRED { "simd" } else { "simd-plain" };
-    const PREFERS: bool = PREFERRED;
-
+impl FrameTable for SimdTable {
     fn new(frames: u32) -> Result<Self, PoolError> {
         let count = frames.div_ceil(FRAMES_A_BUCKET);
         let overflow_count = frames.div_ceil(ENTRIES as u32);
@@ -343,7 +354,7 @@ mod tests {
     /// A table with few buckets for many pages, so that chains grow and shrink.
     #[test]
     fn chains_stay_compact() {
-        let mut table = SimdTable::<true>::new(640).unwrap();
+        let mut table = SimdTable::new(640).unwrap();
         table.count = 2;
         let page = |n: u64| PageId::new(SpaceId::CATALOGUE, PageNo::new(n).unwrap());
         let mut model: HashMap<u64, u32> = HashMap::new();

@@ -21,7 +21,7 @@ pub const KIND: KindOps = KindOps {
     name: "test page",
     max_layout: 1,
     check: |_| Ok(()),
-    visit_links: |_, _| {},
+    links: None,
 };
 const COUNT_AT: usize = 32;
 const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;

@@ -74,6 +74,16 @@ impl<'a> NodeMut<'a> {
         self.page.set_u8(header_at::KIND, from.u8(header_at::KIND));
         self.page.set_u8(header_at::LAYOUT, from.u8(header_at::LAYOUT));
         self.page.copy_from(from, at::HEAP_LOW, at::HEAP_LOW, from.size() - at::HEAP_LOW);
+        self.make_links_plain();
+    }
+
+    /// Links that hold frames do so in the page in which they were made hot.
+    fn make_links_plain(&mut self) {
+        let links = if self.node().is_leaf() { 0 } else { self.node().count() + 1 };
+        for index in 0..links {
+            let (offset, link) = (self.node().link_offset(index), self.node().link(index));
+            self.page.set_u64(offset, link);
+        }
     }
 }
 
@@ -257,6 +267,9 @@ impl NodeMut<'_> {
                 let offset = self.take(len);
                 self.page.copy_from(from.page(), slot.offset(), offset, len);
                 self.push_slot(slot.moved_to(offset));
+                if !from.is_leaf() {
+                    self.page.set_u64(offset, self.node().link_of(from, index + 1));
+                }
                 continue;
             }
             key.clear();
@@ -264,7 +277,7 @@ impl NodeMut<'_> {
             if from.is_leaf() {
                 self.push_entry_from(from, slot, &key);
             } else {
-                self.push_child(&key, from.link(index + 1));
+                self.push_child(&key, self.node().link_of(from, index + 1));
             }
         }
     }

@@ -44,7 +44,7 @@ impl NodeMut<'_> {
         let whole = self.snapshot();
         let left = NodeRef::new(whole.page());
         let (lower, upper) = (left.lower_fence(), right.upper_fence());
-        let first_child = if left.is_leaf() { 0 } else { left.link(0) };
+        let first_child = if left.is_leaf() { 0 } else { self.node().link_of(left, 0) };
         let right_link = right.right_link();
         self.init(left.level(), lower.as_deref(), upper.as_deref(), right_link, first_child);
         self.push_from(left, 0..left.count());

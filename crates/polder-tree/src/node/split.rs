@@ -201,7 +201,7 @@ impl NodeMut<'_> {
     pub fn keep_left(&mut self, old: NodeRef<'_>, right_page: u64, split: &Split) {
         let (cut, lower) = (split.left_count.min(old.count()), old.lower_fence());
         let separator = Some(split.separator.as_slice());
-        let first_child = if old.is_leaf() { 0 } else { old.link(0) };
+        let first_child = if old.is_leaf() { 0 } else { self.node().link_of(old, 0) };
         self.init(old.level(), lower.as_deref(), separator, right_page, first_child);
         self.push_from(old, 0..cut);
         self.finish();

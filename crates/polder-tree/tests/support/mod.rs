@@ -64,6 +64,7 @@ pub fn assert_sound<T: Translation>(tree: &Tree<T>, entries: u64) -> u64 {
     assert!(!report.stopped);
     assert_eq!(report.entries, entries);
     assert_eq!(tree.space().pool().check_maps().unwrap(), Vec::<String>::new());
+    assert_eq!(tree.space().pool().check_links(), Vec::<String>::new());
     report.pages
 }
 

@@ -46,7 +46,7 @@ impl Style {
     /// A side's: the colour says which translation, dashes how pages are held or choose frames.
     pub(super) fn of_side(side: &str) -> Style {
         let base = side.split(['+', ',']).next().unwrap_or(side);
-        let plain = base.strip_suffix("-plain");
+        let plain = base.strip_suffix("-plain").or(base.strip_suffix("-swizzled"));
         let colour = match plain.unwrap_or(base) {
             "array" => 0,
             "hash" => 1,
@@ -55,6 +55,7 @@ impl Style {
             "simd" => 4,
             "vm" => 2,
             "vm-huge" => 5,
+            "swizzle" => 8,
             _ => 6,
         };
         let dashes = match side.rsplit(", ").next() {

@@ -13,6 +13,7 @@
 
 use polder_format::{PageId, PageNo, SpaceId};
 
+use super::super::guess::Guess;
 use super::{ArrayDirectory, Arrays, Chunk, FIRST};
 use crate::error::PoolError;
 use crate::frames::Frames;
@@ -88,7 +89,7 @@ impl SparseTable {
     }
 }
 
-impl<const PREFERRED: bool> Arrays<PREFERRED> {
+impl<G: Guess> Arrays<G> {
     /// The pages of an entry's group, with their words in the array.
     pub(super) fn group_of(
         chunk: &Chunk,

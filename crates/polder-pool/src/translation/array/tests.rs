@@ -15,13 +15,13 @@ fn read(space: &Space<Array>, page: PageNo) {
 
 #[test]
 fn pages_of_an_empty_pool_lie_where_they_prefer() {
-    let (_dir, pool) = pool(64 << 20);
+    let (_dir, pool) = pool::<crate::Array>(64 << 20);
     let space = pool.create_space().unwrap();
     let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
     let (array, directory) = (&space.shared().translation, &space.space_core().directory);
     let preferred = |page: &&PageNo| {
         let word = array.state(directory, **page).unwrap().read();
-        word.frame() == array.preference.frame(directory.id(**page))
+        word.frame() == array.guess.of_page(directory.id(**page))
     };
     let there = pages.iter().filter(preferred).count();
     assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());
@@ -32,7 +32,7 @@ fn pages_of_an_empty_pool_lie_where_they_prefer() {
 #[test]
 fn sparse_groups_move_to_a_table_and_back() {
     const PAGES: usize = 80_000;
-    let (_dir, pool) = pool(3 << 20);
+    let (_dir, pool) = pool::<crate::Array>(3 << 20);
     let space = pool.create_space().unwrap();
     let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
     let (array, core) = (&space.shared().translation, space.space_core());

@@ -1,0 +1,93 @@
+//! The 64 bits of a link as they are in memory (a *swip*: leanstore.txt IV-B).
+
+use polder_format::{PageId, SpaceId};
+
+use crate::state::FrameId;
+
+/// Tag of a link that holds a frame.
+const HOT: u64 = 1 << 62;
+const TAG: u64 = 3 << 62;
+const FRAME_SHIFT: u32 = 34;
+
+/// A link: the id of a page, or *hot*, `1:2 | frame:28 | page:34`. A hot one leads to the same page
+/// of the space in which it stands, and says in which frame it is, or was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Swip(u64);
+
+impl Swip {
+    /// The link with these bits.
+    #[inline(always)]
+    pub fn new(bits: u64) -> Swip {
+        Swip(bits)
+    }
+
+    /// A hot link to this page.
+    pub(crate) fn hot(frame: FrameId, page: PageId) -> Swip {
+        Swip(HOT | u64::from(frame.get()) << FRAME_SHIFT | page.page().get())
+    }
+
+    /// The 64 bits.
+    pub(crate) fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// Whether this is a hot link.
+    #[inline(always)]
+    pub fn is_hot(self) -> bool {
+        self.0 & TAG == HOT
+    }
+
+    /// Whether this can be a link on the device: a page id, whose tag is 0.
+    pub(crate) fn is_plain(self) -> bool {
+        self.0 & TAG == 0
+    }
+
+    /// The frame in a hot link, if there are so many: torn, or long out of date, it may be any.
+    #[inline(always)]
+    pub(crate) fn frame(self, frames: u32) -> Option<FrameId> {
+        // Any other tag makes a number that no frame has.
+        let frame = (self.0 ^ HOT) >> FRAME_SHIFT;
+        (frame <= u64::from(frames)).then(|| FrameId::new(frame as u32))
+    }
+
+    /// The page that a link in this space leads to.
+    #[inline(always)]
+    pub fn page(self, space: SpaceId) -> PageId {
+        match self.is_hot() {
+            true => PageId::new(space, PageId::from_link(self.0).page()),
+            false => PageId::from_link(self.0),
+        }
+    }
+
+    /// The link, in a page of this space, as it may leave its frame: the id of its page.
+    #[inline]
+    pub fn plain(self, space: SpaceId) -> u64 {
+        if self.is_hot() { self.page(space).to_bits() } else { self.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageNo;
+
+    use super::*;
+
+    #[test]
+    fn a_hot_link_has_frame_and_page() {
+        let space = SpaceId::MAX;
+        for (frame, number) in [(1, 1), (FrameId::MAX.get(), PageNo::MAX.get()), (77, 0)] {
+            let page = PageId::new(space, PageNo::new(number).unwrap());
+            let hot = Swip::hot(FrameId::new(frame), page);
+            assert!(hot.is_hot() && !hot.is_plain());
+            assert_eq!(hot.frame(frame), Some(FrameId::new(frame)));
+            assert_eq!(hot.frame(frame - 1), None);
+            assert_eq!((hot.page(space), hot.plain(space)), (page, page.to_bits()));
+            let plain = Swip::new(page.to_bits());
+            assert!(plain.is_plain() && plain.frame(FrameId::MAX.get()).is_none());
+            assert_eq!(
+                (plain.page(SpaceId::FILE), plain.plain(SpaceId::FILE)),
+                (page, page.to_bits())
+            );
+        }
+    }
+}

@@ -1,0 +1,461 @@
+//! Swizzling: links get the frames of their pages (leanstore.txt III-A, IV-B, IV-E).
+//!
+//! A link that is followed often holds the frame of its page. Nobody who reads believes it: the tag
+//! in the frame tells. So links change under a shared latch, no reader restarts for it, and what is
+//! kept here serves speed, and decides which pages go: those to which no link is hot.
+//! `docs/protocols.md`, "Swizzled links": S1 to S4, U1 to U5.
+
+use polder_format::PageId;
+
+use crate::attempt::{Step, View};
+use crate::bytes::PageRef;
+use crate::dice;
+use crate::pool::{Pool, Shared};
+use crate::state::FrameId;
+use crate::swip::Swip;
+use crate::sync::aside;
+use crate::translation::{LinkRef, Owner, Translation};
+
+/// Levels that a search for a page without hot links goes down. A circle ends here too.
+const MAX_LEVELS: usize = 40;
+
+impl<'p, T: Translation> View<'p, T> {
+    /// S1 to S4, behind an access by a link that did not say where its page is.
+    pub(crate) fn swizzle(self, step: Step<'p>) {
+        aside(|| self.make_hot(step));
+    }
+
+    fn make_hot(self, step: Step<'p>) {
+        let (link, parent) = (step.link(), step.parent);
+        let id = link.target(self.space.id);
+        match link {
+            LinkRef::InPage(page, at) => {
+                let Some(parent) = parent else { return };
+                if parent.cell().try_share().is_none() {
+                    return;
+                }
+                if parent.validate().is_ok() {
+                    // SAFETY: held shared, as it was when the link was found in it; and who has the
+                    // owner of the page's frame is the only one to write the link.
+                    let store = |swip: Swip| unsafe { page.set_link(at, swip.bits()) };
+                    self.heat(id, Owner::Parent(parent.frame()), store);
+                }
+                parent.cell().unshare();
+            }
+            LinkRef::Root(_) => {
+                let Some(root) = T::root_swip(&self.space.directory) else { return };
+                self.heat(id, Owner::Root, |swip| root.store(swip));
+            }
+            LinkRef::Id(_) => {}
+        }
+    }
+
+    /// S2 to S4.
+    fn heat(self, id: PageId, owner: Owner, store: impl FnOnce(Swip)) {
+        let translation = &self.shared.translation;
+        let Some(cell) = translation.state(&self.space.directory, id.page()) else { return };
+        let word = cell.read();
+        let frame = word.frame();
+        if !word.is_readable() {
+            return;
+        }
+        let Some(owners) = translation.owners() else {
+            store(Swip::hot(frame, id));
+            return;
+        };
+        let seen = owners.get(frame);
+        if !owners.take(frame, seen) {
+            return;
+        }
+        let here = self.shared.core.frames.meta(frame).page() == id && cell.read().is_readable();
+        if here {
+            store(Swip::hot(frame, id));
+        }
+        owners.set(frame, if here { owner } else { seen });
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// A page comes into this frame, to which no link is hot yet.
+    pub(crate) fn disown(&self, frame: FrameId) {
+        if let Some(owners) = self.translation.owners() {
+            owners.set(frame, Owner::None);
+        }
+    }
+
+    /// The page in this frame, which is held exclusively, goes at once, and no link to it becomes
+    /// hot any more.
+    pub(crate) fn seize_link(&self, frame: FrameId) {
+        if let Some(owners) = self.translation.owners() {
+            owners.take_surely(frame);
+        }
+    }
+
+    /// U1 to U4: makes the link plain that leads to the page in this frame or, where that page holds
+    /// hot links itself, to one below it. Gives the frame of the page to which no link is hot now.
+    pub(crate) fn make_plain(&self, frame: FrameId) -> Option<FrameId> {
+        let Some(owners) = self.translation.owners() else { return Some(frame) };
+        let mut frame = frame;
+        for _ in 0..MAX_LEVELS {
+            match self.hot_children(frame).next() {
+                Some(child) => frame = child,
+                None => return self.let_go(frame, owners.get(frame)).then_some(frame),
+            }
+        }
+        None
+    }
+
+    /// The same with all that the page itself is a parent of, instead of one of them.
+    pub(crate) fn make_all_plain(&self, frame: FrameId) -> Option<FrameId> {
+        let Some(owners) = self.translation.owners() else { return Some(frame) };
+        let let_go = |frame| self.let_go(frame, owners.get(frame));
+        let children = self.hot_children(frame).all(let_go);
+        (children && let_go(frame)).then_some(frame)
+    }
+
+    /// U1: the pages to which links in the page in this frame are hot, from one of them on that is
+    /// drawn. An advice, from a page that may be changing.
+    fn hot_children(&self, parent: FrameId) -> impl Iterator<Item = FrameId> {
+        let meta = self.core.frames.meta(parent);
+        let id = meta.page();
+        let space = (!id.is_null()).then(|| self.space(id.space())).flatten();
+        let page = space.map(|space| self.page_in(&space, id.page(), parent));
+        let links = page.into_iter().flat_map(|page| self.core.kinds.hot_links(page, dice::draw()));
+        links.filter_map(move |(_, swip)| {
+            let child = swip.frame(self.core.frames.count())?;
+            let owners = self.translation.owners()?;
+            (owners.get(child) == Owner::Parent(parent)).then_some(child)
+        })
+    }
+
+    /// U2 to U4. Whether no link to the page in this frame is hot.
+    fn let_go(&self, frame: FrameId, owner: Owner) -> bool {
+        match owner {
+            Owner::None => true,
+            Owner::Busy => false,
+            Owner::Root => self.take_link(frame, owner, |page, hot| {
+                let space = self.space(page.space());
+                let root = space.as_ref().and_then(|space| T::root_swip(&space.directory));
+                root.into_iter().for_each(|root| root.cool(hot));
+                true
+            }),
+            Owner::Parent(parent) => {
+                let held = self.hold(parent, |bytes, id| {
+                    self.take_link(frame, owner, |page, hot| {
+                        let mut links = self.core.kinds.hot_links(bytes, 0);
+                        if id.space() == page.space()
+                            && let Some((at, _)) = links.find(|(_, swip)| *swip == hot)
+                        {
+                            // SAFETY: held shared, and we have the owner.
+                            unsafe { bytes.set_link(at, page.to_bits()) };
+                        }
+                        true
+                    })
+                });
+                // A frame without a page is nobody's parent.
+                let gone = || self.core.frames.meta(parent).page().is_null();
+                held.unwrap_or_else(|| gone() && self.take_link(frame, owner, |_, _| gone()))
+            }
+        }
+    }
+
+    /// U3 and U4: with the frame's owner busy, `cool` makes the link plain that is hot; the owner is
+    /// none then, or what it was.
+    fn take_link(
+        &self,
+        frame: FrameId,
+        owner: Owner,
+        cool: impl FnOnce(PageId, Swip) -> bool,
+    ) -> bool {
+        let Some(owners) = self.translation.owners() else { return true };
+        if !owners.take(frame, owner) {
+            return false;
+        }
+        let page = self.core.frames.meta(frame).page();
+        let plain = cool(page, Swip::hot(frame, page));
+        owners.set(frame, if plain { Owner::None } else { owner });
+        plain
+    }
+
+    /// With the page in a frame held shared; tried.
+    fn hold<R>(&self, frame: FrameId, then: impl FnOnce(PageRef<'_>, PageId) -> R) -> Option<R> {
+        let meta = self.core.frames.meta(frame);
+        let id = meta.page();
+        let space = (!id.is_null()).then(|| self.space(id.space())).flatten()?;
+        let cell = self.translation.state(&space.directory, id.page())?;
+        let word = cell.try_share()?;
+        let here = word.frame() == frame && meta.page() == id;
+        let result = here.then(|| then(self.page_in(&space, id.page(), frame), id));
+        cell.unshare();
+        result
+    }
+
+    /// E5, the last of it: whether the page, which is held exclusively, may leave its frame: no link
+    /// to it is hot, and it holds none. Then nobody makes one until the frame has a page again.
+    pub(crate) fn may_leave(&self, page: PageRef<'_>, frame: FrameId) -> bool {
+        let Some(owners) = self.translation.owners() else { return true };
+        if !owners.take(frame, Owner::None) {
+            return false;
+        }
+        let is_child = |(_, swip): (usize, Swip)| {
+            let child = swip.frame(self.core.frames.count());
+            child.is_some_and(|child| match owners.get(child) {
+                Owner::Busy => !self.core.frames.meta(child).page().is_null(),
+                owner => owner == Owner::Parent(frame),
+            })
+        };
+        let stays = self.core.kinds.hot_links(page, 0).any(is_child);
+        if stays {
+            owners.set(frame, Owner::None);
+        }
+        !stays
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// Whether each hot link leads to a page that is there and whose owner is the page in which the
+    /// link stands (`SWIP-2`). Gives each one that does not as a sentence. Means something while
+    /// nobody else uses the pool.
+    pub fn check_links(&self) -> Vec<String> {
+        let shared = self.shared();
+        let Some(owners) = shared.translation.owners() else { return Vec::new() };
+        let frames = &shared.core.frames;
+        let mut faults = Vec::new();
+        for parent in frames.ids() {
+            shared.hold(parent, |page, id| {
+                for (at, swip) in shared.core.kinds.hot_links(page, 0) {
+                    let target = swip.page(id.space());
+                    let right = |child: &FrameId| {
+                        frames.meta(*child).page() == target
+                            && owners.get(*child) == Owner::Parent(parent)
+                    };
+                    if swip.frame(frames.count()).filter(right).is_none() {
+                        faults.push(format!(
+                            "{id}: the link at byte {at} to {target} is hot and not its owner's"
+                        ));
+                    }
+                }
+            });
+        }
+        faults
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::{PageHeader, PageNo, header_at};
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::evict::PagesOf;
+    use crate::replacement::Pages;
+    use crate::testing::{LINKS_AT, create, pool};
+    use crate::{AccessHint, Pool, Space, Swizzle};
+
+    /// A root, and below it in turn a page, a page below that, and so on.
+    struct Chain {
+        space: Space<Swizzle>,
+        pages: Vec<PageNo>,
+        pool: Pool<Swizzle>,
+        _dir: TempDir,
+    }
+
+    impl Chain {
+        fn new(levels: usize) -> Chain {
+            let (dir, pool) = pool::<Swizzle>(4 << 20);
+            let space = pool.create_space().unwrap();
+            let pages: Vec<PageNo> = (0..levels).map(|_| create(&space)).collect();
+            for pair in pages.windows(2) {
+                let link = PageId::new(space.id(), pair[1]).to_bits();
+                let mut parent =
+                    space.shared().latch_resident(space.space_core(), pair[0]).unwrap();
+                parent.page_mut().set_u64(LINKS_AT + 8, link);
+                parent.excuse();
+            }
+            Chain { space, pages, pool, _dir: dir }
+        }
+
+        /// Goes down all of it.
+        fn walk(&self, hint: AccessHint) {
+            let walked = self.space.run(hint, |attempt| {
+                let mut page = self.space.root(attempt, self.pages[0])?;
+                for _ in 1..self.pages.len() {
+                    let link = LinkRef::InPage(page.page(), LINKS_AT + 8);
+                    page = self.space.follow(attempt, link, Some(&page))?;
+                }
+                let id = PageId::from_link(page.page().u64(header_at::PAGE_ID));
+                page.validate().map(|()| id.page())
+            });
+            assert_eq!(walked.unwrap(), *self.pages.last().unwrap());
+        }
+
+        fn shared(&self) -> &Shared<Swizzle> {
+            self.space.shared()
+        }
+
+        fn frame(&self, level: usize) -> FrameId {
+            let directory = &self.space.space_core().directory;
+            self.shared().translation.state(directory, self.pages[level]).unwrap().read().frame()
+        }
+
+        fn owner(&self, level: usize) -> Owner {
+            self.shared().translation.owners().unwrap().get(self.frame(level))
+        }
+
+        /// Whether the link to it is hot, and leads to its frame. The owner must agree.
+        fn is_hot(&self, level: usize) -> bool {
+            let Some(above) = level.checked_sub(1) else { return self.owner(0) == Owner::Root };
+            let page = self.shared().core.frames.page(self.frame(above));
+            let id = PageId::new(self.space.id(), self.pages[level]);
+            let swip = Swip::new(page.u64(LINKS_AT + 8));
+            let hot = swip == Swip::hot(self.frame(level), id);
+            assert!(hot || swip.bits() == id.to_bits(), "{swip:?}");
+            let owner = if hot { Owner::Parent(self.frame(above)) } else { Owner::None };
+            assert_eq!(self.owner(level), owner, "of level {level}");
+            hot
+        }
+
+        fn hot(&self) -> Vec<bool> {
+            (0..self.pages.len()).map(|level| self.is_hot(level)).collect()
+        }
+
+        fn by_table(&self) -> u64 {
+            self.pool.stats().pages_by_table
+        }
+    }
+
+    #[test]
+    fn links_that_are_followed_get_hot_and_are_followed_without_the_table() {
+        let chain = Chain::new(4);
+        let before = chain.by_table();
+        chain.walk(AccessHint::Scan);
+        assert_eq!((chain.hot(), chain.by_table() - before), (vec![false; 4], 4), "by a scan");
+        chain.walk(AccessHint::Normal);
+        assert_eq!((chain.hot(), chain.by_table() - before), (vec![true; 4], 8));
+        chain.walk(AccessHint::Normal);
+        chain.walk(AccessHint::Scan);
+        assert_eq!(chain.by_table() - before, 8, "pages were asked of the table that are hot");
+        chain
+            .space
+            .run(AccessHint::Normal, |attempt| {
+                chain.space.page(attempt, chain.pages[2])?.validate()
+            })
+            .unwrap();
+        assert_eq!(chain.by_table() - before, 9, "by number");
+    }
+
+    #[test]
+    fn the_last_below_cools_before_those_above_it() {
+        let chain = Chain::new(4);
+        chain.walk(AccessHint::Normal);
+        let pages = PagesOf::new(chain.shared());
+        for level in (0..4).rev() {
+            assert_eq!(pages.mark(chain.frame(0)), chain.frame(level));
+            let hot: Vec<bool> = (0..4).map(|other| other < level).collect();
+            assert_eq!(chain.hot(), hot);
+            assert!(
+                chain
+                    .shared()
+                    .translation
+                    .state(&chain.space.space_core().directory, chain.pages[level])
+                    .unwrap()
+                    .read()
+                    .is_marked()
+            );
+        }
+        // Used again, it is hot again, and those above it.
+        chain.walk(AccessHint::Normal);
+        assert_eq!(chain.hot(), [true; 4]);
+        // In need, a page lets go of all below it, and may leave.
+        assert_eq!(chain.shared().make_all_plain(chain.frame(1)), Some(chain.frame(1)));
+        assert_eq!(chain.hot(), [true, false, false, true]);
+    }
+
+    #[test]
+    fn who_is_linked_hot_or_links_so_does_not_leave() {
+        let chain = Chain::new(3);
+        chain.walk(AccessHint::Normal);
+        let may_leave = |level: usize| {
+            let (shared, core) = (chain.shared(), chain.space.space_core());
+            let held = shared.latch_resident(core, chain.pages[level]).unwrap();
+            shared.may_leave(held.page(), held.frame())
+        };
+        assert!((0..3).all(|level| !may_leave(level)));
+        // The link to it is plain, but it holds one that is not.
+        let owners = chain.shared().translation.owners().unwrap();
+        assert!(chain.shared().let_go(chain.frame(1), owners.get(chain.frame(1))));
+        assert!(!may_leave(1) && !may_leave(2));
+        assert_eq!(chain.shared().make_plain(chain.frame(1)), Some(chain.frame(2)));
+        assert!(may_leave(2) && may_leave(1) && !may_leave(0));
+        // They did not, but nobody makes them hot any more.
+        assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
+        chain.walk(AccessHint::Normal);
+        assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
+    }
+
+    /// What another page left in the link, or in the frame's owner, stops nobody.
+    #[test]
+    fn what_was_left_behind_is_put_right() {
+        let chain = Chain::new(3);
+        chain.walk(AccessHint::Normal);
+        let owners = chain.shared().translation.owners().unwrap();
+        // A parent was built anew: its link is plain, and its child still names it.
+        let parent = chain.frame(0);
+        let plain = PageId::new(chain.space.id(), chain.pages[1]).to_bits();
+        let bytes = chain.shared().core.frames.page(parent);
+        // SAFETY: nobody else is here.
+        unsafe { bytes.set_link(LINKS_AT + 8, plain) };
+        assert_eq!(chain.shared().make_plain(chain.frame(2)), Some(chain.frame(2)));
+        assert_eq!(chain.shared().make_plain(chain.frame(1)), Some(chain.frame(1)));
+        assert_eq!(owners.get(chain.frame(1)), Owner::None);
+        // A hot link to a frame that holds another page, or that there is not.
+        for frame in [chain.frame(2), FrameId::MAX] {
+            let stale = Swip::hot(frame, PageId::new(chain.space.id(), chain.pages[1]));
+            // SAFETY: as above.
+            unsafe { bytes.set_link(LINKS_AT + 8, stale.bits()) };
+            chain.walk(AccessHint::Normal);
+            assert_eq!(chain.hot(), [true; 3]);
+            assert_eq!(chain.shared().make_all_plain(parent), Some(parent));
+        }
+    }
+
+    #[test]
+    fn no_hot_link_is_written() {
+        let chain = Chain::new(3);
+        chain.walk(AccessHint::Normal);
+        let core = &chain.shared().core;
+        for level in 0..2 {
+            let bytes = core.frames.page(chain.frame(level));
+            let mut copy = vec![0; bytes.size()];
+            bytes.copy_to(0, &mut copy);
+            core.kinds.make_plain(bytes, chain.space.id(), 0, &mut copy);
+            let expected = PageId::new(chain.space.id(), chain.pages[level + 1]).to_bits();
+            assert_eq!(copy[LINKS_AT + 8..][..8], expected.to_le_bytes());
+            // A part of the page, as in an image with a hole.
+            let mut part = copy[LINKS_AT + 8..].to_vec();
+            part[..8].fill(0xFF);
+            core.kinds.make_plain(bytes, chain.space.id(), LINKS_AT + 8, &mut part);
+            assert_eq!(part[..8], expected.to_le_bytes());
+        }
+        let bytes = core.frames.page(chain.frame(0));
+        let header = PageHeader::decode(&copy_of(bytes)).unwrap();
+        let refused = core.kinds.check(&header, bytes).unwrap_err().to_string();
+        assert!(refused.contains("tag"), "{refused}");
+    }
+
+    fn copy_of(page: PageRef<'_>) -> Vec<u8> {
+        let mut copy = vec![0; page.size()];
+        page.copy_to(0, &mut copy);
+        copy
+    }
+
+    #[test]
+    fn a_page_that_is_freed_has_no_owner() {
+        let chain = Chain::new(2);
+        chain.walk(AccessHint::Normal);
+        let (shared, frame) = (chain.shared(), chain.frame(1));
+        let held = shared.latch_resident(chain.space.space_core(), chain.pages[1]).unwrap();
+        shared.discard(chain.space.space_core(), held);
+        assert_eq!(shared.translation.owners().unwrap().get(frame), Owner::Busy);
+    }
+}
