@@ -83,6 +83,7 @@ pub mod translation;
 mod translation {
     pub(crate) mod chain;
     pub(crate) mod group;
+    pub(crate) mod owner;
     pub(crate) mod tagged;
 }
 #[cfg(not(loom))]

@@ -9,6 +9,7 @@
 
 mod groups;
 mod slices;
+mod swizzle;
 mod tables;
 
 use std::sync::Arc;

@@ -63,15 +63,15 @@ impl<'p, T: Translation> View<'p, T> {
             store(Swip::hot(frame, id));
             return;
         };
-        let seen = owners.get(frame);
-        if !owners.take(frame, seen) {
+        let seen = owners.of(frame).get();
+        if !owners.of(frame).take(seen) {
             return;
         }
         let here = self.shared.core.frames.meta(frame).page() == id && cell.read().is_readable();
         if here {
             store(Swip::hot(frame, id));
         }
-        owners.set(frame, if here { owner } else { seen });
+        owners.of(frame).set(if here { owner } else { seen });
     }
 }
 
@@ -79,7 +79,7 @@ impl<T: Translation> Shared<T> {
     /// A page comes into this frame, to which no link is hot yet.
     pub(crate) fn disown(&self, frame: FrameId) {
         if let Some(owners) = self.translation.owners() {
-            owners.set(frame, Owner::None);
+            owners.of(frame).set(Owner::None);
         }
     }
 
@@ -87,7 +87,7 @@ impl<T: Translation> Shared<T> {
     /// hot any more.
     pub(crate) fn seize_link(&self, frame: FrameId) {
         if let Some(owners) = self.translation.owners() {
-            owners.take_surely(frame);
+            owners.of(frame).take_surely();
         }
     }
 
@@ -99,7 +99,7 @@ impl<T: Translation> Shared<T> {
         for _ in 0..MAX_LEVELS {
             match self.hot_children(frame).next() {
                 Some(child) => frame = child,
-                None => return self.let_go(frame, owners.get(frame)).then_some(frame),
+                None => return self.let_go(frame, owners.of(frame).get()).then_some(frame),
             }
         }
         None
@@ -108,7 +108,7 @@ impl<T: Translation> Shared<T> {
     /// The same with all that the page itself is a parent of, instead of one of them.
     pub(crate) fn make_all_plain(&self, frame: FrameId) -> Option<FrameId> {
         let Some(owners) = self.translation.owners() else { return Some(frame) };
-        let let_go = |frame| self.let_go(frame, owners.get(frame));
+        let let_go = |frame| self.let_go(frame, owners.of(frame).get());
         let children = self.hot_children(frame).all(let_go);
         (children && let_go(frame)).then_some(frame)
     }
@@ -124,7 +124,7 @@ impl<T: Translation> Shared<T> {
         links.filter_map(move |(_, swip)| {
             let child = swip.frame(self.core.frames.count())?;
             let owners = self.translation.owners()?;
-            (owners.get(child) == Owner::Parent(parent)).then_some(child)
+            (owners.of(child).get() == Owner::Parent(parent)).then_some(child)
         })
     }
 
@@ -168,12 +168,12 @@ impl<T: Translation> Shared<T> {
         cool: impl FnOnce(PageId, Swip) -> bool,
     ) -> bool {
         let Some(owners) = self.translation.owners() else { return true };
-        if !owners.take(frame, owner) {
+        if !owners.of(frame).take(owner) {
             return false;
         }
         let page = self.core.frames.meta(frame).page();
         let plain = cool(page, Swip::hot(frame, page));
-        owners.set(frame, if plain { Owner::None } else { owner });
+        owners.of(frame).set(if plain { Owner::None } else { owner });
         plain
     }
 
@@ -194,19 +194,19 @@ impl<T: Translation> Shared<T> {
     /// to it is hot, and it holds none. Then nobody makes one until the frame has a page again.
     pub(crate) fn may_leave(&self, page: PageRef<'_>, frame: FrameId) -> bool {
         let Some(owners) = self.translation.owners() else { return true };
-        if !owners.take(frame, Owner::None) {
+        if !owners.of(frame).take(Owner::None) {
             return false;
         }
         let is_child = |(_, swip): (usize, Swip)| {
             let child = swip.frame(self.core.frames.count());
-            child.is_some_and(|child| match owners.get(child) {
+            child.is_some_and(|child| match owners.of(child).get() {
                 Owner::Busy => !self.core.frames.meta(child).page().is_null(),
                 owner => owner == Owner::Parent(frame),
             })
         };
         let stays = self.core.kinds.hot_links(page, 0).any(is_child);
         if stays {
-            owners.set(frame, Owner::None);
+            owners.of(frame).set(Owner::None);
         }
         !stays
     }
@@ -227,7 +227,7 @@ impl<T: Translation> Pool<T> {
                     let target = swip.page(id.space());
                     let right = |child: &FrameId| {
                         frames.meta(*child).page() == target
-                            && owners.get(*child) == Owner::Parent(parent)
+                            && owners.of(*child).get() == Owner::Parent(parent)
                     };
                     if swip.frame(frames.count()).filter(right).is_none() {
                         faults.push(format!(
@@ -299,7 +299,7 @@ mod tests {
         }
 
         fn owner(&self, level: usize) -> Owner {
-            self.shared().translation.owners().unwrap().get(self.frame(level))
+            self.shared().translation.owners().unwrap().of(self.frame(level)).get()
         }
 
         /// Whether the link to it is hot, and leads to its frame. The owner must agree.
@@ -383,7 +383,7 @@ mod tests {
         assert!((0..3).all(|level| !may_leave(level)));
         // The link to it is plain, but it holds one that is not.
         let owners = chain.shared().translation.owners().unwrap();
-        assert!(chain.shared().let_go(chain.frame(1), owners.get(chain.frame(1))));
+        assert!(chain.shared().let_go(chain.frame(1), owners.of(chain.frame(1)).get()));
         assert!(!may_leave(1) && !may_leave(2));
         assert_eq!(chain.shared().make_plain(chain.frame(1)), Some(chain.frame(2)));
         assert!(may_leave(2) && may_leave(1) && !may_leave(0));
@@ -407,7 +407,7 @@ mod tests {
         unsafe { bytes.set_link(LINKS_AT + 8, plain) };
         assert_eq!(chain.shared().make_plain(chain.frame(2)), Some(chain.frame(2)));
         assert_eq!(chain.shared().make_plain(chain.frame(1)), Some(chain.frame(1)));
-        assert_eq!(owners.get(chain.frame(1)), Owner::None);
+        assert_eq!(owners.of(chain.frame(1)).get(), Owner::None);
         // A hot link to a frame that holds another page, or that there is not.
         for frame in [chain.frame(2), FrameId::MAX] {
             let stale = Swip::hot(frame, PageId::new(chain.space.id(), chain.pages[1]));
@@ -456,6 +456,6 @@ mod tests {
         let (shared, frame) = (chain.shared(), chain.frame(1));
         let held = shared.latch_resident(chain.space.space_core(), chain.pages[1]).unwrap();
         shared.discard(chain.space.space_core(), held);
-        assert_eq!(shared.translation.owners().unwrap().get(frame), Owner::Busy);
+        assert_eq!(shared.translation.owners().unwrap().of(frame).get(), Owner::Busy);
     }
 }

@@ -28,6 +28,7 @@ mod framed;
 mod group;
 mod guess;
 mod open;
+mod owner;
 mod page_hash;
 mod preferred;
 mod simd;
@@ -58,9 +59,10 @@ pub use direct::Direct;
 pub use framed::Framed;
 pub use guess::Settles;
 pub use open::Open;
+pub(crate) use owner::Owner;
 pub use simd::{Simd, SimdPlain};
 pub use swizzled::Swizzle;
-pub(crate) use swizzled::{Owner, Owners, RootSwip};
+pub(crate) use swizzled::{Owners, RootSwip};
 pub use vm::{VirtualMemory, Vm, VmHuge};
 
 /// A reference to a page, where it stands.

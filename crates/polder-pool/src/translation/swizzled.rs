@@ -6,13 +6,13 @@ use polder_format::{PageId, SpaceId};
 use super::LinkRef;
 use super::framed::Framed;
 use super::guess::{Guess, Settles};
+use super::owner::OwnerCell;
 use super::simd::SimdTable;
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::state::FrameId;
 use crate::swip::Swip;
-use crate::sync::Backoff;
-use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// Pointer swizzling: a hot page is found by the link that leads to it, and only others by a table.
 pub type Swizzle = Framed<SimdTable, Swips>;
@@ -45,44 +45,7 @@ fn plain(page: PageId) -> Swip {
     Swip::new(page.to_bits())
 }
 
-/// Whose link to the page in a frame is hot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Owner {
-    /// The frame holds no page, or somebody is finding out, or changing it.
-    Busy,
-    /// Nobody's.
-    None,
-    /// The root swip of its space.
-    Root,
-    /// The page in this frame.
-    Parent(FrameId),
-}
-
-impl Owner {
-    const BUSY: u32 = 0;
-    const NONE: u32 = u32::MAX;
-    const ROOT: u32 = u32::MAX - 1;
-
-    fn from_bits(bits: u32) -> Owner {
-        match bits {
-            Owner::BUSY => Owner::Busy,
-            Owner::NONE => Owner::None,
-            Owner::ROOT => Owner::Root,
-            frame => Owner::Parent(FrameId::new(frame)),
-        }
-    }
-
-    fn to_bits(self) -> u32 {
-        match self {
-            Owner::Busy => Owner::BUSY,
-            Owner::None => Owner::NONE,
-            Owner::Root => Owner::ROOT,
-            Owner::Parent(frame) => frame.get(),
-        }
-    }
-}
-
-/// The owner of each frame: a word, and a lock for the link that leads to it (`SWIP-1`).
+/// The owner of each frame.
 #[derive(Debug)]
 pub struct Owners {
     words: Reservation,
@@ -91,41 +54,16 @@ pub struct Owners {
 
 impl Owners {
     fn new(frames: u32) -> Result<Owners, PoolError> {
-        let bytes = (frames as usize + 1) * size_of::<AtomicU32>();
+        let bytes = (frames as usize + 1) * size_of::<OwnerCell>();
         let words = Reservation::new("owners of frames", bytes, HUGE_PAGE_BYTES)?;
         Ok(Owners { words, frames })
     }
 
-    fn word(&self, frame: FrameId) -> &AtomicU32 {
+    /// A frame's.
+    pub(crate) fn of(&self, frame: FrameId) -> &OwnerCell {
         assert!(frame.get() <= self.frames);
         // SAFETY: `new` reserved `frames + 1`, and zeroed memory is a valid one.
-        unsafe { self.words.base().cast::<AtomicU32>().add(frame.get() as usize).as_ref() }
-    }
-
-    pub(crate) fn get(&self, frame: FrameId) -> Owner {
-        Owner::from_bits(self.word(frame).load(Ordering::Acquire))
-    }
-
-    /// Makes it busy, if it is as it was seen, and that was not busy. Acquire: what the last one did
-    /// before it set the owner is seen.
-    pub(crate) fn take(&self, frame: FrameId, seen: Owner) -> bool {
-        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
-        let (seen, busy) = (seen.to_bits(), Owner::BUSY);
-        seen != busy && self.word(frame).compare_exchange(seen, busy, acquire, relaxed).is_ok()
-    }
-
-    /// Makes it busy for who takes the page out of its frame, which has an owner other than its
-    /// holder: waits for somebody who has it busy, and does not wait for anything.
-    pub(crate) fn take_surely(&self, frame: FrameId) {
-        let mut backoff = Backoff::new();
-        while !self.take(frame, self.get(frame)) {
-            backoff.wait();
-        }
-    }
-
-    /// For who made it busy, or brings a page into the frame.
-    pub(crate) fn set(&self, frame: FrameId, owner: Owner) {
-        self.word(frame).store(owner.to_bits(), Ordering::Release);
+        unsafe { self.words.base().cast::<OwnerCell>().add(frame.get() as usize).as_ref() }
     }
 }
 
@@ -161,7 +99,7 @@ impl Guess for Swips {
     }
 
     fn bytes_per_frame() -> u64 {
-        size_of::<AtomicU32>() as u64
+        size_of::<OwnerCell>() as u64
     }
 
     fn bytes(&self) -> u64 {

@@ -1,0 +1,75 @@
+//! Whose link to the page in a frame is hot: `docs/protocols.md`, "Swizzled links".
+
+use crate::state::FrameId;
+use crate::sync::Backoff;
+use crate::sync::atomic::{AtomicU32, Ordering};
+
+/// Whose link to the page in a frame is hot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The frame holds no page, or somebody is finding out, or changing it.
+    Busy,
+    /// Nobody's.
+    None,
+    /// The root swip of its space.
+    Root,
+    /// The page in this frame.
+    Parent(FrameId),
+}
+
+impl Owner {
+    const BUSY: u32 = 0;
+    const NONE: u32 = u32::MAX;
+    const ROOT: u32 = u32::MAX - 1;
+
+    fn from_bits(bits: u32) -> Owner {
+        match bits {
+            Owner::BUSY => Owner::Busy,
+            Owner::NONE => Owner::None,
+            Owner::ROOT => Owner::Root,
+            frame => Owner::Parent(FrameId::new(frame)),
+        }
+    }
+
+    fn to_bits(self) -> u32 {
+        match self {
+            Owner::Busy => Owner::BUSY,
+            Owner::None => Owner::NONE,
+            Owner::Root => Owner::ROOT,
+            Owner::Parent(frame) => frame.get(),
+        }
+    }
+}
+
+/// The owner of a frame: a word, and a lock for the link that leads to it (`SWIP-1`). Zero: busy, as
+/// is a frame without a page.
+#[derive(Debug, Default)]
+pub struct OwnerCell(AtomicU32);
+
+impl OwnerCell {
+    pub(crate) fn get(&self) -> Owner {
+        Owner::from_bits(self.0.load(Ordering::Acquire))
+    }
+
+    /// Makes it busy, if it is as it was seen, and that was not busy. Acquire: what the last one did
+    /// before it set the owner is seen.
+    pub(crate) fn take(&self, seen: Owner) -> bool {
+        let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
+        let (seen, busy) = (seen.to_bits(), Owner::BUSY);
+        seen != busy && self.0.compare_exchange(seen, busy, acquire, relaxed).is_ok()
+    }
+
+    /// Makes it busy for who takes the page out of its frame whatever links there are: waits for
+    /// somebody who has it busy, and does not wait for anything.
+    pub(crate) fn take_surely(&self) {
+        let mut backoff = Backoff::new();
+        while !self.take(self.get()) {
+            backoff.wait();
+        }
+    }
+
+    /// For who made it busy, or brings a page into the frame.
+    pub(crate) fn set(&self, owner: Owner) {
+        self.0.store(owner.to_bits(), Ordering::Release);
+    }
+}
