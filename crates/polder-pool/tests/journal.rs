@@ -8,9 +8,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
-use polder_format::{Lsn, PageId, SpaceId};
+use polder_format::{Lsn, PageId, SpaceId, header_at};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
-use polder_pool::{Array, FileState, Pool, PoolConfig};
+use polder_pool::{
+    AccessHint, Array, FileState, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig, Swip, Swizzle,
+};
 
 use support::*;
 
@@ -26,6 +28,8 @@ struct Watch {
     seen: Mutex<Vec<u64>>,
     /// Groups that say that a page of a map is gone: the page, and how many words change with it.
     freed: Mutex<Vec<(PageId, usize)>>,
+    /// The parts of the pages that were logged whole.
+    images: Mutex<Vec<[Vec<u8>; 2]>>,
 }
 
 impl Journal for Watch {
@@ -52,6 +56,11 @@ impl Journal for Watch {
             }
         }
         let records: Vec<_> = group.records().map(Result::unwrap).collect();
+        for record in &records {
+            if let Operation::Image { low, high, .. } = record.operation {
+                self.images.lock().unwrap().push([low.to_vec(), high.to_vec()]);
+            }
+        }
         let words = records.iter().filter(|r| matches!(r.operation, Operation::Patch { .. }));
         let words = words.count();
         let gone = records.iter().filter(|r| matches!(r.operation, Operation::Freed));
@@ -135,4 +144,47 @@ fn a_full_log_loses_no_places() {
     }
     *watch.permits.lock().unwrap() = None;
     drop(pool.create_space().unwrap().create().unwrap());
+}
+
+/// A frame's number means nothing in the next run: a link has its page's id in the log.
+#[test]
+fn images_have_no_hot_links() {
+    const LINKS: [usize; 2] = [48, 4080];
+    const PARENT: KindOps = KindOps {
+        links: Some(OwnedLinks { count: |_| 2, offset: |_, index| LINKS[index] }),
+        ..KIND
+    };
+    let watch = Arc::new(Watch::default());
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
+    let pool = Pool::<Swizzle>::open(Box::new(disk()), &config, &[PARENT]).unwrap();
+    let space = pool.create_space().unwrap();
+    let [parent, a, b] = [0; 3].map(|_| {
+        let page = space.create().unwrap();
+        let mut held = page.latch().unwrap();
+        held.page_mut().set_u8(header_at::KIND, PARENT.kind.0);
+        held.excuse();
+        drop(held);
+        page
+    });
+    let mut held = parent.latch().unwrap();
+    held.page_mut().set_u64(LINKS[0], a.id().to_bits());
+    held.page_mut().set_u64(LINKS[1], b.id().to_bits());
+    held.excuse();
+    drop(held);
+    for at in LINKS {
+        let followed = space.run(AccessHint::Normal, |attempt| {
+            let page = space.root(attempt, parent.id().page())?;
+            space.follow(attempt, LinkRef::InPage(page.page(), at), Some(&page))?.validate()
+        });
+        followed.unwrap();
+    }
+    let mut change = space.change(10_000).unwrap();
+    let mut held = parent.latch().unwrap();
+    assert!(LINKS.iter().all(|at| Swip::new(held.page().u64(*at)).is_hot()));
+    change.push_image(&mut held, 1000..3000);
+    change.commit(&mut [&mut held]);
+    let images = watch.images.lock().unwrap();
+    let [low, high] = images.last().unwrap();
+    assert_eq!(low[48..56], a.id().to_bits().to_le_bytes());
+    assert_eq!(high[1080..1088], b.id().to_bits().to_le_bytes());
 }

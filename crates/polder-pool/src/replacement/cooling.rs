@@ -8,8 +8,12 @@
 //! 0 percent, pages go as they are drawn: random replacement. What a scan loads cools from the
 //! beginning (leanstore.txt, IV-I, "hinting").
 //!
-//! As in LeanStore one lock guards the queue, on the cold path only. It is held for one draw at a
-//! time, and never while a page is looked at.
+//! In LeanStore one lock guards the queue. Here large pools have several queues, each for its part
+//! of the frames and with a lock of its own, and victims are taken from one after the other: in each
+//! the order is the one in which pages began to cool. A lock is held for one draw at a time, and never
+//! while a page is looked at.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use polder_format::PageId;
 
@@ -30,13 +34,30 @@ const HOT: Queue = Queue(1);
 /// ten is hot, one draw in a thousand finds none.
 const TRIES_PER_DRAW: usize = 64;
 
+/// Frames in a part of the pool, at least, and how many parts there are at most.
+const PART: u32 = 4096;
+const MOST_PARTS: u32 = 16;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Cooling {
     frames: u32,
-    /// Frames that should cool.
+    parts: Box<[Part]>,
+    /// Where victims are taken from next.
+    turn: AtomicUsize,
+    dice: Dice,
+}
+
+/// The frames with the same remainder by the number of parts.
+#[derive(Debug)]
+struct Part {
+    remainder: u32,
+    parts: u32,
+    /// How many they are, and how many of them should cool.
+    frames: u32,
     share: u32,
-    /// Frames with pages; those that cool in the order in which they began to.
+    /// Those with pages, by their number in the part; those that cool in the order in which they
+    /// began to.
     stage: Mutex<Queues<2>>,
     dice: Dice,
 }
@@ -45,11 +66,42 @@ impl Cooling {
     pub(super) const BYTES_PER_FRAME: u64 = Queues::<2>::BYTES_PER_NUMBER;
 
     pub(super) fn new(frames: u32, percent: u8) -> Cooling {
-        Cooling {
-            frames,
-            share: (u64::from(frames) * u64::from(percent)).div_ceil(100) as u32,
-            stage: Mutex::new(Queues::new(frames)),
-            dice: Dice::new(),
+        let parts = (frames / PART).clamp(1, MOST_PARTS);
+        let part = |remainder| {
+            let frames = (frames + parts - 1 - remainder) / parts;
+            Part {
+                remainder,
+                parts,
+                frames,
+                share: (u64::from(frames) * u64::from(percent)).div_ceil(100) as u32,
+                stage: Mutex::new(Queues::new(frames)),
+                dice: Dice::new(),
+            }
+        };
+        let parts = (0..parts).map(part).collect();
+        Cooling { frames, parts, turn: AtomicUsize::new(0), dice: Dice::new() }
+    }
+
+    fn part(&self, frame: FrameId) -> &Part {
+        &self.parts[(frame.get() as usize - 1) % self.parts.len()]
+    }
+}
+
+impl Part {
+    /// The number of a frame in this part, from 1 on.
+    fn number(&self, frame: FrameId) -> u32 {
+        (frame.get() - 1) / self.parts + 1
+    }
+
+    fn frame(&self, number: u32) -> FrameId {
+        FrameId::new((number - 1) * self.parts + self.remainder + 1)
+    }
+
+    /// The frame goes from one queue to the other, if it is in the first.
+    fn shift(&self, frame: FrameId, from: Queue, to: Queue) {
+        let (mut stage, number) = (lock(&self.stage), self.number(frame));
+        if stage.place(number) == Some(from) {
+            stage.push_back(to, number);
         }
     }
 
@@ -59,36 +111,12 @@ impl Cooling {
         if stage.len(COOLING) >= goal {
             return None;
         }
-        let is_hot = |frame: &u32| stage.place(*frame) == Some(HOT);
+        let is_hot = |number: &u32| stage.place(*number) == Some(HOT);
         let drawn = (0..TRIES_PER_DRAW).map(|_| self.dice.below(self.frames) + 1).find(is_hot);
         // Hardly a frame is hot: any of them will do.
-        let frame = drawn.or_else(|| stage.front(HOT))?;
-        stage.push_back(COOLING, frame);
-        Some(FrameId::new(frame))
-    }
-
-    /// Brings the stage nearer to its share, and to what is wanted of it now.
-    fn cool(&self, pages: &dyn Pages, wanted: usize) {
-        let wanted = wanted.min(self.frames as usize);
-        let goal = self.share.max(wanted as u32);
-        for _ in 0..wanted * DRAWS_PER_VICTIM {
-            let Some(frame) = self.draw(goal) else { return };
-            // One that cannot be marked now is found plain at the end of the queue: hot again.
-            let marked = pages.mark(frame);
-            if marked != frame {
-                self.swap(frame, marked);
-            }
-        }
-    }
-
-    /// The page below cools, and this one stays hot.
-    fn swap(&self, frame: FrameId, below: FrameId) {
-        let mut stage = lock(&self.stage);
-        for (from, frame, to) in [(COOLING, frame, HOT), (HOT, below, COOLING)] {
-            if stage.place(frame.get()) == Some(from) {
-                stage.push_back(to, frame.get());
-            }
-        }
+        let number = drawn.or_else(|| stage.front(HOT))?;
+        stage.push_back(COOLING, number);
+        Some(self.frame(number))
     }
 
     /// Takes the frame that has cooled for the longest time out of the stage: if it goes it leaves
@@ -97,45 +125,79 @@ impl Cooling {
         let mut stage = lock(&self.stage);
         let first = stage.front(COOLING)?;
         stage.push_back(HOT, first);
-        Some(FrameId::new(first))
+        Some(self.frame(first))
+    }
+}
+
+impl Cooling {
+    /// Brings the stage of a part nearer to its share, and to what is wanted of it now.
+    fn cool(&self, part: &Part, pages: &dyn Pages, wanted: usize) {
+        let wanted = wanted.min(part.frames as usize);
+        let goal = part.share.max(wanted as u32);
+        for _ in 0..wanted * DRAWS_PER_VICTIM {
+            let Some(frame) = part.draw(goal) else { return };
+            // One that cannot be marked now is found plain at the end of the queue: hot again.
+            let marked = pages.mark(frame);
+            if marked != frame {
+                // A page below it cools, and this one stays hot.
+                part.shift(frame, COOLING, HOT);
+                self.part(marked).shift(marked, HOT, COOLING);
+            }
+        }
     }
 }
 
 impl Replacement for Cooling {
     fn admit(&self, frame: FrameId, _page: PageId, once: bool) -> bool {
-        lock(&self.stage).push_back(if once { COOLING } else { HOT }, frame.get());
+        let part = self.part(frame);
+        lock(&part.stage).push_back(if once { COOLING } else { HOT }, part.number(frame));
         once
     }
 
     fn access(&self, frame: FrameId) -> bool {
-        let mut stage = lock(&self.stage);
-        if stage.place(frame.get()) == Some(COOLING) {
-            stage.push_back(HOT, frame.get());
-        }
+        self.part(frame).shift(frame, COOLING, HOT);
         false
     }
 
     fn leave(&self, frame: FrameId) {
-        lock(&self.stage).remove(frame.get());
+        let part = self.part(frame);
+        lock(&part.stage).remove(part.number(frame));
     }
 
     fn relocate(&self, from: FrameId, to: FrameId) {
-        lock(&self.stage).replace(from.get(), to.get());
+        let (old, new) = (self.part(from), self.part(to));
+        if old.remainder == new.remainder {
+            lock(&old.stage).replace(old.number(from), new.number(to));
+            return;
+        }
+        let place = {
+            let (mut stage, number) = (lock(&old.stage), old.number(from));
+            let place = stage.place(number);
+            stage.remove(number);
+            place
+        };
+        if let Some(queue) = place {
+            lock(&new.stage).push_back(queue, new.number(to));
+        }
     }
 
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
-        self.cool(pages, count);
-        while victims.len() - before < count
-            && let Some(frame) = self.coolest()
-        {
-            match pages.look(frame) {
-                Look::Marked => name(victims, before, frame),
-                Look::Plain if urgent => {
-                    pages.mark(frame);
-                    name(victims, before, frame);
+        let turn = self.turn.fetch_add(1, Ordering::Relaxed);
+        for i in 0..self.parts.len() {
+            let part = &self.parts[turn.wrapping_add(i) % self.parts.len()];
+            self.cool(part, pages, count + before - victims.len());
+            while victims.len() - before < count
+                && let Some(frame) = part.coolest()
+            {
+                match pages.look(frame) {
+                    Look::Marked => name(victims, before, frame),
+                    Look::Plain if urgent => name(victims, before, pages.mark(frame)),
+                    Look::Plain | Look::Nothing => {}
                 }
-                Look::Plain | Look::Nothing => {}
+            }
+            if victims.len() - before >= count {
+                return;
             }
         }
         if victims.len() == before && count > 0 {
@@ -214,6 +276,35 @@ mod tests {
         cooling.propose(&frames, 2, false, &mut victims);
         assert_eq!(victims, [21, 14].map(FrameId::new));
         assert_eq!(frames.looks(), 3, "at 11, 21 and 14");
+    }
+
+    #[test]
+    fn each_part_of_a_large_pool_has_its_queue() {
+        const FRAMES: u32 = 4 * PART + 3;
+        let (cooling, frames) = (Cooling::new(FRAMES, 10), TestFrames::new(FRAMES));
+        assert_eq!(cooling.parts.iter().map(|part| part.frames).sum::<u32>(), FRAMES);
+        for frame in 1..=FRAMES {
+            let frame_of_it = cooling.part(FrameId::new(frame));
+            assert_eq!(frame_of_it.frame(frame_of_it.number(FrameId::new(frame))).get(), frame);
+            frames.admit(&cooling, frame, page(u64::from(frame)), frame <= 40);
+        }
+        // From one part after the other; what began to cool first in each.
+        let mut victims = Vec::new();
+        (0..8).for_each(|_| cooling.propose(&frames, 1, false, &mut victims));
+        assert_eq!(victims, [1, 2, 3, 4, 5, 6, 7, 8].map(FrameId::new));
+        // A page that moves to another part cools there, behind those that did before.
+        frames.leave(&cooling, 50);
+        frames.relocate(&cooling, 9, 50);
+        let cools = |frame| {
+            cooling.part(frame).stage.lock().unwrap().place(cooling.part(frame).number(frame))
+        };
+        assert_eq!((cools(FrameId::new(9)), cools(FrameId::new(50))), (None, Some(COOLING)));
+        // All of them have their share in the end.
+        (0..200).for_each(|_| cooling.propose(&frames, 8, false, &mut victims));
+        for part in &cooling.parts {
+            let cool = part.stage.lock().unwrap().len(COOLING);
+            assert!((part.share - 8..=part.share).contains(&cool), "{cool} of {}", part.share);
+        }
     }
 
     #[test]
