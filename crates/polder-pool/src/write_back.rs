@@ -62,8 +62,7 @@ impl<T: Translation> Shared<T> {
                 return result;
             }
         };
-        let mut frames = frames.to_vec();
-        frames.sort_unstable_by_key(|frame| core.frames.meta(*frame).place());
+        let frames = core.by_place(frames);
         // W0: no extent changes its place while pages of it are on their way there.
         let moving = core.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         let size = core.page_size().bytes();
@@ -194,6 +193,14 @@ impl<T: Translation> Shared<T> {
 struct Busy;
 
 impl Core {
+    /// The frames in the order in which their pages lie. Each place is looked at once: pages that
+    /// come and go meanwhile would make an order that is none.
+    fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
+        let mut frames = frames.to_vec();
+        frames.sort_by_cached_key(|frame| self.frames.meta(*frame).place());
+        frames
+    }
+
     /// W5 to W7: the copies lie in the bounce buffer one behind the other.
     fn write_copies(
         &self,
@@ -296,5 +303,38 @@ impl Core {
         if bounces.len() < 2 {
             bounces.push(bounce);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Array;
+    use crate::testing::pool;
+
+    /// A sort whose keys change while it sorts panics sooner or later.
+    #[test]
+    fn frames_whose_pages_come_and_go_are_put_in_some_order() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let core = &pool.shared().core;
+        // These hold no pages: what is said of their places concerns nobody.
+        let frames: Vec<FrameId> = core.frames.ids().skip(200).take(64).collect();
+        assert_eq!(frames.len(), 64);
+        thread::scope(|scope| {
+            let sorter = scope.spawn(|| {
+                for _ in 0..20_000 {
+                    let mut order = core.by_place(&frames);
+                    order.sort_unstable_by_key(|frame| frame.get());
+                    assert!(order == frames, "a frame was lost");
+                }
+            });
+            for place in (0..).map(|i: u64| i.wrapping_mul(0x9E37_79B9) % 1000) {
+                let frame = frames[place as usize % frames.len()];
+                core.frames.meta(frame).set_place(Place::new(place));
+                if sorter.is_finished() {
+                    break;
+                }
+            }
+        });
     }
 }
