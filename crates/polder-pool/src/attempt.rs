@@ -117,6 +117,8 @@ impl Interrupted<'_> {
 pub struct Obstacles<'p> {
     conflicts: u32,
     exhausted_since: Option<Instant>,
+    /// A page was missing.
+    waited: bool,
     unreadable: u32,
     pins: Vec<Pin<'p>>,
 }
@@ -138,6 +140,11 @@ impl<'p> Attempt<'p> {
             way: Holds::default(),
             core,
         }
+    }
+
+    /// Whether the operation has come to a page that had to be loaded.
+    pub fn has_waited(&self) -> bool {
+        self.obstacles.waited
     }
 
     /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`.
@@ -525,6 +532,7 @@ impl<'p, T: Translation> View<'p, T> {
             (0..obstacles.conflicts.min(10)).for_each(|_| backoff.wait());
             return Ok(());
         };
+        obstacles.waited = true;
         match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
                 if obstacles.pins.len() == most_pins {

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
+use crate::ahead::Ahead;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::frames::Frames;
@@ -91,6 +92,8 @@ pub(crate) struct Core {
     /// The last write-back that failed.
     pub(crate) last_write_error: Mutex<Option<Arc<std::io::Error>>>,
     pub(crate) signal: Signal,
+    /// Pages that scans will come to.
+    pub(crate) ahead: Ahead,
     /// Pages in one batch of write-backs.
     pub(crate) batch_pages: usize,
 }

@@ -24,6 +24,8 @@ mod sync;
 pub use sync::counted;
 
 #[cfg(not(loom))]
+mod ahead;
+#[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
 mod core;

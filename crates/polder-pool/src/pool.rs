@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use polder_format::log::slot_pages;
 use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, SpaceId};
 
+use crate::ahead::{Ahead, Readers};
 use crate::bytes::PageRef;
 use crate::core::{Alone, Core};
 use crate::counters::Counters;
@@ -229,13 +230,14 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-/// A buffer pool on one device. Cheap to clone; the last handle stops its thread.
+/// A buffer pool on one device. Cheap to clone; the last handle stops its threads.
 pub struct Pool<T: Translation> {
     inner: Arc<Inner<T>>,
 }
 
 pub(crate) struct Inner<T: Translation> {
     shared: Arc<Shared<T>>,
+    readers: Readers<T>,
     _writer: Writer<T>,
 }
 
@@ -314,6 +316,7 @@ impl<T: Translation> Pool<T> {
             bounces: Mutex::default(),
             last_write_error: Mutex::default(),
             signal: Signal::default(),
+            ahead: Ahead::default(),
             batch_pages: PoolConfig::batch_pages(u64::from(budget_frames), config.page_size)
                 as usize,
         };
@@ -329,8 +332,8 @@ impl<T: Translation> Pool<T> {
             beside_bytes: config.beside_bytes(),
             translation,
         });
-        let writer = Writer::start(&shared);
-        Ok(Pool { inner: Arc::new(Inner { shared, _writer: writer }) })
+        let (writer, readers) = (Writer::start(&shared), Readers::new(&shared));
+        Ok(Pool { inner: Arc::new(Inner { shared, readers, _writer: writer }) })
     }
 
     pub(crate) fn shared(&self) -> &Shared<T> {
@@ -403,6 +406,10 @@ impl<T: Translation> Space<T> {
     /// The pool.
     pub fn pool(&self) -> Pool<T> {
         Pool { inner: Arc::clone(&self.inner) }
+    }
+
+    pub(crate) fn readers(&self) -> &Readers<T> {
+        &self.inner.readers
     }
 
     #[inline(always)]

@@ -11,10 +11,11 @@
 
 use std::fmt;
 
+use polder_format::PageNo;
 use polder_pool::bytes::PageBuf;
-use polder_pool::{AccessHint, Translation};
+use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Space, Translation};
 
-use crate::descent::{Target, leaf};
+use crate::descent::{Target, descend, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
 use crate::overflow::{Long, page_of};
@@ -22,6 +23,11 @@ use crate::tree::Tree;
 
 /// Leaves that a cursor reads before it counts as a scan.
 const SCAN_FROM: u32 = 4;
+
+/// Leaves that are asked for ahead of a scan that comes to some that are not in memory.
+const AHEAD: usize = 16;
+/// Leaves behind such a one for which it goes on asking.
+const COLD: u32 = 64;
 
 /// A position in a tree, in front of an entry or behind the last one.
 pub struct Cursor<T: Translation> {
@@ -33,6 +39,9 @@ pub struct Cursor<T: Translation> {
     slot: usize,
     count: usize,
     leaves: u32,
+    /// For so many leaves more those ahead of them are asked for.
+    cold: u32,
+    ahead: Vec<PageNo>,
     key: Vec<u8>,
     value: Vec<u8>,
     fence: Vec<u8>,
@@ -56,6 +65,8 @@ impl<T: Translation> Tree<T> {
             slot: 0,
             count: 0,
             leaves: 0,
+            cold: 0,
+            ahead: Vec::new(),
             key: Vec::new(),
             value: Vec::new(),
             fence: Vec::new(),
@@ -125,12 +136,22 @@ impl<T: Translation> Cursor<T> {
     /// still be found resident, as it was (a fault that came too late loads it).
     fn load(&mut self, target: Target<'_>) -> Result<(), TreeError> {
         let hint = self.hint();
-        let Cursor { tree, next_leaf: copy, .. } = self;
-        tree.space.run(hint, |attempt| {
-            let leaf = leaf(&tree.space, attempt, target)?;
+        let Cursor { tree, next_leaf: copy, ahead, cold, .. } = self;
+        let waited = tree.space.run(hint, |attempt| {
+            ahead.clear();
+            let leaf = match target {
+                Target::Key(key) if *cold > 0 => leaf_and_next(&tree.space, attempt, key, ahead)?,
+                _ => leaf(&tree.space, attempt, target)?,
+            };
             copy.copy_from(leaf.page());
-            leaf.validate()
+            leaf.validate()?;
+            Ok(attempt.has_waited())
         })?;
+        let asks = !ahead.is_empty() && tree.space.load_ahead(ahead.drain(..)) > 0;
+        *cold = match hint {
+            AccessHint::Scan if waited || asks => COLD,
+            _ => cold.saturating_sub(1),
+        };
         std::mem::swap(&mut self.leaf, &mut self.next_leaf);
         self.count = self.node().count();
         self.slot = 0;
@@ -234,6 +255,24 @@ impl<T: Translation> Cursor<T> {
         }
         Ok(true)
     }
+}
+
+/// The leaf for `key`, and the numbers of those behind it that its parent knows.
+fn leaf_and_next<'p, T: Translation>(
+    space: &'p Space<T>,
+    attempt: &mut Attempt<'p>,
+    key: &[u8],
+    next: &mut Vec<PageNo>,
+) -> Result<Optimistic<'p>, Restart> {
+    let place = descend(space, attempt, key, 0)?;
+    if let Some((parent, at)) = place.parent {
+        let node = NodeRef::new(parent.page());
+        let first = node.link_index(at).map_or(usize::MAX, |index| index + 1);
+        let last = node.count().min(first.saturating_add(AHEAD - 1));
+        next.extend((first..=last).map(|index| page_of(node.link(index))));
+        parent.validate()?;
+    }
+    Ok(place.page)
 }
 
 /// The first slot at or above `key`.
