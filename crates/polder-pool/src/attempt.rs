@@ -422,7 +422,10 @@ impl<'p, T: Translation> View<'p, T> {
         let step = attempt.step.ok_or(Restart)?;
         let (link, parent) = (step.link(), step.parent);
         let core = &self.shared.core;
-        let target = link.target(self.space.id);
+        let target = match T::SETTLES {
+            Settles::Link => link.target(self.space.id),
+            Settles::Not | Settles::Page => PageId::from_link(link.load()),
+        };
         let wraps = core.wraps.get();
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
             let translation = &self.shared.translation;
@@ -451,9 +454,9 @@ impl<'p, T: Translation> View<'p, T> {
         }
         attempt.pages += 1;
         attempt.found = Some(Optimistic::new(core, found, wraps));
-        if T::SETTLES == Settles::Link && found.astray {
+        if T::SETTLES == Settles::Link && (found.astray || matches!(link, LinkRef::Id(_))) {
             core.counters.add(Counter::PagesByTable, 1);
-            if attempt.hint == AccessHint::Normal {
+            if found.astray && attempt.hint == AccessHint::Normal {
                 self.swizzle(step);
             }
         }

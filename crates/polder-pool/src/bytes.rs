@@ -11,6 +11,8 @@
 //!   [`OVERRUN_BYTES`] after every page are mapped (the next frame, or the padding behind the last).
 //! * `BYTES-3` A write never leaves its page: one that would is dropped (and fails a debug
 //!   assertion). It can only happen if a page was let in unchecked.
+//! * `BYTES-4` Who holds a page shared writes nothing in it but links, each as a whole, and to what
+//!   means the same (`PageRef::set_link`).
 //!
 //! All integers in pages are little-endian.
 
@@ -45,7 +47,8 @@ pub struct PageRef<'a> {
     life: PhantomData<&'a ()>,
 }
 
-// SAFETY: a PageRef only reads, and only by the means of BYTES-1, which any thread may.
+// SAFETY: a PageRef only reads (and writes links, BYTES-4), by the means of BYTES-1, which any thread
+// may.
 unsafe impl Send for PageRef<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PageRef<'_> {}

@@ -53,27 +53,29 @@ impl PageKinds {
         self.known.iter().find(|known| known.kind == kind)
     }
 
-    /// The offsets of the links in a page that own, from number `first` on and round.
+    /// The links in a page that own, number and offset, from number `first` on and round.
     pub(crate) fn owned_links<'a>(
         &'a self,
         page: PageRef<'a>,
         first: u32,
-    ) -> impl Iterator<Item = usize> + 'a {
+    ) -> impl Iterator<Item = (u32, usize)> + 'a {
         let links = self.get(PageKind(page.u8(header_at::KIND))).and_then(|kind| kind.links);
         let count = links.map_or(0, |links| (links.count)(page));
         let offset = move |i| links.map_or(0, |links| (links.offset)(page, i));
         let first = first as usize;
-        (0..count).map(move |i| offset((first % count + i) % count))
+        let turned = move |i| (first % count + i) % count;
+        (0..count).map(move |i| (turned(i) as u32, offset(turned(i))))
     }
 
-    /// The hot ones among them: where they are, and what.
+    /// The hot ones among them: number, offset, and what they say.
     pub(crate) fn hot_links<'a>(
         &'a self,
         page: PageRef<'a>,
         first: u32,
-    ) -> impl Iterator<Item = (usize, Swip)> + 'a {
-        let links = self.owned_links(page, first).map(move |at| (at, Swip::new(page.u64(at))));
-        links.filter(|(_, swip)| swip.is_hot())
+    ) -> impl Iterator<Item = (u32, usize, Swip)> + 'a {
+        let links = self.owned_links(page, first);
+        let links = links.map(move |(number, at)| (number, at, Swip::new(page.u64(at))));
+        links.filter(|(_, _, swip)| swip.is_hot())
     }
 
     /// Makes the links plain in a copy of a page of this space, or of the part of it that begins at
@@ -86,7 +88,7 @@ impl PageKinds {
         begin: usize,
         copy: &mut [u8],
     ) {
-        for at in self.owned_links(page, 0) {
+        for (_, at) in self.owned_links(page, 0) {
             let there = at.checked_sub(begin).and_then(|at| copy.get_mut(at..at + 8));
             if let Some(there) = there {
                 there.copy_from_slice(&Swip::new(page.u64(at)).plain(space).to_le_bytes());
@@ -111,7 +113,7 @@ impl PageKinds {
             });
         }
         (kind.check)(page).map_err(FormatError::Broken)?;
-        let plain = self.owned_links(page, 0).all(|at| Swip::new(page.u64(at)).is_plain());
+        let plain = self.owned_links(page, 0).all(|(_, at)| Swip::new(page.u64(at)).is_plain());
         plain.then_some(()).ok_or(FormatError::Broken("a link has a tag"))
     }
 }

@@ -38,7 +38,7 @@ impl Swip {
     }
 
     /// Whether this can be a link on the device: a page id, whose tag is 0.
-    pub(crate) fn is_plain(self) -> bool {
+    pub fn is_plain(self) -> bool {
         self.0 & TAG == 0
     }
 

@@ -34,9 +34,13 @@ impl<'p, T: Translation> View<'p, T> {
                 if parent.cell().try_share().is_none() {
                     return;
                 }
-                if parent.validate().is_ok() {
-                    // SAFETY: held shared, as it was when the link was found in it; and who has the
-                    // owner of the page's frame is the only one to write the link.
+                // Whoever calls `follow` may be wrong about where the link stands.
+                let stands = page.as_ptr() == parent.page().as_ptr()
+                    && self.shared.core.kinds.owned_links(page, 0).any(|(_, owned)| owned == at);
+                if parent.validate().is_ok() && stands {
+                    // SAFETY: the page is held shared, as it was when the link was found in it; where
+                    // there are owners, who has the one of the link's page is the only one to write
+                    // it, and where there are none all write the same.
                     let store = |swip: Swip| unsafe { page.set_link(at, swip.bits()) };
                     self.heat(id, Owner::Parent(parent.frame()), store);
                 }
@@ -95,11 +99,11 @@ impl<T: Translation> Shared<T> {
     /// hot links itself, to one below it. Gives the frame of the page to which no link is hot now.
     pub(crate) fn make_plain(&self, frame: FrameId) -> Option<FrameId> {
         let Some(owners) = self.translation.owners() else { return Some(frame) };
-        let mut frame = frame;
+        let (mut number, mut frame) = (0, frame);
         for _ in 0..MAX_LEVELS {
             match self.hot_children(frame).next() {
-                Some(child) => frame = child,
-                None => return self.let_go(frame, owners.of(frame).get()).then_some(frame),
+                Some(child) => (number, frame) = child,
+                None => return self.let_go(frame, owners.of(frame).get(), number).then_some(frame),
             }
         }
         None
@@ -108,28 +112,29 @@ impl<T: Translation> Shared<T> {
     /// The same with all that the page itself is a parent of, instead of one of them.
     pub(crate) fn make_all_plain(&self, frame: FrameId) -> Option<FrameId> {
         let Some(owners) = self.translation.owners() else { return Some(frame) };
-        let let_go = |frame| self.let_go(frame, owners.of(frame).get());
-        let children = self.hot_children(frame).all(let_go);
-        (children && let_go(frame)).then_some(frame)
+        let let_go = |frame, number| self.let_go(frame, owners.of(frame).get(), number);
+        let children = self.hot_children(frame).all(|(number, child)| let_go(child, number));
+        (children && let_go(frame, 0)).then_some(frame)
     }
 
-    /// U1: the pages to which links in the page in this frame are hot, from one of them on that is
-    /// drawn. An advice, from a page that may be changing.
-    fn hot_children(&self, parent: FrameId) -> impl Iterator<Item = FrameId> {
+    /// U1: the pages to which links in the page in this frame are hot, and the links' numbers, from one
+    /// of them on that is drawn. An advice, from a page that may be changing.
+    fn hot_children(&self, parent: FrameId) -> impl Iterator<Item = (u32, FrameId)> {
         let meta = self.core.frames.meta(parent);
         let id = meta.page();
         let space = (!id.is_null()).then(|| self.space(id.space())).flatten();
         let page = space.map(|space| self.page_in(&space, id.page(), parent));
         let links = page.into_iter().flat_map(|page| self.core.kinds.hot_links(page, dice::draw()));
-        links.filter_map(move |(_, swip)| {
+        links.filter_map(move |(number, _, swip)| {
             let child = swip.frame(self.core.frames.count())?;
             let owners = self.translation.owners()?;
-            (owners.of(child).get() == Owner::Parent(parent)).then_some(child)
+            (owners.of(child).get() == Owner::Parent(parent)).then_some((number, child))
         })
     }
 
-    /// U2 to U4. Whether no link to the page in this frame is hot.
-    fn let_go(&self, frame: FrameId, owner: Owner) -> bool {
+    /// U2 to U4. Whether no link to the page in this frame is hot. The one that is has this number in
+    /// its page, or another one.
+    fn let_go(&self, frame: FrameId, owner: Owner, number: u32) -> bool {
         match owner {
             Owner::None => true,
             Owner::Busy => false,
@@ -142,9 +147,9 @@ impl<T: Translation> Shared<T> {
             Owner::Parent(parent) => {
                 let held = self.hold(parent, |bytes, id| {
                     self.take_link(frame, owner, |page, hot| {
-                        let mut links = self.core.kinds.hot_links(bytes, 0);
+                        let mut links = self.core.kinds.hot_links(bytes, number);
                         if id.space() == page.space()
-                            && let Some((at, _)) = links.find(|(_, swip)| *swip == hot)
+                            && let Some((_, at, _)) = links.find(|(_, _, swip)| *swip == hot)
                         {
                             // SAFETY: held shared, and we have the owner.
                             unsafe { bytes.set_link(at, page.to_bits()) };
@@ -197,7 +202,7 @@ impl<T: Translation> Shared<T> {
         if !owners.of(frame).take(Owner::None) {
             return false;
         }
-        let is_child = |(_, swip): (usize, Swip)| {
+        let is_child = |(_, _, swip): (u32, usize, Swip)| {
             let child = swip.frame(self.core.frames.count());
             child.is_some_and(|child| match owners.of(child).get() {
                 Owner::Busy => !self.core.frames.meta(child).page().is_null(),
@@ -223,7 +228,7 @@ impl<T: Translation> Pool<T> {
         let mut faults = Vec::new();
         for parent in frames.ids() {
             shared.hold(parent, |page, id| {
-                for (at, swip) in shared.core.kinds.hot_links(page, 0) {
+                for (_, at, swip) in shared.core.kinds.hot_links(page, 0) {
                     let target = swip.page(id.space());
                     let right = |child: &FrameId| {
                         frames.meta(*child).page() == target
@@ -383,7 +388,7 @@ mod tests {
         assert!((0..3).all(|level| !may_leave(level)));
         // The link to it is plain, but it holds one that is not.
         let owners = chain.shared().translation.owners().unwrap();
-        assert!(chain.shared().let_go(chain.frame(1), owners.of(chain.frame(1)).get()));
+        assert!(chain.shared().let_go(chain.frame(1), owners.of(chain.frame(1)).get(), 0));
         assert!(!may_leave(1) && !may_leave(2));
         assert_eq!(chain.shared().make_plain(chain.frame(1)), Some(chain.frame(2)));
         assert!(may_leave(2) && may_leave(1) && !may_leave(0));

@@ -300,6 +300,8 @@ conformance!(
     Array as array_by_group holding Group,
     Hash as hash_by_group holding Group,
     Simd as simd_by_group holding Group,
+    Swizzle as swizzle_shared holding Shared,
+    Swizzle as swizzle_by_group holding Group,
     Open as open_by_core holding Core,
     Array as array_by_core holding Core,
     Vm as vm_by_core holding Core,

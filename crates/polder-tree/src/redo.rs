@@ -6,6 +6,7 @@
 //! page of its kind was checked when it was loaded, or when its image was redone.)
 
 use polder_format::log::{LoggedValue, Operation};
+use polder_pool::Swip;
 use polder_pool::bytes::PageMut;
 
 use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Split, max_key_len, must_overflow};
@@ -53,7 +54,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
         }
         Operation::InsertChild { link, separator } => {
             check_divides(&node, separator)?;
-            if link == 0 {
+            if link == 0 || !Swip::new(link).is_plain() {
                 return Err("a record of a tree has no link to its child");
             }
             node.insert_child(separator, link).map_err(no_room)

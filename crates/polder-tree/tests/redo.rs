@@ -97,6 +97,7 @@ fn what_no_node_can_hold_is_refused() {
     ];
     let at_inner = [
         Operation::InsertChild { link: 0, separator: b"k" },
+        Operation::InsertChild { link: 1 << 62 | 5, separator: b"k" },
         Operation::InsertChild { link: 5, separator: &long_key },
         Operation::InsertChild { link: 5, separator: b"b" },
     ];

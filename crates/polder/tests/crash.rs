@@ -121,7 +121,12 @@ const CONFIGS: [Config; 12] = [
         name: "three threads that hold pages",
         threads: 3,
         durability: Durability::None,
-        translations: &[TranslationKind::Array, TranslationKind::Hash, TranslationKind::Simd],
+        translations: &[
+            TranslationKind::Array,
+            TranslationKind::Hash,
+            TranslationKind::Simd,
+            TranslationKind::Swizzle,
+        ],
         holds: &[Hold::Shared, Hold::Group, Hold::Core],
         memory: 2,
         ..BASE

@@ -192,7 +192,10 @@ impl Replacement for Cooling {
             {
                 match pages.look(frame) {
                     Look::Marked => name(victims, before, frame),
-                    Look::Plain if urgent => name(victims, before, pages.mark(frame)),
+                    Look::Plain if urgent => {
+                        pages.mark(frame);
+                        name(victims, before, frame);
+                    }
                     Look::Plain | Look::Nothing => {}
                 }
             }

@@ -93,7 +93,8 @@ pub trait Pages {
     fn look(&self, frame: FrameId) -> Look;
 
     /// Sets the mark on the page in the frame, unless somebody holds the page just now. Where links
-    /// hold frames, a page below it may come first: gives the frame whose page it is.
+    /// hold frames, a page below it may come first: gives the frame whose page it is. (Who asks urgently
+    /// names the frame itself: then all below it make way.)
     fn mark(&self, frame: FrameId) -> FrameId;
 }
 
@@ -133,8 +134,8 @@ fn sweep(
         match pages.look(frame) {
             Look::Marked => victims.push(frame),
             Look::Plain => {
-                let marked = pages.mark(frame);
-                victims.extend(urgent.then_some(marked));
+                pages.mark(frame);
+                victims.extend(urgent.then_some(frame));
             }
             Look::Nothing => {}
         }
