@@ -114,7 +114,7 @@ mod tests {
         };
         assert!(check(&["--side", "array", "--side", "hash"]).is_ok());
         let Err(BenchError::Options(why)) = check(&["--side", "hash, shared"]) else { panic!() };
-        assert!(why.contains("\"hash, shared\"") && why.contains("array; direct; hash;"), "{why}");
+        assert!(why.contains("\"hash, shared\"") && why.contains("array; array-swizzled; direct;"), "{why}");
     }
 
     #[test]
