@@ -253,8 +253,9 @@ mod tests {
 
     use super::*;
     use crate::evict::PagesOf;
-    use crate::replacement::Pages;
-    use crate::testing::{LINKS_AT, create, pool};
+    use crate::guard::Pin;
+    use crate::replacement::{Pages, ReplacementKind};
+    use crate::testing::{LINKS, LINKS_AT, create, pool_with};
     use crate::{AccessHint, Pool, Space, Swizzle};
 
     /// A root, and below it in turn a page, a page below that, and so on.
@@ -267,7 +268,11 @@ mod tests {
 
     impl Chain {
         fn new(levels: usize) -> Chain {
-            let (dir, pool) = pool::<Swizzle>(4 << 20);
+            Chain::under(levels, ReplacementKind::default())
+        }
+
+        fn under(levels: usize, replacement: ReplacementKind) -> Chain {
+            let (dir, pool) = pool_with::<Swizzle>(4 << 20, replacement);
             let space = pool.create_space().unwrap();
             let pages: Vec<PageNo> = (0..levels).map(|_| create(&space)).collect();
             for pair in pages.windows(2) {
@@ -396,6 +401,71 @@ mod tests {
         assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
         chain.walk(AccessHint::Normal);
         assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
+    }
+
+    /// Those that cannot go do not hold the one above them, whatever the policy names.
+    #[test]
+    fn in_need_the_parent_of_what_is_pinned_leaves() {
+        for kind in ReplacementKind::ALL {
+            let chain = Chain::under(1, kind);
+            let shared = chain.shared();
+            let children: Vec<PageNo> = (0..LINKS).map(|_| create(&chain.space)).collect();
+            let core = chain.space.space_core();
+            let mut root = shared.latch_resident(core, chain.pages[0]).unwrap();
+            for (i, child) in children.iter().enumerate() {
+                let link = PageId::new(chain.space.id(), *child).to_bits();
+                root.page_mut().set_u64(LINKS_AT + 8 * i, link);
+            }
+            root.excuse();
+            drop(root);
+            let pins: Vec<Pin<'_>> = (0..LINKS)
+                .map(|i| {
+                    let followed = chain.space.run(AccessHint::Normal, |attempt| {
+                        let root = chain.space.root(attempt, chain.pages[0])?;
+                        let link = LinkRef::InPage(root.page(), LINKS_AT + 8 * i);
+                        chain.space.follow(attempt, link, Some(&root)).map(|child| child.frame())
+                    });
+                    Pin::new(shared.core.frames.meta(followed.unwrap()))
+                })
+                .collect();
+            let hot = shared.core.kinds.hot_links(shared.core.frames.page(chain.frame(0)), 0);
+            assert_eq!(hot.count(), LINKS);
+            for _ in 0..4 {
+                shared.sweep(100);
+            }
+            assert!(!chain.space.is_resident(chain.pages[0]), "{kind}");
+            assert!(children.iter().all(|child| chain.space.is_resident(*child)));
+            drop(pins);
+        }
+    }
+
+    /// Only links that the kind owns get hot, and only in the page that was validated.
+    #[test]
+    fn what_is_no_link_of_its_parent_is_not_written() {
+        let chain = Chain::new(2);
+        let child = PageId::new(chain.space.id(), chain.pages[1]).to_bits();
+        let neighbour = LINKS_AT + 8 * LINKS;
+        let core = chain.space.space_core();
+        let mut root = chain.shared().latch_resident(core, chain.pages[0]).unwrap();
+        root.page_mut().set_u64(neighbour, child);
+        root.excuse();
+        drop(root);
+        let mut other = chain.shared().latch_resident(core, chain.pages[1]).unwrap();
+        other.page_mut().set_u64(LINKS_AT, child);
+        other.excuse();
+        drop(other);
+        let other = chain.shared().core.frames.page(chain.frame(1));
+        let bytes = chain.shared().core.frames.page(chain.frame(0));
+        for (page, at) in [(bytes, neighbour), (other, LINKS_AT)] {
+            let before = page.u64(at);
+            let followed = chain.space.run(AccessHint::Normal, |attempt| {
+                let root = chain.space.root(attempt, chain.pages[0])?;
+                chain.space.follow(attempt, LinkRef::InPage(page, at), Some(&root))?.validate()
+            });
+            followed.unwrap();
+            assert_eq!(page.u64(at), before);
+            assert_eq!(chain.owner(1), Owner::None);
+        }
     }
 
     /// What another page left in the link, or in the frame's owner, stops nobody.

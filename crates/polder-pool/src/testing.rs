@@ -6,10 +6,19 @@ use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at
 use tempfile::TempDir;
 
 use crate::device::{FileDevice, OpenKind};
+use crate::replacement::ReplacementKind;
 use crate::{AccessHint, FileState, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
 
 /// A pool of small pages on a new file.
 pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
+    pool_with(memory_budget, Default::default())
+}
+
+/// The same under another policy.
+pub(crate) fn pool_with<T: Translation>(
+    memory_budget: u64,
+    replacement: ReplacementKind,
+) -> (TempDir, Pool<T>) {
     let dir = tempfile::tempdir().unwrap();
     let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
     let config = PoolConfig {
@@ -19,23 +28,24 @@ pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
         seed: ChecksumSeed::new(StoreId([0; 16])),
         file: FileState::NEW,
         journal: None,
-        replacement: Default::default(),
+        replacement,
         hold: Default::default(),
     };
     let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
     (dir, pool)
 }
 
-/// Where the first of three links is in a page.
+/// Where the first link is in a page, and how many there are.
 pub(crate) const LINKS_AT: usize = 64;
+pub(crate) const LINKS: usize = 300;
 
-/// Pages of which only the header counts, and three links.
+/// Pages of which only the header counts, and links.
 const TEST_KIND: KindOps = KindOps {
     kind: PageKind(200),
     name: "test page",
     max_layout: 1,
     check: |_| Ok(()),
-    links: Some(OwnedLinks { count: |_| 3, offset: |_, index| LINKS_AT + 8 * index }),
+    links: Some(OwnedLinks { count: |_| LINKS, offset: |_, index| LINKS_AT + 8 * index }),
 };
 
 /// A page that is linked.

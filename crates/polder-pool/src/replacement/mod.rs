@@ -93,8 +93,7 @@ pub trait Pages {
     fn look(&self, frame: FrameId) -> Look;
 
     /// Sets the mark on the page in the frame, unless somebody holds the page just now. Where links
-    /// hold frames, a page below it may come first: gives the frame whose page it is. (Who asks urgently
-    /// names the frame itself: then all below it make way.)
+    /// hold frames, a page below it may come first: gives the frame whose page it is.
     fn mark(&self, frame: FrameId) -> FrameId;
 }
 

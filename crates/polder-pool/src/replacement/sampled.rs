@@ -147,7 +147,7 @@ impl<R: Record> Replacement for Sampled<R> {
         self.record(from).move_to(self.record(to));
     }
 
-    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
+    fn propose(&self, pages: &dyn Pages, count: usize, _urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
         self.pass(pages, count as u64 * PACE);
         let now = self.now();
@@ -160,10 +160,7 @@ impl<R: Record> Replacement for Sampled<R> {
             victims.push(match pages.look(frame) {
                 Look::Nothing => continue,
                 // If it has to be written first, an access meanwhile is heard of.
-                Look::Plain => match pages.mark(frame) {
-                    _ if urgent => frame,
-                    marked => marked,
-                },
+                Look::Plain => pages.mark(frame),
                 Look::Marked => frame,
             });
         }

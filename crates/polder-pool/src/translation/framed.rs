@@ -69,8 +69,10 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
 
-    /// The page's entry leads to frame `to` from now on.
-    fn replace(&self, hash: PageHash, page: PageId, from: FrameId, to: FrameId);
+    /// The page's entry leads to frame `to` from now on. Asked only where pages move.
+    fn replace(&self, _: PageHash, page: PageId, _: FrameId, _: FrameId) {
+        debug_assert!(false, "{page} cannot move");
+    }
 }
 
 /// What users call a table with a way to guess.

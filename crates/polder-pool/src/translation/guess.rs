@@ -45,8 +45,11 @@ pub trait Guess: Debug + Sized + Send + Sync + 'static {
 
     /// The bits of a link in this space, whose root is kept here.
     #[inline(always)]
-    fn swip(&self, link: LinkRef<'_>, _root: Option<&RootSwip>) -> Swip {
-        Swip::new(link.load())
+    fn swip(&self, link: LinkRef<'_>, root: Option<&RootSwip>) -> Swip {
+        match (Self::SETTLES, link, root) {
+            (Settles::Link, LinkRef::Root(page), Some(root)) => root.load(page),
+            _ => Swip::new(link.load()),
+        }
     }
 
     /// The page that they lead to, and where it may be: a frame that there is.

@@ -3,7 +3,6 @@
 
 use polder_format::{PageId, SpaceId};
 
-use super::LinkRef;
 use super::framed::Framed;
 use super::guess::{Guess, Settles};
 use super::owner::OwnerCell;
@@ -25,9 +24,10 @@ pub struct RootSwip(AtomicU64);
 impl RootSwip {
     /// The link to the root, which is this page.
     #[inline(always)]
-    fn load(&self, page: PageId) -> Swip {
+    pub(super) fn load(&self, page: PageId) -> Swip {
         let swip = Swip::new(self.0.load(Ordering::Relaxed));
-        if swip.is_hot() && swip.page(page.space()) == page { swip } else { plain(page) }
+        let leads_there = swip.is_hot() && swip.page(page.space()) == page;
+        if leads_there { swip } else { Swip::new(page.to_bits()) }
     }
 
     pub(crate) fn store(&self, swip: Swip) {
@@ -39,10 +39,6 @@ impl RootSwip {
         let (relaxed, none) = (Ordering::Relaxed, 0);
         let _ = self.0.compare_exchange(swip.bits(), none, relaxed, relaxed);
     }
-}
-
-fn plain(page: PageId) -> Swip {
-    Swip::new(page.to_bits())
 }
 
 /// The owner of each frame.
@@ -64,15 +60,6 @@ impl Owners {
         assert!(frame.get() <= self.frames);
         // SAFETY: `new` reserved `frames + 1`, and zeroed memory is a valid one.
         unsafe { self.words.base().cast::<OwnerCell>().add(frame.get() as usize).as_ref() }
-    }
-}
-
-/// The bits of a link that may be hot.
-#[inline(always)]
-fn swip(link: LinkRef<'_>, root: Option<&RootSwip>) -> Swip {
-    match (link, root) {
-        (LinkRef::Root(page), Some(root)) => root.load(page),
-        _ => Swip::new(link.load()),
     }
 }
 
@@ -107,11 +94,6 @@ impl Guess for Swips {
     }
 
     #[inline(always)]
-    fn swip(&self, link: LinkRef<'_>, root: Option<&RootSwip>) -> Swip {
-        swip(link, root)
-    }
-
-    #[inline(always)]
     fn guess(&self, swip: Swip, space: SpaceId) -> (PageId, Option<FrameId>) {
         guess(swip, space, self.owners.frames)
     }
@@ -132,11 +114,6 @@ impl Guess for Hints {
 
     fn new(frames: u32) -> Result<Hints, PoolError> {
         Ok(Hints { frames })
-    }
-
-    #[inline(always)]
-    fn swip(&self, link: LinkRef<'_>, root: Option<&RootSwip>) -> Swip {
-        swip(link, root)
     }
 
     #[inline(always)]
