@@ -49,6 +49,10 @@ pub struct Attempt<'p> {
     hint: AccessHint,
     /// Not just optimistic: patient, or the pool's way of holding is another.
     holds: bool,
+    /// Whether it may go by snapshots.
+    snapshots: bool,
+    /// How many pages of the space had been freed when it took the first.
+    freed: u64,
     patient: bool,
     /// A patient attempt that holds a page exclusively waits for no other one.
     exclusive: bool,
@@ -128,7 +132,9 @@ impl<'p> Attempt<'p> {
     fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
         Attempt {
             hint,
-            holds: core.hold != Hold::Optimistic,
+            holds: core.hold.holds_all(),
+            snapshots: core.hold == Hold::Copy,
+            freed: 0,
             patient: false,
             exclusive: false,
             pages: 0,
@@ -140,6 +146,47 @@ impl<'p> Attempt<'p> {
             way: Holds::default(),
             core,
         }
+    }
+
+    /// Whether it goes to its leaf by [`Space::snapshot`], and changes nodes by [`Space::shadow`].
+    #[inline(always)]
+    pub fn takes_snapshots(&self) -> bool {
+        self.snapshots
+    }
+
+    pub(crate) fn begin_snapshots(&mut self, freed: u64) {
+        self.freed = freed;
+    }
+
+    /// Whether no page of the space was freed since it took its first snapshot.
+    pub(crate) fn began_snapshots_at(&self, freed: u64) -> bool {
+        self.freed == freed
+    }
+
+    /// Lets go of the page that it holds by a snapshot, if it does.
+    pub(crate) fn let_go(&mut self) {
+        self.way.clear(self.core);
+    }
+
+    /// Holds the page that was found, and no other, if it still is as it was.
+    pub(crate) fn hold_this(&mut self, found: &Resolved<'p>) -> bool {
+        self.holds = true;
+        let held = self.way.hold_this(self.core, found);
+        self.pages += u64::from(held);
+        held
+    }
+
+    /// An access to a marked page.
+    pub(crate) fn access(&self, cell: &StateCell, seen: StateWord) {
+        if self.hint == AccessHint::Normal {
+            self.core.touch(cell, seen);
+        }
+    }
+
+    /// The page must be loaded.
+    pub(crate) fn miss(&mut self, page: PageId, parent: Option<&Optimistic<'p>>) -> Restart {
+        self.interrupted.miss = Some((page, parent.copied()));
+        Restart
     }
 
     /// Whether the operation has come to a page that had to be loaded.
@@ -231,7 +278,7 @@ impl<T: Translation> Shared<T> {
 
 impl<T: Translation> Space<T> {
     #[inline(always)]
-    fn view(&self) -> View<'_, T> {
+    pub(crate) fn view(&self) -> View<'_, T> {
         self.shared().view(self.space_core())
     }
 
@@ -258,6 +305,8 @@ impl<T: Translation> Space<T> {
         operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, Box<Interrupted<'p>>> {
         let mut attempt = Attempt::new(self.core(), AccessHint::Normal);
+        // To take a snapshot may mean to wait.
+        attempt.snapshots = false;
         operation(&mut attempt)
             .map_err(|Restart| Box::new(std::mem::take(&mut attempt.interrupted)))
     }
@@ -407,7 +456,7 @@ impl<'p, T: Translation> View<'p, T> {
     /// A word that was read without a parent to validate is one of our space, unless that was
     /// dropped before: then it may serve another one.
     #[inline(always)]
-    fn check_own(self, attempt: &mut Attempt<'p>) -> Result<(), Restart> {
+    pub(crate) fn check_own(self, attempt: &mut Attempt<'p>) -> Result<(), Restart> {
         if self.space.is_dropped() {
             return Err(attempt.fail(PoolError::Dropped { space: self.space.id }));
         }
@@ -440,8 +489,7 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
         let Some(found) = found.filter(|f| !f.word.is_evicted() && !f.word.is_in_flight()) else {
-            attempt.interrupted.miss = Some((target, parent));
-            return Err(Restart);
+            return Err(attempt.miss(target, parent.as_ref()));
         };
         let found = if attempt.patient {
             self.share(attempt, target, found)?
@@ -513,7 +561,8 @@ impl<'p, T: Translation> View<'p, T> {
         let what = std::mem::take(&mut attempt.interrupted);
         self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles)?;
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;
-        attempt.holds = attempt.patient || self.shared.core.hold != Hold::Optimistic;
+        attempt.holds = attempt.patient || self.shared.core.hold.holds_all();
+        attempt.snapshots = !attempt.patient && self.shared.core.hold == Hold::Copy;
         Ok(())
     }
 

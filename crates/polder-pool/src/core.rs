@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
 use crate::ahead::Ahead;
+use crate::copy::Retired;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::frames::Frames;
@@ -79,6 +80,8 @@ pub(crate) struct Core {
     /// How readers hold pages, and by what if it is by slices.
     pub(crate) hold: Hold,
     pub(crate) pins: Option<GroupPins>,
+    /// Frames that their pages left for a copy.
+    pub(crate) retired: Retired,
     /// Whether pages may change their frames.
     pub(crate) moves: Moves,
     /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).

@@ -23,6 +23,7 @@ pub(crate) enum Counter {
     Promotions,
     MovedBytes,
     PagesByTable,
+    Copies,
     DeviceReads,
     DeviceWrites,
     DeviceReadBytes,
@@ -135,6 +136,15 @@ impl Counters {
                 self.slots.late.counts[counter as usize].fetch_add(n, Ordering::Relaxed);
             }
         }
+    }
+
+    /// This thread's part of it.
+    pub(crate) fn of_this_thread(&self, counter: Counter) -> u64 {
+        self.add(counter, 0);
+        let (pool, slot) = CURRENT.get();
+        // SAFETY: the number is this pool's, whose slots are boxed and live as long as it.
+        let slot = (pool == self.slots.pool).then(|| unsafe { &*slot });
+        slot.map_or(0, |slot| slot.counts[counter as usize].load(Ordering::Relaxed))
     }
 
     /// The sum over all threads that are or were.

@@ -65,6 +65,7 @@ impl<T: Translation> Shared<T> {
         if !T::EVICTS {
             return self.try_for_a_moment(|| take().ok_or(()));
         }
+        self.reclaim_retired(0);
         core.signal.wake();
         for try_ in 0..FOREGROUND_SWEEPS {
             self.sweep(FOREGROUND_GOAL);

@@ -16,6 +16,7 @@ use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
 use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
+use crate::sync::Backoff;
 use crate::translation::Resolved;
 
 /// Start the operation again: something changed while it was looked at, or a page must be loaded
@@ -34,6 +35,8 @@ pub struct Optimistic<'p> {
     seen: StateWord,
     frame: FrameId,
     wraps: u32,
+    /// Held by a slice when it was read: who asks for it exclusively will not get it.
+    held: bool,
     core: &'p Core,
     on_thread: OnThread,
 }
@@ -54,9 +57,15 @@ impl<'p> Optimistic<'p> {
             seen: resolved.word,
             frame: resolved.frame,
             wraps,
+            held: false,
             core,
             on_thread: PhantomData,
         }
+    }
+
+    /// The same of a page that the attempt holds by a slice, alone.
+    pub(crate) fn held(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
+        Optimistic { held: true, ..Optimistic::new(core, resolved, wraps) }
     }
 
     /// The bytes, which may be changing.
@@ -68,8 +77,25 @@ impl<'p> Optimistic<'p> {
     /// Whether everything read from the page so far was one state of it.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
-        let stands = self.cell.validate(self.seen, &self.core.wraps, self.wraps);
-        if stands { Ok(()) } else { Err(Restart) }
+        if self.stands() || (self.held && self.stands_after_all()) { Ok(()) } else { Err(Restart) }
+    }
+
+    /// The same; also false while somebody asks for a page that is held.
+    #[inline(always)]
+    pub(crate) fn stands(&self) -> bool {
+        self.cell.validate(self.seen, &self.core.wraps, self.wraps)
+    }
+
+    /// Whether the page, for which somebody asks, is as it was when that one has found its holder, or
+    /// has waited for the hold to end. Not for who holds the page exclusively meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn stands_after_all(&self) -> bool {
+        let mut backoff = Backoff::new();
+        while self.cell.peek().is_exclusive_of(self.seen) {
+            backoff.wait();
+        }
+        self.stands()
     }
 
     /// The page's id. Means something only if the guard validates afterwards.
@@ -99,6 +125,18 @@ impl<'p> Optimistic<'p> {
         }
         let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
+        if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
+    }
+
+    /// Holds the page to be changed in another frame: C2. Nobody need be alone with it.
+    pub(crate) fn try_copy(self) -> Result<Exclusive<'p>, Restart> {
+        let now = self.cell.peek();
+        if !self.seen.still_stands(now) {
+            return Err(Restart);
+        }
+        let held = self.cell.begin_copy(now).ok_or(Restart)?;
+        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
+        // As in `try_upgrade`; nothing was changed, and the word is put back.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
 
@@ -225,6 +263,30 @@ impl<'p> Exclusive<'p> {
         self.frame
     }
 
+    /// A page that is held for copying is changed in its place after all.
+    pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
+        self.held = self.cell.seal(self.held);
+        if self.core.is_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
+    }
+
+    /// What is read and written from now on is its copy.
+    pub(crate) fn work_in(&mut self, copy: PageRef<'p>) {
+        self.page = copy;
+    }
+
+    #[inline(always)]
+    pub(crate) fn check_logged(&self) {
+        debug_assert!(
+            !self.changed || self.logged || self.core.journal.is_none() || std::thread::panicking(),
+            "{} was changed and not logged",
+            self.id()
+        );
+    }
+
+    pub(crate) fn is_changed(&self) -> bool {
+        self.changed
+    }
+
     /// Takes the guard apart without releasing the latch.
     pub(crate) fn into_frame(self) -> FrameId {
         let frame = self.frame;
@@ -236,11 +298,7 @@ impl<'p> Exclusive<'p> {
 impl Drop for Exclusive<'_> {
     #[inline(always)]
     fn drop(&mut self) {
-        debug_assert!(
-            !self.changed || self.logged || self.core.journal.is_none() || std::thread::panicking(),
-            "{} was changed and not logged",
-            self.id()
-        );
+        self.check_logged();
         let mut version = self.held.version();
         if self.changed {
             let step;

@@ -35,11 +35,20 @@ pub enum Hold {
     Group,
     /// By a count for each core.
     Core,
+    /// By a count for each group of cores, one page at a time; inner nodes are changed in copies, so
+    /// that who reads one is never disturbed (scalecache.txt 3.2).
+    Copy,
 }
 
 impl Hold {
     /// All of them.
-    pub const ALL: [Hold; 4] = [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core];
+    pub const ALL: [Hold; 5] =
+        [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core, Hold::Copy];
+
+    /// Whether readers hold each page of their way as they come to it.
+    pub(crate) fn holds_all(self) -> bool {
+        matches!(self, Hold::Shared | Hold::Group | Hold::Core)
+    }
 
     /// What users call it.
     pub fn name(self) -> &'static str {
@@ -48,6 +57,7 @@ impl Hold {
             Hold::Shared => "shared",
             Hold::Group => "group",
             Hold::Core => "core",
+            Hold::Copy => "copy",
         }
     }
 }
@@ -60,7 +70,9 @@ impl fmt::Display for Hold {
 
 /// A name that no way of holding has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("there is no way of holding a page {name:?}; there are: optimistic, shared, group, core")]
+#[error(
+    "there is no way of holding a page {name:?}; there are: optimistic, shared, group, core, copy"
+)]
 pub struct UnknownHold {
     name: String,
 }
@@ -111,6 +123,12 @@ impl<'p> Holds<'p> {
             *slot = hold(core, found);
             slot.is_some()
         })
+    }
+
+    /// Holds the page that was found, if it is still as it was then.
+    pub(crate) fn hold_this(&mut self, core: &Core, found: &Resolved<'p>) -> bool {
+        self.0[0] = hold(core, found);
+        self.0[0].is_some()
     }
 
     /// Lets go of a page, of which its holder wants more than to read.

@@ -28,6 +28,8 @@ mod ahead;
 #[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
+mod copy;
+#[cfg(not(loom))]
 mod core;
 #[cfg(not(loom))]
 mod counters;
@@ -96,6 +98,7 @@ mod writer;
 #[cfg(not(loom))]
 pub use {
     attempt::{AccessHint, Attempt, Interrupted, Obstacles},
+    copy::Shadow,
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     hold::{Hold, UnknownHold},

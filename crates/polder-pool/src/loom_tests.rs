@@ -7,6 +7,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod copies;
 mod groups;
 mod slices;
 mod swizzle;

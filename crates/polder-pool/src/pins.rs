@@ -16,7 +16,7 @@ use crate::error::PoolError;
 use crate::memory::{OS_PAGE_BYTES, Reservation};
 use crate::state::{FrameId, StateCell, StateWord};
 
-use slice::{Slice, all_free};
+use slice::{Slice, all_free, all_left};
 
 /// `PINS-1`: two cache lines, which many processors fetch as one.
 const APART_BYTES: usize = 128;
@@ -108,6 +108,11 @@ impl GroupPins {
     #[inline]
     pub(crate) fn is_free(&self, frame: FrameId) -> bool {
         all_free(self.groups.all().map(|group| self.slice(group, frame)))
+    }
+
+    /// Whether nobody holds this frame, which was retired (`COW-3`).
+    pub(crate) fn is_left(&self, frame: FrameId) -> bool {
+        all_left(self.groups.all().map(|group| self.slice(group, frame)))
     }
 }
 

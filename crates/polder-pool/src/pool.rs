@@ -9,8 +9,9 @@ use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, Space
 
 use crate::ahead::{Ahead, Readers};
 use crate::bytes::PageRef;
+use crate::copy::Retired;
 use crate::core::{Alone, Core};
-use crate::counters::Counters;
+use crate::counters::{Counter, Counters};
 use crate::cpu::Groups;
 use crate::device::Device;
 use crate::error::PoolError;
@@ -28,6 +29,7 @@ use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
 use crate::sync::Flag;
+use crate::sync::atomic::AtomicU64;
 use crate::translation::Settles;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::Writer;
@@ -103,7 +105,7 @@ impl PoolConfig {
     fn beside_bytes(&self) -> u64 {
         let slices = match self.hold {
             Hold::Optimistic | Hold::Shared => 0,
-            Hold::Group => GroupPins::bytes_with(&Groups::by_cache()),
+            Hold::Group | Hold::Copy => GroupPins::bytes_with(&Groups::by_cache()),
             Hold::Core => GroupPins::bytes_with(&Groups::of_cores(1)),
         };
         self.replacement.bytes_per_frame() + slices
@@ -152,13 +154,15 @@ pub(crate) struct SpaceCore<T: Translation> {
     /// Pages that are taken although their allocation bit is clear: made and not linked yet, or
     /// unlinked and not discarded yet. Held for a moment, under any latch.
     pub(crate) reserved: Mutex<Runs>,
+    /// How many pages were given back so far (`COW-5`).
+    pub(crate) freed: AtomicU64,
 }
 
 impl<T: Translation> SpaceCore<T> {
     fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        let reserved = Mutex::default();
-        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved }
+        let (reserved, freed) = (Mutex::default(), AtomicU64::new(0));
+        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, freed }
     }
 
     #[inline(always)]
@@ -271,7 +275,12 @@ impl<T: Translation> Pool<T> {
         config: &PoolConfig,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, PoolError> {
-        if let (Hold::Group | Hold::Core, Some(why)) = (config.hold, T::NOT_BY_SLICES) {
+        let why_not = match config.hold {
+            Hold::Optimistic | Hold::Shared => None,
+            Hold::Group | Hold::Core => T::NOT_BY_SLICES,
+            Hold::Copy => T::NOT_BY_SLICES.or(T::NOT_BY_COPY),
+        };
+        if let Some(why) = why_not {
             let (hold, translation) = (config.hold, T::NAME);
             return Err(PoolError::Combination { hold, translation, why });
         }
@@ -306,9 +315,10 @@ impl<T: Translation> Pool<T> {
             hold: config.hold,
             pins: match config.hold {
                 Hold::Optimistic | Hold::Shared => None,
-                Hold::Group => Some(GroupPins::new(range, Groups::by_cache())?),
+                Hold::Group | Hold::Copy => Some(GroupPins::new(range, Groups::by_cache())?),
                 Hold::Core => Some(GroupPins::new(range, Groups::of_cores(1))?),
             },
+            retired: Retired::default(),
             moves: Moves::default(),
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
@@ -360,6 +370,12 @@ impl<T: Translation> Pool<T> {
     /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
         self.shared().flush(&mut |_, _| {})
+    }
+
+    /// How often operations of this thread have begun again: its part of
+    /// [`PoolStats::restarts`](crate::PoolStats::restarts).
+    pub fn restarts_of_this_thread(&self) -> u64 {
+        self.shared().core.counters.of_this_thread(Counter::Restarts)
     }
 
     /// Writes every page that is dirty when this begins (or that somebody holds then), and makes

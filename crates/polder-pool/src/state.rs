@@ -94,6 +94,8 @@ impl WrapCount {
 const MARK: u64 = 0x80;
 const LATCH: u64 = 0x7F;
 const MAX_SHARED: u64 = 120;
+/// One more than the most who share: whoever may read at a lower latch may read at this one.
+const COPYING: u64 = MAX_SHARED + 1;
 const IN_FLIGHT: u64 = 125;
 const IN_FLIGHT_AWAITED: u64 = 126;
 const EXCLUSIVE: u64 = 127;
@@ -153,6 +155,22 @@ impl StateWord {
         self.0 & LATCH == EXCLUSIVE
     }
 
+    /// Whether somebody holds the page exclusively that is otherwise as it was `seen`.
+    pub(crate) fn is_exclusive_of(self, seen: StateWord) -> bool {
+        self.is_exclusive() && (self.0 ^ seen.0) & IDENTITY == 0
+    }
+
+    /// Whether somebody has it to himself who changes it elsewhere (`COW-1`).
+    #[inline(always)]
+    pub fn is_copying(self) -> bool {
+        self.0 & LATCH == COPYING
+    }
+
+    /// The same latch and mark, in another frame.
+    pub(crate) fn in_frame(self, frame: FrameId, version: Version) -> StateWord {
+        StateWord(Self::free(frame, version).0 | (self.0 & !IDENTITY))
+    }
+
     /// Whether the page is resident and nobody holds it.
     #[inline(always)]
     pub fn is_free(self) -> bool {
@@ -168,7 +186,7 @@ impl StateWord {
     /// Whether an optimistic read may begin: resident, and neither exclusive nor in flight.
     #[inline(always)]
     pub fn is_readable(self) -> bool {
-        self.0 != 0 && self.0 & LATCH <= MAX_SHARED
+        self.0 != 0 && self.0 & LATCH <= COPYING
     }
 
     /// Whether a reader who saw `self` at the beginning and sees `now` at the end has read one
@@ -176,7 +194,7 @@ impl StateWord {
     /// calico.txt, algorithm 1, line 32 leaves out).
     #[inline(always)]
     pub fn still_stands(self, now: StateWord) -> bool {
-        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= MAX_SHARED
+        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= COPYING
     }
 }
 
@@ -189,6 +207,7 @@ impl fmt::Debug for StateWord {
             IN_FLIGHT => write!(f, "in flight"),
             IN_FLIGHT_AWAITED => write!(f, "in flight, awaited"),
             EXCLUSIVE => write!(f, "frame {frame} v{version} exclusive{mark}"),
+            COPYING => write!(f, "frame {frame} v{version} being copied{mark}"),
             shared => write!(f, "frame {frame} v{version} shared by {shared}{mark}"),
         }
     }
@@ -277,6 +296,21 @@ impl StateCell {
         StateWord(word)
     }
 
+    /// Takes the free page that was `seen` to change it in another frame: nobody else may change
+    /// it, and its bytes here stay as they are. SeqCst, as `upgrade`: the other side is who begins
+    /// to write the page back.
+    pub fn begin_copy(&self, seen: StateWord) -> Option<StateWord> {
+        let held = (seen.0 & !LATCH) | COPYING;
+        (seen.is_free() && self.change(seen, held, Ordering::SeqCst)).then_some(StateWord(held))
+    }
+
+    /// Who wanted to change it elsewhere changes it here after all: as behind `upgrade`.
+    pub fn seal(&self, held: StateWord) -> StateWord {
+        debug_assert!(self.peek().is_copying());
+        self.0.fetch_or(EXCLUSIVE, Ordering::SeqCst);
+        Self::held(held.0 | EXCLUSIVE)
+    }
+
     /// Takes the page exclusively from its only shared holder, who calls this. SeqCst: as `upgrade`.
     pub fn upgrade_shared(&self) -> Option<StateWord> {
         let now = self.peek();
@@ -329,14 +363,14 @@ impl StateCell {
     /// Ends an exclusive hold: the page has moved, and has this frame and version now.
     #[inline(always)]
     pub fn release_moved(&self, held: StateWord, frame: FrameId, version: Version) {
-        debug_assert!(self.peek().is_exclusive());
+        debug_assert!(self.is_held());
         let free = StateWord::free(frame, version);
         self.0.store(free.0 | (held.0 & MARK), Ordering::Release);
     }
 
-    /// Ends an exclusive hold without a change.
+    /// Ends an exclusive hold, or one for copying, without a change.
     pub fn put_back(&self, held: StateWord) {
-        debug_assert!(self.peek().is_exclusive());
+        debug_assert!(self.is_held());
         self.0.store(held.0 & (IDENTITY | MARK), Ordering::Release);
     }
 
@@ -346,9 +380,14 @@ impl StateCell {
         self.0.store((held.0 & (IDENTITY | MARK)) + 1, Ordering::Release);
     }
 
+    fn is_held(&self) -> bool {
+        let now = self.peek();
+        now.is_exclusive() || now.is_copying()
+    }
+
     /// The holder's last word: the page is gone.
     pub fn clear(&self) {
-        debug_assert!(self.peek().is_exclusive());
+        debug_assert!(self.is_held());
         self.0.store(0, Ordering::Release);
     }
 
@@ -365,7 +404,7 @@ impl StateCell {
     /// A word that moves here from another cell, whose page the caller holds exclusively: it is held
     /// here too. False if this cell is in use.
     pub fn receive(&self, held: StateWord) -> bool {
-        debug_assert!(held.is_exclusive());
+        debug_assert!(held.is_exclusive() || held.is_copying());
         self.0.compare_exchange(0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 

@@ -64,6 +64,8 @@ pub struct PoolStats {
     pub device_writes: u64,
     /// Pages that moved to the frame that they prefer.
     pub promotions: u64,
+    /// Pages that were changed in a copy ([`Hold::Copy`](crate::Hold::Copy)).
+    pub copies: u64,
     /// Bytes copied by moving pages from frame to frame.
     pub moved_bytes: u64,
     /// Where links hold frames: pages read by a link that held none, or another one, or by number.
@@ -111,6 +113,7 @@ impl<T: Translation> Pool<T> {
             evictions: sum(Counter::Evictions),
             write_backs: sum(Counter::WriteBacks),
             restarts: sum(Counter::Restarts),
+            copies: sum(Counter::Copies),
             hole_punches: footprint.hole_punches,
             give_backs: footprint.give_backs,
             resident_pages,

@@ -11,6 +11,7 @@ use polder_format::PageNo;
 use polder_pool::{Attempt, LinkRef, Optimistic, PoolError, Restart, Space, Translation};
 
 use crate::node::NodeRef;
+use crate::snapshot;
 
 /// Page 1 of a space is the root of its tree, always.
 pub(crate) const ROOT: u64 = 1;
@@ -48,6 +49,9 @@ pub(crate) fn leaf<'p, T: Translation>(
     attempt: &mut Attempt<'p>,
     target: Target<'_>,
 ) -> Result<Optimistic<'p>, Restart> {
+    if T::COPIES && attempt.takes_snapshots() {
+        return snapshot::leaf(space, attempt, target);
+    }
     let mut page = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
     for _ in 0..MAX_HEIGHT {
         let node = NodeRef::new(page.page());
@@ -94,7 +98,7 @@ pub(crate) fn descend<'p, T: Translation>(
 }
 
 #[cold]
-fn too_deep(attempt: &mut Attempt<'_>, page: Optimistic<'_>) -> Restart {
+pub(crate) fn too_deep(attempt: &mut Attempt<'_>, page: Optimistic<'_>) -> Restart {
     let broken = PoolError::Broken { page: page.id(), what: "the tree's links form a circle" };
     match page.validate() {
         Ok(()) => attempt.fail(broken),

@@ -34,6 +34,7 @@ pub mod node;
 mod overflow;
 mod redo;
 mod reshape;
+mod snapshot;
 mod tree;
 
 pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};

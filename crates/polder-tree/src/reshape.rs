@@ -14,7 +14,9 @@ use polder_format::PageId;
 use polder_format::log::Operation;
 use polder_pool::Translation;
 use polder_pool::journal::{group_bytes, image_bytes};
-use polder_pool::{AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, Restart};
+use polder_pool::{
+    AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, Restart, Shadow,
+};
 
 use crate::descent::{MAX_HEIGHT, descend};
 use crate::error::TreeError;
@@ -130,6 +132,20 @@ impl<T: Translation> Tree<T> {
         }
     }
 
+    /// Latches a node that will be changed. An inner one by a copy, where the pool's readers take
+    /// snapshots; a leaf in its place: who reads it wants what it is now.
+    fn latch<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: Optimistic<'p>,
+    ) -> Result<Shadow<'p, T>, Restart> {
+        if NodeRef::new(page.page()).is_leaf() {
+            attempt.upgrade(page).map(Shadow::from)
+        } else {
+            self.space.shadow(attempt, page)
+        }
+    }
+
     /// Most bytes of log that one split or merge takes: three images, and the words between.
     fn reshape_bytes(&self) -> usize {
         image_bytes(3, self.space.page_size()) + group_bytes(4, self.page_bytes())
@@ -150,7 +166,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Outcome, Restart> {
         let place = descend(&self.space, attempt, newcomer.key(), level)?;
         let Some((parent, _)) = place.parent else {
-            let mut root = attempt.upgrade(place.page)?;
+            let mut root = self.latch(attempt, place.page)?;
             if !split_is_needed(&root, level, newcomer) {
                 return Ok(Outcome::Done { pages: 0 });
             }
@@ -159,8 +175,8 @@ impl<T: Translation> Tree<T> {
             change.mark(&self.space, attempt, &pages, true)?;
             return split_root(change, &mut root, newcomer, left, right);
         };
-        let mut parent = attempt.upgrade(parent)?;
-        let mut node = attempt.upgrade(place.page)?;
+        let mut parent = self.latch(attempt, parent)?;
+        let mut node = self.latch(attempt, place.page)?;
         let newcomer = newcomer.within(NodeRef::new(node.page()));
         if !split_is_needed(&node, level, newcomer) {
             return Ok(Outcome::Done { pages: 0 });
@@ -263,8 +279,8 @@ impl<T: Translation> Tree<T> {
             right.validate()?;
             return Ok(None);
         }
-        let mut parent = attempt.upgrade(parent)?;
-        let mut left = attempt.upgrade(left)?;
+        let mut parent = self.latch(attempt, parent)?;
+        let mut left = self.latch(attempt, left)?;
         let right = attempt.upgrade(right)?;
         let freed = [right.id().page()];
         change.mark(&self.space, attempt, &freed, false)?;
@@ -298,7 +314,7 @@ impl<T: Translation> Tree<T> {
         }
         let link = LinkRef::InPage(root.page(), node.link_offset(0));
         let child = self.space.follow(attempt, link, Some(&root))?;
-        let mut root = attempt.upgrade(root)?;
+        let mut root = self.latch(attempt, root)?;
         let child = attempt.upgrade(child)?;
         let freed = [child.id().page()];
         change.mark(&self.space, attempt, &freed, false)?;

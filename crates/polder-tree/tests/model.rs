@@ -4,14 +4,14 @@
 mod support;
 
 use polder_format::PageSize;
-use polder_pool::{Array, Direct, Translation};
+use polder_pool::{Array, Direct, Hash, Hold, Simd, Translation};
 use polder_testkit::{KeyShape, Mix, Model, Op, ValueShape, Workload, compare};
 use support::*;
 
 /// Grows, lives, shrinks, is opened again in between, and loses everything at the end.
-fn life<T: Translation>(size: PageSize, keys: KeyShape, values: ValueShape, seed: u64) {
+fn life<T: Translation>(size: PageSize, hold: Hold, keys: KeyShape, values: ValueShape, seed: u64) {
     let disk = disk();
-    let (mut pool, mut tree) = new_tree::<T>(&disk, size);
+    let (mut pool, mut tree) = new_tree_held::<T>(&disk, size, hold);
     let mut model = Model::default();
     let mut version = 0;
     let phases = [(Mix::GROWING, 1500), (Mix::BALANCED, 1200), (Mix::SHRINKING, 600)];
@@ -36,7 +36,7 @@ fn life<T: Translation>(size: PageSize, keys: KeyShape, values: ValueShape, seed
     drop(pool);
 }
 
-fn lives<T: Translation>(size: PageSize) {
+fn lives<T: Translation>(size: PageSize, hold: Hold) {
     let key_bytes_max = size.bytes() / 8;
     let shapes = [
         KeyShape::Short,
@@ -48,29 +48,36 @@ fn lives<T: Translation>(size: PageSize) {
         [ValueShape::Empty, ValueShape::UpTo(300), ValueShape::Pages { page_bytes: size.bytes() }];
     for (i, keys) in shapes.into_iter().enumerate() {
         for (j, values) in values.into_iter().enumerate() {
-            life::<T>(size, keys, values, (i * 10 + j) as u64 * 100);
+            life::<T>(size, hold, keys, values, (i * 10 + j) as u64 * 100);
         }
     }
 }
 
 #[test]
 fn array_small_pages() {
-    lives::<Array>(PageSize::MIN);
+    lives::<Array>(PageSize::MIN, Hold::Optimistic);
 }
 
 #[test]
 fn array_large_pages() {
-    lives::<Array>(PageSize::MAX);
+    lives::<Array>(PageSize::MAX, Hold::Optimistic);
 }
 
 #[test]
 fn direct_small_pages() {
-    lives::<Direct>(PageSize::MIN);
+    lives::<Direct>(PageSize::MIN, Hold::Optimistic);
 }
 
 #[test]
 fn direct_large_pages() {
-    lives::<Direct>(PageSize::MAX);
+    lives::<Direct>(PageSize::MAX, Hold::Optimistic);
+}
+
+#[test]
+fn readers_by_snapshots() {
+    lives::<Array>(PageSize::MIN, Hold::Copy);
+    lives::<Hash>(PageSize::MIN, Hold::Copy);
+    lives::<Simd>(PageSize::MIN, Hold::Copy);
 }
 
 /// More entries than a few levels of tiny fanout hold: long keys make high trees.

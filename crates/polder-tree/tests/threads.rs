@@ -10,7 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use polder_format::PageSize;
-use polder_pool::{Array, ArraySwizzled, Direct, Predictive, Simd, Swizzle, Translation, Vm};
+use polder_pool::{
+    Array, ArraySwizzled, Direct, Hash, Hold, Predictive, Simd, Swizzle, Translation, Vm,
+};
 use polder_testkit::random::scramble;
 use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Tree, apply_batch};
@@ -44,8 +46,8 @@ fn some_len(random: &mut Random) -> usize {
 }
 
 /// Each thread has its own keys among those of the others, and knows what must be there.
-fn disjoint<T: Translation>(disk: SimDisk, ops: u64) {
-    let (pool, tree) = new_tree::<T>(&disk, PageSize::MIN);
+fn disjoint<T: Translation>(disk: SimDisk, hold: Hold, ops: u64) {
+    let (pool, tree) = new_tree_held::<T>(&disk, PageSize::MIN, hold);
     let versions = AtomicU64::new(1);
     let entries: u64 = thread::scope(|scope| {
         let work = |t: u64| {
@@ -94,31 +96,38 @@ fn disjoint<T: Translation>(disk: SimDisk, ops: u64) {
 
 #[test]
 fn disjoint_keys_array() {
-    disjoint::<Array>(disk(), 12_000 * scale());
+    disjoint::<Array>(disk(), Hold::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_direct() {
-    disjoint::<Direct>(disk(), 12_000 * scale());
+    disjoint::<Direct>(disk(), Hold::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn threads_on_their_own_keys_by_table_and_by_the_kernel() {
-    disjoint::<Predictive>(disk(), 6000 * scale());
-    disjoint::<Simd>(disk(), 6000 * scale());
-    disjoint::<Vm>(disk(), 6000 * scale());
+    disjoint::<Predictive>(disk(), Hold::Optimistic, 6000 * scale());
+    disjoint::<Simd>(disk(), Hold::Optimistic, 6000 * scale());
+    disjoint::<Vm>(disk(), Hold::Optimistic, 6000 * scale());
 }
 
 #[test]
 fn threads_on_their_own_keys_by_links() {
-    disjoint::<Swizzle>(disk(), 8000 * scale());
-    disjoint::<ArraySwizzled>(disk(), 6000 * scale());
+    disjoint::<Swizzle>(disk(), Hold::Optimistic, 8000 * scale());
+    disjoint::<ArraySwizzled>(disk(), Hold::Optimistic, 6000 * scale());
+}
+
+#[test]
+fn threads_on_their_own_keys_by_snapshots() {
+    disjoint::<Array>(disk(), Hold::Copy, 8000 * scale());
+    disjoint::<Hash>(disk(), Hold::Copy, 6000 * scale());
+    disjoint::<Simd>(disk(), Hold::Copy, 6000 * scale());
 }
 
 #[test]
 fn disjoint_keys_on_a_slow_disk() {
     let plan = FaultPlan::new(9).delay(0.5, Duration::from_micros(100));
-    disjoint::<Array>(SimDisk::new(plan), 2500 * scale());
+    disjoint::<Array>(SimDisk::new(plan), Hold::Optimistic, 2500 * scale());
 }
 
 /// All threads write, remove and read the same few keys; a read is some write of that key, and the
@@ -314,10 +323,10 @@ fn pass<T: Translation>(tree: &Tree<T>, forward: bool, from: u64, top: u64) {
     assert_eq!(stays, expected);
 }
 
-fn cursors<T: Translation>() {
+fn cursors<T: Translation>(hold: Hold) {
     const TOP: u64 = 12_000;
     let disk = disk();
-    let (_pool, tree) = new_tree::<T>(&disk, PageSize::MIN);
+    let (_pool, tree) = new_tree_held::<T>(&disk, PageSize::MIN, hold);
     for key in (0..TOP).step_by(8) {
         let len = if key % 1000 == 0 { 9000 } else { 100 };
         tree.insert(&key.to_be_bytes(), &value(key, 0, len), key).unwrap();
@@ -351,10 +360,16 @@ fn cursors<T: Translation>() {
 
 #[test]
 fn cursors_among_writers_array() {
-    cursors::<Array>();
+    cursors::<Array>(Hold::Optimistic);
 }
 
 #[test]
 fn cursors_among_writers_direct() {
-    cursors::<Direct>();
+    cursors::<Direct>(Hold::Optimistic);
+}
+
+#[test]
+fn cursors_among_writers_by_snapshots() {
+    cursors::<Array>(Hold::Copy);
+    cursors::<Simd>(Hold::Copy);
 }

@@ -72,7 +72,7 @@ const EVICTING: &[TranslationKind] = &[
     TranslationKind::Vm,
 ];
 
-const CONFIGS: [Config; 12] = [
+const CONFIGS: [Config; 13] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
     Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
@@ -128,6 +128,16 @@ const CONFIGS: [Config; 12] = [
             TranslationKind::Swizzle,
         ],
         holds: &[Hold::Shared, Hold::Group, Hold::Core],
+        memory: 2,
+        ..BASE
+    },
+    // Nodes that are changed in other frames than their pages are in.
+    Config {
+        name: "three threads that take snapshots",
+        threads: 3,
+        durability: Durability::None,
+        translations: &[TranslationKind::Array, TranslationKind::Hash, TranslationKind::Simd],
+        holds: &[Hold::Copy],
         memory: 2,
         ..BASE
     },

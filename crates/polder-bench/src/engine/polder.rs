@@ -18,6 +18,7 @@ struct Offer {
     kind: EngineKind,
     evicts: bool,
     not_by_slices: Option<&'static str>,
+    not_by_copy: Option<&'static str>,
 }
 
 macro_rules! offer {
@@ -32,6 +33,7 @@ macro_rules! offer {
             },
             evicts: polder_pool::$kind::EVICTS,
             not_by_slices: polder_pool::$kind::NOT_BY_SLICES,
+            not_by_copy: polder_pool::$kind::NOT_BY_COPY,
         }
     };
 }
@@ -82,12 +84,17 @@ pub(super) fn can_have(
         (Some(Offer { evicts: false, .. }), Some(replacement), _) => Err(format!(
             "{engine} never evicts: the replacement policy {replacement} is not for it"
         )),
-        (Some(Offer { not_by_slices: Some(why), .. }), _, Some(Hold::Group | Hold::Core)) => {
-            Err(format!(
-                "{engine} can be held in the ways {} and {} alone: {why}",
-                Hold::Optimistic,
-                Hold::Shared
-            ))
+        (
+            Some(Offer { not_by_slices: Some(why), .. }),
+            _,
+            Some(Hold::Group | Hold::Core | Hold::Copy),
+        ) => Err(format!(
+            "{engine} can be held in the ways {} and {} alone: {why}",
+            Hold::Optimistic,
+            Hold::Shared
+        )),
+        (Some(Offer { not_by_copy: Some(why), .. }), _, Some(Hold::Copy)) => {
+            Err(format!("{engine} cannot be held in the way {}: {why}", Hold::Copy))
         }
         _ => Ok(()),
     }

@@ -38,7 +38,7 @@
 //! with acquire and release alone both sides can miss each other.
 
 use crate::state::{StateCell, StateWord};
-use crate::sync::atomic::{AtomicU16, Ordering};
+use crate::sync::atomic::{AtomicU16, Ordering, fence};
 use crate::sync::seq_cst_under_loom;
 
 /// Holds in one slice from which on more are refused (`HOLD-4`).
@@ -96,4 +96,13 @@ impl Slice {
 pub(crate) fn all_free<'s>(slices: impl IntoIterator<Item = &'s Slice>) -> bool {
     seq_cst_under_loom();
     slices.into_iter().all(|slice| slice.count() == 0)
+}
+
+/// Whether nobody holds a frame of which no page's word has spoken since it was retired, `slices`
+/// being those of the frame (`COW-3`). The fence stands between the store of that word, which is not
+/// SeqCst, and the looks: a holder adds first and looks at the word then, so that one of both sees
+/// the other. The answer stays true until a word speaks of the frame again.
+pub(crate) fn all_left<'s>(slices: impl IntoIterator<Item = &'s Slice>) -> bool {
+    fence(Ordering::SeqCst);
+    all_free(slices)
 }

@@ -239,6 +239,8 @@ impl<T: Translation> Shared<T> {
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
         let mut state = lock(&space.alloc);
+        // COW-5: before the number can be given out again.
+        space.freed.fetch_add(1, Ordering::AcqRel);
         lock(&space.reserved).remove(page.get(), 1);
         state.lowest = state.lowest.min(page.get());
     }

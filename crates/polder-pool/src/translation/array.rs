@@ -280,6 +280,10 @@ impl<G: Guess> Translation for Arrays<G> {
     };
     const EVICTS: bool = true;
     const SETTLES: Settles = G::SETTLES;
+    const NOT_BY_COPY: Option<&'static str> = match G::SETTLES {
+        Settles::Link => Some("its links hold frames, which copies change"),
+        _ => None,
+    };
     type Directory = ArrayDirectory;
 
     fn new(config: TranslationConfig) -> Result<Self, PoolError> {

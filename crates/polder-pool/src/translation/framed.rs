@@ -31,6 +31,9 @@ use crate::sync::atomic::{Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
+    /// Whether it can lead elsewhere without a moment in which it leads nowhere.
+    const REPLACES: bool = false;
+
     /// An empty table for this many entries.
     fn new(frames: u32) -> Result<Self, PoolError>;
 
@@ -149,6 +152,11 @@ impl<F: FrameTable + Named<G>, G: Guess> Translation for Framed<F, G> {
     const NAME: &'static str = F::NAME;
     const EVICTS: bool = true;
     const SETTLES: Settles = G::SETTLES;
+    const NOT_BY_COPY: Option<&'static str> = match G::SETTLES {
+        Settles::Link => Some("its links hold frames, which copies change"),
+        _ if F::REPLACES => None,
+        _ => Some("its table keeps pages in their frames"),
+    };
     type Directory = TableDirectory;
 
     fn new(config: TranslationConfig) -> Result<Framed<F, G>, PoolError> {
@@ -272,7 +280,7 @@ impl<F: FrameTable + Named<G>, G: Guess> Translation for Framed<F, G> {
         (to, version): (FrameId, Version),
     ) {
         let (page, from) = (directory.id(page), held.frame());
-        let held = StateWord::exclusive(to, version).with_mark(held.is_marked());
+        let held = held.in_frame(to, version);
         let lead = || self.table.replace(PageHash::of(page), page, from, to);
         self.tagged(from).hand_over(self.tagged(to), page, held, lead);
     }

@@ -46,9 +46,10 @@ impl Tagged {
         self.page.store(page.to_bits(), Ordering::Release);
     }
 
-    /// The page, which is held exclusively here, moves to a frame that had none, and is `held` there
-    /// until all of this is done; `lead` makes the table lead there. So at no time two words speak of
-    /// the page as free, and who finds the new one too early sees that it is held.
+    /// The page, which is held here, moves to a frame that had none, and is `held` there until all
+    /// of this is done; `lead` makes the table lead there. So at no time two words speak of the page
+    /// as free, and who finds the new one too early sees that it is held. (Held for copying, it can be
+    /// read there already, and here still.)
     pub fn hand_over(&self, to: &Tagged, page: PageId, held: StateWord, lead: impl FnOnce()) {
         let received = to.cell.receive(held);
         debug_assert!(received, "TABLE-2: the frame of {held:?} is in use");

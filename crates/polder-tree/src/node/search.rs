@@ -61,6 +61,17 @@ impl NodeRef<'_> {
         Ordering::Equal
     }
 
+    /// The same for the keys just below `key`: `Less` if the lower fence is not below it.
+    pub fn compare_below_to_fences(self, key: &[u8]) -> Ordering {
+        if self.has_lower() && self.page.compare(self.lower_at(), self.lower_len(), key).is_ge() {
+            return Ordering::Less;
+        }
+        if self.has_upper() && self.page.compare(self.upper_at(), self.upper_len(), key).is_lt() {
+            return Ordering::Greater;
+        }
+        Ordering::Equal
+    }
+
     /// Searches any key, as `slice::binary_search` does.
     #[inline]
     pub fn search(self, key: &[u8]) -> Result<usize, usize> {

@@ -4,7 +4,7 @@
 use std::ops::Bound;
 
 use polder_format::{ChecksumSeed, PageSize, SpaceId, StoreId};
-use polder_pool::{FileState, Pool, PoolConfig, Translation};
+use polder_pool::{FileState, Hold, Pool, PoolConfig, Translation};
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 use polder_tree::{Effect, KINDS, Tree, TreeError};
 
@@ -26,6 +26,16 @@ pub fn pages_of(bytes: u32) -> PageSize {
 
 /// A pool of the least budget, or one that the tests' data fits if the translation cannot evict.
 pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> Pool<T> {
+    pool_held(disk, size, file, Hold::Optimistic)
+}
+
+/// The same, whose readers hold pages in this way.
+pub fn pool_held<T: Translation>(
+    disk: &SimDisk,
+    size: PageSize,
+    file: FileState,
+    hold: Hold,
+) -> Pool<T> {
     let times = if T::EVICTS { 1 } else { 64 };
     let config = PoolConfig {
         memory_budget: PoolConfig::least_budget(size) * times,
@@ -35,14 +45,23 @@ pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> 
         file,
         journal: None,
         replacement: Default::default(),
-        hold: Default::default(),
+        hold,
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }
 
 /// A new tree, and its pool.
 pub fn new_tree<T: Translation>(disk: &SimDisk, size: PageSize) -> (Pool<T>, Tree<T>) {
-    let pool = pool(disk, size, FileState::NEW);
+    new_tree_held(disk, size, Hold::Optimistic)
+}
+
+/// The same, where readers hold pages in this way.
+pub fn new_tree_held<T: Translation>(
+    disk: &SimDisk,
+    size: PageSize,
+    hold: Hold,
+) -> (Pool<T>, Tree<T>) {
+    let pool = pool_held(disk, size, FileState::NEW, hold);
     let tree = Tree::create(pool.create_space().unwrap()).unwrap();
     (pool, tree)
 }
