@@ -45,6 +45,17 @@ const HOLDS: &[&str] = &[
     "array, group",
     "array, optimistic",
 ];
+const COPYING: &[&str] = &[
+    "array, copy",
+    "array, optimistic",
+    "array, group",
+    "hash, copy",
+    "hash",
+    "hash, group",
+    "simd, copy",
+    "simd, optimistic",
+    "simd, group",
+];
 
 /// What each part measures, on which sides.
 const EXPECTED: &[(&str, &[&str], &[&str])] = &[
@@ -56,6 +67,7 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("lookup", &["uniform", "zipfian"], STEPS),
     ("lookup", &["chains"], &["hash", "predictive"]),
     ("multi", &["queries"], HOLDS),
+    ("splits", &["descents", "restarts", "inserts"], COPYING),
     ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
     ("growing", &["chains"], &["hash", "predictive"]),
     (

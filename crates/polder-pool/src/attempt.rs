@@ -51,8 +51,8 @@ pub struct Attempt<'p> {
     holds: bool,
     /// Whether it may go by snapshots.
     snapshots: bool,
-    /// How many pages of the space had been freed when it took the first.
-    freed: u64,
+    /// How many pages of the space had been discarded when it took the first.
+    discarded: u64,
     patient: bool,
     /// A patient attempt that holds a page exclusively waits for no other one.
     exclusive: bool,
@@ -134,7 +134,7 @@ impl<'p> Attempt<'p> {
             hint,
             holds: core.hold.holds_all(),
             snapshots: core.hold == Hold::Copy,
-            freed: 0,
+            discarded: 0,
             patient: false,
             exclusive: false,
             pages: 0,
@@ -154,13 +154,18 @@ impl<'p> Attempt<'p> {
         self.snapshots
     }
 
-    pub(crate) fn begin_snapshots(&mut self, freed: u64) {
-        self.freed = freed;
+    pub(crate) fn begin_snapshots(&mut self, discarded: u64) {
+        self.discarded = discarded;
     }
 
-    /// Whether no page of the space was freed since it took its first snapshot.
-    pub(crate) fn began_snapshots_at(&self, freed: u64) -> bool {
-        self.freed == freed
+    /// Whether no page of the space was discarded since it took its first snapshot.
+    pub(crate) fn began_snapshots_at(&self, discarded: u64) -> bool {
+        self.discarded == discarded
+    }
+
+    /// Lets go of this page, if it is held by a snapshot.
+    pub(crate) fn let_go_of(&mut self, page: &Optimistic<'p>) {
+        self.way.let_go_of(self.core, page.cell());
     }
 
     /// Lets go of the page that it holds by a snapshot, if it does.
@@ -185,7 +190,7 @@ impl<'p> Attempt<'p> {
 
     /// The page must be loaded.
     pub(crate) fn miss(&mut self, page: PageId, parent: Option<&Optimistic<'p>>) -> Restart {
-        self.interrupted.miss = Some((page, parent.copied()));
+        self.interrupted.miss = Some((page, parent.map(Optimistic::let_go)));
         Restart
     }
 

@@ -2,7 +2,7 @@
 //! (scalecache.txt 3.2).
 //!
 //! Who descends by [`Space::snapshot`] holds one page at a time, by the slice of its group of cores
-//! (`pins.rs`), and reads it as it was at some moment: it validates nothing, and a change keeps
+//! (`pins.rs`), and reads it as it was at some moment: no node is validated, and a change keeps
 //! nobody waiting. Who changes a page by [`Space::shadow`] copies it to a *spare* frame, works there,
 //! and lets the page's word lead there when all is done. The old frame is *retired*: it can be a
 //! spare again when nobody holds it any more. What a snapshot says may be out of date, so that this
@@ -32,8 +32,13 @@ use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Backoff, Mutex, RwLockReadGuard, lock};
 use crate::translation::{LinkRef, Resolved, Translation};
 
-/// Retired frames that are kept for the next copies; more go back to all others.
+/// Retired frames that are kept for the next copies, and which part of the pool at most; more go back
+/// to all others.
 const MOST_RETIRED: usize = 64;
+const RETIRED_PART: usize = 64;
+/// How often a page may turn out to have changed between its word and its hold before the reader
+/// starts over, so that it is not overtaken for ever.
+const OVERTAKEN: u32 = 1000;
 /// How many of them a copy looks at for one that nobody holds.
 const LOOKS: usize = 8;
 
@@ -59,11 +64,19 @@ impl Retired {
         lock(&self.0).push_back(frame);
     }
 
+    /// A spare that was not needed: nobody holds it, so that it is the next one.
+    fn put_first(&self, frame: FrameId) {
+        lock(&self.0).push_front(frame);
+    }
+
     /// Takes out those that nobody holds, as long as more than `most` are left.
     fn drain(&self, pins: &GroupPins, most: usize) -> Vec<FrameId> {
         let mut frames = lock(&self.0);
         let mut over = frames.len().saturating_sub(most);
         let mut drained = Vec::new();
+        if over == 0 {
+            return drained;
+        }
         frames.retain(|frame| {
             let goes = over > 0 && pins.is_left(*frame);
             over -= usize::from(goes);
@@ -79,15 +92,15 @@ impl Retired {
 impl<T: Translation> Space<T> {
     /// Goes from a link to its page as [`Space::follow`] does, but lets go of all that the attempt
     /// holds and holds this page instead: until the next step its bytes stay as they are, also if
-    /// the page changes meanwhile (`COW-2`). What the page says may be out of date, and so may be
-    /// the link: the page may be another one by now, of any kind. `from` is the page of the link, of
-    /// use only if the page is not resident.
+    /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out of
+    /// date. `from` is the page that the link was read from, or none for the first one of a way: the
+    /// root. Whether the link may lead to a page that has replaced another is decided by it (`COW-5`).
     ///
     /// Waits if somebody has the page exclusively, so that this is not for who holds a latch. Only
     /// where [`Attempt::takes_snapshots`].
     ///
     /// # Errors
-    /// `Restart` if the page is not resident, or its space is gone.
+    /// `Restart` if the page is not resident, or is no longer the one that was meant.
     #[cold]
     #[inline(never)]
     pub fn snapshot<'p>(
@@ -113,6 +126,8 @@ impl<T: Translation> Space<T> {
         page: Optimistic<'p>,
     ) -> Result<Shadow<'p, T>, Restart> {
         if attempt.takes_snapshots() {
+            // Where it cannot be copied its holders are in the way.
+            attempt.let_go_of(&page);
             self.view().shadow(page)
         } else {
             attempt.upgrade(page).map(Shadow::from)
@@ -127,6 +142,7 @@ impl<'p, T: Translation> View<'p, T> {
         link: LinkRef<'p>,
         from: Option<&Optimistic<'p>>,
     ) -> Result<Optimistic<'p>, Restart> {
+        debug_assert!(attempt.takes_snapshots());
         let core = &self.shared.core;
         let target = PageId::from_link(link.load());
         if target.space() != self.space.id || target.is_null() {
@@ -135,22 +151,24 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
         attempt.let_go();
-        let freed = || self.space.freed.load(Ordering::Acquire);
+        let discarded = || self.space.discarded.load(Ordering::Acquire);
         if from.is_none() {
-            attempt.begin_snapshots(freed());
+            attempt.begin_snapshots(discarded());
         }
-        let mut backoff = Backoff::new();
-        loop {
+        let (mut backoff, mut overtaken) = (Backoff::new(), 0);
+        while overtaken < OVERTAKEN {
             let wraps = core.wraps.get();
             let Some(found) = self.find(target) else {
                 // A link that is out of date leads to no miss.
                 let is_so = from.is_none_or(Optimistic::stands);
                 return Err(if is_so { attempt.miss(target, from) } else { Restart });
             };
-            if found.word.is_readable() && attempt.hold_this(&found) {
+            // The wrap count: the word may have come round between the look and the hold.
+            if found.word.can_be_held() && attempt.hold_this(&found) && core.wraps.get() == wraps {
                 self.check_own(attempt)?;
                 // COW-5
-                if !from.is_none_or(Optimistic::stands) && !attempt.began_snapshots_at(freed()) {
+                let same = || attempt.began_snapshots_at(discarded());
+                if !from.is_none_or(Optimistic::stands) && !same() {
                     return Err(Restart);
                 }
                 found.page.prefetch(0);
@@ -159,8 +177,11 @@ impl<'p, T: Translation> View<'p, T> {
                 }
                 return Ok(Optimistic::held(core, found, wraps));
             }
+            attempt.let_go();
+            overtaken += u32::from(found.word.can_be_held());
             backoff.wait();
         }
+        Err(Restart)
     }
 
     /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By value:
@@ -198,12 +219,12 @@ impl<'p, T: Translation> View<'p, T> {
             .filter(|_| !core.moves.is_sweep_under_way())
             .and_then(|moves| self.shared.spare_for_copy(self, &page).map(|to| (moves, to)));
         let Some((moves, to)) = spare else { return page.try_upgrade().map(Shadow::from) };
-        let give_back = |_: &Restart| self.shared.give_frame(to);
+        let give_back = |_: &Restart| core.retired.put_first(to);
         let mut copied = page.try_copy().inspect_err(give_back)?;
         let meta = copied.meta();
         // C3: what has its frame as its place stays there (COW-4).
         if meta.is_pinned() || meta.is_being_written() {
-            self.shared.give_frame(to);
+            core.retired.put_first(to);
             return copied.seal().map(Shadow::from);
         }
         // The former word of that frame is gone, visibly, before any byte changes there: pairs with
@@ -230,7 +251,7 @@ impl<T: Translation> Shared<T> {
         let preferred = preferred.filter(|frame| core.free.take_this(*frame));
         preferred
             .or_else(|| core.pins.as_ref().and_then(|pins| core.retired.take(pins)))
-            .or_else(|| core.free.take_instead_of(page.frame()))
+            .or_else(|| core.free.take())
     }
 
     /// Gives retired frames that nobody holds to all others, but for `most`.
@@ -251,19 +272,21 @@ impl<T: Translation> Shared<T> {
         meta.set_born(old.is_born());
         core.replacement.relocate(from, to);
         let (cell, held) = (page.cell(), page.held());
-        let (left_at, _) = core.wraps.next(held.version());
-        old.vacate(left_at);
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));
         self.translation.relocate(directory, id.page(), (cell, held), new);
+        // Behind it: as long as the word names the old frame, that has its page.
+        let (left_at, _) = core.wraps.next(held.version());
+        old.vacate(left_at);
         core.retired.put(from);
         core.counters.add(Counter::Copies, 1);
-        self.reclaim_retired(MOST_RETIRED);
+        self.reclaim_retired(MOST_RETIRED.min(core.budget_frames as usize / RETIRED_PART));
     }
 }
 
 /// A page that this thread alone may change, as [`Exclusive`], to which it derefs. Where the pool's
-/// readers take snapshots the change is made in a copy, and seen when this goes.
+/// readers take snapshots the change is made in a copy, and seen when this goes. (What it derefs to
+/// belongs to it, and is not to be swapped with another.)
 pub struct Shadow<'p, T: Translation> {
     page: ManuallyDrop<Exclusive<'p>>,
     copy: Option<Copy<'p, T>>,
@@ -312,8 +335,116 @@ impl<T: Translation> Drop for Shadow<'_, T> {
             view.shared.publish_copy(page, view, to);
         } else {
             drop(page);
-            view.shared.give_frame(to);
+            view.shared.core.retired.put_first(to);
         }
         drop(moves);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageNo;
+
+    use super::*;
+    use crate::testing::{LINKS_AT, create, pool_held};
+    use crate::{AccessHint, Array, Hold};
+
+    fn id_of(space: &Space<Array>, page: PageNo) -> PageId {
+        PageId::new(space.id(), page)
+    }
+
+    /// Writes the link of `parent` to `child`, in a copy.
+    fn link(space: &Space<Array>, parent: PageNo, child: u64) {
+        let linked = space.run(AccessHint::Normal, |attempt| {
+            let page = space.page(attempt, parent)?;
+            let mut page = space.shadow(attempt, page)?;
+            page.page_mut().set_u64(LINKS_AT, child);
+            page.excuse();
+            Ok(())
+        });
+        linked.unwrap();
+    }
+
+    /// A reader holds a parent while its child is taken out of it; then it goes on to the child, which
+    /// is loaded again as it was on the device, or is something else by now.
+    #[test]
+    fn a_page_that_was_discarded_is_not_reached_by_an_old_link() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+        let space = pool.create_space().unwrap();
+        let (parent, child) = (create(&space), create(&space));
+        link(&space, parent, id_of(&space, child).to_bits());
+        pool.flush().unwrap();
+        let mut tries = 0;
+        let steps = space.run(AccessHint::Normal, |attempt| {
+            tries += 1;
+            let root = LinkRef::Id(id_of(&space, parent));
+            let above = space.snapshot(attempt, root, None)?;
+            if tries > 1 {
+                return Ok(above.page().u64(LINKS_AT));
+            }
+            link(&space, parent, 0);
+            let (shared, core) = (space.shared(), space.space_core());
+            let held = shared.latch_resident(core, child).unwrap();
+            space.discard(held);
+            drop(shared.fault(core, child, AccessHint::Normal).unwrap());
+            let old = LinkRef::InPage(above.page(), LINKS_AT);
+            assert!(space.is_resident(child) && old.load() == id_of(&space, child).to_bits());
+            assert!(space.snapshot(attempt, old, Some(&above)).is_err());
+            Err(Restart)
+        });
+        assert_eq!((steps.unwrap(), tries), (0, 2));
+    }
+
+    /// What is held stays as it was, and validates, while the page goes on in another frame; who holds
+    /// nothing finds out that it has changed.
+    #[test]
+    fn a_snapshot_stays() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        link(&space, page, 1);
+        let read = space.run(AccessHint::Normal, |attempt| {
+            let optimistic = space.page(attempt, page)?;
+            let held = space.snapshot(attempt, LinkRef::Id(id_of(&space, page)), None)?;
+            let copied = space.run(AccessHint::Normal, |other| {
+                let now = space.page(other, page)?;
+                let mut copy = space.shadow(other, now)?;
+                copy.page_mut().set_u64(LINKS_AT, 2);
+                copy.excuse();
+                // Nothing is seen yet; but who believes one page by another must not go on.
+                assert!(optimistic.validate().is_err());
+                Ok(held.page().u64(LINKS_AT))
+            });
+            for _ in 0..3 {
+                link(&space, page, 3);
+            }
+            assert!(optimistic.validate().is_err());
+            Ok((copied.unwrap(), held.page().u64(LINKS_AT)))
+        });
+        assert_eq!(read.unwrap(), (1, 1));
+        let now = space.run(AccessHint::Normal, |attempt| {
+            let page = space.page(attempt, page)?;
+            let now = page.page().u64(LINKS_AT);
+            page.validate().map(|()| now)
+        });
+        assert_eq!(now.unwrap(), 3);
+        assert_eq!(pool.stats().copies, 5);
+    }
+
+    /// A page that is held by a slice can be read though somebody asks for it exclusively.
+    #[test]
+    fn who_is_asked_for_is_valid() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let asked = space.run(AccessHint::Normal, |attempt| {
+            let held = space.snapshot(attempt, LinkRef::Id(id_of(&space, page)), None)?;
+            let word = held.cell().read();
+            let exclusive = held.cell().upgrade(word).unwrap();
+            let meanwhile = (held.validate(), held.let_go().validate());
+            held.cell().put_back(exclusive);
+            Ok((meanwhile, held.validate()))
+        });
+        assert_eq!(asked.unwrap(), ((Ok(()), Err(Restart)), Ok(())));
     }
 }

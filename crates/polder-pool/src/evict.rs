@@ -66,6 +66,9 @@ impl<T: Translation> Shared<T> {
             return self.try_for_a_moment(|| take().ok_or(()));
         }
         self.reclaim_retired(0);
+        if let Some(frame) = take() {
+            return Ok(frame);
+        }
         core.signal.wake();
         for try_ in 0..FOREGROUND_SWEEPS {
             self.sweep(FOREGROUND_GOAL);

@@ -16,7 +16,6 @@ use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
 use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
-use crate::sync::Backoff;
 use crate::translation::Resolved;
 
 /// Start the operation again: something changed while it was looked at, or a page must be loaded
@@ -35,7 +34,7 @@ pub struct Optimistic<'p> {
     seen: StateWord,
     frame: FrameId,
     wraps: u32,
-    /// Held by a slice when it was read: who asks for it exclusively will not get it.
+    /// By a slice, until the attempt's next step: who asks for it exclusively will not get it.
     held: bool,
     core: &'p Core,
     on_thread: OnThread,
@@ -77,25 +76,26 @@ impl<'p> Optimistic<'p> {
     /// Whether everything read from the page so far was one state of it.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
-        if self.stands() || (self.held && self.stands_after_all()) { Ok(()) } else { Err(Restart) }
+        if self.stands() || (self.held && self.is_asked_for()) { Ok(()) } else { Err(Restart) }
     }
 
-    /// The same; also false while somebody asks for a page that is held.
+    /// The same for who does not know whether the page is still held.
     #[inline(always)]
     pub(crate) fn stands(&self) -> bool {
         self.cell.validate(self.seen, &self.core.wraps, self.wraps)
     }
 
-    /// Whether the page, for which somebody asks, is as it was when that one has found its holder, or
-    /// has waited for the hold to end. Not for who holds the page exclusively meanwhile.
+    /// Whether somebody has the page exclusively, who will find its holder, and has changed nothing
+    /// (`HOLD-2`). To wait until he puts it back would be to wait for who waits for us.
     #[cold]
     #[inline(never)]
-    fn stands_after_all(&self) -> bool {
-        let mut backoff = Backoff::new();
-        while self.cell.peek().is_exclusive_of(self.seen) {
-            backoff.wait();
-        }
-        self.stands()
+    fn is_asked_for(&self) -> bool {
+        self.cell.peek().is_exclusive_of(self.seen)
+    }
+
+    /// The same page, held no more.
+    pub(crate) fn let_go(&self) -> Optimistic<'p> {
+        Optimistic { held: false, ..*self }
     }
 
     /// The page's id. Means something only if the guard validates afterwards.
@@ -217,8 +217,9 @@ impl<'p> Exclusive<'p> {
         PageId::from_link(self.page().u64(header_at::PAGE_ID))
     }
 
-    /// Keeps the page resident beyond the latch (`POOL-7`).
-    pub fn pin(&self) -> Pin<'p> {
+    /// Keeps the page resident beyond the latch (`POOL-7`). Not for a page that is being copied: it
+    /// leaves this frame.
+    pub(crate) fn pin(&self) -> Pin<'p> {
         Pin::new(self.core.frames.meta(self.frame))
     }
 

@@ -7,7 +7,7 @@
 //! while somebody asks for the page exclusively, who sets the word first and finds the holder then.
 //! The holder that starts over has let go by then, so that readers cannot keep a writer waiting.
 //!
-//! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none.
+//! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none while it holds one.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.
 
 use std::fmt;

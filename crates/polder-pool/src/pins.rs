@@ -93,7 +93,7 @@ impl GroupPins {
         cell: &StateCell,
         seen: StateWord,
     ) -> Option<Held> {
-        let held = seen.is_readable() && self.slice(group, frame).hold(cell, seen);
+        let held = seen.can_be_held() && self.slice(group, frame).hold(cell, seen);
         held.then_some(Held { frame, group })
     }
 

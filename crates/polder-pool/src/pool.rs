@@ -154,15 +154,15 @@ pub(crate) struct SpaceCore<T: Translation> {
     /// Pages that are taken although their allocation bit is clear: made and not linked yet, or
     /// unlinked and not discarded yet. Held for a moment, under any latch.
     pub(crate) reserved: Mutex<Runs>,
-    /// How many pages were given back so far (`COW-5`).
-    pub(crate) freed: AtomicU64,
+    /// How many pages were discarded so far (`COW-5`).
+    pub(crate) discarded: AtomicU64,
 }
 
 impl<T: Translation> SpaceCore<T> {
     fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        let (reserved, freed) = (Mutex::default(), AtomicU64::new(0));
-        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, freed }
+        let (reserved, discarded) = (Mutex::default(), AtomicU64::new(0));
+        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, discarded }
     }
 
     #[inline(always)]
@@ -370,6 +370,11 @@ impl<T: Translation> Pool<T> {
     /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
         self.shared().flush(&mut |_, _| {})
+    }
+
+    /// How readers hold pages.
+    pub fn hold(&self) -> Hold {
+        self.shared().core.hold
     }
 
     /// How often operations of this thread have begun again: its part of

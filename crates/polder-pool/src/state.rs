@@ -94,7 +94,7 @@ impl WrapCount {
 const MARK: u64 = 0x80;
 const LATCH: u64 = 0x7F;
 const MAX_SHARED: u64 = 120;
-/// One more than the most who share: whoever may read at a lower latch may read at this one.
+/// One more than the most who share: whoever may hold a frame at a lower latch may at this one.
 const COPYING: u64 = MAX_SHARED + 1;
 const IN_FLIGHT: u64 = 125;
 const IN_FLIGHT_AWAITED: u64 = 126;
@@ -186,7 +186,21 @@ impl StateWord {
     /// Whether an optimistic read may begin: resident, and neither exclusive nor in flight.
     #[inline(always)]
     pub fn is_readable(self) -> bool {
+        self.0 != 0 && self.0 & LATCH <= MAX_SHARED
+    }
+
+    /// Whether a reader that holds the page in the frame may begin: also while somebody changes it in
+    /// another frame.
+    #[inline(always)]
+    pub fn can_be_held(self) -> bool {
         self.0 != 0 && self.0 & LATCH <= COPYING
+    }
+
+    /// Whether nobody writes to the frame of a page that was as `seen`, and is as it is `now`. Less
+    /// than [`StateWord::still_stands`]: the page may be changing elsewhere, and with it others.
+    #[inline(always)]
+    pub fn is_left_alone(self, now: StateWord) -> bool {
+        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= COPYING
     }
 
     /// Whether a reader who saw `self` at the beginning and sees `now` at the end has read one
@@ -194,7 +208,7 @@ impl StateWord {
     /// calico.txt, algorithm 1, line 32 leaves out).
     #[inline(always)]
     pub fn still_stands(self, now: StateWord) -> bool {
-        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= COPYING
+        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= MAX_SHARED
     }
 }
 

@@ -7,17 +7,32 @@ use tempfile::TempDir;
 
 use crate::device::{FileDevice, OpenKind};
 use crate::replacement::ReplacementKind;
-use crate::{AccessHint, FileState, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
+use crate::{
+    AccessHint, FileState, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation,
+};
 
 /// A pool of small pages on a new file.
 pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
     pool_with(memory_budget, Default::default())
 }
 
+/// The same, where readers hold pages in this way.
+pub(crate) fn pool_held<T: Translation>(memory_budget: u64, hold: Hold) -> (TempDir, Pool<T>) {
+    pool_of(memory_budget, Default::default(), hold)
+}
+
 /// The same under another policy.
 pub(crate) fn pool_with<T: Translation>(
     memory_budget: u64,
     replacement: ReplacementKind,
+) -> (TempDir, Pool<T>) {
+    pool_of(memory_budget, replacement, Hold::Optimistic)
+}
+
+fn pool_of<T: Translation>(
+    memory_budget: u64,
+    replacement: ReplacementKind,
+    hold: Hold,
 ) -> (TempDir, Pool<T>) {
     let dir = tempfile::tempdir().unwrap();
     let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
@@ -29,7 +44,7 @@ pub(crate) fn pool_with<T: Translation>(
         file: FileState::NEW,
         journal: None,
         replacement,
-        hold: Default::default(),
+        hold,
     };
     let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
     (dir, pool)

@@ -75,6 +75,9 @@ impl<T: Translation> Shared<T> {
 
     /// Evicts until the reserve is full. False if that went nowhere.
     fn fill_reserve(&self) -> bool {
+        if self.core.free.len() < self.reserve().high {
+            self.reclaim_retired(0);
+        }
         while self.core.free.len() < self.reserve().high {
             if self.sweep(GOAL.min(self.reserve().high)) == 0 {
                 return false;

@@ -220,20 +220,25 @@ fn counters_add_up() {
 /// tree grows and shrinks by many leaves under the cursors.
 /// Batches whose keys lie among those of others: leaves that have no room for one of them are split
 /// by another one before it comes to that.
-fn batches<T: Translation>(disk: &SimDisk, round: u64) {
-    let (pool, tree) = new_tree::<T>(disk, PageSize::MIN);
+fn batches<T: Translation>(disk: &SimDisk, hold: Hold, round: u64) {
+    let (pool, tree) = new_tree_held::<T>(disk, PageSize::MIN, hold);
+    // With long keys inner nodes split as well.
+    let key_of = |key: u64| match hold {
+        Hold::Copy => wide(key),
+        _ => key.to_be_bytes().to_vec(),
+    };
     let versions = AtomicU64::new(1);
     let models = thread::scope(|scope| {
         let work = |t: u64| {
             let (tree, versions) = (tree.clone(), &versions);
             scope.spawn(move || {
                 let mut random = Random::new(round * 4 + t);
-                let mut model: BTreeMap<[u8; 8], Option<Vec<u8>>> = BTreeMap::new();
+                let mut model: BTreeMap<Vec<u8>, Option<Vec<u8>>> = BTreeMap::new();
                 for write in 0..20 {
                     let part = |random: &mut Random| {
                         let key = random.below(40) * 4 + t;
                         let len = random.index(900);
-                        (key.to_be_bytes(), random.chance(0.7).then(|| value(key, write, len)))
+                        (key_of(key), random.chance(0.7).then(|| value(key, write, len)))
                     };
                     let count = 2 + random.index(8);
                     let parts: BTreeMap<_, _> = (0..count).map(|_| part(&mut random)).collect();
@@ -267,12 +272,19 @@ fn batches<T: Translation>(disk: &SimDisk, round: u64) {
 
 #[test]
 fn batches_among_batches_array() {
-    (0..400 * scale()).for_each(|round| batches::<Array>(&disk(), round));
+    (0..400 * scale()).for_each(|round| batches::<Array>(&disk(), Hold::Optimistic, round));
 }
 
 #[test]
 fn batches_among_batches_direct() {
-    (0..400 * scale()).for_each(|round| batches::<Direct>(&disk(), round));
+    (0..400 * scale()).for_each(|round| batches::<Direct>(&disk(), Hold::Optimistic, round));
+}
+
+/// Nodes split beside them in copies.
+#[test]
+fn batches_among_batches_by_snapshots() {
+    (0..200 * scale()).for_each(|round| batches::<Array>(&disk(), Hold::Copy, round));
+    (0..200 * scale()).for_each(|round| batches::<Simd>(&disk(), Hold::Copy, round));
 }
 
 fn churn<T: Translation>(tree: &Tree<T>, t: u64, top: u64, stop: &AtomicBool) {

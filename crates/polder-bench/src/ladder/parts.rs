@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::measured::Measured;
 use super::setup::Setup;
-use super::side::{EVICTING, HOLDS, PEERS, PROMOTING, STEPS, Side, dispatch};
+use super::side::{COPYING, EVICTING, HOLDS, PEERS, PROMOTING, STEPS, Side, dispatch};
 use crate::error::BenchError;
 
 mod graph;
@@ -15,6 +15,7 @@ mod memory;
 mod multi;
 mod placement;
 mod scan;
+mod splits;
 
 /// One part.
 pub(crate) struct Part {
@@ -44,13 +45,14 @@ macro_rules! part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 9] = [
+pub(crate) static PARTS: [Part; 10] = [
     part!("scan", PEERS, scan::run),
     part!("heap", PEERS, heap::run),
     part!("graph", PEERS, graph::run),
     Part { needs_graphs: true, ..part!("files", PEERS, graph::run_files) },
     part!("lookup", STEPS, lookup::run),
     part!("multi", HOLDS, multi::run),
+    part!("splits", COPYING, splits::run),
     part!("growing", EVICTING, growing::run),
     part!("placement", PROMOTING, placement::run),
     part!("memory", EVICTING, memory::run),

@@ -182,3 +182,16 @@ pub(crate) const HOLDS: &[Side] = &[
     holding("array, group", TranslationName::Array, Hold::Group),
     holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
 ];
+
+/// Nodes that are changed in copies, beside the other ways of holding that the same tables have.
+pub(crate) const COPYING: &[Side] = &[
+    holding("array, copy", TranslationName::Array, Hold::Copy),
+    holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
+    holding("array, group", TranslationName::Array, Hold::Group),
+    holding("hash, copy", TranslationName::Hash, Hold::Copy),
+    HASH,
+    holding("hash, group", TranslationName::Hash, Hold::Group),
+    holding("simd, copy", TranslationName::Simd, Hold::Copy),
+    holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
+    holding("simd, group", TranslationName::Simd, Hold::Group),
+];

@@ -49,7 +49,7 @@ impl Node {
     /// A reader: what it holds is one state of the node, twice the same.
     fn snapshot(&self, hold: TakeHold) {
         let seen = self.cell.read();
-        if seen.is_readable() && hold(self, seen) {
+        if seen.can_be_held() && hold(self, seen) {
             let at = Node::at(seen.frame());
             let (first, second) = (self.frames[at].read(), self.frames[at].read());
             assert!(first.0 == first.1 && first == second, "COW-2: what is held changed");
@@ -189,4 +189,44 @@ fn loom_copies_and_changes_in_place_get_on() {
         assert!(word.is_free());
         assert_eq!(node.frames[at].read().0, node.changes.load(ghost::Ordering::Relaxed));
     });
+}
+
+/// A parent and its child, which one change turns from 0 to 1: the child in its place, then the
+/// parent by a copy. A reader comes from one to the other as all optimistic readers do.
+fn parent_and_child(stands: fn(StateWord, StateWord) -> bool) {
+    explore(3, move || {
+        let both = Arc::new((Node::resident(), Node::resident()));
+        let reader = spawn(&both, move |(parent, child)| {
+            let above = parent.cell.read();
+            let said = parent.frames[Node::at(above.frame())].read().0;
+            let begun = child.wraps.get();
+            let below = child.cell.read();
+            fence(Acquire);
+            if above.can_be_held() && stands(above, parent.cell.read()) && below.is_readable() {
+                let values = child.frames[0].read();
+                if child.cell.validate(below, &child.wraps, begun) {
+                    assert_eq!(values, (said, said), "a child of later than its parent");
+                }
+            }
+        });
+        let (parent, child) = (&both.0, &both.1);
+        let held = parent.cell.begin_copy(parent.cell.read()).unwrap();
+        child.change_here();
+        fence(loom::sync::atomic::Ordering::Release);
+        parent.frames[1].write(1);
+        parent.cell.release_moved(held, FrameId::new(2), version(0));
+        reader.join().unwrap();
+    });
+}
+
+#[test]
+fn loom_parent_and_child_change_at_once() {
+    parent_and_child(StateWord::still_stands);
+}
+
+/// A page that is being copied is as it was, but what it leads to need not be.
+#[test]
+#[should_panic(expected = "a child of later than its parent")]
+fn loom_who_takes_a_page_that_is_copied_for_valid_fails() {
+    parent_and_child(StateWord::is_left_alone);
 }

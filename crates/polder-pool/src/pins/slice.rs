@@ -58,7 +58,7 @@ impl Slice {
         seq_cst_under_loom();
         // HOLD-4: a try adds first and looks then. It would take as many threads as are missing
         // from MOST_HOLDS to 2^16, all between these two lines, for the slice to wrap.
-        let held = before < MOST_HOLDS && seen.still_stands(cell.read_after_flag());
+        let held = before < MOST_HOLDS && seen.is_left_alone(cell.read_after_flag());
         if !held {
             self.undo();
         }

@@ -151,6 +151,8 @@ impl<T: Translation> Shared<T> {
         meta.await_written();
         self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
         let (cell, frame) = (page.cell(), page.into_frame());
+        // COW-5: before somebody can load what the device has of it.
+        space.discarded.fetch_add(1, Ordering::AcqRel);
         self.core.replacement.discard(frame);
         self.seize_link(frame);
         self.retire(space, cell, frame);
@@ -239,8 +241,6 @@ impl<T: Translation> Shared<T> {
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
         let mut state = lock(&space.alloc);
-        // COW-5: before the number can be given out again.
-        space.freed.fetch_add(1, Ordering::AcqRel);
         lock(&space.reserved).remove(page.get(), 1);
         state.lowest = state.lowest.min(page.get());
     }

@@ -195,7 +195,10 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// Why nodes cannot be changed in copies here, if they cannot though readers hold by slices.
     const NOT_BY_COPY: Option<&'static str> = None;
     /// Whether nodes can be changed in copies.
-    const COPIES: bool = Self::NOT_BY_SLICES.is_none() && Self::NOT_BY_COPY.is_none();
+    const COPIES: bool = Self::NOT_BY_SLICES.is_none()
+        && Self::NOT_BY_COPY.is_none()
+        && !Self::OWNS_PAGES
+        && !Self::FIXED_FRAMES;
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 

@@ -182,6 +182,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     } else {
         Some("nothing is ever evicted, so that no page needs to be held resident")
     };
+    const NOT_BY_COPY: Option<&'static str> = Some("a page has one address");
     type Directory = VmDirectory;
 
     fn new(config: TranslationConfig) -> Result<VirtualMemory<B>, PoolError> {

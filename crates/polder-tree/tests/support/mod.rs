@@ -5,6 +5,7 @@ use std::ops::Bound;
 
 use polder_format::{ChecksumSeed, PageSize, SpaceId, StoreId};
 use polder_pool::{FileState, Hold, Pool, PoolConfig, Translation};
+use polder_testkit::random::scramble;
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 use polder_tree::{Effect, KINDS, Tree, TreeError};
 
@@ -69,9 +70,9 @@ pub fn new_tree_held<T: Translation>(
 /// Flushes, and opens the file with another pool.
 pub fn reopen<T: Translation>(disk: &SimDisk, old: Pool<T>, tree: Tree<T>) -> (Pool<T>, Tree<T>) {
     old.flush().unwrap();
-    let (file, size) = (old.file_state(), old.page_size());
+    let (file, size, hold) = (old.file_state(), old.page_size(), old.hold());
     drop((old, tree));
-    let pool = pool(disk, size, file);
+    let pool = pool_held(disk, size, file, hold);
     let tree = Tree::open(pool.open_space(SPACE).unwrap());
     (pool, tree)
 }
@@ -104,6 +105,14 @@ pub fn assert_content<T: Translation>(tree: &Tree<T>, model: &Model) {
         assert_eq!(cursor.previous().unwrap(), Some((key.as_slice(), value.as_slice())));
     }
     assert_eq!(cursor.previous().unwrap(), None);
+}
+
+/// A key so long that an inner node holds seven of them, and that a separator must hold as well.
+pub fn wide(key: u64) -> Vec<u8> {
+    let mut wide: Vec<u8> =
+        (0..60).flat_map(|i| scramble(key / 8 + (i << 32)).to_be_bytes()).collect();
+    wide.extend(key.to_be_bytes());
+    wide
 }
 
 /// A tree as an ordered key-value store.

@@ -2,7 +2,8 @@
 
 use super::super::results::Results;
 use super::super::side::{
-    CHAINED, EVICTING, HOLDS, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, STEPS, Side, TO_PREDICTIVE,
+    CHAINED, COPYING, EVICTING, HOLDS, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, STEPS, Side,
+    TO_PREDICTIVE,
 };
 use super::svg::Scale;
 use crate::size::show_count;
@@ -231,6 +232,14 @@ plots! {
         Linear, HOLDS:
         "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
         "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out.";
+    LOOKUPS "splits" ["descents"] "Eight threads descend while one splits", Unit::Count("descents a second"), Axis::None,
+        Linear, COPYING:
+        "scalecache.txt 3.2: no figure of its own; latches by groups with copies are one of three steps there.";
+        "An inner node has about seven children, so that nodes split all the time; threads outnumber the cores.";
+    LOOKUPS "splits" ["restarts"] "The same: restarts of those who descend", Unit::Count("restarts in a million descents"), Axis::None,
+        Linear, COPYING:
+        "scalecache.txt 3.2: readers go on in the old copy.";
+        "None, where nodes are changed in copies.";
     MEMORY_BOUND "growing" ["growing"] "YCSB-C, growing beyond the budget", Unit::Count("lookups a second"), Axis::Named("data asked for, in memory budgets"),
         Log, EVICTING:
         "predictive-translation.txt 6.3, figure 8, with TPC-C: no cliff, and at the end 19.7% above vmcache.";
