@@ -47,17 +47,13 @@ const LOOKS: usize = 8;
 pub(crate) struct Retired(Mutex<VecDeque<FrameId>>);
 
 impl Retired {
-    /// One of the oldest that nobody holds.
-    fn take(&self, pins: &GroupPins) -> Option<FrameId> {
+    /// This one, or else one of the oldest, that nobody holds.
+    fn take(&self, preferred: Option<FrameId>, pins: &GroupPins) -> Option<FrameId> {
         let mut frames = lock(&self.0);
-        for _ in 0..LOOKS.min(frames.len()) {
-            let frame = frames.pop_front()?;
-            if pins.is_left(frame) {
-                return Some(frame);
-            }
-            frames.push_back(frame);
-        }
-        None
+        let preferred = frames.iter().position(|frame| Some(*frame) == preferred);
+        let oldest = 0..LOOKS.min(frames.len());
+        let found = preferred.into_iter().chain(oldest).find(|at| pins.is_left(frames[*at]))?;
+        frames.remove(found)
     }
 
     fn put(&self, frame: FrameId) {
@@ -248,10 +244,10 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let number = page.id().page();
         let preferred = self.translation.preferred(&view.space.directory, number);
-        let preferred = preferred.filter(|frame| core.free.take_this(*frame));
-        preferred
-            .or_else(|| core.pins.as_ref().and_then(|pins| core.retired.take(pins)))
-            .or_else(|| core.free.take())
+        let pins = core.pins.as_ref()?;
+        let free = preferred.filter(|frame| core.free.take_this(*frame));
+        free.or_else(|| core.retired.take(preferred, pins))
+            .or_else(|| core.free.take_instead_of(page.frame()))
     }
 
     /// Gives retired frames that nobody holds to all others, but for `most`.
