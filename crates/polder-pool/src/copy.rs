@@ -247,7 +247,7 @@ impl<T: Translation> Shared<T> {
         let pins = core.pins.as_ref()?;
         let free = preferred.filter(|frame| core.free.take_this(*frame));
         free.or_else(|| core.retired.take(preferred, pins))
-            .or_else(|| core.free.take_instead_of(page.frame()))
+            .or_else(|| core.free.take_instead_of(page.frame(), core.free.of(page.frame())))
     }
 
     /// Gives retired frames that nobody holds to all others, but for `most`.

@@ -10,13 +10,14 @@ use crate::copy::Retired;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::frames::Frames;
-use crate::free_list::FreeList;
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::memory::Bounce;
 use crate::moves::Moves;
+use crate::nodes::Nodes;
 use crate::parking::ParkingLot;
+use crate::partitions::{PartitionNo, Partitions};
 use crate::pins::GroupPins;
 use crate::replacement::Replacement;
 use crate::signal::Signal;
@@ -58,7 +59,9 @@ fn await_free(pins: &GroupPins, frame: FrameId, patience: u32) -> bool {
 #[derive(Debug)]
 pub(crate) struct Core {
     pub(crate) frames: Frames,
-    pub(crate) free: FreeList,
+    pub(crate) free: Partitions,
+    /// Those of the partitions, in their order.
+    pub(crate) nodes: Nodes,
     pub(crate) wraps: WrapCount,
     pub(crate) lot: ParkingLot,
     pub(crate) device: Box<dyn Device>,
@@ -104,6 +107,14 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.page_size()
+    }
+
+    /// The partition of the node on which the calling thread was running a moment ago.
+    pub(crate) fn here(&self) -> PartitionNo {
+        match self.free.is_cut() {
+            true => PartitionNo::new(self.nodes.here()),
+            false => PartitionNo::FIRST,
+        }
     }
 
     /// After a word was set exclusive: whether nobody holds the page by slices (`HOLD-2`). Gives

@@ -17,6 +17,8 @@ use crate::sync::lock;
 pub(crate) enum Counter {
     PagesRead,
     Faults,
+    FramesNear,
+    FramesFar,
     Evictions,
     WriteBacks,
     Restarts,

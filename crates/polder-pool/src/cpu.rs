@@ -78,7 +78,7 @@ impl Groups {
     }
 
     /// `groups`: that of each core, with all numbers from 0 on.
-    fn new(mut groups: Vec<usize>) -> Groups {
+    pub(crate) fn new(mut groups: Vec<usize>) -> Groups {
         if groups.is_empty() {
             groups.push(0);
         }
@@ -105,7 +105,7 @@ impl Groups {
     }
 
     #[inline(always)]
-    fn of(&self, core: usize) -> GroupNo {
+    pub(crate) fn of(&self, core: usize) -> GroupNo {
         match self.of_core.get(core) {
             Some(group) => *group,
             // A core that the system did not tell of, or the number of a thread.

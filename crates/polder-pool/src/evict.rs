@@ -52,12 +52,14 @@ impl<T: Translation> Shared<T> {
     /// F3: a frame for a page that could not have `preferred`. Evicts if none is free.
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
+        let near = core.here();
         let take = || match preferred {
-            Some(preferred) => core.free.take_instead_of(preferred),
-            None => core.free.take(),
+            Some(preferred) => core.free.take_instead_of(preferred, near),
+            None => core.free.take(near),
         };
         if let Some(frame) = take() {
-            if core.free.len() < self.reserve().low {
+            let reserve = self.reserve();
+            if reserve.is_short(&core.free, reserve.low) {
                 core.signal.wake();
             }
             return Ok(frame);

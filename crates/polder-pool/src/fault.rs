@@ -136,6 +136,13 @@ impl<T: Translation> Shared<T> {
                 frame
             }
         };
+        if self.core.free.is_cut() {
+            let counter = match self.core.free.of(frame) == self.core.here() {
+                true => Counter::FramesNear,
+                false => Counter::FramesFar,
+            };
+            self.core.counters.add(counter, 1);
+        }
         Ok(Spare { shared: self, frame, used: false })
     }
 

@@ -11,6 +11,7 @@ use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
 use crate::meta::{FRAME_META_BYTES, FrameMeta};
+use crate::nodes::Nodes;
 use crate::state::FrameId;
 
 /// All frames of a pool. Frame 0 does not exist.
@@ -35,6 +36,18 @@ impl Frames {
         };
         frames.bytes.prefer_huge_pages();
         Ok(frames)
+    }
+
+    /// Asks for memory of the node for each frame of a partition. (Metadata, and what translations
+    /// keep by frame, stay as they are: runs of frames have runs there, which their own threads
+    /// are mostly the first to write.)
+    pub(crate) fn settle(&self, nodes: &Nodes, ends: &[u32]) {
+        let mut from = 0;
+        for (node, end) in nodes.ids().zip(ends) {
+            let to = (*end as usize + 1) << self.size.shift();
+            self.bytes.prefer_node(from, to - from, node);
+            from = to;
+        }
     }
 
     pub(crate) fn count(&self) -> u32 {

@@ -18,6 +18,7 @@ mod loom_tests;
 mod meta;
 mod moves;
 mod parking;
+mod partitions;
 mod state;
 mod sync;
 #[cfg(all(not(loom), polder_count))]
@@ -55,6 +56,10 @@ pub mod journal;
 mod kinds;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(all(test, not(loom)))]
+mod node_tests;
+#[cfg(not(loom))]
+mod nodes;
 #[cfg(not(loom))]
 mod pins;
 #[cfg(loom)]
@@ -104,10 +109,11 @@ pub use {
     hold::{Hold, UnknownHold},
     journal::{Change, Journal},
     kinds::{KindOps, OwnedLinks},
+    nodes::NodeId,
     pool::{FileState, Pool, PoolConfig, Space},
     redo::{ApplyRecord, Redo, Redone},
     state::FrameId,
-    stats::{PoolStats, SpaceStats},
+    stats::{NodeStats, PoolStats, SpaceStats},
     swip::Swip,
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,

@@ -26,6 +26,7 @@ use polder_format::{PageId, PageNo, Place, SpaceId};
 use crate::free_list::FreeList;
 use crate::meta::FrameMeta;
 use crate::parking::ParkingLot;
+use crate::partitions::{PartitionNo, Partitions};
 use crate::state::{FrameId, StateCell, StateWord, Version, WrapCount};
 
 /// Runs the model in every order with at most so many preemptions.
@@ -472,15 +473,15 @@ fn loom_sleepers_end_when_a_page_is_abandoned_and_claimed_again() {
 
 // The free list.
 
-/// A free list, and who has which frame.
+/// The free frames, and who has which.
 struct Frames {
-    list: FreeList,
+    list: Partitions,
     taken: [ghost::AtomicBool; 4],
 }
 
 impl Frames {
-    fn new(list: FreeList) -> Arc<Frames> {
-        Arc::new(Frames { list, taken: Default::default() })
+    fn new(ends: &[u32]) -> Arc<Frames> {
+        Arc::new(Frames { list: Partitions::full(ends), taken: Default::default() })
     }
 
     fn own(&self, frame: FrameId) -> FrameId {
@@ -494,8 +495,12 @@ impl Frames {
         self.list.put(frame);
     }
 
+    fn take(&self) -> Option<FrameId> {
+        self.list.take(PartitionNo::FIRST)
+    }
+
     fn take_and_put(&self) {
-        if let Some(frame) = self.list.take() {
+        if let Some(frame) = self.take() {
             self.put(self.own(frame));
         }
     }
@@ -503,7 +508,7 @@ impl Frames {
     /// All that are free can be had.
     fn check(&self, free: usize) {
         assert_eq!(self.list.len(), free);
-        let found = std::iter::from_fn(|| self.list.take().map(|frame| self.own(frame))).count();
+        let found = std::iter::from_fn(|| self.take().map(|frame| self.own(frame))).count();
         assert_eq!(found, free, "FREE-2: a frame was lost");
     }
 }
@@ -511,7 +516,7 @@ impl Frames {
 #[test]
 fn loom_a_frame_has_one_owner() {
     explore(2, || {
-        let frames = Frames::new(FreeList::full(2));
+        let frames = Frames::new(&[2]);
         let threads = [(); 2].map(|()| spawn(&frames, Frames::take_and_put));
         let this = frames.list.take_this(FrameId::new(1));
         if this {
@@ -525,7 +530,7 @@ fn loom_a_frame_has_one_owner() {
 #[test]
 fn loom_a_frame_put_into_an_empty_word_is_found() {
     explore(3, || {
-        let frames = Frames::new(FreeList::full(1));
+        let frames = Frames::new(&[1]);
         // Leaves the upper bit over an empty word.
         assert!(frames.list.take_this(FrameId::new(1)));
         frames.own(FrameId::new(1));
@@ -535,6 +540,19 @@ fn loom_a_frame_put_into_an_empty_word_is_found() {
         ];
         frames.take_and_put();
         join(threads);
+        frames.check(1);
+    });
+}
+
+/// Two who want a frame of one partition, which has one, while the other has one that nobody else
+/// wants: `PART-2`.
+#[test]
+fn loom_a_frame_of_another_partition_is_found() {
+    explore(3, || {
+        let frames = Frames::new(&[1, 2]);
+        let keeps = |frames: &Frames| _ = frames.own(frames.take().expect("PART-2"));
+        let puts = |frames: &Frames| frames.put(frames.own(frames.take().expect("PART-2")));
+        join([spawn(&frames, keeps), spawn(&frames, puts)]);
         frames.check(1);
     });
 }

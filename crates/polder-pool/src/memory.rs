@@ -8,6 +8,7 @@ use std::sync::Arc;
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::PoolError;
+use crate::nodes::{NodeId, policy};
 
 /// Size of a huge page on x86-64 and (with 4 KiB base pages) aarch64.
 pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -80,6 +81,15 @@ impl Reservation {
     /// Asks for small pages: parts of the range will be given back one by one.
     pub(crate) fn prefer_small_pages(&self) {
         let _ = self.advise(0, self.len, Advice::LinuxNoHugepage);
+    }
+
+    /// Asks for memory of this node. Where the kernel does not want to, it comes from where the
+    /// thread runs that first writes to it.
+    pub(crate) fn prefer_node(&self, offset: usize, len: usize, node: NodeId) {
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: the range lies in our own mapping, and ends where pages of the kernel do, as
+        // offset and length are multiples of them.
+        let _ = unsafe { policy::prefer(self.base.add(offset), len, node) };
     }
 
     /// Has the kernel back the first `len` bytes with memory now.

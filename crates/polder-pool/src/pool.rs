@@ -16,13 +16,14 @@ use crate::cpu::Groups;
 use crate::device::Device;
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::free_list::FreeList;
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::meta::FRAME_META_BYTES;
 use crate::moves::Moves;
+use crate::nodes::Nodes;
 use crate::parking::ParkingLot;
+use crate::partitions::Partitions;
 use crate::pins::GroupPins;
 use crate::replacement::ReplacementKind;
 use crate::signal::Signal;
@@ -267,10 +268,25 @@ impl<T: Translation> fmt::Debug for Pool<T> {
 impl<T: Translation> Pool<T> {
     /// Opens a pool on `device`. The structures above say what kinds of pages there are.
     ///
+    /// On a machine with several nodes of memory, frames are partitioned among those on whose cores
+    /// the calling thread may run (leanstore.txt IV-H; [`PoolStats::nodes`]).
+    ///
+    /// [`PoolStats::nodes`]: crate::PoolStats::nodes
+    ///
     /// # Errors
     /// [`PoolError::Budget`] if the budget is below [`PoolConfig::least_budget`],
     /// [`PoolError::Memory`] if the kernel gives no addresses.
     pub fn open(
+        device: Box<dyn Device>,
+        config: &PoolConfig,
+        kinds: &[KindOps],
+    ) -> Result<Pool<T>, PoolError> {
+        Pool::open_on(Nodes::of_machine(), device, config, kinds)
+    }
+
+    /// The same on a machine with these nodes.
+    pub(crate) fn open_on(
+        nodes: Nodes,
         device: Box<dyn Device>,
         config: &PoolConfig,
         kinds: &[KindOps],
@@ -288,12 +304,21 @@ impl<T: Translation> Pool<T> {
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
-        // Where the page decides on its frame nobody knows which will be used.
-        if config.prefault && !T::OWNS_PAGES && !T::FIXED_FRAMES {
+        // Where the page decides on its frame, or the frame is no memory, nobody knows which will
+        // be used: memory comes from where the thread runs that first writes to it.
+        let is_memory = !T::OWNS_PAGES && !T::FIXED_FRAMES;
+        let free_frames = if T::FIXED_FRAMES { 0 } else { range };
+        let nodes = if is_memory { nodes } else { Nodes::one() };
+        let (nodes, ends) = nodes.cut(free_frames, config.page_size);
+        if ends.len() > 1 {
+            frames.settle(&nodes, &ends);
+        }
+        if config.prefault && is_memory {
             frames.prefault(budget_frames)?;
         }
         let core = Core {
-            free: if T::FIXED_FRAMES { FreeList::empty(0) } else { FreeList::full(range) },
+            free: Partitions::full(&ends),
+            nodes,
             frames,
             wraps: WrapCount::default(),
             lot: ParkingLot::new(),

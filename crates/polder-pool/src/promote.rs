@@ -95,7 +95,9 @@ impl<T: Translation> Shared<T> {
         if page.meta().page() != id || !self.may_move(&page) {
             return false;
         }
-        let Some(to) = core.free.take_instead_of(frame) else { return false };
+        // On the same node: there it was first wanted, if it does not prefer this very frame.
+        let near = core.free.of(frame);
+        let Some(to) = core.free.take_instead_of(frame, near) else { return false };
         self.move_to(page, self.view(&space), to);
         true
     }

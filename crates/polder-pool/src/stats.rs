@@ -5,11 +5,13 @@ use std::collections::HashMap;
 
 use polder_format::SpaceId;
 
+use crate::core::Core;
 use crate::counters::Counter;
 use crate::free_list::FreeList;
 use crate::memory::HUGE_PAGE_BYTES;
 use crate::meta::FRAME_META_BYTES;
-use crate::pool::Pool;
+use crate::nodes::NodeId;
+use crate::pool::{Pool, Shared};
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -23,6 +25,13 @@ pub struct PoolStats {
     pub frames: u64,
     /// Frames without a page.
     pub frames_free: u64,
+    /// The same by node, in the order of frames, where frames are partitioned by nodes.
+    pub nodes: Vec<NodeStats>,
+    /// Frames taken for a page by a thread that ran on their node; 0 where they are not partitioned.
+    pub frames_taken_near: u64,
+    /// Frames taken by threads that ran elsewhere: a page went where it prefers to lie, or the node
+    /// of the thread had none free.
+    pub frames_taken_far: u64,
     /// Page size in bytes.
     pub page_size_bytes: u64,
     /// Pages that operations went to and found resident.
@@ -78,6 +87,17 @@ pub struct PoolStats {
     pub file_bytes: u64,
 }
 
+/// Frames of one node of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStats {
+    /// The node.
+    pub node: NodeId,
+    /// Frames whose memory is asked of it.
+    pub frames: u64,
+    /// Of these, those without a page, a moment ago.
+    pub frames_free: u64,
+}
+
 /// Pages of one space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SpaceStats {
@@ -107,6 +127,9 @@ impl<T: Translation> Pool<T> {
             memory_budget_bytes: shared.memory_budget,
             frames,
             frames_free: frames.saturating_sub(resident_pages),
+            nodes: shared.node_stats(),
+            frames_taken_near: sum(Counter::FramesNear),
+            frames_taken_far: sum(Counter::FramesFar),
             page_size_bytes: size,
             hits: sum(Counter::PagesRead).saturating_sub(sum(Counter::Faults)),
             faults: sum(Counter::Faults),
@@ -166,5 +189,18 @@ impl<T: Translation> Pool<T> {
             }));
         }
         spaces
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn node_stats(&self) -> Vec<NodeStats> {
+        let Core { free, nodes, .. } = &self.core;
+        let by_node = nodes.ids().zip(free.each()).filter(|_| free.is_cut());
+        let stats = by_node.map(|(node, (frames, free))| NodeStats {
+            node,
+            frames: u64::from(frames.end() - frames.start() + 1),
+            frames_free: free as u64,
+        });
+        stats.collect()
     }
 }

@@ -6,6 +6,7 @@ use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at
 use tempfile::TempDir;
 
 use crate::device::{FileDevice, OpenKind};
+use crate::nodes::Nodes;
 use crate::replacement::ReplacementKind;
 use crate::{
     AccessHint, FileState, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation,
@@ -18,7 +19,7 @@ pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
 
 /// The same, where readers hold pages in this way.
 pub(crate) fn pool_held<T: Translation>(memory_budget: u64, hold: Hold) -> (TempDir, Pool<T>) {
-    pool_of(memory_budget, Default::default(), hold)
+    open(Nodes::of_machine(), PoolConfig { hold, ..config(memory_budget) })
 }
 
 /// The same under another policy.
@@ -26,28 +27,50 @@ pub(crate) fn pool_with<T: Translation>(
     memory_budget: u64,
     replacement: ReplacementKind,
 ) -> (TempDir, Pool<T>) {
-    pool_of(memory_budget, replacement, Hold::Optimistic)
+    open(Nodes::of_machine(), PoolConfig { replacement, ..config(memory_budget) })
 }
 
-fn pool_of<T: Translation>(
+/// A pool on a machine with these nodes.
+pub(crate) fn pool_on<T: Translation>(nodes: Nodes, memory_budget: u64) -> (TempDir, Pool<T>) {
+    open(nodes, config(memory_budget))
+}
+
+/// The same, all of it backed at once.
+pub(crate) fn prefaulted_on<T: Translation>(
+    nodes: Nodes,
     memory_budget: u64,
-    replacement: ReplacementKind,
-    hold: Hold,
 ) -> (TempDir, Pool<T>) {
-    let dir = tempfile::tempdir().unwrap();
-    let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
-    let config = PoolConfig {
+    open(nodes, PoolConfig { prefault: true, ..config(memory_budget) })
+}
+
+fn config(memory_budget: u64) -> PoolConfig {
+    PoolConfig {
         memory_budget,
         page_size: PageSize::MIN,
         prefault: false,
         seed: ChecksumSeed::new(StoreId([0; 16])),
         file: FileState::NEW,
         journal: None,
-        replacement,
-        hold,
-    };
-    let pool = Pool::open(Box::new(device), &config, &[TEST_KIND]).unwrap();
+        replacement: Default::default(),
+        hold: Default::default(),
+    }
+}
+
+fn open<T: Translation>(nodes: Nodes, config: PoolConfig) -> (TempDir, Pool<T>) {
+    let dir = tempfile::tempdir().unwrap();
+    let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
+    let pool = Pool::open_on(nodes, Box::new(device), &config, &[TEST_KIND]).unwrap();
     (dir, pool)
+}
+
+/// Has the calling thread run on this core alone. False if it must not run there.
+pub(crate) fn stay_on(core: usize) -> bool {
+    // SAFETY: plain data, for which all zeros is a value; the calls get its address and size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(core, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
+    }
 }
 
 /// Where the first link is in a page, and how many there are.

@@ -3,6 +3,7 @@ use std::sync::Barrier;
 use std::thread;
 
 use super::*;
+use crate::testing::stay_on;
 
 /// A made-up `/sys/devices/system/cpu`: for each core the lists of its caches of levels 1 to 3.
 fn machine(possible: &str, cores: &[&[&str]]) -> tempfile::TempDir {
@@ -78,16 +79,6 @@ fn any_number_of_a_core_has_a_group() {
     assert!((0..6).all(|core| groups.of(core).index() == core / 2));
     let machine = Groups::by_cache();
     assert!(machine.all().any(|group| group == machine.here()));
-}
-
-/// Has the calling thread run on this core alone. False if it must not run there.
-fn stay_on(core: usize) -> bool {
-    // SAFETY: plain data, for which all zeros is a value; the calls get its address and size.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(core, &mut set);
-        libc::sched_setaffinity(0, size_of_val(&set), &set) == 0
-    }
 }
 
 #[test]
