@@ -36,23 +36,25 @@ use crate::translation::{LinkRef, Resolved, Translation};
 /// to all others.
 const MOST_RETIRED: usize = 64;
 const RETIRED_PART: usize = 64;
+/// Near which frame spares are looked for: one for all, so that they lie together, and far from where
+/// the next new pages want to lie.
+const SPARES: FrameId = FrameId::FIRST;
 /// How often a page may turn out to have changed between its word and its hold before the reader
 /// starts over, so that it is not overtaken for ever.
 const OVERTAKEN: u32 = 1000;
-/// How many of them a copy looks at for one that nobody holds.
-const LOOKS: usize = 8;
 
 /// Frames that their pages left, and that somebody may still be reading, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Retired(Mutex<VecDeque<FrameId>>);
 
 impl Retired {
-    /// This one, or else one of the oldest, that nobody holds.
+    /// This one, or else the oldest one, that nobody holds. (All are looked at: a reader that was
+    /// descheduled holds the oldest for long.)
     fn take(&self, preferred: Option<FrameId>, pins: &GroupPins) -> Option<FrameId> {
         let mut frames = lock(&self.0);
         let preferred = frames.iter().position(|frame| Some(*frame) == preferred);
-        let oldest = 0..LOOKS.min(frames.len());
-        let found = preferred.into_iter().chain(oldest).find(|at| pins.is_left(frames[*at]))?;
+        let found =
+            preferred.into_iter().chain(0..frames.len()).find(|at| pins.is_left(frames[*at]))?;
         frames.remove(found)
     }
 
@@ -171,7 +173,11 @@ impl<'p, T: Translation> View<'p, T> {
                 if found.word.is_marked() {
                     attempt.access(found.cell, found.word);
                 }
-                return Ok(Optimistic::held(core, found, wraps));
+                let held = Optimistic::held(core, found, wraps);
+                if found.astray {
+                    self.maybe_promote(target);
+                }
+                return Ok(held);
             }
             attempt.let_go();
             overtaken += u32::from(found.word.can_be_held());
@@ -208,33 +214,44 @@ impl<'p, T: Translation> View<'p, T> {
 
     /// C1 to C4.
     fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
-        let core = &self.shared.core;
-        let spare = core
-            .moves
-            .enter()
-            .filter(|_| !core.moves.is_sweep_under_way())
-            .and_then(|moves| self.shared.spare_for_copy(self, &page).map(|to| (moves, to)));
-        let Some((moves, to)) = spare else { return page.try_upgrade().map(Shadow::from) };
-        let give_back = |_: &Restart| core.retired.put_first(to);
-        let mut copied = page.try_copy().inspect_err(give_back)?;
-        let meta = copied.meta();
-        // C3: what has its frame as its place stays there (COW-4).
-        if meta.is_pinned() || meta.is_being_written() {
-            core.retired.put_first(to);
+        let spare = self.may_copy().and_then(|moves| {
+            self.shared.spare_for_copy(self, &page).map(|to| Copy { view: self, to, moves })
+        });
+        let Some(copy) = spare else { return page.try_upgrade().map(Shadow::from) };
+        let (shared, to) = (self.shared, copy.to);
+        let put_back = |_: &Restart| shared.core.retired.put_first(to);
+        let copied = page.try_copy().inspect_err(put_back)?;
+        if copied.must_stay() {
+            shared.core.retired.put_first(to);
             return copied.seal().map(Shadow::from);
         }
-        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
-        // the Acquire fence of validation, as behind a claim.
-        fence(Ordering::Release);
-        let bytes = self.shared.page_in(self.space, copied.id().page(), to);
-        // SAFETY: the frame is ours, and holds no page; nobody holds it by a slice (COW-3); stale
-        // readers of its former page read it by `bytes` and will not validate.
-        let mut copy = unsafe { bytes.to_write() };
-        let size = copy.size();
-        copy.copy_from(copied.page(), 0, 0, size);
-        copied.work_in(bytes);
-        core.counters.add(Counter::MovedBytes, size as u64);
-        Ok(Shadow { page: ManuallyDrop::new(copied), copy: Some(Copy { view: self, to, moves }) })
+        Ok(copy.begin(copied))
+    }
+
+    /// Moves a page to the frame that it prefers, if that is free: a change by a copy that changes
+    /// nothing, so that readers are not disturbed by that either.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn go_home(self, page: Optimistic<'p>, home: FrameId) {
+        let core = &self.shared.core;
+        let Some(moves) = self.may_copy() else { return };
+        if !core.free.take_this(home) {
+            return;
+        }
+        match page.try_copy() {
+            Ok(copied) if !copied.must_stay() => {
+                let mut shadow = Copy { view: self, to: home, moves }.begin(copied);
+                shadow.moves = true;
+                core.counters.add(Counter::Promotions, 1);
+            }
+            _ => self.shared.give_frame(home),
+        }
+    }
+
+    /// C1: dirty pages may move (P1).
+    fn may_copy(self) -> Option<RwLockReadGuard<'p, ()>> {
+        let moves = &self.shared.core.moves;
+        moves.enter().filter(|_| !moves.is_sweep_under_way())
     }
 }
 
@@ -247,7 +264,7 @@ impl<T: Translation> Shared<T> {
         let pins = core.pins.as_ref()?;
         let free = preferred.filter(|frame| core.free.take_this(*frame));
         free.or_else(|| core.retired.take(preferred, pins))
-            .or_else(|| core.free.take_instead_of(page.frame(), core.free.of(page.frame())))
+            .or_else(|| core.free.take_instead_of(SPARES, core.free.of(page.frame())))
     }
 
     /// Gives retired frames that nobody holds to all others, but for `most`.
@@ -264,7 +281,7 @@ impl<T: Translation> Shared<T> {
         page.check_logged();
         let (meta, old) = (core.frames.meta(to), page.meta());
         let (id, from) = (old.page(), page.frame());
-        meta.assign(id, old.place(), false);
+        meta.assign(id, old.place(), !page.is_changed() && !old.is_dirty(page.held()));
         meta.set_born(old.is_born());
         core.replacement.relocate(from, to);
         let (cell, held) = (page.cell(), page.held());
@@ -274,8 +291,14 @@ impl<T: Translation> Shared<T> {
         // Behind it: as long as the word names the old frame, that has its page.
         let (left_at, _) = core.wraps.next(held.version());
         old.vacate(left_at);
-        core.retired.put(from);
         core.counters.add(Counter::Copies, 1);
+        // Its home stays free for it, so that it can go back.
+        let is_home = self.translation.preferred(directory, id.page()) == Some(from);
+        if is_home && core.pins.as_ref().is_some_and(|pins| pins.is_left(from)) {
+            self.give_frame(from);
+        } else {
+            core.retired.put(from);
+        }
         self.reclaim_retired(MOST_RETIRED.min(core.budget_frames as usize / RETIRED_PART));
     }
 }
@@ -286,6 +309,8 @@ impl<T: Translation> Shared<T> {
 pub struct Shadow<'p, T: Translation> {
     page: ManuallyDrop<Exclusive<'p>>,
     copy: Option<Copy<'p, T>>,
+    /// Goes to the frame of the copy though nothing may have been changed.
+    moves: bool,
 }
 
 /// Where a page is changed, and will lie.
@@ -294,6 +319,25 @@ struct Copy<'p, T: Translation> {
     to: FrameId,
     /// No sweep begins meanwhile (P1).
     moves: RwLockReadGuard<'p, ()>,
+}
+
+impl<'p, T: Translation> Copy<'p, T> {
+    /// C4: the page, which is held for copying, is worked on in the copy from now on.
+    fn begin(self, mut page: Exclusive<'p>) -> Shadow<'p, T> {
+        let shared = self.view.shared;
+        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
+        // the Acquire fence of validation, as behind a claim.
+        fence(Ordering::Release);
+        let bytes = shared.page_in(self.view.space, page.id().page(), self.to);
+        // SAFETY: the frame is ours, and holds no page; nobody holds it by a slice (COW-3); stale
+        // readers of its former page read it by `bytes` and will not validate.
+        let mut copy = unsafe { bytes.to_write() };
+        let size = copy.size();
+        copy.copy_from(page.page(), 0, 0, size);
+        page.work_in(bytes);
+        shared.core.counters.add(Counter::MovedBytes, size as u64);
+        Shadow { page: ManuallyDrop::new(page), copy: Some(self), moves: false }
+    }
 }
 
 impl<T: Translation> fmt::Debug for Shadow<'_, T> {
@@ -305,7 +349,7 @@ impl<T: Translation> fmt::Debug for Shadow<'_, T> {
 impl<'p, T: Translation> From<Exclusive<'p>> for Shadow<'p, T> {
     /// A page that is changed in its place.
     fn from(page: Exclusive<'p>) -> Shadow<'p, T> {
-        Shadow { page: ManuallyDrop::new(page), copy: None }
+        Shadow { page: ManuallyDrop::new(page), copy: None, moves: false }
     }
 }
 
@@ -327,7 +371,7 @@ impl<T: Translation> Drop for Shadow<'_, T> {
         // SAFETY: `page` is not touched again: this is its end.
         let page = unsafe { ManuallyDrop::take(&mut self.page) };
         let Some(Copy { view, to, moves }) = self.copy.take() else { return drop(page) };
-        if page.is_changed() {
+        if self.moves || page.is_changed() {
             view.shared.publish_copy(page, view, to);
         } else {
             drop(page);
@@ -425,6 +469,29 @@ mod tests {
         });
         assert_eq!(now.unwrap(), 3);
         assert_eq!(pool.stats().copies, 5);
+    }
+
+    /// A page that a change took away from the frame that it prefers goes back there by the way, and
+    /// is no dirtier for it.
+    #[test]
+    fn a_node_goes_home() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        assert_eq!(space.is_in_preferred_frame(page), Some(true));
+        link(&space, page, 1);
+        assert_eq!(space.is_in_preferred_frame(page), Some(false));
+        pool.flush().unwrap();
+        for _ in 0..2000 {
+            let read = space.run(AccessHint::Normal, |attempt| {
+                let held = space.snapshot(attempt, LinkRef::Id(id_of(&space, page)), None)?;
+                Ok(held.page().u64(LINKS_AT))
+            });
+            assert_eq!(read.unwrap(), 1);
+        }
+        assert_eq!(space.is_in_preferred_frame(page), Some(true));
+        let stats = pool.stats();
+        assert_eq!((stats.dirty_pages, stats.promotions, stats.restarts), (0, 1, 0));
     }
 
     /// A page that is held by a slice can be read though somebody asks for it exclusively.

@@ -264,6 +264,11 @@ impl<'p> Exclusive<'p> {
         self.frame
     }
 
+    /// C3: whether somebody has noted the frame, so that the page stays there (`COW-4`).
+    pub(crate) fn must_stay(&self) -> bool {
+        self.meta().is_pinned() || self.meta().is_being_written()
+    }
+
     /// A page that is held for copying is changed in its place after all.
     pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
         self.held = self.cell.seal(self.held);

@@ -53,6 +53,11 @@ impl PageKinds {
         self.known.iter().find(|known| known.kind == kind)
     }
 
+    /// Whether a page is of a kind with links that own, and has some.
+    pub(crate) fn has_links(&self, page: PageRef<'_>) -> bool {
+        self.owned_links(page, 0).next().is_some()
+    }
+
     /// The links in a page that own, number and offset, from number `first` on and round.
     pub(crate) fn owned_links<'a>(
         &'a self,

@@ -9,7 +9,8 @@ use polder_format::PageId;
 use crate::attempt::View;
 use crate::counters::Counter;
 use crate::dice::one_in;
-use crate::guard::Exclusive;
+use crate::guard::{Exclusive, Optimistic};
+use crate::hold::Hold;
 use crate::pool::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
@@ -31,14 +32,21 @@ impl<T: Translation> View<'_, T> {
             return;
         }
         let link = LinkRef::Id(page);
+        let core = &self.shared.core;
         let translation = &self.shared.translation;
-        let found = translation.resolve(&self.shared.core.frames, &self.space.directory, link);
+        let wraps = core.wraps.get();
+        let found = translation.resolve(&core.frames, &self.space.directory, link);
         let preferred = translation.preferred(&self.space.directory, page.page());
         if let (Some(found), Some(preferred)) = (found, preferred)
             && page.space() == self.space.id
             && preferred != found.frame
         {
-            aside(|| self.shared.promote(self, page, found, preferred));
+            aside(|| match core.hold {
+                // Who holds a leaf validates it, and would find that it has gone.
+                Hold::Copy if !core.kinds.has_links(found.page) => (),
+                Hold::Copy => self.go_home(Optimistic::new(core, found, wraps), preferred),
+                _ => self.shared.promote(self, page, found, preferred),
+            });
         }
     }
 }

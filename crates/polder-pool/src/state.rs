@@ -16,6 +16,8 @@ pub struct FrameId(u32);
 impl FrameId {
     /// No frame.
     pub const NONE: FrameId = FrameId(0);
+    /// The first frame.
+    pub const FIRST: FrameId = FrameId(1);
     /// The greatest number of a frame.
     pub const MAX: FrameId = FrameId((1 << 28) - 1);
 
