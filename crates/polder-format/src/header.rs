@@ -36,6 +36,10 @@ impl PageKind {
     pub const OVERFLOW: PageKind = PageKind(18);
     /// A page of a heap.
     pub const HEAP: PageKind = PageKind(24);
+    /// A directory node of a hash index.
+    pub const HASH_NODE: PageKind = PageKind(32);
+    /// A bucket of a hash index.
+    pub const HASH_BUCKET: PageKind = PageKind(33);
 }
 
 /// The decoded header of a page.

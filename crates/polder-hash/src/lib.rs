@@ -1,0 +1,105 @@
+//! An extendible hash index on Polder's buffer pool: byte keys to byte values, in no order.
+//!
+//! It is a second structure beside the trees of `polder-tree`, and an example of how one is built on
+//! the pool (leanstore.txt IV-E: a root page whose hash bits divide the keys, and pages below it that are
+//! reached by owned links). Generic over the pool's translation, without an `if` on it.
+//!
+//! # Design
+//!
+//! ```text
+//!   level 2           +---- node, prefix none, depth 2 -----+
+//!   (the root,        | slots:  0   0   1   2   <- numbers  |      hash 01...: slot 1 -> child 0
+//!   page 1 always)    | links: [A] [B] [C]                  |
+//!                     +---------|---|---|-------------------+
+//!               +---------------+   |   +----------+
+//!               v                   v              v
+//!   level 1   node, prefix 0     node, prefix 10   node, prefix 11
+//!              |   |   |                ...             ...
+//!              v   v   v
+//!   level 0   buckets, prefixes 00, 010, 011: entries sorted by a tag of their hashes
+//! ```
+//!
+//! **The directory is a tree of small directories.** One directory of 2^g links that doubles as a
+//! whole would have to be copied under the eyes of its readers, a thousand pages at a time. Here each
+//! node is an extendible directory that fits in its page, and doubles in it. A node that is full is
+//! split into two by the first bit behind its prefix, as a bucket is, and its parent gets a child more;
+//! when the root is full the directory gets one level higher, as a B+tree does. So a change concerns a
+//! parent, a child and a new page, whatever the size of the index; all buckets are on one level; and
+//! nodes are half full at least while hashes are spread evenly, one for some 250 buckets of 4 KiB. (In a
+//! trie a full node stays, and each of its children that is split gets a node below it: one node more
+//! for two buckets, each time that the index has grown beyond a level.) It ends where page numbers do.
+//!
+//! **Each link stands once.** A child with fewer bits than its node has several slots. Were the slots
+//! links, only one of them could own the page (`OwnedLinks`); the others had to ask a table for ever, or
+//! each reader had to find the first slot of the range, and each split to move what is hot. So slots are
+//! numbers of two bytes, and links are in an array of their own, where they are aligned, owned, and hot
+//! under `swizzle`, whichever slot leads to them. It is also what lets 376 children have 512 slots in
+//! 4 KiB: fewer splits for want of bits.
+//!
+//! **A bucket is searched by interpolation.** Its hashes share their first bits, and it is sorted by
+//! their last 16, which are spread evenly; so where an entry is follows from its tag. A lookup touches
+//! the header, a line of slots and the entry (`bucket`).
+//!
+//! **Equal hashes go to a chain.** Splitting goes on as long as two hashes differ in a bit; a bucket
+//! whose keys all have one hash, and that is full, gets up to five more pages. The chain holds keys of
+//! that hash alone: one with another hash splits the bucket first, which moves nothing. Full chains
+//! refuse keys ([`HashError::Crowded`]); without a bound whoever chooses keys could make an operation
+//! hold any number of pages. Random keys never come there. Hashes that differ, but only in their last
+//! bits, cost a bucket for each bit that they share beyond what others do, and some nodes; nothing that
+//! grows with the index.
+//!
+//! # Invariants
+//!
+//! * `HASH-1` A key lies in the bucket, or the chain, whose prefix its hash begins with. The prefixes
+//!   of all buckets divide the hashes: those of a node's children divide its own.
+//! * `HASH-2` To each page but the root one link leads: that of its parent, or of the page before it in
+//!   a chain. Both own it.
+//! * `HASH-3` All children of a node are one level below it, buckets on level 0; the root is page 1.
+//!
+//! and those of the parts: `NODE-1` to `NODE-3`, `BUCKET-1` to `BUCKET-5`, `CHAIN-1` and `CHAIN-2`,
+//! `RESHAPE-1` to `RESHAPE-5`, `CURSOR-1` and `CURSOR-2`. [`HashIndex::check`] looks at all that can be
+//! told from pages. Who latches what in which order is in `docs/protocols.md`, "Hash index"; how pages
+//! lie on disk in `docs/format.md`.
+//!
+//! # Files
+//!
+//! | file | |
+//! |---|---|
+//! | `hash.rs` | the hash of a key, prefixes of hashes |
+//! | `page.rs` | what nodes and buckets have in common |
+//! | `node/` | one node of the directory: slots, links, edit, verify |
+//! | `bucket/` | one bucket: search, edit, verify |
+//! | `descent.rs` | from the root to a bucket |
+//! | `index.rs` | looking up, inserting, removing |
+//! | `reshape.rs` | splits and joins |
+//! | `chain.rs` | keys with equal hashes |
+//! | `cursor.rs` | going through all entries |
+//! | `redo.rs` | doing again what the log says |
+//! | `check.rs` | finding what is broken |
+
+pub mod bucket;
+mod chain;
+mod check;
+mod cursor;
+mod descent;
+mod error;
+mod hash;
+mod index;
+mod kinds;
+pub mod node;
+mod page;
+mod redo;
+mod reshape;
+
+pub use check::{Fault, Report};
+pub use cursor::{Cursor, Entry};
+pub use error::HashError;
+pub use hash::{KeyHash, Prefix, Side};
+pub use index::{Applied, Effect, HashIndex};
+pub use kinds::KINDS;
+pub use redo::redo;
+
+/// The README's program.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -1,0 +1,82 @@
+//! What nodes and buckets have in common: the beginning of their header.
+
+use polder_format::{PAGE_HEADER_BYTES, PageId, PageSize, header_at};
+use polder_pool::bytes::{PageBuf, PageMut, PageRef};
+use polder_pool::{Exclusive, Swip};
+
+use crate::hash::{KeyHash, Prefix};
+
+/// Layout version that this code writes, and the only one that it reads.
+pub(crate) const LAYOUT_VERSION: u8 = 1;
+
+/// Fields that both kinds have.
+pub(crate) mod at {
+    use super::PAGE_HEADER_BYTES;
+
+    /// Level, 1 byte: 0 in a bucket.
+    pub(crate) const LEVEL: usize = PAGE_HEADER_BYTES;
+    /// Bits of the prefix, 1 byte.
+    pub(crate) const BITS: usize = 33;
+    /// Entries or children, 2 bytes.
+    pub(crate) const COUNT: usize = 34;
+    /// The prefix, 8 bytes.
+    pub(crate) const PREFIX: usize = 40;
+    /// Where slots or links begin.
+    pub(crate) const CONTENT: usize = 64;
+}
+
+/// Levels below this one, whatever the page is.
+#[inline(always)]
+pub(crate) fn level(page: PageRef<'_>) -> u8 {
+    page.u8(at::LEVEL)
+}
+
+/// What the page covers.
+#[inline]
+pub(crate) fn prefix(page: PageRef<'_>) -> Prefix {
+    Prefix::of(KeyHash::new(page.u64(at::PREFIX)), page.u8(at::BITS))
+}
+
+pub(crate) fn set_prefix(page: &mut PageMut<'_>, prefix: Prefix) {
+    page.set_u8(at::BITS, prefix.bits());
+    page.set_u64(at::PREFIX, prefix.first().bits());
+}
+
+/// Whether layout version and prefix are ones that a page can have.
+pub(crate) fn verify(page: PageRef<'_>) -> Result<(), &'static str> {
+    ensure(page.u8(header_at::LAYOUT) == LAYOUT_VERSION, "the page has an unknown layout version")?;
+    ensure(page.u8(at::BITS) <= 64, "a prefix has more bits than a hash")?;
+    let clean = prefix(page).first().bits() == page.u64(at::PREFIX);
+    ensure(clean, "a prefix has bits behind its end")
+}
+
+pub(crate) fn ensure(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(otherwise) }
+}
+
+/// The link at `offset` as it may leave its page: the id that it leads to, also where it is hot.
+#[inline]
+pub(crate) fn link(page: PageRef<'_>, offset: usize) -> u64 {
+    let space = PageId::from_link(page.u64(header_at::PAGE_ID)).space();
+    Swip::new(page.u64(offset)).plain(space)
+}
+
+/// A copy of the page that nobody else sees.
+pub(crate) fn snapshot(page: PageRef<'_>) -> PageBuf {
+    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
+    let mut copy = PageBuf::new(size);
+    copy.copy_from(page);
+    copy
+}
+
+/// An error that the pool finds in a page of ours.
+pub(crate) fn broken(page: PageId, what: &'static str) -> polder_pool::PoolError {
+    polder_pool::PoolError::Broken { page, what }
+}
+
+/// Bytes of a page that is held, where no link is.
+pub(crate) fn bytes_of(held: &Exclusive<'_>, range: std::ops::Range<usize>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    held.page().append_to(range.start, range.len(), &mut bytes);
+    bytes
+}
