@@ -9,6 +9,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use polder::Store;
+
 use crate::bench::Bench;
 use crate::engine::{Engine, Named, Setup};
 use crate::error::BenchError;
@@ -18,6 +20,7 @@ use crate::plan::{LoadOrder, Plan};
 use crate::report::{Cost, RunResult};
 use crate::sorted::SortedKeys;
 use crate::space::RecordSpace;
+use crate::tpcc::{self, Run, Scale, Tables, TpccPlan};
 use crate::usage::{self, Usage};
 
 /// The number of the phase that warms up; rounds count from 0.
@@ -33,6 +36,8 @@ pub(crate) struct Bed<'a> {
     interrupt: &'a Interrupt,
     /// `None` between rounds that fill stores.
     engine: Option<Box<dyn Engine>>,
+    /// Of TPC-C alone.
+    tables: Option<Tables>,
     space: RecordSpace,
     rounds: u64,
 }
@@ -41,7 +46,7 @@ impl<'a> Bed<'a> {
     /// Nothing happens yet.
     pub(crate) fn new(named: Named, plan: &'a Plan, interrupt: &'a Interrupt) -> Bed<'a> {
         let space = RecordSpace::new(plan.records, plan.threads);
-        Bed { named, plan, interrupt, engine: None, space, rounds: 0 }
+        Bed { named, plan, interrupt, engine: None, tables: None, space, rounds: 0 }
     }
 
     /// Does everything that comes before the first round.
@@ -55,7 +60,9 @@ impl<'a> Bed<'a> {
         }
         tell("loading");
         self.engine = Some(self.create()?);
-        if !self.named.kind.is_bare {
+        if let Some(tpcc) = self.plan.tpcc {
+            self.load_tpcc(tpcc, tell)?;
+        } else if !self.named.kind.is_bare {
             match self.plan.load {
                 LoadOrder::Sorted => self.bulk()?,
                 LoadOrder::Random => self.phase(0, None)?.load()?,
@@ -113,7 +120,8 @@ impl<'a> Bed<'a> {
                 .map(|(now, before)| now.saturating_sub(before)),
             peak_rss_bytes: usage::peak_rss_bytes(),
         };
-        let result = RunResult::new(self.plan, &outcome, &cost);
+        let check_s = self.check(tell)?;
+        let result = RunResult::new(self.plan, &outcome, &cost, check_s);
         if self.plan.bench.fills() {
             tell("removing the store");
             self.engine = None;
@@ -123,6 +131,29 @@ impl<'a> Bed<'a> {
         Ok(result)
     }
 
+    fn load_tpcc(&mut self, tpcc: TpccPlan, tell: Tell<'_>) -> Result<(), BenchError> {
+        let tables = Tables::open(self.store()?)?;
+        let seed = self.plan.seed;
+        tpcc::load(&tables, Scale::FULL, tpcc.warehouses, seed, self.interrupt, tell)?;
+        self.tables = Some(tables);
+        tell("writing down what was loaded");
+        self.settle()
+    }
+
+    /// Looks at the consistency conditions of TPC-C, if that is wanted; gives how long it took.
+    fn check(&self, tell: Tell<'_>) -> Result<Option<f64>, BenchError> {
+        let (Some(tpcc), Some(tables)) = (self.plan.tpcc, &self.tables) else { return Ok(None) };
+        if !tpcc.check {
+            return Ok(None);
+        }
+        tell("looking at the consistency conditions");
+        let started = Instant::now();
+        match tpcc::check(tables, tpcc.warehouses, self.interrupt)? {
+            wrong if wrong.is_empty() => Ok(Some(started.elapsed().as_secs_f64())),
+            wrong => Err(BenchError::Inconsistent(wrong)),
+        }
+    }
+
     /// Has the engine bring everything to the device, so that no engine's writes go on in the turn
     /// of another, and all that a round has caused is counted in that round.
     fn settle(&self) -> Result<(), BenchError> {
@@ -130,6 +161,9 @@ impl<'a> Bed<'a> {
     }
 
     fn workload(&self, number: u64, seconds: f64) -> Result<Outcome, BenchError> {
+        if let (Some(plan), Some(tables)) = (self.plan.tpcc, &self.tables) {
+            return self.transactions(plan, tables, number, seconds);
+        }
         let timed = self.phase(number, Some(seconds))?;
         match (self.plan.bench, self.plan.bench.mix(), self.plan.dist) {
             (Bench::Load, ..) => self.phase(number, None)?.load(),
@@ -137,6 +171,28 @@ impl<'a> Bed<'a> {
             (_, Some(mix), Some(dist)) => timed.mixed(mix, dist, &self.space),
             _ => timed.scan(self.plan.records),
         }
+    }
+
+    fn transactions(
+        &self,
+        plan: TpccPlan,
+        tables: &Tables,
+        number: u64,
+        seconds: f64,
+    ) -> Result<Outcome, BenchError> {
+        let run = Run {
+            store: self.store()?,
+            tables,
+            scale: Scale::FULL,
+            plan,
+            threads: self.plan.threads,
+            seed: self.plan.seed,
+            counters: self.plan.counters,
+            interrupt: self.interrupt,
+            number,
+            seconds,
+        };
+        run.run()
     }
 
     fn phase(&self, number: u64, seconds: Option<f64>) -> Result<Phase<'_>, BenchError> {
@@ -155,6 +211,11 @@ impl<'a> Bed<'a> {
         self.engine.as_deref().ok_or_else(none)
     }
 
+    fn store(&self) -> Result<&Store, BenchError> {
+        let none = || BenchError::Options(format!("{} is not Polder", self.named));
+        self.engine()?.polder().ok_or_else(none)
+    }
+
     /// Loads all records in key order, in one thread.
     fn bulk(&self) -> Result<Outcome, BenchError> {
         let mut entries = self.sorted_keys()?.records(self.plan.value_size, self.interrupt)?;
@@ -171,6 +232,7 @@ impl<'a> Bed<'a> {
             written: self.plan.records,
             latencies: crate::meter::new_histogram(),
             counts: None,
+            tpcc: None,
         })
     }
 

@@ -30,6 +30,8 @@ pub enum Bench {
     YcsbF,
     /// Overwriting records, one or a batch of them in a commit.
     Commit,
+    /// TPC-C, on Polder alone.
+    Tpcc,
 }
 
 /// How operations are mixed, in percent; they add up to 100.
@@ -74,6 +76,7 @@ impl Bench {
             Bench::YcsbE => "ycsb-e",
             Bench::YcsbF => "ycsb-f",
             Bench::Commit => "commit",
+            Bench::Tpcc => "tpcc",
         }
     }
 
@@ -82,10 +85,11 @@ impl Bench {
         matches!(self, Bench::Load | Bench::Bulk)
     }
 
-    /// The operations, where there is a mix of them (as in YCSB's core workloads).
+    /// The operations, where there is a mix of them (as in YCSB's core workloads; that of TPC-C is
+    /// one of transactions).
     pub fn mix(self) -> Option<Mix> {
         match self {
-            Bench::Load | Bench::Bulk | Bench::Scan => None,
+            Bench::Load | Bench::Bulk | Bench::Scan | Bench::Tpcc => None,
             Bench::Lookup | Bench::YcsbC => Some(Mix { read: 100, ..Mix::NONE }),
             Bench::YcsbA => Some(Mix { read: 50, update: 50, ..Mix::NONE }),
             Bench::YcsbB => Some(Mix { read: 95, update: 5, ..Mix::NONE }),
@@ -98,13 +102,13 @@ impl Bench {
 
     /// Whether anything is written in a round.
     pub fn writes(self) -> bool {
-        self.fills() || self.mix().is_some_and(|mix| !mix.is_read_only())
+        self.fills() || self == Bench::Tpcc || self.mix().is_some_and(|mix| !mix.is_read_only())
     }
 
     /// Which records are asked for, unless told otherwise; `None` where all of them are.
     pub fn dist(self) -> Option<Dist> {
         match self {
-            Bench::Load | Bench::Bulk | Bench::Scan => None,
+            Bench::Load | Bench::Bulk | Bench::Scan | Bench::Tpcc => None,
             Bench::Lookup | Bench::Commit => Some(Dist::Uniform),
             Bench::YcsbD => Some(Dist::Latest),
             _ => Some(Dist::Zipfian),

@@ -14,7 +14,7 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
-use crate::dist::{Dist, YCSB_THETA};
+use crate::dist::YCSB_THETA;
 use crate::durability::Durability;
 use crate::engine::{EngineKind, Named, device};
 use crate::error::BenchError;
@@ -26,14 +26,14 @@ use crate::worker;
 
 mod args;
 mod replay;
+mod resolve;
 mod translations;
 
-use args::{Cli, Command, CommonArgs, CompareArgs, DeviceArgs, RunArgs};
+use args::{Cli, Command, CompareArgs, DeviceArgs, RunArgs, StoreArgs, TpccArgs};
+use resolve::{check_device_size, check_options, resolve, resolve_tpcc};
 
 /// The engine of a single run, where none is named and it is there.
 const DEFAULT_ENGINE: &str = "polder:array";
-/// Seconds of a warm-up, where nothing else is said.
-const DEFAULT_WARMUP_SECONDS: f64 = 1.0;
 /// The arguments that name engines.
 const ENGINE_ARGS: [&str; 2] = ["engine", "engines"];
 
@@ -97,7 +97,7 @@ fn each_once<T: PartialEq + fmt::Display>(option: &str, list: &[T]) -> Result<()
 }
 
 /// The engine of this name, with what `--replacement` and `--hold` say.
-fn named(engines: &[EngineKind], name: &str, args: &CommonArgs) -> Result<Named, BenchError> {
+fn named(engines: &[EngineKind], name: &str, args: &StoreArgs) -> Result<Named, BenchError> {
     Named::find(engines, name)?.or(args.replacement, args.hold)
 }
 
@@ -120,25 +120,50 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::YcsbE(args) => (Bench::YcsbE, args),
         Command::YcsbF(args) => (Bench::YcsbF, args),
         Command::Commit(args) => (Bench::Commit, args),
+        Command::Tpcc(args) => return tpcc(&args, engines),
     };
     single(bench, &args, engines)
 }
 
 /// One engine, one round, in this process.
 fn single(bench: Bench, args: &RunArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let named = engine_of(args.engine.as_deref(), engines, &args.common.store)?;
+    check_device_size(&args.common, &[named])?;
+    run_one(named, &args.common.store, |dir| resolve(bench, named, args.seconds, &args.common, dir))
+}
+
+fn tpcc(args: &TpccArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let named = engine_of(args.engine.as_deref(), engines, &args.store)?;
+    run_one(named, &args.store, |dir| {
+        resolve_tpcc(named, (args.seconds, args.seconds), &args.tpcc, &args.store, dir)
+    })
+}
+
+/// The engine of a single run.
+fn engine_of(
+    name: Option<&str>,
+    engines: &[EngineKind],
+    args: &StoreArgs,
+) -> Result<Named, BenchError> {
     let default = || engines.iter().find(|engine| engine.name == DEFAULT_ENGINE);
-    let name = match (&args.engine, default().or(engines.first())) {
+    let name = match (name, default().or(engines.first())) {
         (Some(name), _) => name,
         (None, Some(kind)) => kind.name,
         (None, None) => return Err(BenchError::Options("there are no engines".to_owned())),
     };
-    let named = named(engines, name, &args.common)?;
-    check_device_size(&args.common, &[named])?;
-    let dir = run_dir(args.common.dir.as_deref())?;
-    let plan = resolve(bench, named, args.seconds, &args.common, dir.path())?;
+    named(engines, name, args)
+}
+
+fn run_one(
+    named: Named,
+    args: &StoreArgs,
+    plan: impl FnOnce(&Path) -> Result<Plan, BenchError>,
+) -> Result<(), BenchError> {
+    let dir = run_dir(args.dir.as_deref())?;
+    let plan = plan(dir.path())?;
     check_counters(plan.counters);
     let result = one_round(named, &plan)?;
-    show(&result, args.common.json)
+    show(&result, args.json)
 }
 
 fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
@@ -164,6 +189,7 @@ fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
         log_limit_bytes: None,
         batch: 1,
         rate: None,
+        tpcc: None,
     };
     let result = one_round(device::KIND.into(), &plan)?;
     show(&result, args.json)
@@ -182,11 +208,14 @@ fn one_round(named: Named, plan: &Plan) -> Result<RunResult, BenchError> {
 }
 
 fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    check_options(args.bench, &args.tpcc, &args.common)?;
     let interrupt = listen()?;
-    let dir = run_dir(args.common.dir.as_deref())?;
+    let store = &args.common.store;
+    let dir = run_dir(store.dir.as_deref())?;
+    let all_seconds = args.seconds * f64::from(args.rounds);
     let (mut plans, mut all): (Vec<Plan>, Vec<Named>) = (Vec::new(), Vec::new());
     for name in &args.engines {
-        let named = named(engines, name, &args.common)?;
+        let named = named(engines, name, store)?;
         if let Some(same) = all.iter().find(|other| other.is_same(&named)) {
             let why = match same.to_string() == named.to_string() {
                 true => format!("{named} is named twice"),
@@ -195,85 +224,21 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
             return Err(BenchError::Options(why));
         }
         all.push(named);
-        plans.push(resolve(args.bench, named, args.seconds, &args.common, dir.path())?);
+        plans.push(match args.bench {
+            Bench::Tpcc => {
+                let seconds = (args.seconds, all_seconds);
+                resolve_tpcc(named, seconds, &args.tpcc, store, dir.path())?
+            }
+            bench => resolve(bench, named, args.seconds, &args.common, dir.path())?,
+        });
     }
     check_device_size(&args.common, &all)?;
-    check_counters(args.common.counters);
+    check_counters(store.counters);
     let contest = Contest { plans, rounds: args.rounds as usize, program: own_program()? };
-    let json = args.common.json;
+    let json = store.json;
     let mut report = |result: &RunResult| if json { show(result, true) } else { Ok(()) };
     let comparison = contest.run(&interrupt, &mut report)?;
     if json { print(&to_json(&comparison)?) } else { print(comparison.table().trim_end()) }
-}
-
-/// All options of one engine's part.
-fn resolve(
-    bench: Bench,
-    named: Named,
-    seconds: f64,
-    args: &CommonArgs,
-    dir: &Path,
-) -> Result<Plan, BenchError> {
-    if args.dist.is_some() && bench.dist().is_none() {
-        let why = format!("{} touches all records: --dist means nothing to it", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    if args.batch > 1 && bench != Bench::Commit {
-        return Err(BenchError::Options(format!("--batch is for commit, not {}", bench.name())));
-    }
-    if args.rate.is_some() && bench.mix().is_none() {
-        let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    if bench.fills() && (args.load.is_some() || args.warmup.is_some()) {
-        let why = format!("{} begins with nothing: it has no --load or --warmup", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    if args.threads > 1 && bench == Bench::Bulk {
-        let why = "bulk loads by one thread: it has no --threads";
-        return Err(BenchError::Options(why.to_owned()));
-    }
-    let dist = args.dist.or(bench.dist());
-    if args.theta.is_some() && !matches!(dist, Some(Dist::Zipfian | Dist::Latest)) {
-        let dist = dist.map_or("all records", Dist::name);
-        let why = format!("--theta is for zipfian and latest; {} asks for {dist}", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    named.kind.can_run(bench, args.durability).map_err(BenchError::Options)?;
-    let commit_bytes = (bench == Bench::Commit).then_some(device::COMMIT_BYTES);
-    let ample = || plan::ample_pool_bytes(args.records, args.value_size);
-    Ok(Plan {
-        bench,
-        engine: named.to_string(),
-        dir: dir.to_owned(),
-        records: args.records,
-        value_size: args.value_size,
-        pool_bytes: args.pool.unwrap_or_else(ample),
-        prefault: args.prefault,
-        threads: args.threads,
-        seconds,
-        warmup_seconds: args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS),
-        dist,
-        theta: args.theta.unwrap_or(YCSB_THETA),
-        load: args.load.unwrap_or(plan::LoadOrder::Sorted),
-        seed: args.seed,
-        counters: args.counters,
-        device_bytes: args.device_size.or(commit_bytes),
-        durability: args.durability,
-        log_limit_bytes: args.log_limit,
-        batch: args.batch,
-        rate: args.rate,
-    })
-}
-
-/// The file of `device` has a size where that is one of the engines.
-fn check_device_size(args: &CommonArgs, all: &[Named]) -> Result<(), BenchError> {
-    let has_device = all.iter().any(|named| named.kind.name == device::KIND.name);
-    if args.device_size.is_some() && !has_device {
-        let why = "--device-size is for the engine device, which is not asked for";
-        return Err(BenchError::Options(why.to_owned()));
-    }
-    Ok(())
 }
 
 /// A directory of this run alone, removed with everything in it when dropped.
@@ -327,6 +292,7 @@ fn print(text: &str) -> Result<(), BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dist::Dist;
     use crate::engine::built_in;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
@@ -345,7 +311,7 @@ mod tests {
             Command::Commit(args) => (Bench::Commit, args),
             other => panic!("{other:?}"),
         };
-        let named = named(&built_in(), engine, &args.common)?;
+        let named = named(&built_in(), engine, &args.common.store)?;
         resolve(bench, named, args.seconds, &args.common, Path::new("d"))
     }
 
@@ -399,7 +365,57 @@ mod tests {
         let Ok(Cli { command: Command::Compare(args) }) = parse(line) else { panic!("not parsed") };
         assert_eq!((args.bench, args.rounds, args.seconds), (Bench::Lookup, 3, 0.5));
         assert_eq!(args.engines, ["a", "b"]);
-        assert!(args.common.json);
+        assert!(args.common.store.json);
+    }
+
+    fn tpcc_plan(line: &str, engine: &str) -> Result<Plan, BenchError> {
+        let Command::Tpcc(args) = parse(line).unwrap().command else { panic!("{line}") };
+        let named = named(&built_in(), engine, &args.store)?;
+        let seconds = (args.seconds, args.seconds);
+        resolve_tpcc(named, seconds, &args.tpcc, &args.store, Path::new("d"))
+    }
+
+    #[test]
+    fn tpcc_has_warehouses_a_mix_and_homes() {
+        let plan = tpcc_plan("x tpcc", "polder:array").unwrap();
+        let tpcc = plan.tpcc.unwrap();
+        assert_eq!((tpcc.warehouses, tpcc.mix.to_string()), (10, "standard".to_owned()));
+        assert!(!tpcc.affinity && tpcc.check);
+        let line =
+            "x tpcc --warehouses 3 --mix 20:80 --affinity --no-check --threads 2 --pool 1GiB";
+        let plan = tpcc_plan(line, "polder:simd+lru").unwrap();
+        let tpcc = plan.tpcc.unwrap();
+        assert_eq!((tpcc.warehouses, tpcc.mix.to_string()), (3, "20:80".to_owned()));
+        assert!(tpcc.affinity && !tpcc.check);
+        assert_eq!((plan.threads, plan.pool_bytes, plan.bench), (2, 1 << 30, Bench::Tpcc));
+        assert_eq!(plan.engine, "polder:simd+lru");
+        let Err(BenchError::Options(why)) = tpcc_plan("x tpcc", "device") else { panic!() };
+        assert!(why.starts_with("device is not Polder"), "{why}");
+        for line in ["x tpcc --mix 20:90", "x tpcc --warehouses 0", "x tpcc --records 5"] {
+            assert!(parse(line).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn a_comparison_refuses_what_its_workload_has_not() {
+        let check = |line: &str| {
+            let Command::Compare(args) = parse(line).unwrap().command else { panic!("{line}") };
+            check_options(args.bench, &args.tpcc, &args.common)
+        };
+        let line = |rest: &str| format!("x compare {rest} --engines polder:array");
+        for rest in ["tpcc --warehouses 1 --mix 50:50 --affinity", "lookup --records 5"] {
+            assert!(check(&line(rest)).is_ok(), "{rest}");
+        }
+        for (rest, option) in [
+            ("tpcc --records 5", "--records"),
+            ("tpcc --batch 1", "--batch"),
+            ("tpcc --dist uniform", "--dist"),
+            ("lookup --warehouses 1", "--warehouses"),
+            ("ycsb-a --affinity", "--affinity"),
+        ] {
+            let Err(BenchError::Options(why)) = check(&line(rest)) else { panic!("{rest}") };
+            assert!(why.ends_with(&format!("has no {option}")), "{why}");
+        }
     }
 
     #[test]
@@ -455,7 +471,7 @@ mod tests {
     fn a_size_of_the_device_is_for_the_device() {
         let args = parse("x commit --device-size 1MiB").unwrap().command;
         let Command::Commit(args) = args else { panic!("not parsed") };
-        let of = |name: &str| named(&built_in(), name, &args.common).unwrap();
+        let of = |name: &str| named(&built_in(), name, &args.common.store).unwrap();
         let (device, array) = (of("device"), of("polder:array"));
         assert!(check_device_size(&args.common, &[array]).is_err());
         assert!(check_device_size(&args.common, &[array, device]).is_ok());
@@ -479,7 +495,7 @@ mod tests {
         };
         let args = parse("x lookup --hold core").unwrap().command;
         let Command::Lookup(args) = args else { panic!("not parsed") };
-        let named = named(&[tells], "polder:array+cooling:20", &args.common).unwrap();
+        let named = named(&[tells], "polder:array+cooling:20", &args.common.store).unwrap();
         let dir = tempfile::tempdir().unwrap();
         let plan = resolve(Bench::Lookup, named, args.seconds, &args.common, dir.path()).unwrap();
         let made = Bed::new(named, &plan, &Interrupt::silent()).prepare(&|_| ());

@@ -45,6 +45,9 @@ impl EngineKind {
     /// Whether it has a way to run this workload at this durability; if not, why not.
     pub(crate) fn can_run(&self, bench: Bench, durability: Durability) -> Result<(), String> {
         let name = self.name;
+        if bench == Bench::Tpcc && !polder::is_one(name) {
+            return Err(format!("{name} is not Polder: tpcc runs on Polder's tables and batches"));
+        }
         if self.is_bare && !matches!(bench, Bench::Lookup | Bench::Commit) {
             return Err(format!("{name} knows lookup and commit only, not {}", bench.name()));
         }
@@ -128,6 +131,11 @@ pub trait Engine: Send + Sync {
     /// that none of it goes on while something else is measured.
     fn settle(&self) -> Result<(), EngineError> {
         Ok(())
+    }
+
+    /// The store itself, where the engine is Polder: for workloads on tables of their own.
+    fn polder(&self) -> Option<&::polder::Store> {
+        None
     }
 
     /// Requests to the device, where the engine counts them.

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use polder::{BatchError, StoreError, Table};
 use polder_pool::PoolError;
 use polder_tree::{HeapError, TreeError};
 
@@ -12,6 +13,23 @@ use crate::engine::EngineError;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BenchError {
+    /// A store that the benchmark works on directly.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A batch for such a store.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// A row that must be there is not, or has not all its fields.
+    #[error("table {table} has no whole row with the key {}", key.escape_ascii())]
+    NoRow {
+        /// Which table.
+        table: String,
+        /// The key, or the beginning of it.
+        key: Vec<u8>,
+    },
+    /// Consistency conditions that do not hold.
+    #[error("{} consistency condition(s) do not hold: {}", .0.len(), .0.join("; "))]
+    Inconsistent(Vec<String>),
     /// The engine failed.
     #[error("engine {engine} failed: {source}")]
     Engine {
@@ -139,6 +157,11 @@ impl BenchError {
     /// For `map_err` after a call of an engine.
     pub(crate) fn engine(engine: &'static str) -> impl Fn(EngineError) -> BenchError {
         move |source| BenchError::Engine { engine: engine.to_owned(), source }
+    }
+
+    /// For a row that is not there.
+    pub(crate) fn no_row(table: &Table, key: &[u8]) -> BenchError {
+        BenchError::NoRow { table: table.name().to_owned(), key: key.to_vec() }
     }
 
     /// For `map_err` after a call on a file.

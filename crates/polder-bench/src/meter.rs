@@ -49,7 +49,8 @@ pub(crate) struct Stop<'a> {
 }
 
 impl Stop<'_> {
-    fn is_set(&self) -> bool {
+    /// Whether it has come.
+    pub(crate) fn is_set(&self) -> bool {
         self.failed.load(Ordering::Relaxed) || self.interrupt.is_set()
     }
 }
@@ -192,7 +193,8 @@ impl<'a> Meter<'a> {
     }
 }
 
-fn record(latencies: &mut Histogram<u64>, latency: Duration, count: u64) {
+/// Counts a latency so many times.
+pub(crate) fn record(latencies: &mut Histogram<u64>, latency: Duration, count: u64) {
     let ns = u64::try_from(latency.as_nanos()).unwrap_or(LONGEST_NS);
     latencies.saturating_record_n(ns.max(1), count);
 }

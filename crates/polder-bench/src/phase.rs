@@ -17,6 +17,7 @@ use crate::plan::Plan;
 use crate::records;
 use crate::schedule::Schedule;
 use crate::space::RecordSpace;
+use crate::tpcc::Tally;
 
 mod client;
 mod reader;
@@ -35,11 +36,13 @@ pub(crate) struct Outcome {
     pub(crate) seconds: f64,
     /// Operations; where they come in batches, each record of a batch is one.
     pub(crate) ops: u64,
-    /// Records written.
+    /// Records written; TPC-C, whose rows have many sizes, counts bytes in its tally.
     pub(crate) written: u64,
     /// In nanoseconds, of calls: a batch is one. Empty where single calls are not timed.
     pub(crate) latencies: Histogram<u64>,
     pub(crate) counts: Option<Counts>,
+    /// Of TPC-C alone.
+    pub(crate) tpcc: Option<Box<Tally>>,
 }
 
 /// Where and how a phase runs.
@@ -243,6 +246,7 @@ fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
         written: 0,
         latencies: meter::new_histogram(),
         counts: Some(Counts::default()),
+        tpcc: None,
     };
     let mut span: Option<(Instant, Instant)> = None;
     for part in parts {

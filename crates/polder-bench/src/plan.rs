@@ -8,6 +8,7 @@ use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::records::KEY_BYTES;
+use crate::tpcc::TpccPlan;
 
 /// How the data gets in before a workload that reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
@@ -26,7 +27,9 @@ pub(crate) struct Plan {
     pub(crate) engine: String,
     /// Where stores are made; may be shared with other engines.
     pub(crate) dir: PathBuf,
+    /// For TPC-C, the rows of a load.
     pub(crate) records: u64,
+    /// For TPC-C, zero: its rows have many sizes.
     pub(crate) value_size: usize,
     pub(crate) pool_bytes: u64,
     /// Have engines with a pool of their own touch its memory before the clock starts.
@@ -48,6 +51,8 @@ pub(crate) struct Plan {
     /// Operations that should begin in each second, in all threads together, whatever became of
     /// those before; without it, each thread begins one when the last has ended.
     pub(crate) rate: Option<u64>,
+    /// Of TPC-C alone.
+    pub(crate) tpcc: Option<TpccPlan>,
 }
 
 impl Plan {
@@ -75,4 +80,13 @@ pub(crate) fn ample_pool_bytes(records: u64, value_size: usize) -> u64 {
     let around = records.saturating_mul(RECORD_OVERHEAD_BYTES);
     let bytes = data_bytes(records, value_size).saturating_add(around);
     bytes.saturating_add(bytes / 4 * 3).saturating_add(LEAST_BYTES)
+}
+
+/// A pool in which TPC-C stays resident for so many seconds at any speed that is to be expected.
+pub(crate) fn ample_tpcc_pool_bytes(warehouses: u16, seconds: f64) -> u64 {
+    const WAREHOUSE_BYTES: u64 = 192 << 20;
+    /// Orders, their lines and payments of some 50 thousand transactions.
+    const BYTES_PER_S: f64 = (32 << 20) as f64;
+    const LEAST_BYTES: u64 = 256 << 20;
+    LEAST_BYTES + u64::from(warehouses) * WAREHOUSE_BYTES + (seconds * BYTES_PER_S) as u64
 }

@@ -11,6 +11,7 @@ use crate::interval::{Median, median};
 use crate::phase::Outcome;
 use crate::plan::{Plan, data_bytes};
 use crate::size::{show_bytes, show_count, show_ns};
+use crate::tpcc::{TpccResult, TpccSummary};
 
 /// What a round has used, beside time.
 #[derive(Debug, Clone, Copy)]
@@ -73,11 +74,18 @@ pub(crate) struct RunResult {
     pub(crate) instructions_per_op: Option<f64>,
     pub(crate) cache_misses_per_op: Option<f64>,
     pub(crate) dtlb_misses_per_op: Option<f64>,
+    /// Of TPC-C alone, whose operations are transactions.
+    pub(crate) tpcc: Option<TpccResult>,
 }
 
 impl RunResult {
-    /// Puts together what was measured.
-    pub(crate) fn new(plan: &Plan, outcome: &Outcome, cost: &Cost) -> RunResult {
+    /// Puts together what was measured; `check_s` is how long the check behind a round of TPC-C took.
+    pub(crate) fn new(
+        plan: &Plan,
+        outcome: &Outcome,
+        cost: &Cost,
+        check_s: Option<f64>,
+    ) -> RunResult {
         // A round that was over at once still has a rate that JSON can express.
         let seconds = outcome.seconds.max(1e-9);
         let ops = outcome.ops.max(1) as f64;
@@ -85,7 +93,11 @@ impl RunResult {
         let quantile = |q: f64| timed.then(|| outcome.latencies.value_at_quantile(q));
         let per_op = |count: f64| count / ops;
         let ops_per_s = outcome.ops as f64 / seconds;
-        let user_bytes = data_bytes(outcome.written, plan.value_size);
+        let tpcc = plan.tpcc.zip(outcome.tpcc.as_deref());
+        let user_bytes = match tpcc {
+            Some((_, tally)) => tally.written_bytes,
+            None => data_bytes(outcome.written, plan.value_size),
+        };
         let amplified = cost.written_bytes.filter(|_| user_bytes > 0);
         RunResult {
             bench: plan.bench,
@@ -119,6 +131,9 @@ impl RunResult {
             instructions_per_op: outcome.counts.map(|counts| per_op(counts.instructions)),
             cache_misses_per_op: outcome.counts.map(|counts| per_op(counts.cache_misses)),
             dtlb_misses_per_op: outcome.counts.map(|counts| per_op(counts.dtlb_misses)),
+            tpcc: tpcc.map(|(of, tally)| {
+                TpccResult::new(of, tally, (plan.seconds, outcome.seconds), check_s)
+            }),
         }
     }
 
@@ -158,12 +173,14 @@ impl RunResult {
         if let Some(factor) = self.write_amplification {
             rows.push(("write amplification", format!("{factor:.2}")));
         }
+        let data = match &self.tpcc {
+            Some(tpcc) => tpcc.what(),
+            None => format!("{} records of {} bytes", self.records, self.value_size),
+        };
         let mut text = format!(
-            "{} on {}: {} records of {} bytes, pool {}, {} thread(s){dist}, durability {}\n",
+            "{} on {}: {data}, pool {}, {} thread(s){dist}, durability {}\n",
             self.bench.name(),
             self.engine,
-            self.records,
-            self.value_size,
             show_bytes(self.pool_bytes),
             self.threads,
             self.durability,
@@ -171,6 +188,7 @@ impl RunResult {
         for (name, value) in rows {
             let _ = writeln!(text, "  {name:<19} {value}");
         }
+        text += &self.tpcc.as_ref().map(TpccResult::table).unwrap_or_default();
         text
     }
 }
@@ -223,6 +241,8 @@ pub(crate) struct EngineSummary {
     pub(crate) instructions_per_op: Option<f64>,
     pub(crate) cache_misses_per_op: Option<f64>,
     pub(crate) dtlb_misses_per_op: Option<f64>,
+    /// Of TPC-C alone.
+    pub(crate) tpcc: Option<TpccSummary>,
 }
 
 impl EngineSummary {
@@ -267,6 +287,7 @@ impl EngineSummary {
             instructions_per_op: known(|round| round.instructions_per_op),
             cache_misses_per_op: known(|round| round.cache_misses_per_op),
             dtlb_misses_per_op: known(|round| round.dtlb_misses_per_op),
+            tpcc: TpccSummary::new(rounds.iter().filter_map(|round| round.tpcc.as_ref())),
         })
     }
 }
@@ -394,6 +415,7 @@ pub(crate) mod tests {
             instructions_per_op: None,
             cache_misses_per_op: None,
             dtlb_misses_per_op: None,
+            tpcc: None,
         }
     }
 

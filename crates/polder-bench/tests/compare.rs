@@ -56,6 +56,43 @@ fn translations_take_turns_in_every_workload() {
 }
 
 #[test]
+fn tpcc_takes_turns_and_says_what_came_of_each_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
+        .args(["compare", "tpcc", "--engines", &ENGINES.join(","), "--json", "--rounds", "1"])
+        .args(["--warehouses", "1", "--threads", "2", "--affinity", "--pool", "512MiB"])
+        .args(["--seconds", "0.5", "--warmup", "0.1", "--dir"])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(dir.path().read_dir().unwrap().next().is_none(), "something was left behind");
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let [rounds @ .., last] = &lines[..] else { panic!("{text}") };
+    assert_eq!(rounds.len(), ENGINES.len());
+    for round in rounds {
+        let tpcc = &round["tpcc"];
+        assert_eq!((&tpcc["mix"], &tpcc["affinity"]), (&"standard".into(), &true.into()));
+        assert!(tpcc["check_s"].as_f64().unwrap() > 0.0 && tpcc["tpmc"].as_f64().unwrap() > 0.0);
+        let transactions = tpcc["transactions"].as_array().unwrap();
+        let ended = |kind: &Value| {
+            kind["committed"].as_u64().unwrap() + kind["rolled_back"].as_u64().unwrap()
+        };
+        assert_eq!(transactions.iter().map(ended).sum::<u64>(), round["ops"].as_u64().unwrap());
+        // Intervals of 100 ms; the last transactions may end behind them.
+        let per_s = tpcc["per_s"].as_array().unwrap();
+        let counted = per_s.iter().map(|per_s| per_s.as_f64().unwrap() * 0.1).sum::<f64>();
+        assert_eq!(per_s.len(), 5);
+        assert!(counted <= round["ops"].as_f64().unwrap() + 0.5);
+        assert!(round["write_amplification"].as_f64().unwrap() > 0.0);
+    }
+    for engine in ENGINES {
+        assert_eq!(last["engines"][engine]["tpcc"]["warehouses"], 1);
+    }
+}
+
+#[test]
 fn threads_and_random_loads_work() {
     compare("ycsb-a", &["--threads", "2", "--load", "random"]);
     compare("ycsb-e", &["--threads", "2", "--dist", "latest"]);
@@ -131,6 +168,15 @@ fn what_cannot_be_compared_is_said_once() {
 
 #[test]
 fn what_an_engine_cannot_do_is_said_before_anything_is_loaded() {
+    for arguments in
+        [&["tpcc", "--engine", "device"][..], &["compare", "tpcc", "--engines", "device"]]
+    {
+        let output =
+            Command::new(env!("CARGO_BIN_EXE_polder-bench")).args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(errors.contains("device is not Polder"), "{errors}");
+    }
     let output = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
         .args(["commit", "--durability", "periodic:10ms", "--engine", "device"])
         .output()

@@ -2,17 +2,16 @@
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
 //!   changed. While latches are held nobody waits for the device, and only for other latches.
-//! * `BATCH-2` The changes are made to copies of the leaves. Only when all have room, and every
-//!   expectation holds, one group is logged, and the copies become the leaves.
+//! * `BATCH-2` Nothing is changed before every expectation holds and all leaves have room for what
+//!   they get. Then one group is logged, and the changes are made in place: none can fail.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use polder_format::log::Operation;
 use polder_format::{Lsn, PageNo};
-use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{Change, Exclusive, Interrupted, Obstacles, PoolError, Translation};
+use polder_pool::{Change, Exclusive, Interrupted, Obstacles, Translation};
 
 use crate::descent::{Target, leaf};
 use crate::error::TreeError;
@@ -69,12 +68,20 @@ pub enum BatchOutcome {
     Unexpected(usize),
 }
 
-/// A leaf that is held, what it will be, and which parts of the batch concern it.
+/// A leaf that is held, and which parts of the batch concern it.
 struct HeldLeaf<'p> {
     page: Exclusive<'p>,
-    new: PageBuf,
     ops: Range<usize>,
 }
+
+impl HeldLeaf<'_> {
+    fn node(&self) -> NodeRef<'_> {
+        NodeRef::new(self.page.page())
+    }
+}
+
+/// Where the key of each part stands in its leaf, as a search has found it before the batch.
+type Slots = Vec<Result<usize, usize>>;
 
 /// The pages of long values that a batch replaces, by the part that does so, and the version words of
 /// their records.
@@ -220,26 +227,17 @@ fn try_batch<'p, T: Translation>(
         Ok(leaves) => leaves,
         Err(tried) => return tried,
     };
-    let mut effects = vec![Effect::Same; ops.len()];
-    for held in &leaves {
-        for index in held.ops.clone() {
-            if !is_expected(&ops[index], NodeRef::new(held.page.page())) {
-                return Tried::Unexpected(index);
-            }
-        }
-    }
+    let slots = match find_all(ops, &leaves) {
+        Ok(slots) => slots,
+        Err(index) => return Tried::Unexpected(index),
+    };
     let mut freed: Vec<(usize, u64)> = Vec::new();
-    for held in &mut leaves {
-        for index in held.ops.clone() {
-            let is_known = |version| pages_of(old, index, version).is_some();
-            match edit(&ops[index], stored[index].as_ref(), is_known, &mut held.new) {
-                Ok((effect, gone)) => {
-                    effects[index] = effect;
-                    freed.extend(gone.map(|version| (index, version)));
-                }
-                Err(Edit::NoRoom) => return Tried::NoRoom(held.ops.clone()),
-                Err(Edit::HasLong(version, long)) => return Tried::HasLong(index, version, long),
-            }
+    for held in &leaves {
+        if let Err(tried) = check_long(ops, &slots, old, held, &mut freed) {
+            return tried;
+        }
+        if !has_room(ops, stored, &slots, held) {
+            return Tried::NoRoom(held.ops.clone());
         }
     }
     // The allocation maps, after all leaves.
@@ -256,29 +254,35 @@ fn try_batch<'p, T: Translation>(
         }
     }
     // From here on nothing fails.
-    let mut pages = Vec::new();
+    let effects: Vec<Effect> =
+        ops.iter().zip(&slots).map(|(op, slot)| effect(op.action, *slot)).collect();
+    let mut pages = Vec::with_capacity(leaves.len());
+    let mut changed = Vec::with_capacity(leaves.len());
     let mut lsn = Lsn(0);
-    let mut underfull = Vec::new();
     for held in &mut leaves {
-        let mut changed = false;
+        let mut has_changed = false;
         for index in held.ops.clone() {
-            changed |=
-                push(&ops[index], stored[index].as_ref(), effects[index], &held.page, change);
+            let (op, stored) = (&ops[index], stored[index].as_ref());
+            has_changed |= push(op, stored, effects[index], &held.page, change);
         }
-        if !changed {
+        if has_changed {
+            changed.push(held.ops.clone());
+            pages.push(&mut held.page);
+        } else {
             lsn = lsn.max(Lsn(held.page.page().u64(polder_format::header_at::LSN)));
-            continue;
         }
-        let new = NodeRef::new(held.new.page());
-        NodeMut::new(held.page.page_mut()).copy_content_from(new);
-        let removed = held.ops.clone().find(|index| effects[*index] == Effect::Removed);
-        if is_underfull(new) {
-            underfull.extend(removed);
-        }
-        pages.push(&mut held.page);
     }
     if !pages.is_empty() {
+        // Logged first: meanwhile the lines that will be written come into the cache.
         lsn = change.commit(&mut pages);
+    }
+    let mut underfull = Vec::new();
+    for (page, range) in pages.into_iter().zip(changed) {
+        let mut node = NodeMut::new(page.page_mut());
+        edit(ops, stored, &slots, range.clone(), &mut node);
+        if is_underfull(node.node()) {
+            underfull.extend(range.clone().find(|index| effects[*index] == Effect::Removed));
+        }
     }
     drop(leaves);
     for (index, version) in freed {
@@ -292,11 +296,12 @@ fn try_batch<'p, T: Translation>(
 fn latch_all<'p, T: Translation>(
     ops: &'p [BatchOp<'_, T>],
 ) -> Result<Vec<HeldLeaf<'p>>, Tried<'p>> {
-    let mut leaves: Vec<HeldLeaf<'p>> = Vec::new();
+    let mut leaves: Vec<HeldLeaf<'p>> = Vec::with_capacity(ops.len());
     for (index, op) in ops.iter().enumerate() {
         if let Some(last) = leaves.last_mut()
             && last.page.id().space() == op.tree.space().id()
-            && NodeRef::new(last.page.page()).compare_to_fences(op.key).is_eq()
+            // Keys ascend: it cannot lie below the leaf.
+            && last.node().is_below_upper(op.key)
         {
             last.ops.end = index + 1;
             continue;
@@ -305,12 +310,7 @@ fn latch_all<'p, T: Translation>(
         let page = loop {
             let tried = op.tree.space().run_once(|attempt| {
                 let leaf = leaf(op.tree.space(), attempt, Target::Key(op.key))?;
-                let leaf = attempt.upgrade(leaf)?;
-                if NodeRef::new(leaf.page()).compare_to_fences(op.key).is_ne() {
-                    let what = "the tree leads to a leaf that does not cover the key";
-                    return Err(attempt.fail(PoolError::Broken { page: leaf.id(), what }));
-                }
-                Ok(leaf)
+                attempt.upgrade(leaf)
             });
             match tried {
                 Ok(page) => break page,
@@ -322,63 +322,111 @@ fn latch_all<'p, T: Translation>(
                 Err(what) => return Err(Tried::Interrupted(index, what)),
             }
         };
-        let mut new = PageBuf::new(op.tree.space().page_size());
-        new.copy_from(page.page());
-        leaves.push(HeldLeaf { page, new, ops: index..index + 1 });
+        leaves.push(HeldLeaf { page, ops: index..index + 1 });
     }
     Ok(leaves)
 }
 
-fn is_expected<T: Translation>(op: &BatchOp<'_, T>, node: NodeRef<'_>) -> bool {
-    let Some(Expected(expected)) = op.expect else { return true };
-    node.search_covered(op.key).ok().map(|slot| node.version(slot)) == expected
+/// Finds all keys. The number of the first part that expects something else, if there is one.
+fn find_all<T: Translation>(
+    ops: &[BatchOp<'_, T>],
+    leaves: &[HeldLeaf<'_>],
+) -> Result<Slots, usize> {
+    let mut slots = Slots::with_capacity(ops.len());
+    for held in leaves {
+        let node = held.node();
+        for index in held.ops.clone() {
+            let slot = node.search_covered(ops[index].key);
+            if let Some(Expected(expected)) = ops[index].expect
+                && slot.ok().map(|slot| node.version(slot)) != expected
+            {
+                return Err(index);
+            }
+            slots.push(slot);
+        }
+    }
+    Ok(slots)
 }
 
-enum Edit {
-    NoRoom,
-    HasLong(u64, Long),
+/// The long values that go: by the part that replaces or removes them, with the version of the
+/// record. The pages of each must be known.
+fn check_long<'p, T: Translation>(
+    ops: &[BatchOp<'_, T>],
+    slots: &Slots,
+    old: &OldPages,
+    held: &HeldLeaf<'_>,
+    gone: &mut Vec<(usize, u64)>,
+) -> Result<(), Tried<'p>> {
+    let node = held.node();
+    for index in held.ops.clone() {
+        if let (Ok(slot), false) = (slots[index], matches!(ops[index].action, BatchAction::Look))
+            && let Value::Overflow { len, link } = node.value(slot)
+        {
+            let version = node.version(slot);
+            if pages_of(old, index, version).is_none() {
+                return Err(Tried::HasLong(index, version, Long { len, link }));
+            }
+            gone.push((index, version));
+        }
+    }
+    Ok(())
 }
 
-/// Changes the copy of a leaf. Gives also the version of the record whose long value goes, which must
-/// be one whose pages are known.
-fn edit<T: Translation>(
-    op: &BatchOp<'_, T>,
-    stored: Option<&Stored<'_>>,
-    is_known: impl Fn(u64) -> bool,
-    leaf: &mut PageBuf,
-) -> Result<(Effect, Option<u64>), Edit> {
-    let node = NodeRef::new(leaf.page());
-    let slot = node.search_covered(op.key);
-    if matches!(op.action, BatchAction::Look) {
-        return Ok((Effect::Same, None));
-    }
-    let mut gone = None;
-    if let Ok(slot) = slot
-        && let Value::Overflow { len, link } = node.value(slot)
-    {
-        let version = node.version(slot);
-        if !is_known(version) {
-            return Err(Edit::HasLong(version, Long { len, link }));
+/// Whether a leaf has room for all that it gets. What goes or shrinks is not counted on.
+fn has_room<T: Translation>(
+    ops: &[BatchOp<'_, T>],
+    stored: &[Option<Stored<'_>>],
+    slots: &Slots,
+    held: &HeldLeaf<'_>,
+) -> bool {
+    let node = held.node();
+    let growth = held.ops.clone().map(|index| match &stored[index] {
+        Some(stored) if matches!(ops[index].action, BatchAction::Insert(..)) => {
+            node.growth(slots[index], ops[index].key, stored.as_new())
         }
-        gone = Some(version);
-    }
-    let mut node = NodeMut::new(leaf.page_mut());
-    let effect = match (op.action, stored, slot) {
-        (BatchAction::Insert(_, version), Some(stored), Ok(slot)) => {
-            let done = node.replace_value(slot, version, stored.as_new());
-            done.map(|()| Effect::Same).map_err(|_| Edit::NoRoom)?
-        }
-        (BatchAction::Insert(_, version), Some(stored), Err(slot)) => {
-            let done = node.insert_entry(slot, op.key, version, stored.as_new());
-            done.map(|()| Effect::Added).map_err(|_| Edit::NoRoom)?
-        }
-        (BatchAction::Remove, _, Ok(slot)) => {
-            node.remove_entry(slot);
-            Effect::Removed
-        }
+        _ => 0,
+    });
+    growth.sum::<usize>() <= node.free_bytes() + node.garbage()
+}
+
+fn effect(action: BatchAction<'_>, slot: Result<usize, usize>) -> Effect {
+    match (action, slot) {
+        (BatchAction::Insert(..), Err(_)) => Effect::Added,
+        (BatchAction::Remove, Ok(_)) => Effect::Removed,
         _ => Effect::Same,
-    };
-    Ok((effect, gone))
+    }
+}
+
+/// Makes the changes of a leaf, which has room for them.
+fn edit<T: Translation>(
+    ops: &[BatchOp<'_, T>],
+    stored: &[Option<Stored<'_>>],
+    slots: &Slots,
+    range: Range<usize>,
+    node: &mut NodeMut<'_>,
+) {
+    // Keys ascend: each slot has moved by what came and went before it.
+    let (mut came, mut went) = (0, 0);
+    for index in range {
+        let now = |slot: usize| (slot + came).saturating_sub(went);
+        match (ops[index].action, &stored[index], slots[index]) {
+            (BatchAction::Insert(_, version), Some(stored), Ok(slot)) => {
+                let done = node.replace_value(now(slot), version, stored.as_new());
+                debug_assert!(done.is_ok(), "there was room");
+            }
+            (BatchAction::Insert(_, version), Some(stored), Err(slot)) => {
+                let key = ops[index].key;
+                let done = node.insert_entry(now(slot), key, version, stored.as_new());
+                debug_assert!(done.is_ok(), "there was room");
+                came += 1;
+            }
+            (BatchAction::Remove, _, Ok(slot)) => {
+                node.remove_entry(now(slot));
+                went += 1;
+            }
+            _ => {}
+        }
+    }
 }
 
 fn mark<'p, T: Translation>(

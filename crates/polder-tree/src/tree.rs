@@ -67,10 +67,10 @@ pub struct Applied {
 }
 
 /// What a lookup found.
-enum Found {
+enum Found<'b, V> {
     Nothing,
-    /// This many bytes in the buffer.
-    Copied(usize),
+    /// These bytes, in the buffer, and what else was read.
+    Copied(&'b [u8], V),
     /// A value that does not fit the buffer, or lies in overflow pages.
     Large,
 }
@@ -228,29 +228,68 @@ impl<T: Translation> Tree<T> {
         read: impl FnOnce(&[u8]) -> R,
     ) -> Result<Option<R>, TreeError> {
         let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
+        match self.copy_value(key, &mut buffer, |_, _| ())? {
+            Found::Nothing => Ok(None),
+            Found::Copied(value, ()) => Ok(Some(read(value))),
+            Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
+        }
+    }
+
+    /// Calls `read` with the version word and the value of `key`, as [`Tree::get_with`] does.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    #[inline]
+    pub fn versioned_with<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(u64, &[u8]) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
+        match self.copy_value(key, &mut buffer, |node, slot| node.version(slot))? {
+            Found::Nothing => Ok(None),
+            Found::Copied(value, version) => Ok(Some(read(version, value))),
+            Found::Large => Ok(self.versioned(key)?.map(|(version, value)| read(version, &value))),
+        }
+    }
+
+    /// Copies the value of `key`, if it fits, and what else is to be read of its record: a lookup
+    /// of the value alone loads nothing else.
+    #[inline(always)]
+    fn copy_value<'b, V>(
+        &self,
+        key: &[u8],
+        buffer: &'b mut [MaybeUninit<u8>; STACK_VALUE_BYTES],
+        of_record: impl Fn(NodeRef<'_>, usize) -> V,
+    ) -> Result<Found<'b, V>, TreeError> {
+        let mut copied = None;
         let found = self.space.run(AccessHint::Normal, |attempt| {
             let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
+            copied = None;
             let found = match node.search_covered(key) {
-                Err(_) => Found::Nothing,
-                Ok(slot) => match node.value(slot) {
-                    Value::Inline { at, len } if len <= STACK_VALUE_BYTES => {
-                        Found::Copied(leaf.page().copy_to_uninit(at, len, &mut buffer).len())
+                Err(_) => false,
+                Ok(slot) => {
+                    if let Value::Inline { at, len } = node.value(slot)
+                        && len <= STACK_VALUE_BYTES
+                    {
+                        let len = leaf.page().copy_to_uninit(at, len, buffer).len();
+                        copied = Some((len, of_record(node, slot)));
                     }
-                    _ => Found::Large,
-                },
+                    true
+                }
             };
             leaf.validate()?;
             Ok(found)
         })?;
-        match found {
-            Found::Nothing => Ok(None),
-            Found::Copied(len) => {
+        Ok(match (found, copied) {
+            (false, _) => Found::Nothing,
+            (true, None) => Found::Large,
+            (true, Some((len, more))) => {
                 // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
-                Ok(Some(read(unsafe { buffer[..len].assume_init_ref() })))
+                Found::Copied(unsafe { buffer[..len].assume_init_ref() }, more)
             }
-            Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
-        }
+        })
     }
 
     /// The value of `key`.

@@ -106,6 +106,14 @@ impl<F: Family> fmt::Debug for Any<F> {
     }
 }
 
+impl Any<Tables> {
+    /// Whether both are handles of one open table.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        let address = |table: &Self| dispatch!(table, table => Arc::as_ptr(table).cast::<()>());
+        address(self) == address(other)
+    }
+}
+
 impl Clone for Any<Engines> {
     fn clone(&self) -> Self {
         map_any!(self, it => Arc::clone(it))

@@ -1,7 +1,10 @@
 //! Batches: many changes of any tables, as one.
 
+use std::cmp::Ordering;
+use std::ops::Range;
 use std::sync::Arc;
 
+use polder_format::SpaceId;
 use polder_pool::Translation;
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Change, Expected, Tree, apply_batch};
 
@@ -45,21 +48,30 @@ use crate::table::Table;
 /// ```
 #[derive(Default)]
 pub struct WriteBatch<'c> {
+    /// Each table that a part names, once.
+    tables: Vec<Any<Tables>>,
     parts: Vec<Part<'c>>,
+    /// Keys and values of the parts, one behind the other.
+    bytes: Vec<u8>,
+    /// Changes and expectations: a part may be one of each.
+    len: usize,
     tag: Option<Vec<u8>>,
     durability: Option<Durability>,
 }
 
+/// What is asked of one key. What is in `bytes` is named by its place there.
 struct Part<'c> {
-    table: Any<Tables>,
-    key: Vec<u8>,
+    /// Which of the tables.
+    table: usize,
+    key: Range<usize>,
+    expect: Option<Expected>,
     action: Action<'c>,
 }
 
 enum Action<'c> {
-    Insert(Vec<u8>),
+    Look,
+    Insert(Range<usize>),
     Remove,
-    Expect(Option<u64>),
     Update(Box<ChangeFn<'c>>),
 }
 
@@ -93,7 +105,7 @@ pub enum BatchError {
 
 impl std::fmt::Debug for WriteBatch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WriteBatch({} parts)", self.parts.len())
+        write!(f, "WriteBatch({} parts)", self.len)
     }
 }
 
@@ -103,19 +115,68 @@ impl<'c> WriteBatch<'c> {
         WriteBatch::default()
     }
 
-    fn push(&mut self, table: &Table, key: &[u8], action: Action<'c>) -> &mut Self {
-        self.parts.push(Part { table: table.core.clone(), key: key.to_vec(), action });
+    /// Empties the batch and keeps its memory, and its handles of tables, so that the next one needs
+    /// no new: see [`Store::apply_mut`].
+    pub fn clear(&mut self) {
+        self.parts.clear();
+        self.bytes.clear();
+        self.len = 0;
+        self.tag = None;
+        self.durability = None;
+    }
+
+    fn push(
+        &mut self,
+        table: &Table,
+        key: &[u8],
+        expect: Option<Expected>,
+        action: Action<'c>,
+    ) -> &mut Self {
+        self.len += 1;
+        let table = self.number_of(&table.core);
+        let key = self.keep(key);
+        self.parts.push(Part { table, key, expect, action });
         self
+    }
+
+    /// A write. If the part before is an expectation about the same key, both are one.
+    fn write(&mut self, table: &Table, key: &[u8], action: Action<'c>) -> &mut Self {
+        if let Some(last) = self.parts.last_mut()
+            && matches!(last.action, Action::Look)
+            && &self.bytes[last.key.clone()] == key
+            && self.tables[last.table].is_same(&table.core)
+        {
+            last.action = action;
+            self.len += 1;
+            return self;
+        }
+        self.push(table, key, None, action)
+    }
+
+    /// Which of the tables this is. A batch has few of them, and several parts for each in a row.
+    fn number_of(&mut self, table: &Any<Tables>) -> usize {
+        let known = self.tables.iter().rposition(|known| known.is_same(table));
+        known.unwrap_or_else(|| {
+            self.tables.push(table.clone());
+            self.tables.len() - 1
+        })
+    }
+
+    fn keep(&mut self, bytes: &[u8]) -> Range<usize> {
+        let begin = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        begin..self.bytes.len()
     }
 
     /// Gives `key` a value.
     pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> &mut Self {
-        self.push(table, key, Action::Insert(value.to_vec()))
+        let value = self.keep(value);
+        self.write(table, key, Action::Insert(value))
     }
 
     /// Removes `key`, if it is there.
     pub fn remove(&mut self, table: &Table, key: &[u8]) -> &mut Self {
-        self.push(table, key, Action::Remove)
+        self.write(table, key, Action::Remove)
     }
 
     /// Changes `key` as [`Table::update_with`] does. `change` sees what was there before the batch;
@@ -126,13 +187,13 @@ impl<'c> WriteBatch<'c> {
         key: &[u8],
         change: impl FnMut(Option<&[u8]>) -> Change + 'c,
     ) -> &mut Self {
-        self.push(table, key, Action::Update(Box::new(change)))
+        self.push(table, key, None, Action::Update(Box::new(change)))
     }
 
     /// Lets the batch be done only if `key` still has this version word ([`Table::version`]), or is
     /// still not there (`None`).
     pub fn expect(&mut self, table: &Table, key: &[u8], version: Option<u64>) -> &mut Self {
-        self.push(table, key, Action::Expect(version))
+        self.push(table, key, Some(Expected(version)), Action::Look)
     }
 
     /// Bytes that are kept with the batch, in place of those of the batch before: an index of a
@@ -150,7 +211,7 @@ impl<'c> WriteBatch<'c> {
 
     /// How many changes and expectations there are.
     pub fn len(&self) -> usize {
-        self.parts.len()
+        self.len
     }
 
     /// Whether there are none.
@@ -168,7 +229,16 @@ impl Store {
     /// # Errors
     /// [`BatchError::Unexpected`], [`StoreError::Log`] and [`StoreError::PoolExhausted`] if it is
     /// too large, and those of [`Table::insert`]. Nothing has changed then.
-    pub fn apply(&self, batch: WriteBatch<'_>) -> Result<(), BatchError> {
+    pub fn apply(&self, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
+        self.apply_mut(&mut batch)
+    }
+
+    /// The same; the batch stays as it is, to be applied again or, when it is cleared
+    /// ([`WriteBatch::clear`]), filled again without new memory.
+    ///
+    /// # Errors
+    /// Those of [`Store::apply`].
+    pub fn apply_mut(&self, batch: &mut WriteBatch<'_>) -> Result<(), BatchError> {
         dispatch!(&self.engine, engine => apply(engine, batch))
     }
 
@@ -184,53 +254,61 @@ impl Store {
     }
 }
 
-/// One part of a batch, ready to be done.
-struct Ready<T: Translation> {
+/// What an update answered, given what was there when it was asked.
+struct Answer {
+    seen: Expected,
+    change: Change,
+}
+
+/// One part of a batch, ready to be done. Parts are sorted by it: by tree and key, and those of one
+/// key as they came.
+struct Ready<'b, T: Translation> {
+    space: SpaceId,
+    /// The first eight bytes of the key, as a number in the same order: most comparisons end there.
+    head: u64,
+    key: &'b [u8],
+    /// Which part it was.
+    index: usize,
     /// None: the catalogue, for the tag.
-    table: Option<Arc<TableCore<T>>>,
-    key: Vec<u8>,
+    table: Option<&'b TableCore<T>>,
     expect: Option<Expected>,
     /// The expectation is the batch's own: an update that looked at another value is tried again.
     may_try_again: bool,
-    action: ReadyAction,
+    action: ReadyAction<'b>,
 }
 
-enum ReadyAction {
+#[derive(Clone, Copy)]
+enum ReadyAction<'b> {
     Look,
-    Insert(Vec<u8>),
+    Insert(&'b [u8]),
     Remove,
 }
 
-fn apply<T: Variant>(engine: &Arc<Engine<T>>, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
+fn apply<T: Variant>(
+    engine: &Arc<Engine<T>>,
+    batch: &mut WriteBatch<'_>,
+) -> Result<(), BatchError> {
     let pass = engine.passage.enter()?;
-    let durability = batch.durability.unwrap_or(engine.durability);
-    let mut tables = Vec::with_capacity(batch.parts.len());
-    for part in &batch.parts {
-        match T::of(&part.table).filter(|table| Arc::ptr_eq(&table.engine, engine)) {
-            Some(table) => tables.push(Arc::clone(table)),
-            None => {
-                let table = dispatch!(&part.table, table => table.name.clone());
-                return Err(BatchError::Foreign { table });
-            }
+    let WriteBatch { tables, parts, bytes, tag, durability, .. } = batch;
+    // None: of another store, and no part names it.
+    let mut cores = Vec::with_capacity(tables.len());
+    for (number, table) in tables.iter().enumerate() {
+        let own = T::of(table).filter(|table| Arc::ptr_eq(&table.engine, engine));
+        // A batch that was cleared may hold tables in which it changes nothing any more.
+        if own.is_none() && parts.iter().any(|part| part.table == number) {
+            let table = dispatch!(table, table => table.name.clone());
+            return Err(BatchError::Foreign { table });
         }
+        cores.push(own.map(|table| &**table));
     }
     let lsn = loop {
-        let mut ready = Vec::with_capacity(batch.parts.len() + 1);
-        for (part, table) in batch.parts.iter_mut().zip(&tables) {
-            ready.push(prepare(part, table)?);
+        let answers = ask(parts, &cores, bytes)?;
+        let mut ready = prepare(parts, &cores, bytes, &answers);
+        if let Some(tag) = tag {
+            ready.push(Ready::of_tag(&engine.catalogue, tag));
         }
-        if let Some(tag) = &batch.tag {
-            ready.push(Ready {
-                table: None,
-                key: TAG_KEY.to_vec(),
-                expect: None,
-                may_try_again: false,
-                action: ReadyAction::Insert(tag.clone()),
-            });
-        }
-        let space = |part: &Ready<T>| tree(engine, part).space().id();
-        ready.sort_by(|a, b| (space(a), &a.key).cmp(&(space(b), &b.key)));
-        keep_last_writes(&mut ready, |a, b| space(a) == space(b) && a.key == b.key);
+        ready.sort_unstable_by(|a, b| a.order(b));
+        keep_last_writes(&mut ready);
         match apply_ready(engine, &ready)? {
             BatchOutcome::Done { effects, lsn } => {
                 for (part, effect) in ready.iter().zip(effects) {
@@ -241,80 +319,138 @@ fn apply<T: Variant>(engine: &Arc<Engine<T>>, mut batch: WriteBatch<'_>) -> Resu
             BatchOutcome::Unexpected(index) if ready[index].may_try_again => {}
             BatchOutcome::Unexpected(index) => {
                 let part = &ready[index];
-                let table = part.table.as_ref().map_or(CATALOGUE, |table| &table.name);
+                let table = part.table.map_or(CATALOGUE, |table| &table.name);
                 return Err(BatchError::Unexpected {
                     table: table.to_string(),
-                    key: part.key.clone(),
+                    key: part.key.to_vec(),
                     expected: part.expect.and_then(|Expected(version)| version),
                 });
             }
         }
     };
     drop(pass);
-    Ok(engine.commit(lsn, durability)?)
+    Ok(engine.commit(lsn, durability.unwrap_or(engine.durability))?)
+}
+
+/// Asks the updates, given what is there now; in their order.
+fn ask<T: Translation>(
+    parts: &mut [Part<'_>],
+    tables: &[Option<&TableCore<T>>],
+    bytes: &[u8],
+) -> Result<Vec<Answer>, StoreError> {
+    let mut answers = Vec::new();
+    for part in parts {
+        let (Action::Update(change), Some(table)) = (&mut part.action, tables[part.table]) else {
+            continue;
+        };
+        let seen = table.tree.versioned(&bytes[part.key.clone()]);
+        let seen = seen.map_err(|error| table.error(error))?;
+        answers.push(Answer {
+            seen: Expected(seen.as_ref().map(|(version, _)| *version)),
+            change: change(seen.as_ref().map(|(_, value)| value.as_slice())),
+        });
+    }
+    Ok(answers)
+}
+
+/// What the parts will do.
+fn prepare<'b, T: Translation>(
+    parts: &[Part<'_>],
+    tables: &[Option<&'b TableCore<T>>],
+    bytes: &'b [u8],
+    answers: &'b [Answer],
+) -> Vec<Ready<'b, T>> {
+    let mut answers = answers.iter();
+    let mut ready = Vec::with_capacity(parts.len() + 1);
+    for (index, part) in parts.iter().enumerate() {
+        let (Some(table), key) = (tables[part.table], &bytes[part.key.clone()]) else { continue };
+        let action = match &part.action {
+            Action::Insert(value) => ReadyAction::Insert(&bytes[value.clone()]),
+            Action::Remove => ReadyAction::Remove,
+            Action::Look | Action::Update(_) => ReadyAction::Look,
+        };
+        let new = Ready {
+            index,
+            table: Some(table),
+            expect: part.expect,
+            ..Ready::new(&table.tree, key, action)
+        };
+        let answer = if matches!(part.action, Action::Update(_)) { answers.next() } else { None };
+        ready.push(match answer {
+            Some(answer) => new.with(answer),
+            None => new,
+        });
+    }
+    ready
+}
+
+impl<'b, T: Translation> Ready<'b, T> {
+    fn new(tree: &Tree<T>, key: &'b [u8], action: ReadyAction<'b>) -> Ready<'b, T> {
+        let mut head = [0; 8];
+        let len = key.len().min(head.len());
+        head[..len].copy_from_slice(&key[..len]);
+        Ready {
+            space: tree.space().id(),
+            head: u64::from_be_bytes(head),
+            key,
+            index: 0,
+            table: None,
+            expect: None,
+            may_try_again: false,
+            action,
+        }
+    }
+
+    fn of_tag(catalogue: &Tree<T>, tag: &'b [u8]) -> Ready<'b, T> {
+        Ready::new(catalogue, TAG_KEY, ReadyAction::Insert(tag))
+    }
+
+    /// The same, where an update has answered.
+    fn with(self, answer: &'b Answer) -> Ready<'b, T> {
+        let action = match &answer.change {
+            Change::Keep => ReadyAction::Look,
+            Change::Insert(value) => ReadyAction::Insert(value),
+            Change::Remove => ReadyAction::Remove,
+        };
+        Ready { expect: Some(answer.seen), may_try_again: true, action, ..self }
+    }
+
+    fn order(&self, other: &Ready<'_, T>) -> Ordering {
+        let all = |part: &Ready<'_, T>| (part.space, part.head);
+        let by_rest = || self.key.cmp(other.key).then(self.index.cmp(&other.index));
+        all(self).cmp(&all(other)).then_with(by_rest)
+    }
+
+    fn tree(&self, engine: &'b Engine<T>) -> &'b Tree<T> {
+        self.table.map_or(&engine.catalogue, |table| &table.tree)
+    }
 }
 
 /// Of several writes of one key only the last one is made.
-fn keep_last_writes<T: Translation>(
-    ready: &mut [Ready<T>],
-    is_same: impl Fn(&Ready<T>, &Ready<T>) -> bool,
-) {
+fn keep_last_writes<T: Translation>(ready: &mut [Ready<'_, T>]) {
     let mut written = None;
-    for index in (0..ready.len()).rev() {
-        let again = written.is_some_and(|written: usize| is_same(&ready[index], &ready[written]));
-        match ready[index].action {
+    for part in ready.iter_mut().rev() {
+        let key = (part.space, part.key);
+        match part.action {
             ReadyAction::Look => {}
-            _ if again => ready[index].action = ReadyAction::Look,
-            _ => written = Some(index),
+            _ if written == Some(key) => part.action = ReadyAction::Look,
+            _ => written = Some(key),
         }
     }
 }
 
-fn tree<'e, T: Translation>(engine: &'e Engine<T>, part: &'e Ready<T>) -> &'e Tree<T> {
-    part.table.as_ref().map_or(&engine.catalogue, |table| &table.tree)
-}
-
-/// What a part will do, given what is there now.
-fn prepare<T: Translation>(
-    part: &mut Part<'_>,
-    table: &Arc<TableCore<T>>,
-) -> Result<Ready<T>, StoreError> {
-    let mut expect = None;
-    let mut may_try_again = false;
-    let action = match &mut part.action {
-        Action::Insert(value) => ReadyAction::Insert(value.clone()),
-        Action::Remove => ReadyAction::Remove,
-        Action::Expect(version) => {
-            expect = Some(Expected(*version));
-            ReadyAction::Look
-        }
-        Action::Update(change) => {
-            let seen = table.tree.versioned(&part.key).map_err(|error| table.error(error))?;
-            expect = Some(Expected(seen.as_ref().map(|(version, _)| *version)));
-            may_try_again = true;
-            match change(seen.as_ref().map(|(_, value)| value.as_slice())) {
-                Change::Keep => ReadyAction::Look,
-                Change::Insert(value) => ReadyAction::Insert(value),
-                Change::Remove => ReadyAction::Remove,
-            }
-        }
-    };
-    let (table, key) = (Some(Arc::clone(table)), part.key.clone());
-    Ok(Ready { table, key, expect, may_try_again, action })
-}
-
 fn apply_ready<T: Translation>(
     engine: &Engine<T>,
-    ready: &[Ready<T>],
+    ready: &[Ready<'_, T>],
 ) -> Result<BatchOutcome, StoreError> {
     let mut ops = Vec::with_capacity(ready.len());
     for part in ready {
-        let action = match &part.action {
+        let action = match part.action {
             ReadyAction::Look => BatchAction::Look,
             ReadyAction::Insert(value) => BatchAction::Insert(value, engine.stamps().take()),
             ReadyAction::Remove => BatchAction::Remove,
         };
-        ops.push(BatchOp { tree: tree(engine, part), key: &part.key, expect: part.expect, action });
+        ops.push(BatchOp { tree: part.tree(engine), key: part.key, expect: part.expect, action });
     }
     apply_batch(&ops).map_err(|error| StoreError::of("(batch)", error))
 }

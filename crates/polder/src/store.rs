@@ -23,19 +23,20 @@ use crate::table::Table;
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) engine: Any<Engines>,
-    path: PathBuf,
-    /// Closes the store with the last clone.
     closer: Arc<Closer>,
 }
 
-/// Closes the store when the last clone of the handle goes.
+/// What the clones of a handle have in common. Closes the store when the last of them goes.
 #[derive(Debug)]
-struct Closer(Any<Engines>);
+struct Closer {
+    engine: Any<Engines>,
+    path: PathBuf,
+}
 
 impl Drop for Closer {
     fn drop(&mut self) {
         // Who wants to hear of errors calls `close`. If that was done this does nothing.
-        let _ = dispatch!(&self.0, engine => engine.close());
+        let _ = dispatch!(&self.engine, engine => engine.close());
     }
 }
 
@@ -150,8 +151,8 @@ impl Store {
                 empty(&*data);
             }
         })?;
-        let closer = Arc::new(Closer(engine.clone()));
-        Ok(Store { engine, path, closer })
+        let closer = Arc::new(Closer { engine: engine.clone(), path });
+        Ok(Store { engine, closer })
     }
 
     fn handle(&self, table: Any<Tables>) -> Table {
@@ -247,7 +248,7 @@ impl Store {
     /// Those of writing. The store is closed all the same; what is missing in place will be replayed
     /// from the log when it is opened.
     pub fn close(self) -> Result<(), StoreError> {
-        dispatch!(&self.closer.0, engine => engine.close())
+        dispatch!(&self.engine, engine => engine.close())
     }
 
     /// When writes are durable that do not choose for themselves.
@@ -257,7 +258,7 @@ impl Store {
 
     /// The directory of the store.
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.closer.path
     }
 
     /// Size of all pages in bytes.

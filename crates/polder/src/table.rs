@@ -106,6 +106,40 @@ impl Table {
         })
     }
 
+    /// Calls `read` with the version word and the value of `key`, as [`Table::get_with`] does, and
+    /// gives what it gave; `None` without the key.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use polder::{Options, Store};
+    /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(8 << 20))?;
+    /// let names = store.open_table("names")?;
+    /// names.insert(b"1", b"Ada")?;
+    /// let mut name = Vec::new();
+    /// let version = names.get_versioned_with(b"1", |version, value| {
+    ///     name.extend_from_slice(value);
+    ///     version
+    /// })?;
+    /// assert_eq!((version, &name[..]), (names.version(b"1")?, &b"Ada"[..]));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reading pages.
+    #[inline]
+    pub fn get_versioned_with<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(u64, &[u8]) -> R,
+    ) -> Result<Option<R>, StoreError> {
+        dispatch!(&self.core, table => {
+            table.check()?;
+            table.tree.versioned_with(key, read).map_err(|error| table.error(error))
+        })
+    }
+
     /// Gives `key` a value. True if the key is new.
     ///
     /// # Errors

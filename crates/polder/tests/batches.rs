@@ -120,6 +120,124 @@ fn several_changes_of_one_key_are_made_in_order() {
     assert_sound(&store);
 }
 
+/// An expectation and the write behind it are one part; whatever stands between, and whichever key
+/// and table each is about, they mean what they mean apart.
+#[test]
+fn an_expectation_holds_for_the_write_behind_it() {
+    let store = open_on(&disk());
+    let (a, b) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
+    let version = || a.version(b"k").unwrap();
+    let refused = |batch| matches!(store.apply(batch), Err(BatchError::Unexpected { .. }));
+    // New, replaced, removed: by who knows the version alone.
+    let mut batch = WriteBatch::new();
+    batch.expect(&a, b"k", None).insert(&a, b"k", b"1");
+    assert_eq!(batch.len(), 2);
+    store.apply(batch).unwrap();
+    let first = version();
+    let mut batch = WriteBatch::new();
+    batch.expect(&a, b"k", first).insert(&a, b"k", b"2");
+    store.apply(batch).unwrap();
+    for old in [None, first] {
+        let mut batch = WriteBatch::new();
+        batch.insert(&b, b"k", b"x").expect(&a, b"k", old).remove(&a, b"k");
+        assert!(refused(batch));
+    }
+    // Two expectations of one key, of which one is wrong, in both orders.
+    for versions in [[first, version()], [version(), first]] {
+        let mut batch = WriteBatch::new();
+        batch.expect(&a, b"k", versions[0]).expect(&a, b"k", versions[1]).insert(&a, b"k", b"3");
+        assert!(refused(batch));
+    }
+    // The write behind is another table's, or another key's.
+    for (table, key) in [(&b, &b"k"[..]), (&a, b"l")] {
+        let mut batch = WriteBatch::new();
+        batch.expect(&a, b"k", first).insert(table, key, b"3");
+        assert!(refused(batch));
+        let mut batch = WriteBatch::new();
+        batch.expect(&a, b"k", version()).insert(table, key, b"3").remove(table, key);
+        store.apply(batch).unwrap();
+    }
+    // An update asks for itself, and an expectation before it is still one.
+    let mut batch = WriteBatch::new();
+    batch.expect(&a, b"k", first).update_with(&a, b"k", |_| Change::Remove);
+    assert!(refused(batch));
+    assert_eq!((content(&a), b.len()), (vec![(b"k".to_vec(), b"2".to_vec())], 0));
+    let mut batch = WriteBatch::new();
+    batch.expect(&a, b"k", version()).remove(&a, b"k").insert(&a, b"k", b"4");
+    store.apply(batch).unwrap();
+    assert_eq!(content(&a), [(b"k".to_vec(), b"4".to_vec())]);
+    assert_sound(&store);
+}
+
+#[test]
+fn a_batch_is_applied_again_and_used_again() {
+    let (mine, other) = (open_on(&disk()), open_on(&disk()));
+    let (table, theirs) = (mine.open_table("t").unwrap(), other.open_table("t").unwrap());
+    let mut batch = WriteBatch::new();
+    let mut asked = 0;
+    batch.insert(&table, b"k", b"1").tag(b"tag").update_with(&table, b"count", |_| {
+        asked += 1;
+        Change::Insert(vec![asked])
+    });
+    mine.apply_mut(&mut batch).unwrap();
+    table.remove(b"k").unwrap();
+    mine.apply_mut(&mut batch).unwrap();
+    assert_eq!((batch.len(), batch.is_empty()), (2, false));
+    assert_eq!(table.get(b"k").unwrap(), Some(b"1".to_vec()));
+    assert_eq!(table.get(b"count").unwrap(), Some(vec![2]));
+    batch.clear();
+    assert_eq!((batch.len(), batch.is_empty()), (0, true));
+    mine.apply_mut(&mut batch).unwrap();
+    // Nothing of the first use is left: no tag, no table.
+    batch.insert(&theirs, b"k", b"2");
+    other.apply_mut(&mut batch).unwrap();
+    assert_eq!((other.tag().unwrap(), theirs.get(b"k").unwrap()), (None, Some(b"2".to_vec())));
+    assert!(matches!(mine.apply_mut(&mut batch), Err(BatchError::Foreign { .. })));
+    drop(batch);
+    assert_eq!(asked, 2);
+}
+
+/// Leaves that are as good as full: what a batch adds, lengthens, shortens and removes in one of
+/// them must come out right wherever the room comes from.
+#[test]
+fn full_leaves_change_in_place_or_are_split() {
+    let mut random = Random::new(11);
+    for round in 0..60 * scale() {
+        let store = open_on(&disk());
+        let table = store.open_table("t").unwrap();
+        let mut model = std::collections::BTreeMap::new();
+        for i in 0..40u64 {
+            let value = vec![i as u8; random.index(300)];
+            table.insert(&number(i * 4), &value).unwrap();
+            model.insert(number(i * 4).to_vec(), value);
+        }
+        for batch_number in 0..10u8 {
+            let mut batch = WriteBatch::new();
+            // Neighbours, so that a leaf gets many of them.
+            let first = random.below(150);
+            for key in first..first + 1 + random.below(25) {
+                let key = number(key);
+                match random.chance(0.6) {
+                    true => {
+                        let value = vec![batch_number; random.index(300)];
+                        batch.insert(&table, &key, &value);
+                        model.insert(key.to_vec(), value);
+                    }
+                    false => {
+                        batch.remove(&table, &key);
+                        model.remove(&key[..]);
+                    }
+                }
+            }
+            store.apply(batch).unwrap();
+            let found = content(&table);
+            assert!(found.iter().map(|(k, v)| (k, v)).eq(&model), "round {round}");
+        }
+        assert_eq!(table.len(), model.len() as u64);
+        assert_sound(&store);
+    }
+}
+
 /// Threads move amounts between two tables; the sum stays what it is, whoever sees it.
 #[test]
 fn transfers_keep_the_sum() {

@@ -24,6 +24,7 @@ fn whoever_comes_after_the_close_hears_of_it() {
     let results: Vec<Result<(), StoreError>> = vec![
         table.get(b"a").map(drop),
         table.get_with(b"a", |_| ()).map(drop),
+        table.get_versioned_with(b"a", |_, _| ()).map(drop),
         table.contains_key(b"a").map(drop),
         table.insert(b"c", b"").map(drop),
         table.remove(b"a").map(drop),

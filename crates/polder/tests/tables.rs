@@ -256,6 +256,8 @@ fn values_of_all_lengths_are_lent_and_copied() {
         table.insert(b"k", &value).unwrap();
         assert_eq!(table.get(b"k").unwrap().as_ref(), Some(&value));
         assert_eq!(table.get_with(b"k", |found| found == value).unwrap(), Some(true));
+        let with = table.get_versioned_with(b"k", |version, found| (version, found.to_vec()));
+        assert_eq!(with.unwrap(), table.get_versioned(b"k").unwrap());
         let mut range = table.iter();
         assert_eq!(range.next_entry().unwrap(), Some((&b"k"[..], &value[..])));
         assert_eq!(range.next_entry().unwrap(), None);
@@ -263,6 +265,7 @@ fn values_of_all_lengths_are_lent_and_copied() {
         assert_eq!(range.next_entry_back().unwrap(), Some((&b"k"[..], &value[..])));
     }
     assert_eq!(table.get_with(b"none", |_| ()).unwrap(), None);
+    assert_eq!(table.get_versioned_with(b"none", |_, _| ()).unwrap(), None);
     // A reader may use the table that it reads from.
     let inner = table.get_with(b"k", |_| table.get(b"k").unwrap().unwrap().len()).unwrap();
     assert_eq!(inner, Some(50_000));

@@ -12,6 +12,7 @@ use crate::ladder::{Part, Size};
 use crate::plan::LoadOrder;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
+use crate::tpcc::Mix;
 
 /// Workloads on storage engines, and their comparison by engines that take turns.
 ///
@@ -55,6 +56,13 @@ pub(super) enum Command {
     /// Overwrite records, uniform, one or a batch of them in a commit, each complete at its
     /// --durability when the call returns. Operations are records, latencies those of commits.
     Commit(RunArgs),
+    /// TPC-C: its nine tables and five transactions, on the tables and batches of Polder.
+    ///
+    /// Operations are transactions, those that were rolled back as the specification wants it
+    /// included. A transaction is its reads and one batch that expects the versions that it read,
+    /// and is tried again if another one was faster (a conflict). There is no think time. Behind the
+    /// clock the consistency conditions 1 to 4 are looked at; one that does not hold is an error.
+    Tpcc(TpccArgs),
     /// Compare engines: each in a process of its own, taking turns round by round.
     ///
     /// Each engine loads its data once and lives through the run (for load and bulk: fills a new
@@ -91,15 +99,9 @@ pub(super) enum Command {
     Worker,
 }
 
-/// What all workloads take.
+/// How a store is opened, and how a run on it goes.
 #[derive(Debug, Args)]
-pub(super) struct CommonArgs {
-    /// Records in the store, each with an 8-byte key (10M = 10 million).
-    #[arg(long, value_name = "COUNT", default_value = "1M", value_parser = some_count)]
-    pub(super) records: u64,
-    /// Bytes of each value.
-    #[arg(long, value_name = "BYTES", default_value = "120", value_parser = value_size)]
-    pub(super) value_size: usize,
+pub(super) struct StoreArgs {
     /// Bytes of memory for the engine's cache, with KiB, MiB or GiB [default: everything fits].
     /// Engines without a cache of their own say in their description what they do with it.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
@@ -120,16 +122,6 @@ pub(super) struct CommonArgs {
     /// Threads that work at once; bulk has one.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
     pub(super) threads: usize,
-    /// Which records are asked for [default: what the workload says].
-    #[arg(long, value_enum)]
-    pub(super) dist: Option<Dist>,
-    /// Exponent of zipfian and latest, above 0: the record of rank k is asked for in proportion
-    /// to 1 / k^theta [default: 0.99, YCSB's].
-    #[arg(long, value_parser = theta)]
-    pub(super) theta: Option<f64>,
-    /// How the data gets in before a workload that reads [default: sorted].
-    #[arg(long, value_enum)]
-    pub(super) load: Option<LoadOrder>,
     /// Seconds that the workload runs after loading before anything is measured; load and bulk have
     /// none [default: 1].
     #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
@@ -148,10 +140,6 @@ pub(super) struct CommonArgs {
     /// [default: the current one].
     #[arg(long, value_name = "DIR")]
     pub(super) dir: Option<PathBuf>,
-    /// Bytes of the file of engine `device`, with KiB, MiB or GiB [default: keys, values and 16
-    /// bytes for each record; for commit, 64 MiB].
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub(super) device_size: Option<u64>,
     /// What is promised of a write that has returned: that it is on the device (sync), that it will
     /// be after this time (periodic:10ms), or nothing (none).
     #[arg(long, value_name = "DURABILITY", default_value = "none")]
@@ -160,15 +148,77 @@ pub(super) struct CommonArgs {
     /// [default: what the engine says]. Engines without such a log ignore it.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) log_limit: Option<u64>,
-    /// Records that a commit writes; for commit alone, at most a million.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = batch)]
-    pub(super) batch: u64,
+}
+
+/// What all workloads on records take.
+#[derive(Debug, Args)]
+pub(super) struct CommonArgs {
+    /// Records in the store, each with an 8-byte key (10M = 10 million) [default: 1M].
+    #[arg(long, value_name = "COUNT", value_parser = some_count)]
+    pub(super) records: Option<u64>,
+    /// Bytes of each value [default: 120].
+    #[arg(long, value_name = "BYTES", value_parser = value_size)]
+    pub(super) value_size: Option<usize>,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
+    /// Which records are asked for [default: what the workload says].
+    #[arg(long, value_enum)]
+    pub(super) dist: Option<Dist>,
+    /// Exponent of zipfian and latest, above 0: the record of rank k is asked for in proportion
+    /// to 1 / k^theta [default: 0.99, YCSB's].
+    #[arg(long, value_parser = theta)]
+    pub(super) theta: Option<f64>,
+    /// How the data gets in before a workload that reads [default: sorted].
+    #[arg(long, value_enum)]
+    pub(super) load: Option<LoadOrder>,
+    /// Bytes of the file of engine `device`, with KiB, MiB or GiB [default: keys, values and 16
+    /// bytes for each record; for commit, 64 MiB].
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(super) device_size: Option<u64>,
+    /// Records that a commit writes; for commit alone, at most a million [default: 1].
+    #[arg(long, value_name = "COUNT", value_parser = batch)]
+    pub(super) batch: Option<u64>,
     /// Operations that should begin in each second, in all threads together, evenly spaced,
     /// whatever became of those before (an open loop); their latencies count from when they should
     /// have begun. For lookup, ycsb-a to ycsb-f and commit [default: each thread begins one when
     /// its last has ended].
     #[arg(long, value_name = "COUNT", value_parser = some_count)]
     pub(super) rate: Option<u64>,
+}
+
+/// What TPC-C takes beside what every run does.
+#[derive(Debug, Args)]
+pub(super) struct TpccOptions {
+    /// Warehouses of TPC-C, about 120 MB each [default: 10].
+    #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
+    pub(super) warehouses: Option<u16>,
+    /// Transactions of TPC-C: standard (45% new-order, 43% payment, 4% each of order-status,
+    /// delivery and stock-level), or percentages of new-order and stock-level alone, as in 20:80
+    /// [default: standard].
+    #[arg(long, value_name = "MIX")]
+    pub(super) mix: Option<Mix>,
+    /// Each thread of TPC-C keeps to home warehouses of its own, which it shares with none if there
+    /// are enough; else each transaction has its home in any.
+    #[arg(long)]
+    pub(super) affinity: bool,
+    /// Do not look at the consistency conditions of TPC-C behind each round.
+    #[arg(long)]
+    pub(super) no_check: bool,
+}
+
+/// What a single run of TPC-C takes.
+#[derive(Debug, Args)]
+pub(super) struct TpccArgs {
+    /// The engine, one of Polder, with what may stand behind its name [default: polder:array].
+    #[arg(long, value_name = "NAME")]
+    pub(super) engine: Option<String>,
+    /// Seconds to measure.
+    #[arg(long, default_value = "10", value_parser = seconds)]
+    pub(super) seconds: f64,
+    #[command(flatten)]
+    pub(super) tpcc: TpccOptions,
+    #[command(flatten)]
+    pub(super) store: StoreArgs,
 }
 
 /// What a single run takes.
@@ -201,6 +251,8 @@ pub(super) struct CompareArgs {
     /// Seconds of each turn; load and bulk take as long as they take.
     #[arg(long, default_value = "3", value_parser = seconds)]
     pub(super) seconds: f64,
+    #[command(flatten)]
+    pub(super) tpcc: TpccOptions,
     #[command(flatten)]
     pub(super) common: CommonArgs,
 }

@@ -68,6 +68,11 @@ pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
     OFFERS.iter().map(|offer| offer.kind)
 }
 
+/// Whether the engine of this name is one of them.
+pub(super) fn is_one(engine: &str) -> bool {
+    OFFERS.iter().any(|offer| offer.kind.name == engine)
+}
+
 /// Whether these may be chosen for the engine of this name; if not, why not.
 pub(super) fn can_have(
     engine: &str,
@@ -146,6 +151,10 @@ impl Engine for Polder {
 
     fn settle(&self) -> Result<(), EngineError> {
         Ok(self.store.checkpoint()?)
+    }
+
+    fn polder(&self) -> Option<&Store> {
+        Some(&self.store)
     }
 
     fn device_stats(&self) -> Option<DeviceStats> {

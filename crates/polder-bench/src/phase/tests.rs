@@ -118,6 +118,7 @@ impl Session for &Liar {
 
 fn plan(threads: usize) -> Plan {
     Plan {
+        tpcc: None,
         bench: Bench::Lookup,
         engine: "liar".to_owned(),
         dir: PathBuf::new(),

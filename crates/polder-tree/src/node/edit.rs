@@ -93,16 +93,22 @@ impl NodeRef<'_> {
     /// (`Err`), as a search has found them.
     #[inline]
     pub fn has_room(self, slot: Result<usize, usize>, key: &[u8], value: NewValue<'_>) -> bool {
-        let free = self.free_bytes() + self.garbage();
+        self.growth(slot, key, value) <= self.free_bytes() + self.garbage()
+    }
+
+    /// By how many bytes a leaf's entries grow with a value (as for [`NodeRef::has_room`]); zero if
+    /// it is not longer than what it replaces. Changes whose growths together are not more than the
+    /// free bytes and the garbage have room one after the other.
+    #[inline]
+    pub fn growth(self, slot: Result<usize, usize>, key: &[u8], value: NewValue<'_>) -> usize {
         match slot {
             Ok(slot) => {
                 let old = self.slot(slot);
-                let old_len = self.record_len(old);
-                record_bytes(true, old.suffix_len(), value.stored_len()) <= free + old_len
+                let new_len = record_bytes(true, old.suffix_len(), value.stored_len());
+                new_len.saturating_sub(self.record_len(old))
             }
             Err(_) => {
-                let len = record_bytes(true, self.suffix_of(key).len(), value.stored_len());
-                SLOT_BYTES + len <= free
+                SLOT_BYTES + record_bytes(true, self.suffix_of(key).len(), value.stored_len())
             }
         }
     }

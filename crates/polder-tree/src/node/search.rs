@@ -55,10 +55,12 @@ impl NodeRef<'_> {
         if self.has_lower() && self.page.compare(self.lower_at(), self.lower_len(), key).is_gt() {
             return Ordering::Less;
         }
-        if self.has_upper() && self.page.compare(self.upper_at(), self.upper_len(), key).is_le() {
-            return Ordering::Greater;
-        }
-        Ordering::Equal
+        if self.is_below_upper(key) { Ordering::Equal } else { Ordering::Greater }
+    }
+
+    /// Whether `key` lies below the upper fence, if there is one.
+    pub fn is_below_upper(self, key: &[u8]) -> bool {
+        !self.has_upper() || self.page.compare(self.upper_at(), self.upper_len(), key).is_gt()
     }
 
     /// The same for the keys just below `key`: `Less` if the lower fence is not below it.

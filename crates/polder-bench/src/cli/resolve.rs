@@ -1,0 +1,163 @@
+//! From arguments to the plan of one engine.
+
+use std::path::Path;
+
+use super::args::{CommonArgs, StoreArgs, TpccOptions};
+use crate::bench::Bench;
+use crate::dist::{Dist, YCSB_THETA};
+use crate::engine::{Named, device};
+use crate::error::BenchError;
+use crate::plan::{self, Plan};
+use crate::tpcc::{Mix, Scale, TpccPlan};
+
+/// Seconds of a warm-up, where nothing else is said.
+const DEFAULT_WARMUP_SECONDS: f64 = 1.0;
+const DEFAULT_RECORDS: u64 = 1_000_000;
+const DEFAULT_VALUE_BYTES: usize = 120;
+const DEFAULT_WAREHOUSES: u16 = 10;
+
+/// All options of one engine's part.
+pub(super) fn resolve(
+    bench: Bench,
+    named: Named,
+    seconds: f64,
+    args: &CommonArgs,
+    dir: &Path,
+) -> Result<Plan, BenchError> {
+    if args.dist.is_some() && bench.dist().is_none() {
+        let why = format!("{} touches all records: --dist means nothing to it", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    let batch = args.batch.unwrap_or(1);
+    if batch > 1 && bench != Bench::Commit {
+        return Err(BenchError::Options(format!("--batch is for commit, not {}", bench.name())));
+    }
+    if args.rate.is_some() && bench.mix().is_none() {
+        let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    if bench.fills() && (args.load.is_some() || args.store.warmup.is_some()) {
+        let why = format!("{} begins with nothing: it has no --load or --warmup", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    if args.store.threads > 1 && bench == Bench::Bulk {
+        let why = "bulk loads by one thread: it has no --threads";
+        return Err(BenchError::Options(why.to_owned()));
+    }
+    let dist = args.dist.or(bench.dist());
+    if args.theta.is_some() && !matches!(dist, Some(Dist::Zipfian | Dist::Latest)) {
+        let dist = dist.map_or("all records", Dist::name);
+        let why = format!("--theta is for zipfian and latest; {} asks for {dist}", bench.name());
+        return Err(BenchError::Options(why));
+    }
+    named.kind.can_run(bench, args.store.durability).map_err(BenchError::Options)?;
+    let commit_bytes = (bench == Bench::Commit).then_some(device::COMMIT_BYTES);
+    let records = args.records.unwrap_or(DEFAULT_RECORDS);
+    let value_size = args.value_size.unwrap_or(DEFAULT_VALUE_BYTES);
+    let ample = || plan::ample_pool_bytes(records, value_size);
+    Ok(Plan {
+        bench,
+        engine: named.to_string(),
+        dir: dir.to_owned(),
+        records,
+        value_size,
+        pool_bytes: args.store.pool.unwrap_or_else(ample),
+        prefault: args.store.prefault,
+        threads: args.store.threads,
+        seconds,
+        warmup_seconds: args.store.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS),
+        dist,
+        theta: args.theta.unwrap_or(YCSB_THETA),
+        load: args.load.unwrap_or(plan::LoadOrder::Sorted),
+        seed: args.store.seed,
+        counters: args.store.counters,
+        device_bytes: args.device_size.or(commit_bytes),
+        durability: args.store.durability,
+        log_limit_bytes: args.store.log_limit,
+        batch,
+        rate: args.rate,
+        tpcc: None,
+    })
+}
+
+/// The file of `device` has a size where that is one of the engines.
+pub(super) fn check_device_size(args: &CommonArgs, all: &[Named]) -> Result<(), BenchError> {
+    let has_device = all.iter().any(|named| named.kind.name == device::KIND.name);
+    if args.device_size.is_some() && !has_device {
+        let why = "--device-size is for the engine device, which is not asked for";
+        return Err(BenchError::Options(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// The same for TPC-C. `seconds` are those of a round; `all_seconds` those in which the data grows.
+pub(super) fn resolve_tpcc(
+    named: Named,
+    (seconds, all_seconds): (f64, f64),
+    options: &TpccOptions,
+    args: &StoreArgs,
+    dir: &Path,
+) -> Result<Plan, BenchError> {
+    named.kind.can_run(Bench::Tpcc, args.durability).map_err(BenchError::Options)?;
+    let warehouses = options.warehouses.unwrap_or(DEFAULT_WAREHOUSES);
+    let warmup_seconds = args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS);
+    let ample = || plan::ample_tpcc_pool_bytes(warehouses, all_seconds + warmup_seconds);
+    Ok(Plan {
+        bench: Bench::Tpcc,
+        engine: named.to_string(),
+        dir: dir.to_owned(),
+        records: Scale::FULL.rows(warehouses),
+        value_size: 0,
+        pool_bytes: args.pool.unwrap_or_else(ample),
+        prefault: args.prefault,
+        threads: args.threads,
+        seconds,
+        warmup_seconds,
+        dist: None,
+        theta: YCSB_THETA,
+        load: plan::LoadOrder::Sorted,
+        seed: args.seed,
+        counters: args.counters,
+        device_bytes: None,
+        durability: args.durability,
+        log_limit_bytes: args.log_limit,
+        batch: 1,
+        rate: None,
+        tpcc: Some(TpccPlan {
+            warehouses,
+            affinity: options.affinity,
+            mix: options.mix.unwrap_or(Mix::Standard),
+            check: !options.no_check,
+        }),
+    })
+}
+
+/// Refuses what says nothing to this workload: options of records for TPC-C, and the other way round.
+pub(super) fn check_options(
+    bench: Bench,
+    options: &TpccOptions,
+    args: &CommonArgs,
+) -> Result<(), BenchError> {
+    let TpccOptions { warehouses, mix, affinity, no_check } = options;
+    let of_tpcc = [
+        ("--warehouses", warehouses.is_some()),
+        ("--mix", mix.is_some()),
+        ("--affinity", *affinity),
+        ("--no-check", *no_check),
+    ];
+    let of_records = [
+        ("--records", args.records.is_some()),
+        ("--value-size", args.value_size.is_some()),
+        ("--dist", args.dist.is_some()),
+        ("--theta", args.theta.is_some()),
+        ("--load", args.load.is_some()),
+        ("--batch", args.batch.is_some()),
+        ("--rate", args.rate.is_some()),
+        ("--device-size", args.device_size.is_some()),
+    ];
+    let senseless = if bench == Bench::Tpcc { &of_records[..] } else { &of_tpcc };
+    match senseless.iter().find(|(_, is_there)| *is_there) {
+        Some((option, _)) => Err(BenchError::Options(format!("{} has no {option}", bench.name()))),
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,201 @@
+//! Keys: all columns of a key in one number, as many bits for each as it needs, big-endian, so that
+//! keys are in the order of their columns.
+//!
+//! Not the tuple codec of Polder, which knows types and takes nine bytes for each number. The
+//! columns of a key are always the same here; and a search that is decided by the first four bytes
+//! behind what the keys of a node have in common looks at nothing else of them. So most keys have
+//! four bytes.
+
+use std::ops::Range;
+
+/// Districts of a warehouse, always: clause 1.2.1.
+pub(super) const DISTRICTS: u8 = 10;
+/// The last order that a district can have.
+pub(super) const LAST_ORDER: u32 = (1 << ORDER_BITS) - 1;
+/// Bytes of a last or first name in a key: names are padded with zeros, which come before letters.
+pub(super) const NAME_BYTES: usize = 16;
+
+/// Bits of the columns. A warehouse has what is left of the first 32.
+const DISTRICT_BITS: u32 = 4;
+const CUSTOMER_BITS: u32 = 12;
+const ITEM_BITS: u32 = 17;
+const ORDER_BITS: u32 = 25;
+const LINE_BITS: u32 = 4;
+/// What a district has taken, in hundredths.
+const TAKEN_BITS: u32 = 45;
+
+/// The key of an order or of a line of it.
+pub(super) type OrderKey = [u8; 6];
+
+/// Puts a column behind those that come before it.
+fn then(columns: u64, column: u64, bits: u32) -> u64 {
+    debug_assert!(column < 1 << bits, "{column} does not fit {bits} bits");
+    columns << bits | column
+}
+
+/// The lowest bytes of a number, big-endian.
+fn bytes<const N: usize>(number: u64) -> [u8; N] {
+    let all = number.to_be_bytes();
+    std::array::from_fn(|at| all[all.len() - N + at])
+}
+
+fn district_number(w: u16, d: u8) -> u64 {
+    then(w.into(), d.into(), DISTRICT_BITS)
+}
+
+pub(super) fn warehouse(w: u16) -> [u8; 2] {
+    w.to_be_bytes()
+}
+
+pub(super) fn district(w: u16, d: u8) -> [u8; 4] {
+    bytes(district_number(w, d))
+}
+
+pub(super) fn customer(w: u16, d: u8, c: u16) -> [u8; 4] {
+    bytes(then(district_number(w, d), c.into(), CUSTOMER_BITS))
+}
+
+pub(super) fn item(i: u32) -> [u8; 4] {
+    i.to_be_bytes()
+}
+
+pub(super) fn stock(w: u16, i: u32) -> [u8; 4] {
+    bytes(then(w.into(), i.into(), ITEM_BITS))
+}
+
+/// An order, in the tables of orders and of new orders.
+pub(super) fn order(w: u16, d: u8, o: u32) -> OrderKey {
+    order_line(w, d, o, 0)
+}
+
+/// The keys of all orders of a district, and of all their lines.
+pub(super) fn orders(w: u16, d: u8) -> Range<OrderKey> {
+    order(w, d, 0)..order(w, d + 1, 0)
+}
+
+pub(super) fn order_line(w: u16, d: u8, o: u32, line: u8) -> OrderKey {
+    let order = then(district_number(w, d), o.into(), ORDER_BITS);
+    bytes(then(order, line.into(), LINE_BITS))
+}
+
+/// The keys of all lines of these orders.
+pub(super) fn order_lines(w: u16, d: u8, orders: Range<u32>) -> Range<OrderKey> {
+    order(w, d, orders.start)..order(w, d, orders.end)
+}
+
+/// The number of an order in its key.
+pub(super) fn order_number(key: &[u8]) -> Option<u32> {
+    let last: [u8; 4] = *key.last_chunk()?;
+    Some(u32::from_be_bytes(last) >> LINE_BITS & LAST_ORDER)
+}
+
+/// Orders by customer: the key of an index without values.
+pub(super) fn order_by_customer(w: u16, d: u8, c: u16, o: u32) -> [u8; 7] {
+    let customer = then(district_number(w, d), c.into(), CUSTOMER_BITS);
+    bytes(then(customer, o.into(), ORDER_BITS))
+}
+
+/// The number of an order in the key of that index.
+pub(super) fn order_of_customer(key: &[u8]) -> Option<u32> {
+    let last: [u8; 4] = *key.last_chunk()?;
+    Some(u32::from_be_bytes(last) & LAST_ORDER)
+}
+
+/// A payment has no key in the specification. This one is what the district has taken by then, which
+/// rises with each payment and is expected by it: so it is unique, and payments are appended.
+pub(super) fn history(w: u16, d: u8, taken: i64) -> [u8; 8] {
+    bytes(then(district_number(w, d), taken.cast_unsigned(), TAKEN_BITS))
+}
+
+/// Customers by last name, then first name: the key of an index without values.
+pub(super) fn customer_by_name(
+    w: u16,
+    d: u8,
+    last: &[u8; NAME_BYTES],
+    first: &[u8; NAME_BYTES],
+    c: u16,
+) -> [u8; 5 + 2 * NAME_BYTES] {
+    let mut key = [0; 5 + 2 * NAME_BYTES];
+    key[..3 + NAME_BYTES].copy_from_slice(&customers_of_name(w, d, last));
+    key[3 + NAME_BYTES..3 + 2 * NAME_BYTES].copy_from_slice(first);
+    key[3 + 2 * NAME_BYTES..].copy_from_slice(&c.to_be_bytes());
+    key
+}
+
+/// What the keys of all customers of a last name begin with.
+pub(super) fn customers_of_name(w: u16, d: u8, last: &[u8; NAME_BYTES]) -> [u8; 3 + NAME_BYTES] {
+    let mut key = [0; 3 + NAME_BYTES];
+    key[..3].copy_from_slice(&bytes::<3>(district_number(w, d)));
+    key[3..].copy_from_slice(last);
+    key
+}
+
+/// The customer of a key of that index.
+pub(super) fn customer_of_name(key: &[u8]) -> Option<u16> {
+    key.last_chunk().map(|c| u16::from_be_bytes(*c))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Scale;
+    use super::*;
+
+    /// The highest warehouse that the command line takes.
+    const LAST_WAREHOUSE: u16 = 10_000;
+
+    #[test]
+    fn keys_are_in_the_order_of_their_columns() {
+        let lines: Vec<_> = [(1, 1, 1, 1), (1, 1, 1, 15), (1, 1, 2, 0), (1, 2, 0, 0)]
+            .into_iter()
+            .chain([(2, 0, 0, 0), (2, 0, 65_536, 0), (256, 1, 0, 0)])
+            .map(|(w, d, o, line)| order_line(w, d, o, line))
+            .collect();
+        assert!(lines.is_sorted());
+        assert!(history(1, 1, 255) < history(1, 1, 256) && history(1, 9, 1) < history(2, 1, 0));
+        assert!(stock(1, 100_000) < stock(2, 1) && customer(1, 10, 3000) < customer(2, 1, 1));
+        assert!(order_by_customer(1, 1, 1, LAST_ORDER) < order_by_customer(1, 1, 2, 0));
+        assert!(district(1, 10) < district(2, 1));
+    }
+
+    #[test]
+    fn the_largest_columns_fit() {
+        let Scale { items, customers_per_district: customers, .. } = Scale::FULL;
+        let w = LAST_WAREHOUSE;
+        assert_eq!(stock(w, items), (u32::from(w) << ITEM_BITS | items).to_be_bytes());
+        assert_eq!(customer(w, DISTRICTS, customers)[..2], w.to_be_bytes());
+        let line = order_line(w, DISTRICTS, LAST_ORDER, 15);
+        assert_eq!(order_number(&line), Some(LAST_ORDER));
+        assert!(orders(w, DISTRICTS).contains(&line));
+        let key = order_by_customer(w, DISTRICTS, customers, LAST_ORDER);
+        assert_eq!(order_of_customer(&key), Some(LAST_ORDER));
+        assert!(history(w, DISTRICTS, 1 << 44) > history(w, DISTRICTS, 1));
+    }
+
+    #[test]
+    fn lines_belong_to_their_orders() {
+        let of_orders = order_lines(3, 4, 100..102);
+        for (o, line, is_in) in [(99, 15, false), (100, 1, true), (101, 15, true), (102, 1, false)]
+        {
+            assert_eq!(of_orders.contains(&order_line(3, 4, o, line)), is_in);
+            assert!(orders(3, 4).contains(&order_line(3, 4, o, line)));
+        }
+        assert!(!orders(3, 4).contains(&order(3, 5, 0)) && !orders(3, 4).contains(&order(4, 4, 1)));
+    }
+
+    #[test]
+    fn shorter_names_come_first_and_all_of_a_name_are_together() {
+        let name = |name: &[u8]| {
+            let mut padded = [0; NAME_BYTES];
+            padded[..name.len()].copy_from_slice(name);
+            padded
+        };
+        let key =
+            |last: &[u8], first: &[u8], c| customer_by_name(1, 1, &name(last), &name(first), c);
+        let keys = [key(b"BAR", b"Z", 9), key(b"BARBAR", b"A", 2), key(b"BARBAR", b"AA", 1)];
+        assert!(keys.is_sorted());
+        let of_name = customers_of_name(1, 1, &name(b"BARBAR"));
+        let found: Vec<_> = keys.iter().filter(|key| key.starts_with(&of_name)).collect();
+        assert_eq!(found.len(), 2);
+        assert_eq!(customer_of_name(found[0]), Some(2));
+    }
+}

@@ -1,0 +1,149 @@
+//! Which transactions are done how often.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::random::Random;
+
+/// The five transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+impl Transaction {
+    pub(crate) const ALL: [Transaction; 5] = [
+        Transaction::NewOrder,
+        Transaction::Payment,
+        Transaction::OrderStatus,
+        Transaction::Delivery,
+        Transaction::StockLevel,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transaction::NewOrder => "new-order",
+            Transaction::Payment => "payment",
+            Transaction::OrderStatus => "order-status",
+            Transaction::Delivery => "delivery",
+            Transaction::StockLevel => "stock-level",
+        }
+    }
+}
+
+/// How transactions are mixed. As text: `standard`, or the percentages of new-order and stock-level,
+/// as in `20:80`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub(crate) enum Mix {
+    /// All five; payment, order-status, delivery and stock-level as seldom as clause 5.2.3 permits.
+    Standard,
+    /// New-order and stock-level alone; so many in a hundred are new-order.
+    NewOrders(u8),
+}
+
+impl Mix {
+    /// In percent, in the order of [`Transaction::ALL`].
+    fn shares(self) -> [u64; 5] {
+        match self {
+            Mix::Standard => [45, 43, 4, 4, 4],
+            Mix::NewOrders(share) => [u64::from(share), 0, 0, 0, 100 - u64::from(share)],
+        }
+    }
+
+    /// Draws the next transaction.
+    pub(super) fn draw(self, random: &mut Random) -> Transaction {
+        let mut left = random.below(100);
+        for (transaction, share) in Transaction::ALL.into_iter().zip(self.shares()) {
+            if left < share {
+                return transaction;
+            }
+            left -= share;
+        }
+        Transaction::StockLevel
+    }
+}
+
+impl fmt::Display for Mix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Mix::Standard => f.write_str("standard"),
+            Mix::NewOrders(share) => write!(f, "{share}:{}", 100 - share),
+        }
+    }
+}
+
+impl FromStr for Mix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Mix, String> {
+        if text == "standard" {
+            return Ok(Mix::Standard);
+        }
+        let share = |text: &str| text.parse::<u8>().ok().filter(|share| *share <= 100);
+        let both = text.split_once(':').and_then(|(new, stock)| share(new).zip(share(stock)));
+        match both {
+            Some((new, stock)) if new + stock == 100 => Ok(Mix::NewOrders(new)),
+            Some(_) => Err("the percentages of new-order and stock-level make 100".to_owned()),
+            None => Err(format!(
+                "{text:?} is neither standard nor percentages of new-order and stock-level (20:80)"
+            )),
+        }
+    }
+}
+
+impl From<Mix> for String {
+    fn from(mix: Mix) -> String {
+        mix.to_string()
+    }
+}
+
+impl TryFrom<String> for Mix {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Mix, String> {
+        text.parse()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mixes_are_read_and_written() {
+        for (text, mix) in [
+            ("standard", Mix::Standard),
+            ("20:80", Mix::NewOrders(20)),
+            ("0:100", Mix::NewOrders(0)),
+            ("100:0", Mix::NewOrders(100)),
+        ] {
+            assert_eq!(text.parse(), Ok(mix));
+            assert_eq!(mix.to_string(), text);
+            assert_eq!(mix.shares().iter().sum::<u64>(), 100);
+        }
+        for text in ["", "20", "20:70", "120:-20", "200:56", "50:50:0", "Standard"] {
+            assert!(text.parse::<Mix>().is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn transactions_come_as_often_as_the_mix_says() {
+        let mut random = Random::new(1, 1);
+        for mix in [Mix::Standard, Mix::NewOrders(20), Mix::NewOrders(0), Mix::NewOrders(100)] {
+            let mut counts = [0u64; 5];
+            for _ in 0..100_000 {
+                counts[mix.draw(&mut random) as usize] += 1;
+            }
+            for (count, share) in counts.into_iter().zip(mix.shares()) {
+                assert!(count.abs_diff(share * 1000) <= 800 * share.min(1), "{mix}: {counts:?}");
+            }
+        }
+    }
+}

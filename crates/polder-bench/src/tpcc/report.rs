@@ -1,0 +1,183 @@
+//! What a round of TPC-C says beside what every round does.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+use super::TpccPlan;
+use super::mix::{Mix, Transaction};
+use super::run::interval;
+use super::tally::{KindTally, Tally};
+use crate::interval::median;
+use crate::size::{show_count, show_ns};
+
+/// Of one round.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct TpccResult {
+    pub(crate) warehouses: u16,
+    pub(crate) affinity: bool,
+    pub(crate) mix: Mix,
+    /// New orders a minute that were committed.
+    pub(crate) tpmc: f64,
+    /// Tries, for each transaction that ended, that another one was faster than.
+    pub(crate) conflicts_per_op: f64,
+    pub(crate) transactions: Vec<KindResult>,
+    /// Length of an interval of `per_s`.
+    pub(crate) interval_s: f64,
+    /// Transactions a second that ended in each interval of the round.
+    pub(crate) per_s: Vec<f64>,
+    /// How long it took to look at the consistency conditions, which held; behind the round, and in
+    /// none of its figures. `None` if that was not wanted.
+    pub(crate) check_s: Option<f64>,
+}
+
+/// Of one kind of transaction.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct KindResult {
+    pub(crate) name: String,
+    pub(crate) committed: u64,
+    /// New orders that asked for an item that there is not.
+    pub(crate) rolled_back: u64,
+    pub(crate) conflicts: u64,
+    /// Latencies are those of whole transactions, with all their tries.
+    pub(crate) p50_ns: u64,
+    pub(crate) p99_ns: u64,
+    pub(crate) p999_ns: u64,
+    pub(crate) max_ns: u64,
+}
+
+impl KindResult {
+    fn new(transaction: Transaction, tally: &KindTally) -> KindResult {
+        let KindTally { committed, rolled_back, conflicts, ref latencies } = *tally;
+        KindResult {
+            name: transaction.name().to_owned(),
+            committed,
+            rolled_back,
+            conflicts,
+            p50_ns: latencies.value_at_quantile(0.5),
+            p99_ns: latencies.value_at_quantile(0.99),
+            p999_ns: latencies.value_at_quantile(0.999),
+            max_ns: latencies.max(),
+        }
+    }
+}
+
+/// Of an engine's rounds in a comparison.
+#[derive(Debug, Serialize)]
+pub(crate) struct TpccSummary {
+    pub(crate) warehouses: u16,
+    pub(crate) affinity: bool,
+    pub(crate) mix: Mix,
+    /// This and the following: medians over the rounds.
+    pub(crate) tpmc: f64,
+    pub(crate) conflicts_per_op: f64,
+}
+
+impl TpccSummary {
+    /// `None` where there are no rounds.
+    pub(crate) fn new<'r>(rounds: impl Iterator<Item = &'r TpccResult>) -> Option<TpccSummary> {
+        let rounds: Vec<_> = rounds.collect();
+        let middle = |figure: fn(&TpccResult) -> f64| median(rounds.iter().map(|r| figure(r)));
+        let any = rounds.first()?;
+        Some(TpccSummary {
+            warehouses: any.warehouses,
+            affinity: any.affinity,
+            mix: any.mix,
+            tpmc: middle(|round| round.tpmc)?,
+            conflicts_per_op: middle(|round| round.conflicts_per_op)?,
+        })
+    }
+}
+
+impl TpccResult {
+    /// Puts together what was counted in a phase that should take, and took, so many seconds.
+    pub(crate) fn new(
+        plan: TpccPlan,
+        tally: &Tally,
+        (asked_s, took_s): (f64, f64),
+        check_s: Option<f64>,
+    ) -> TpccResult {
+        let kinds = Transaction::ALL.into_iter().zip(&tally.kinds);
+        let ended = |kind: &KindTally| kind.committed + kind.rolled_back;
+        let all: u64 = tally.kinds.iter().map(ended).sum();
+        let conflicts: u64 = tally.kinds.iter().map(|kind| kind.conflicts).sum();
+        let new_orders = tally.kinds[Transaction::NewOrder as usize].committed;
+        let interval_s = interval(asked_s).as_secs_f64();
+        TpccResult {
+            warehouses: plan.warehouses,
+            affinity: plan.affinity,
+            mix: plan.mix,
+            tpmc: new_orders as f64 / took_s.max(1e-9) * 60.0,
+            conflicts_per_op: conflicts as f64 / all.max(1) as f64,
+            transactions: kinds
+                .filter(|(_, tally)| ended(tally) > 0)
+                .map(|(transaction, tally)| KindResult::new(transaction, tally))
+                .collect(),
+            interval_s,
+            per_s: tally.over_time.iter().map(|count| *count as f64 / interval_s).collect(),
+            check_s,
+        }
+    }
+
+    /// What it is, for the first line of a table.
+    pub(crate) fn what(&self) -> String {
+        let affinity = if self.affinity { ", threads with warehouses of their own" } else { "" };
+        format!("{} warehouse(s), mix {}{affinity}", self.warehouses, self.mix)
+    }
+
+    /// The lines of a table behind those of every round.
+    pub(crate) fn table(&self) -> String {
+        let mut text = format!(
+            "  {:<19} {}/min\n  {:<19} {:.4} a transaction\n",
+            "new orders",
+            show_count(self.tpmc),
+            "conflicts",
+            self.conflicts_per_op
+        );
+        let check = self.check_s.map_or("not looked at".to_owned(), |s| format!("hold ({s:.2} s)"));
+        let _ = writeln!(text, "  {:<19} {check}", "conditions 1 to 4");
+        let _ = writeln!(
+            text,
+            "  {:<19} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}",
+            "transaction", "committed", "conflicts", "rollbacks", "p50", "p99", "p99.9", "longest"
+        );
+        for kind in &self.transactions {
+            let ns = |ns: u64| show_ns(ns as f64);
+            let _ = writeln!(
+                text,
+                "  {:<19} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}",
+                kind.name,
+                kind.committed,
+                kind.conflicts,
+                kind.rolled_back,
+                ns(kind.p50_ns),
+                ns(kind.p99_ns),
+                ns(kind.p999_ns),
+                ns(kind.max_ns),
+            );
+        }
+        if let Some((low, high)) = self.extremes() {
+            let (low, high) = (show_count(low), show_count(high));
+            let _ = writeln!(text, "  {:<19} {low}/s to {high}/s: {}", "over time", self.plot());
+        }
+        text
+    }
+
+    /// Of the intervals, the slowest and the fastest.
+    fn extremes(&self) -> Option<(f64, f64)> {
+        let low = self.per_s.iter().copied().reduce(f64::min)?;
+        Some((low, self.per_s.iter().copied().reduce(f64::max)?))
+    }
+
+    /// A character for each interval, or for some together, by its share of the fastest.
+    fn plot(&self) -> String {
+        const MOST: usize = 60;
+        const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+        let together = self.per_s.len().div_ceil(MOST).max(1);
+        let means =
+            self.per_s.chunks(together).map(|part| part.iter().sum::<f64>() / part.len() as f64);
+        let means: Vec<f64> = means.collect();
+        let most = means.iter().copied().fold(1e-9, f64::max);
+        means.iter().map(|mean| BARS[((mean / most * 7.0).round() as usize).min(7)]).collect()
+    }
+}
