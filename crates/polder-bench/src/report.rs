@@ -313,6 +313,9 @@ impl Comparison {
     pub(crate) fn table(&self) -> String {
         let mut text = self.bench.name().to_owned();
         if let Some((_, any)) = self.engines.first() {
+            if let Some(tpcc) = &any.tpcc {
+                let _ = write!(text, ", {} warehouse(s), mix {}", tpcc.warehouses, tpcc.mix);
+            }
             let _ = write!(text, ", {} thread(s), durability {}", any.threads, any.durability);
             if any.batch > 1 {
                 let _ = write!(text, ", {} writes in a commit", any.batch);
