@@ -3,17 +3,20 @@
 //! The work is done within `submit`. I/O is direct where the file system can do it, so that the
 //! pool is the only cache; where it cannot, the device goes on buffered and says so
 //! ([`FileDevice::is_direct`]). Requests of a batch that follow each other in the file are joined
-//! into one system call.
+//! into one transfer, and the transfers of a batch that goes one way are under way at once where the
+//! kernel has queues for it (`queue.rs`).
 //!
 //! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the
 //!   kernel: other threads may still look at the memory that a read fills.
 //! * `FILE-2` In direct mode every system call stays aligned: after a short transfer it goes on at
 //!   a multiple of [`BLOCK_BYTES`], transferring a part of a block again if need be.
-//! * `FILE-3` A joined transfer that fails is made again request by request, so that each outcome
-//!   speaks for its own request alone.
+//! * `FILE-3` A transfer by a queue that did not move all of its bytes is made again by a system call of
+//!   its own, and a joined one that fails request by request, so that each outcome speaks for its own
+//!   request alone.
 
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -23,6 +26,9 @@ use std::sync::{Mutex, PoisonError};
 use libc::{iovec, off_t};
 
 use super::{Batch, Device, Direction, Request, Ticket};
+
+#[cfg(target_os = "linux")]
+mod queue;
 
 /// What addresses, lengths and offsets of requests are multiples of.
 const BLOCK_BYTES: usize = 4096;
@@ -60,6 +66,7 @@ pub struct FileDevice {
     direct: AtomicBool,
     /// Held while the length is read and then changed: see `Device::allocate`.
     length: Mutex<()>,
+    queues: os::Queues,
 }
 
 impl FileDevice {
@@ -72,7 +79,7 @@ impl FileDevice {
             .open(path)?;
         // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.
         let direct = AtomicBool::new(os::set_direct(&file, true).is_ok());
-        Ok(FileDevice { file, direct, length: Mutex::new(()) })
+        Ok(FileDevice { file, direct, length: Mutex::default(), queues: os::Queues::default() })
     }
 
     /// Whether I/O goes past the system's page cache.
@@ -81,19 +88,34 @@ impl FileDevice {
     }
 
     /// Carries out requests, joining those that follow each other in the file.
-    fn perform(&self, mut requests: &mut [Request]) {
-        let mut pieces = Vec::new();
-        while !requests.is_empty() {
-            let (run, rest) = requests.split_at_mut(join(requests, &mut pieces));
-            let joined = self.transfer(run[0].direction, &mut pieces, run[0].offset);
-            if run.len() == 1 {
-                run[0].outcome = joined;
+    fn perform(&self, requests: &mut [Request]) {
+        let (mut pieces, mut runs, mut begin) = (Vec::new(), Vec::new(), 0);
+        while begin < requests.len() {
+            let run = Run::first_of(&requests[begin..], begin, &mut pieces);
+            begin = run.requests.end;
+            runs.push(run);
+        }
+        let is_ordered =
+            runs.is_sorted_by(|a, b| a.direction == b.direction && a.end() <= b.offset);
+        let moved = match is_ordered && runs.len() > 1 {
+            true => self.queues.transfer(&self.file, &runs, &pieces),
+            false => Vec::new(),
+        };
+        for (i, run) in runs.into_iter().enumerate() {
+            let is_done = moved.get(i).is_some_and(|moved| *moved == Some(run.len));
+            let requests = &mut requests[run.requests];
+            let pieces = &mut pieces[run.pieces];
+            let joined = match is_done {
+                true => Ok(()),
+                false => self.transfer(run.direction, pieces, run.offset),
+            };
+            if requests.len() == 1 {
+                requests[0].outcome = joined;
             } else if joined.is_ok() {
-                run.iter_mut().for_each(|request| request.outcome = Ok(()));
+                requests.iter_mut().for_each(|request| request.outcome = Ok(()));
             } else {
-                run.iter_mut().for_each(|request| self.perform_one(request));
+                requests.iter_mut().for_each(|request| self.perform_one(request));
             }
-            requests = rest;
         }
     }
 
@@ -191,32 +213,47 @@ impl Device for FileDevice {
     }
 }
 
-/// Collects the memory of the requests at the beginning of `requests` that one system call can
-/// serve, adjacent memory as one piece. Returns how many requests that are, at least one.
-fn join(requests: &[Request], pieces: &mut Vec<iovec>) -> usize {
-    pieces.clear();
-    let mut joined = 0;
-    let mut end = None;
-    for request in requests {
-        let follows = end.is_none_or(|(direction, end): (Direction, Option<u64>)| {
-            direction == request.direction && end == Some(request.offset)
-        });
-        if !follows {
-            break;
-        }
-        let piece = piece_of(request);
-        let full = pieces.len() == JOINED_MAX;
-        match pieces.last_mut() {
-            Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == piece.iov_base => {
-                last.iov_len += piece.iov_len;
+/// Requests that one system call can serve.
+struct Run {
+    requests: Range<usize>,
+    /// Where their memory is named, adjacent memory as one piece.
+    pieces: Range<usize>,
+    direction: Direction,
+    offset: u64,
+    /// In bytes.
+    len: usize,
+}
+
+impl Run {
+    /// As many of `requests`, which are those from number `begin` on, as go together; at least one.
+    fn first_of(requests: &[Request], begin: usize, pieces: &mut Vec<iovec>) -> Run {
+        let Request { direction, offset, .. } = requests[0];
+        let first = pieces.len();
+        let (mut joined, mut len) = (0, 0);
+        for request in requests {
+            let end = offset.checked_add(len as u64);
+            if request.direction != direction || end != Some(request.offset) {
+                break;
             }
-            _ if full => break,
-            _ => pieces.push(piece),
+            let piece = piece_of(request);
+            let full = pieces.len() - first == JOINED_MAX;
+            match pieces[first..].last_mut() {
+                Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == piece.iov_base => {
+                    last.iov_len += piece.iov_len;
+                }
+                _ if full => break,
+                _ => pieces.push(piece),
+            }
+            len += piece.iov_len;
+            joined += 1;
         }
-        end = Some((request.direction, request.offset.checked_add(piece.iov_len as u64)));
-        joined += 1;
+        let requests = begin..begin + joined;
+        Run { requests, pieces: first..pieces.len(), direction, offset, len }
     }
-    joined
+
+    fn end(&self) -> u64 {
+        self.offset.saturating_add(self.len as u64)
+    }
 }
 
 fn piece_of(request: &Request) -> iovec {
@@ -274,6 +311,8 @@ mod os {
     use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
     use rustix::io::{Errno, retry_on_intr};
 
+    pub(super) use super::queue::Queues;
+
     /// Switches direct I/O; an error if the file system has none.
     pub(super) fn set_direct(file: &File, direct: bool) -> io::Result<()> {
         let mut flags = fcntl_getfl(file)?;
@@ -306,6 +345,36 @@ mod os {
 
     use std::fs::File;
     use std::io;
+
+    use libc::iovec;
+
+    /// None.
+    #[derive(Debug, Default)]
+    pub(super) struct Queues;
+
+    impl Queues {
+        pub(super) fn transfer(
+            &self,
+            _: &File,
+            _: &[super::Run],
+            _: &[iovec],
+        ) -> Vec<Option<usize>> {
+            Vec::new()
+        }
+
+        #[cfg(test)]
+        pub(super) fn refuse(&self) {}
+
+        #[cfg(test)]
+        pub(super) fn are_refused(&self) -> bool {
+            true
+        }
+
+        #[cfg(test)]
+        pub(super) fn kept(&self) -> usize {
+            0
+        }
+    }
 
     pub(super) fn set_direct(_file: &File, direct: bool) -> io::Result<()> {
         if direct { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }

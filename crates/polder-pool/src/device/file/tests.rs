@@ -68,15 +68,18 @@ fn one(device: &FileDevice, request: Request) -> io::Result<()> {
     }
 }
 
-/// The test on a file in the folder for temporary files, once as it comes and once buffered.
-fn on_both(test: impl Fn(&FileDevice, &Path)) {
-    for buffered in [false, true] {
+/// The test on a file in the folder for temporary files, as it comes, buffered, and without queues.
+fn on_all(test: impl Fn(&FileDevice, &Path)) {
+    for (buffered, queues) in [(false, true), (true, true), (false, false)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         let device = FileDevice::open(&path, OpenKind::Create).unwrap();
         if buffered {
             os::set_direct(&device.file, false).unwrap();
             device.direct.store(false, Relaxed);
+        }
+        if !queues {
+            device.queues.refuse();
         }
         test(&device, &path);
         assert!(!buffered || !device.is_direct());
@@ -97,7 +100,7 @@ fn a_file_is_made_once_and_opened_only_if_there() {
 
 #[test]
 fn what_is_written_is_read() {
-    on_both(|device, path| {
+    on_all(|device, path| {
         let (out, back) = (Blocks::filled(3, 1), Blocks::new(3));
         one(device, out.request(Direction::Write, 0, 3, 8192)).unwrap();
         device.sync().unwrap();
@@ -112,7 +115,7 @@ fn what_is_written_is_read() {
 
 #[test]
 fn a_batch_may_mix_runs_and_directions() {
-    on_both(|device, _| {
+    on_all(|device, _| {
         let old = Blocks::filled(8, 7);
         one(device, old.request(Direction::Write, 0, 8, 0)).unwrap();
         let (out, back) = (Blocks::filled(8, 50), Blocks::new(4));
@@ -125,7 +128,7 @@ fn a_batch_may_mix_runs_and_directions() {
             back.request(Direction::Read, 1, 1, 4096),  // sees what was written before
             out.request(Direction::Write, 4, 1, 28672), // behind a gap
         ];
-        assert_eq!(join(&requests, &mut Vec::new()), 3);
+        assert_eq!(Run::first_of(&requests, 0, &mut Vec::new()).requests, 0..3);
         let batch = run(device, Batch::Many(requests));
         assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
         let block = |memory: &Blocks, at: usize| memory.bytes()[at * 4096..][..4096].to_vec();
@@ -146,7 +149,7 @@ fn a_batch_may_mix_runs_and_directions() {
 
 #[test]
 fn pieces_are_joined_up_to_a_bound() {
-    on_both(|device, _| {
+    on_all(|device, _| {
         let count = JOINED_MAX + 10;
         let (out, back) = (Blocks::filled(count, 3), Blocks::new(count));
         // Memory backwards, so that every request is a piece of its own.
@@ -157,20 +160,75 @@ fn pieces_are_joined_up_to_a_bound() {
         };
         let writes = requests(&out, Direction::Write);
         let mut pieces = Vec::new();
-        assert_eq!(join(&writes, &mut pieces), JOINED_MAX);
+        assert_eq!(Run::first_of(&writes, 0, &mut pieces).requests, 0..JOINED_MAX);
         assert_eq!(pieces.len(), JOINED_MAX);
         for requests in [writes, requests(&back, Direction::Read)] {
             let batch = run(device, Batch::Many(requests));
             assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
         }
         assert_eq!(back.bytes(), out.bytes());
-        assert_eq!(join(&[back.request(Direction::Read, 0, 1, 0)], &mut pieces), 1);
+        let last = Run::first_of(&[back.request(Direction::Read, 0, 1, 0)], 7, &mut pieces);
+        assert_eq!((last.requests, last.pieces), (7..8, JOINED_MAX..JOINED_MAX + 1));
+    });
+}
+
+/// More runs than a queue takes at once, each a few pieces; the last ones are behind the end.
+#[test]
+fn scattered_runs_are_under_way_at_once() {
+    on_all(|device, _| {
+        let count = 400;
+        let (out, back) = (Blocks::filled(count, 3), Blocks::new(count));
+        // Two requests, backwards in memory, and a gap behind them.
+        let requests = |memory: &Blocks, direction, count| {
+            (0..count)
+                .map(|i| memory.request(direction, i ^ 1, 1, (i + i / 2) as u64 * 4096))
+                .collect::<Vec<_>>()
+        };
+        let batch = run(device, Batch::Many(requests(&out, Direction::Write, 380)));
+        assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
+        let batch = run(device, Batch::Many(requests(&back, Direction::Read, count)));
+        for (i, request) in batch.requests().iter().enumerate() {
+            let outcome = request.outcome.as_ref().map_err(io::Error::kind);
+            let expected = if i < 380 { Ok(&()) } else { Err(io::ErrorKind::UnexpectedEof) };
+            assert_eq!(outcome, expected, "{i}");
+        }
+        assert_eq!(back.bytes()[..380 * 4096], out.bytes()[..380 * 4096]);
+        let kept = device.queues.kept();
+        assert!(device.queues.are_refused() || kept == 1, "{kept}");
+    });
+}
+
+/// Where one queue serves all threads by turns, each has its own pages.
+#[test]
+fn threads_have_queues_of_their_own() {
+    on_all(|device, _| {
+        std::thread::scope(|scope| {
+            for t in 0..8 {
+                scope.spawn(move || {
+                    let (out, back) = (Blocks::filled(50, t), Blocks::new(50));
+                    let requests = |memory: &Blocks, direction| {
+                        (0..50)
+                            .map(|i| {
+                                memory.request(direction, i, 1, (i * 16 + t * 2) as u64 * 4096)
+                            })
+                            .collect::<Vec<_>>()
+                    };
+                    for _ in 0..20 {
+                        let batch = run(device, Batch::Many(requests(&out, Direction::Write)));
+                        assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
+                    }
+                    let batch = run(device, Batch::Many(requests(&back, Direction::Read)));
+                    assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
+                    assert_eq!(back.bytes(), out.bytes());
+                });
+            }
+        });
     });
 }
 
 #[test]
 fn behind_the_end_is_an_error_of_that_request_alone() {
-    on_both(|device, path| {
+    on_all(|device, path| {
         let direct = device.is_direct();
         let memory = Blocks::filled(4, 9);
         one(device, memory.request(Direction::Write, 0, 1, 0)).unwrap();
@@ -195,7 +253,7 @@ fn behind_the_end_is_an_error_of_that_request_alone() {
 
 #[test]
 fn space_is_allocated_punched_and_cut() {
-    on_both(|device, path| {
+    on_all(|device, path| {
         let blocks = || std::fs::metadata(path).unwrap().blocks() * 512;
         device.allocate(65536, 1 << 20).unwrap();
         device.allocate(0, 4096).unwrap();
@@ -219,7 +277,7 @@ fn space_is_allocated_punched_and_cut() {
 
 #[test]
 fn direct_io_is_left_only_for_transfers_that_should_do() {
-    on_both(|device, _| {
+    on_all(|device, _| {
         let direct = device.is_direct();
         let memory = Blocks::filled(2, 4);
         one(device, memory.request(Direction::Write, 0, 2, 0)).unwrap();

@@ -1,0 +1,168 @@
+//! Transfers that are under way at once, by the kernel's queues (io_uring).
+//!
+//! A checkpoint writes pages that lie anywhere: one after the other a device has one request at a
+//! time, and each costs a call and a wake-up. Here a batch is handed over by one call, and awaited by
+//! the same.
+//!
+//! * `QUEUE-1` What the kernel was given is awaited before its memory goes back to the caller, whatever
+//!   a call says.
+//! * `QUEUE-2` A queue serves one batch at a time, and is empty in between.
+//!
+//! Where the kernel has no queues, or does not let us have one (containers mostly forbid them), nothing
+//! is transferred here, and the caller makes its own calls.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+
+use io_uring::squeue::Entry;
+use io_uring::{IoUring, opcode, types};
+use libc::iovec;
+
+use super::{Direction, Run};
+
+/// Transfers under way at once in one queue.
+const DEPTH: usize = 64;
+/// Queues that are kept for the next batch: one for the checkpoint, one for the background writer, and
+/// some for those who evict by themselves.
+const KEPT: usize = 4;
+
+/// The queues of a file.
+#[derive(Default)]
+pub(in super::super) struct Queues {
+    idle: Mutex<Vec<IoUring>>,
+    /// Relaxed: a stale value costs one more attempt.
+    refused: AtomicBool,
+}
+
+impl std::fmt::Debug for Queues {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Queues").field("refused", &self.refused).finish_non_exhaustive()
+    }
+}
+
+impl Queues {
+    /// How many bytes each run moved: `None`, or nothing at all for those behind the end, where the
+    /// caller must do it. Runs do not overlap.
+    pub(in super::super) fn transfer(
+        &self,
+        file: &File,
+        runs: &[Run],
+        pieces: &[iovec],
+    ) -> Vec<Option<usize>> {
+        let Some(mut queue) = self.take() else { return Vec::new() };
+        let mut moved = Vec::with_capacity(runs.len());
+        for part in runs.chunks(DEPTH) {
+            let entries = part
+                .iter()
+                .enumerate()
+                .map(|(i, run)| entry(file, run, &pieces[run.pieces.clone()]).user_data(i as u64));
+            let begin = moved.len();
+            moved.resize(begin + part.len(), None);
+            // SAFETY: the pieces name memory of requests that are not complete, so that it is mapped
+            // and no other thread writes it (Buffer::new); for a read nobody relies on its contents.
+            // `pieces` and `file` are borrowed for longer than this call.
+            if !unsafe { go(&mut queue, entries, &mut moved[begin..]) } {
+                self.refused.store(true, Relaxed);
+                return moved;
+            }
+        }
+        let mut idle = self.idle();
+        if idle.len() < KEPT {
+            idle.push(queue);
+        }
+        moved
+    }
+
+    fn take(&self) -> Option<IoUring> {
+        if self.refused.load(Relaxed) {
+            return None;
+        }
+        let idle = self.idle().pop();
+        idle.or_else(|| {
+            let made = IoUring::new(DEPTH as u32);
+            self.refused.store(made.is_err(), Relaxed);
+            made.ok()
+        })
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn refuse(&self) {
+        self.refused.store(true, Relaxed);
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn are_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
+    #[cfg(test)]
+    pub(in super::super) fn kept(&self) -> usize {
+        self.idle().len()
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<IoUring>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn entry(file: &File, run: &Run, pieces: &[iovec]) -> Entry {
+    let file = types::Fd(file.as_raw_fd());
+    let count = pieces.len() as u32; // at most JOINED_MAX
+    match run.direction {
+        Direction::Read => {
+            opcode::Readv::new(file, pieces.as_ptr(), count).offset(run.offset).build()
+        }
+        Direction::Write => {
+            opcode::Writev::new(file, pieces.as_ptr(), count).offset(run.offset).build()
+        }
+    }
+}
+
+/// Hands over entries, at most [`DEPTH`], whose data is their place in `moved`, and waits for all. False
+/// if the kernel does not take them (any more): then the queue is not to be used again.
+///
+/// # Safety
+/// What the entries name is there and may be read, or written, until this returns.
+unsafe fn go(
+    queue: &mut IoUring,
+    entries: impl Iterator<Item = Entry>,
+    moved: &mut [Option<usize>],
+) -> bool {
+    for entry in entries {
+        // SAFETY: all that were given to the kernel are awaited below; others go with the queue.
+        if unsafe { queue.submission().push(&entry) }.is_err() {
+            debug_assert!(false, "QUEUE-2");
+        }
+    }
+    let mut left = moved.len();
+    let mut works = true;
+    while left > 0 {
+        // What the kernel has not taken yet it never will, once it does not work.
+        let waiting = if works { 0 } else { queue.submission().len() };
+        if left == waiting {
+            return false;
+        }
+        let refusal = match works {
+            true => queue.submit_and_wait(left).err(),
+            false => None,
+        };
+        if let Some(error) = refusal {
+            let passes = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
+            works = error.raw_os_error().is_some_and(|code| passes.contains(&code));
+        }
+        for done in queue.completion() {
+            left -= 1;
+            if let Some(moved) = moved.get_mut(done.user_data() as usize) {
+                *moved = usize::try_from(done.result()).ok();
+            }
+        }
+        if left > 0 {
+            thread::yield_now();
+        }
+    }
+    works
+}
