@@ -99,7 +99,6 @@ impl<T: Translation> Space<T> {
     ///
     /// # Errors
     /// `Restart` if the page is not resident, or is no longer the one that was meant.
-    #[cold]
     #[inline(never)]
     pub fn snapshot<'p>(
         &'p self,
@@ -214,18 +213,18 @@ impl<'p, T: Translation> View<'p, T> {
 
     /// C1 to C4.
     fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
-        let spare = self.may_copy().and_then(|moves| {
-            self.shared.spare_for_copy(self, &page).map(|to| Copy { view: self, to, moves })
+        let spare = self.may_copy().and_then(|no_sweep| {
+            self.shared.spare_for_copy(self, &page).map(|to| Spare { view: self, to, no_sweep })
         });
-        let Some(copy) = spare else { return page.try_upgrade().map(Shadow::from) };
-        let (shared, to) = (self.shared, copy.to);
+        let Some(spare) = spare else { return page.try_upgrade().map(Shadow::from) };
+        let (shared, to) = (self.shared, spare.to);
         let put_back = |_: &Restart| shared.core.retired.put_first(to);
         let copied = page.try_copy().inspect_err(put_back)?;
         if copied.must_stay() {
             shared.core.retired.put_first(to);
             return copied.seal().map(Shadow::from);
         }
-        Ok(copy.begin(copied))
+        Ok(spare.begin(copied))
     }
 
     /// Moves a page to the frame that it prefers, if that is free: a change by a copy that changes
@@ -234,14 +233,14 @@ impl<'p, T: Translation> View<'p, T> {
     #[inline(never)]
     pub(crate) fn go_home(self, page: Optimistic<'p>, home: FrameId) {
         let core = &self.shared.core;
-        let Some(moves) = self.may_copy() else { return };
+        let Some(no_sweep) = self.may_copy() else { return };
         if !core.free.take_this(home) {
             return;
         }
         match page.try_copy() {
             Ok(copied) if !copied.must_stay() => {
-                let mut shadow = Copy { view: self, to: home, moves }.begin(copied);
-                shadow.moves = true;
+                let mut shadow = Spare { view: self, to: home, no_sweep }.begin(copied);
+                shadow.goes_home = true;
                 core.counters.add(Counter::Promotions, 1);
             }
             _ => self.shared.give_frame(home),
@@ -308,20 +307,21 @@ impl<T: Translation> Shared<T> {
 /// belongs to it, and is not to be swapped with another.)
 pub struct Shadow<'p, T: Translation> {
     page: ManuallyDrop<Exclusive<'p>>,
-    copy: Option<Copy<'p, T>>,
-    /// Goes to the frame of the copy though nothing may have been changed.
-    moves: bool,
+    /// Where it is changed, and will lie; none for one that is changed in its place.
+    copy: Option<Spare<'p, T>>,
+    /// Published though nothing was changed.
+    goes_home: bool,
 }
 
-/// Where a page is changed, and will lie.
-struct Copy<'p, T: Translation> {
+/// A frame that nobody reads.
+struct Spare<'p, T: Translation> {
     view: View<'p, T>,
     to: FrameId,
     /// No sweep begins meanwhile (P1).
-    moves: RwLockReadGuard<'p, ()>,
+    no_sweep: RwLockReadGuard<'p, ()>,
 }
 
-impl<'p, T: Translation> Copy<'p, T> {
+impl<'p, T: Translation> Spare<'p, T> {
     /// C4: the page, which is held for copying, is worked on in the copy from now on.
     fn begin(self, mut page: Exclusive<'p>) -> Shadow<'p, T> {
         let shared = self.view.shared;
@@ -336,7 +336,7 @@ impl<'p, T: Translation> Copy<'p, T> {
         copy.copy_from(page.page(), 0, 0, size);
         page.work_in(bytes);
         shared.core.counters.add(Counter::MovedBytes, size as u64);
-        Shadow { page: ManuallyDrop::new(page), copy: Some(self), moves: false }
+        Shadow { page: ManuallyDrop::new(page), copy: Some(self), goes_home: false }
     }
 }
 
@@ -349,7 +349,7 @@ impl<T: Translation> fmt::Debug for Shadow<'_, T> {
 impl<'p, T: Translation> From<Exclusive<'p>> for Shadow<'p, T> {
     /// A page that is changed in its place.
     fn from(page: Exclusive<'p>) -> Shadow<'p, T> {
-        Shadow { page: ManuallyDrop::new(page), copy: None, moves: false }
+        Shadow { page: ManuallyDrop::new(page), copy: None, goes_home: false }
     }
 }
 
@@ -370,14 +370,14 @@ impl<T: Translation> Drop for Shadow<'_, T> {
     fn drop(&mut self) {
         // SAFETY: `page` is not touched again: this is its end.
         let page = unsafe { ManuallyDrop::take(&mut self.page) };
-        let Some(Copy { view, to, moves }) = self.copy.take() else { return drop(page) };
-        if self.moves || page.is_changed() {
+        let Some(Spare { view, to, no_sweep }) = self.copy.take() else { return drop(page) };
+        if self.goes_home || page.is_changed() {
             view.shared.publish_copy(page, view, to);
         } else {
             drop(page);
             view.shared.core.retired.put_first(to);
         }
-        drop(moves);
+        drop(no_sweep);
     }
 }
 

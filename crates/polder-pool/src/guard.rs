@@ -26,16 +26,45 @@ pub struct Restart;
 /// Guards are not `Send`.
 type OnThread = PhantomData<*const ()>;
 
+/// Where a page that is being read lies. In one word: what is returned by each step of a descent has
+/// no byte more.
+#[derive(Clone, Copy)]
+struct Seat(u32);
+
+impl Seat {
+    const HELD: u32 = 1 << 31;
+
+    #[inline(always)]
+    fn new(frame: FrameId) -> Seat {
+        debug_assert!(frame <= FrameId::MAX);
+        Seat(frame.get())
+    }
+
+    /// The page is held by a slice until the attempt's next step: who asks for it exclusively will
+    /// not get it.
+    fn held(self) -> Seat {
+        Seat(self.0 | Seat::HELD)
+    }
+
+    #[inline(always)]
+    fn is_held(self) -> bool {
+        self.0 & Seat::HELD != 0
+    }
+
+    #[inline(always)]
+    fn frame(self) -> FrameId {
+        FrameId::new(self.0 & !Seat::HELD)
+    }
+}
+
 /// A page that is being read without holding it.
 #[derive(Clone, Copy)]
 pub struct Optimistic<'p> {
     page: PageRef<'p>,
     cell: &'p StateCell,
     seen: StateWord,
-    frame: FrameId,
+    seat: Seat,
     wraps: u32,
-    /// By a slice, until the attempt's next step: who asks for it exclusively will not get it.
-    held: bool,
     core: &'p Core,
     on_thread: OnThread,
 }
@@ -54,9 +83,8 @@ impl<'p> Optimistic<'p> {
             page: resolved.page,
             cell: resolved.cell,
             seen: resolved.word,
-            frame: resolved.frame,
+            seat: Seat::new(resolved.frame),
             wraps,
-            held: false,
             core,
             on_thread: PhantomData,
         }
@@ -64,7 +92,8 @@ impl<'p> Optimistic<'p> {
 
     /// The same of a page that the attempt holds by a slice, alone.
     pub(crate) fn held(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
-        Optimistic { held: true, ..Optimistic::new(core, resolved, wraps) }
+        let seat = Seat::new(resolved.frame).held();
+        Optimistic { seat, ..Optimistic::new(core, resolved, wraps) }
     }
 
     /// The bytes, which may be changing.
@@ -76,7 +105,11 @@ impl<'p> Optimistic<'p> {
     /// Whether everything read from the page so far was one state of it.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
-        if self.stands() || (self.held && self.is_asked_for()) { Ok(()) } else { Err(Restart) }
+        if self.stands() || (self.seat.is_held() && self.is_asked_for()) {
+            Ok(())
+        } else {
+            Err(Restart)
+        }
     }
 
     /// The same for who does not know whether the page is still held.
@@ -95,20 +128,21 @@ impl<'p> Optimistic<'p> {
 
     /// The same page, held no more.
     pub(crate) fn let_go(&self) -> Optimistic<'p> {
-        Optimistic { held: false, ..*self }
+        Optimistic { seat: Seat::new(self.frame()), ..*self }
     }
 
     /// The page's id. Means something only if the guard validates afterwards.
     pub fn id(&self) -> PageId {
-        self.core.frames.meta(self.frame).page()
+        self.core.frames.meta(self.frame()).page()
     }
 
     pub(crate) fn cell(&self) -> &'p StateCell {
         self.cell
     }
 
+    #[inline(always)]
     pub(crate) fn frame(&self) -> FrameId {
-        self.frame
+        self.seat.frame()
     }
 
     /// Holds the page exclusively, if it is still as it was and nobody holds it.
@@ -119,11 +153,11 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         let held = self.cell.upgrade(now).ok_or(Restart)?;
-        if !self.core.is_alone_with(self.frame) {
+        if !self.core.is_alone_with(self.frame()) {
             self.cell.put_back(held);
             return Err(Restart);
         }
-        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
+        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame(), self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
@@ -135,7 +169,7 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         let held = self.cell.begin_copy(now).ok_or(Restart)?;
-        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame, self.page);
+        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame(), self.page);
         // As in `try_upgrade`; nothing was changed, and the word is put back.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
@@ -144,11 +178,11 @@ impl<'p> Optimistic<'p> {
     pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.upgrade_shared().ok_or(Restart)?;
         // The share is gone with it: who is not alone keeps that instead.
-        if !self.core.is_alone_with(self.frame) {
+        if !self.core.is_alone_with(self.frame()) {
             self.cell.put_back_shared(held);
             return Err(Restart);
         }
-        Ok(Exclusive::new(self.core, self.cell, held, self.frame, self.page))
+        Ok(Exclusive::new(self.core, self.cell, held, self.frame(), self.page))
     }
 }
 

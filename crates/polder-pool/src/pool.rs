@@ -156,13 +156,13 @@ pub(crate) struct SpaceCore<T: Translation> {
     /// unlinked and not discarded yet. Held for a moment, under any latch.
     pub(crate) reserved: Mutex<Runs>,
     /// How many pages were discarded so far (`COW-5`).
-    pub(crate) discarded: AtomicU64,
+    pub(crate) discarded: Alone<AtomicU64>,
 }
 
 impl<T: Translation> SpaceCore<T> {
     fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        let (reserved, discarded) = (Mutex::default(), AtomicU64::new(0));
+        let (reserved, discarded) = (Mutex::default(), Alone::default());
         SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, discarded }
     }
 
@@ -294,7 +294,7 @@ impl<T: Translation> Pool<T> {
         let why_not = match config.hold {
             Hold::Optimistic | Hold::Shared => None,
             Hold::Group | Hold::Core => T::NOT_BY_SLICES,
-            Hold::Copy => T::NOT_BY_SLICES.or(T::NOT_BY_COPY),
+            Hold::Copy => T::NOT_BY_COPY,
         };
         if let Some(why) = why_not {
             let (hold, translation) = (config.hold, T::NAME);

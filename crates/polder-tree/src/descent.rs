@@ -49,7 +49,7 @@ pub(crate) fn leaf<'p, T: Translation>(
     attempt: &mut Attempt<'p>,
     target: Target<'_>,
 ) -> Result<Optimistic<'p>, Restart> {
-    if T::COPIES && attempt.takes_snapshots() {
+    if T::NOT_BY_COPY.is_none() && attempt.takes_snapshots() {
         return snapshot::leaf(space, attempt, target);
     }
     let mut page = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;

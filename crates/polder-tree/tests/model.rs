@@ -4,7 +4,7 @@
 mod support;
 
 use polder_format::PageSize;
-use polder_pool::{Array, Direct, Hash, Hold, Simd, Translation};
+use polder_pool::{Array, Direct, Hash, Hold, Open, Simd, Translation};
 use polder_testkit::{KeyShape, Mix, Model, Op, ValueShape, Workload, compare};
 use support::*;
 
@@ -77,6 +77,7 @@ fn direct_large_pages() {
 fn readers_by_snapshots() {
     lives::<Array>(PageSize::MIN, Hold::Copy);
     lives::<Hash>(PageSize::MIN, Hold::Copy);
+    lives::<Open>(PageSize::MIN, Hold::Copy);
     lives::<Simd>(PageSize::MIN, Hold::Copy);
 }
 

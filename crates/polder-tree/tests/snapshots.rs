@@ -8,7 +8,7 @@ use std::thread;
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::{
-    Array, ArraySwizzled, Direct, FileState, Hash, Hold, Open, Pool, PoolConfig, PoolError, Simd,
+    Array, ArraySwizzled, Direct, FileState, Hash, Hold, Pool, PoolConfig, PoolError, Simd,
     Swizzle, Translation, Vm,
 };
 use polder_testkit::Random;
@@ -116,7 +116,6 @@ fn who_cannot_says_so() {
         roomy::<Direct>(Hold::Copy).unwrap_err(),
         roomy::<Swizzle>(Hold::Copy).unwrap_err(),
         roomy::<ArraySwizzled>(Hold::Copy).unwrap_err(),
-        roomy::<Open>(Hold::Copy).unwrap_err(),
         roomy::<Vm>(Hold::Copy).unwrap_err(),
     ];
     for refusal in refusals {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use polder_format::PageSize;
 use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Hold, Predictive, Simd, Swizzle, Translation, Vm,
+    Array, ArraySwizzled, Direct, Hash, Hold, Open, Predictive, Simd, Swizzle, Translation, Vm,
 };
 use polder_testkit::random::scramble;
 use polder_testkit::{FaultPlan, Random, SimDisk};
@@ -121,6 +121,7 @@ fn threads_on_their_own_keys_by_links() {
 fn threads_on_their_own_keys_by_snapshots() {
     disjoint::<Array>(disk(), Hold::Copy, 8000 * scale());
     disjoint::<Hash>(disk(), Hold::Copy, 6000 * scale());
+    disjoint::<Open>(disk(), Hold::Copy, 6000 * scale());
     disjoint::<Simd>(disk(), Hold::Copy, 6000 * scale());
 }
 

@@ -31,9 +31,6 @@ use crate::sync::atomic::{Ordering, fence};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
-    /// Whether it can lead elsewhere without a moment in which it leads nowhere.
-    const REPLACES: bool = false;
-
     /// An empty table for this many entries.
     fn new(frames: u32) -> Result<Self, PoolError>;
 
@@ -72,10 +69,8 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
 
-    /// The page's entry leads to frame `to` from now on. Asked only where pages move.
-    fn replace(&self, _: PageHash, page: PageId, _: FrameId, _: FrameId) {
-        debug_assert!(false, "{page} cannot move");
-    }
+    /// The page's entry leads to frame `to` from now on, without a moment in which it leads nowhere.
+    fn replace(&self, hash: PageHash, page: PageId, frame: FrameId, to: FrameId);
 }
 
 /// What users call a table with a way to guess.
@@ -154,8 +149,7 @@ impl<F: FrameTable + Named<G>, G: Guess> Translation for Framed<F, G> {
     const SETTLES: Settles = G::SETTLES;
     const NOT_BY_COPY: Option<&'static str> = match G::SETTLES {
         Settles::Link => Some("its links hold frames, which copies change"),
-        _ if F::REPLACES => None,
-        _ => Some("its table keeps pages in their frames"),
+        _ => None,
     };
     type Directory = TableDirectory;
 

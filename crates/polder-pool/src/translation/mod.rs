@@ -192,13 +192,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const SETTLES: Settles = Settles::Not;
     /// Why readers cannot hold pages by slices here, if they cannot.
     const NOT_BY_SLICES: Option<&'static str> = None;
-    /// Why nodes cannot be changed in copies here, if they cannot though readers hold by slices.
-    const NOT_BY_COPY: Option<&'static str> = None;
-    /// Whether nodes can be changed in copies.
-    const COPIES: bool = Self::NOT_BY_SLICES.is_none()
-        && Self::NOT_BY_COPY.is_none()
-        && !Self::OWNS_PAGES
-        && !Self::FIXED_FRAMES;
+    /// Why pages cannot be changed in copies here, which readers hold by slices, if they cannot.
+    const NOT_BY_COPY: Option<&'static str> = Self::NOT_BY_SLICES;
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 

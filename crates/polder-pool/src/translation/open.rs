@@ -193,4 +193,17 @@ impl FrameTable for OpenTable {
         }
         latch.unlock();
     }
+
+    fn replace(&self, hash: PageHash, page: PageId, _: FrameId, to: FrameId) {
+        let partition = self.partition(hash);
+        let latch = &self.partitions[partition].0;
+        latch.lock();
+        match self.probe(partition, hash, page) {
+            Some((at, true)) => {
+                self.entry(partition, at).frame.store(to.get(), Ordering::Relaxed);
+            }
+            _ => debug_assert!(false, "TABLE-1: {page} has no entry"),
+        }
+        latch.unlock();
+    }
 }

@@ -213,8 +213,6 @@ impl SimdTable {
 }
 
 impl FrameTable for SimdTable {
-    const REPLACES: bool = true;
-
     fn new(frames: u32) -> Result<Self, PoolError> {
         let count = frames.div_ceil(FRAMES_A_BUCKET);
         let overflow_count = frames.div_ceil(ENTRIES as u32);
