@@ -57,6 +57,15 @@ impl Seat {
     }
 }
 
+/// Whether somebody has the page exclusively, who will find its holder, and has changed nothing
+/// (`HOLD-2`). To wait until he puts it back would be to wait for who waits for us. (By its parts: a page
+/// whose address was taken would be kept in memory on the way down.)
+#[cold]
+#[inline(never)]
+fn is_asked_for(cell: &StateCell, seen: StateWord) -> bool {
+    cell.peek().is_exclusive_of(seen)
+}
+
 /// A page that is being read without holding it.
 #[derive(Clone, Copy)]
 pub struct Optimistic<'p> {
@@ -105,7 +114,7 @@ impl<'p> Optimistic<'p> {
     /// Whether everything read from the page so far was one state of it.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
-        if self.stands() || (self.seat.is_held() && self.is_asked_for()) {
+        if self.stands() || (self.seat.is_held() && is_asked_for(self.cell, self.seen)) {
             Ok(())
         } else {
             Err(Restart)
@@ -116,14 +125,6 @@ impl<'p> Optimistic<'p> {
     #[inline(always)]
     pub(crate) fn stands(&self) -> bool {
         self.cell.validate(self.seen, &self.core.wraps, self.wraps)
-    }
-
-    /// Whether somebody has the page exclusively, who will find its holder, and has changed nothing
-    /// (`HOLD-2`). To wait until he puts it back would be to wait for who waits for us.
-    #[cold]
-    #[inline(never)]
-    fn is_asked_for(&self) -> bool {
-        self.cell.peek().is_exclusive_of(self.seen)
     }
 
     /// The same page, held no more.
