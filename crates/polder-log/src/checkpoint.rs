@@ -10,6 +10,7 @@ use polder_pool::journal::{Journal, SharedError};
 use polder_pool::{Pool, PoolError, Translation};
 
 use crate::log::{Log, lock};
+use crate::pace::Pace;
 
 /// Tables in one group of a checkpoint.
 const TABLES_A_GROUP: usize = 4096;
@@ -22,6 +23,15 @@ pub struct Begun {
     /// Where replay will begin.
     pub start: Lsn,
     tables: Vec<TableCount>,
+}
+
+/// Writers go at the pace of the checkpoint for as long as this is there.
+struct Paced<'l>(&'l Pace);
+
+impl Drop for Paced<'_> {
+    fn drop(&mut self) {
+        self.0.end();
+    }
 }
 
 /// What the superblocks must say before the log may be cut.
@@ -66,7 +76,8 @@ impl Log {
         self.cut_for_checkpoint(|start, tally| Begun { start, tables: tally.counts() })
     }
 
-    /// K2 and K3: writes all that is dirty, as fast as the log needs it. `in_haste`: without rests.
+    /// K2 and K3: writes all that is dirty, as fast as the log needs it, and has writers wait where that
+    /// is not fast enough. `in_haste`: without rests.
     ///
     /// # Errors
     /// Those of writing pages; they stay dirty, and all can be tried again.
@@ -81,14 +92,17 @@ impl Log {
         let room = (self.start.load(Ordering::Acquire) + self.target() / 8 * 7)
             .saturating_sub(begin)
             .max(1);
-        pool.sweep(&mut |visited, frames| {
+        self.pace.swept(begin, room, 0.0);
+        let done = pool.sweep(&mut |visited, frames| {
             let swept = visited as f64 / frames.max(1) as f64;
+            self.pace.swept(begin, room, swept);
             let used = (self.end().0 - begin) as f64 / room as f64;
             if !in_haste && swept > used && !self.checkpointer.is_stopped() {
                 let ahead = (swept - used).min(0.5);
                 std::thread::sleep(REST.mul_f64(2.0 * ahead));
             }
-        })
+        });
+        done.inspect_err(|_| self.pace.end())
     }
 
     /// K4 to K6. `mark` writes both superblocks, durably, one after the other.
@@ -101,6 +115,8 @@ impl Log {
         next_version: u64,
         mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
     ) -> Result<(), SharedError> {
+        // Until there is room in the log.
+        let _paced = Paced(&self.pace);
         self.check()?;
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();

@@ -43,6 +43,7 @@ mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
 #[cfg(not(loom))]
+mod pace;
 mod recover;
 #[cfg(not(loom))]
 mod scan;

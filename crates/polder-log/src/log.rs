@@ -14,6 +14,7 @@ use polder_pool::signal::Signal;
 
 use crate::double::Double;
 use crate::flush::{Leader, Syncs};
+use crate::pace::Pace;
 use crate::ring::{Change, Ring};
 use crate::segments::{self, Fresh, Segments};
 use crate::sync;
@@ -89,6 +90,7 @@ pub struct Log {
     pub(crate) start: AtomicU64,
     /// A checkpoint is wanted when the tail is here.
     trigger: AtomicU64,
+    pub(crate) pace: Pace,
     limit_segments: u64,
     group_max: u64,
     /// The bits of a position that change when the clerk is to be woken.
@@ -110,6 +112,8 @@ pub struct Log {
     pub(crate) double: Double,
     pub(crate) room: Mutex<Room>,
     pub(crate) room_changed: Condvar,
+    /// How often somebody found the log full.
+    stops: AtomicU64,
     /// Somebody has waited for a sync since the last segment was made.
     is_awaited: AtomicBool,
     /// Nanoseconds within which the clerk syncs what was appended.
@@ -159,6 +163,7 @@ impl Log {
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(start.0),
             trigger: AtomicU64::new(0),
+            pace: Pace::default(),
             limit_segments,
             wake_mask: !(options.buffer_bytes / WAKE_PART - 1),
             group_max: (options.buffer_bytes / 2)
@@ -177,6 +182,7 @@ impl Log {
             poisoned: AtomicBool::new(false),
             room: Mutex::default(),
             room_changed: Condvar::new(),
+            stops: AtomicU64::new(0),
             is_awaited: AtomicBool::new(true),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
             clerk: Signal::default(),
@@ -242,6 +248,12 @@ impl Log {
     pub fn replay_bytes(&self) -> u64 {
         let start = self.start.load(Ordering::Acquire);
         self.end().0.saturating_sub(start)
+    }
+
+    /// How often a change waited because the log was full; those that waited long count for each tenth
+    /// of a second.
+    pub fn stops(&self) -> u64 {
+        self.stops.load(Ordering::Relaxed)
     }
 
     /// Bytes of the log file.
@@ -404,9 +416,19 @@ impl Log {
         if let Some(error) = &room.blocked {
             return Err(Arc::clone(error));
         }
+        self.stops.fetch_add(1, Ordering::Relaxed);
         let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));
         drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
         self.check()
+    }
+
+    /// A1, where a checkpoint is wanted or under way.
+    #[cold]
+    fn keep_pace(&self, tail: u64) {
+        self.checkpointer.wake();
+        if let Some(pause) = self.pace.pause_at(tail) {
+            std::thread::sleep(pause);
+        }
     }
 
     /// What a checkpoint makes room for, with the segments that there are.
@@ -491,7 +513,7 @@ impl Journal for Log {
                 // About where the group will go: it is there when it is needed.
                 self.ring.prefetch(tail, bytes);
                 if tail >= self.trigger.load(Ordering::Relaxed) {
-                    self.checkpointer.wake();
+                    self.keep_pace(tail);
                 }
                 return Ok(());
             }

@@ -57,6 +57,10 @@ pub struct Stats {
     pub file_bytes: u64,
     /// Bytes of the log that a recovery would read.
     pub log_replay_bytes: u64,
+    /// How often a change waited because the log was full and a checkpoint was not done; those that waited
+    /// long count for each tenth of a second. If it grows, the limit of the log is small for what is
+    /// written.
+    pub log_stops: u64,
     /// Length of the log file in bytes.
     pub log_file_bytes: u64,
     /// Most bytes that the log may take on the device.
@@ -118,6 +122,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         // The log's buffer is paid from the same budget.
         metadata_bytes: pool.metadata_bytes + engine.memory_budget - pool.memory_budget_bytes,
         log_replay_bytes: engine.log().replay_bytes(),
+        log_stops: engine.log().stops(),
         log_file_bytes: engine.log().file_bytes(),
         log_limit_bytes: lock(&engine.keeper.superblock).log_limit,
         log_durable_lsn: engine.log().durable().0,

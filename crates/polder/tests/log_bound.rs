@@ -3,11 +3,13 @@
 
 mod support;
 
+use std::time::Duration;
+
 use polder::{Durability, Store, Table, WriteBatch};
 use polder_format::log::slot_pages;
 use polder_format::{PageSize, log::LOG_BLOCK_BYTES};
 use polder_pool::device::Device;
-use polder_testkit::Random;
+use polder_testkit::{FaultPlan, Random};
 use support::*;
 
 /// Four tests write as much.
@@ -87,4 +89,21 @@ fn batches() {
         store.apply(batch).unwrap();
         count * 500
     });
+}
+
+/// The device of pages takes long, so that a checkpoint does, and one that writes as fast as he can would
+/// meet a full log in each.
+#[test]
+fn writers_go_at_the_pace_of_a_slow_checkpoint() {
+    let disks = disk();
+    let store = open_on(&disks);
+    let table = store.open_table("t").unwrap().with_durability(Durability::None);
+    let mut random = Random::new(1);
+    disks.data.set_plan(FaultPlan::new(1).delay(1.0, Duration::from_millis(20)));
+    let mut written = 0;
+    while written < 2 * LOG_LIMIT {
+        written += insert(&table, &mut random, 300, 400);
+    }
+    disks.data.set_plan(FaultPlan::new(1));
+    assert_eq!(store.stats().log_stops, 0);
 }

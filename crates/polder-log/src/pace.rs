@@ -1,0 +1,75 @@
+//! How fast writers may go while a checkpoint makes the log shorter.
+//!
+//! A sweep that is slower than the log grows would leave writers going at full speed until the log is
+//! full, and then not at all until the sweep is done. So the position of the log up to which nobody
+//! waits goes on with the sweep, and who asks for a permit beyond it waits a moment first: the longer,
+//! the further beyond. Writers and sweep come to go at one pace.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// How far beyond the sweep the log may be without anybody waiting, as a part of what may be appended
+/// during it; and how much further until writers wait for the longest.
+const SLACK: f64 = 1.0 / 8.0;
+const STEEP: f64 = 1.0 / 2.0;
+/// The longest that one permit waits.
+const LONGEST: Duration = Duration::from_millis(20);
+
+/// Relaxed throughout: who sees an old position waits a little too long or too short.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    free_until: AtomicU64,
+    /// Bytes beyond `free_until` where one waits for the longest.
+    steep: AtomicU64,
+}
+
+impl Default for Pace {
+    /// No sweep.
+    fn default() -> Pace {
+        Pace { free_until: AtomicU64::new(u64::MAX), steep: AtomicU64::new(1) }
+    }
+}
+
+impl Pace {
+    /// A sweep, which began at `begin` of the log and should be done `room` bytes later, has come so
+    /// far: from 0 to 1.
+    pub(crate) fn swept(&self, begin: u64, room: u64, swept: f64) {
+        let steep = (room as f64 * STEEP).max(1.0) as u64;
+        self.steep.store(steep, Ordering::Relaxed);
+        let free = (room as f64 * (swept + SLACK)) as u64;
+        self.free_until.store(begin.saturating_add(free), Ordering::Relaxed);
+    }
+
+    /// Nobody waits any more.
+    pub(crate) fn end(&self) {
+        self.free_until.store(u64::MAX, Ordering::Relaxed);
+    }
+
+    /// How long who wants to append at `tail` waits first.
+    pub(crate) fn pause_at(&self, tail: u64) -> Option<Duration> {
+        let beyond = tail.checked_sub(self.free_until.load(Ordering::Relaxed))?;
+        let part = beyond as f64 / self.steep.load(Ordering::Relaxed) as f64;
+        Some(LONGEST.mul_f64(part.min(1.0)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_waits_the_longer_the_further_the_log_is_beyond_the_sweep() {
+        let pace = Pace::default();
+        assert_eq!(pace.pause_at(u64::MAX - 1), None);
+        pace.swept(1000, 800, 0.0);
+        assert_eq!(pace.pause_at(1099), None);
+        assert_eq!(pace.pause_at(1300), Some(LONGEST / 2));
+        assert_eq!(pace.pause_at(1500), Some(LONGEST));
+        assert_eq!(pace.pause_at(9999), Some(LONGEST));
+        pace.swept(1000, 800, 0.5);
+        assert_eq!(pace.pause_at(1499), None);
+        assert_eq!(pace.pause_at(1700), Some(LONGEST / 2));
+        pace.end();
+        assert_eq!(pace.pause_at(9999), None);
+    }
+}
