@@ -191,6 +191,8 @@ impl<'a> Bed<'a> {
             interrupt: self.interrupt,
             number,
             seconds,
+            interval: tpcc::interval(seconds),
+            until: None,
         };
         run.run()
     }

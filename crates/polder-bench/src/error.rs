@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use polder::{BatchError, StoreError, Table};
+use polder::{BatchError, OpenError, StoreError, Table};
 use polder_pool::PoolError;
 use polder_tree::{HeapError, TreeError};
 
@@ -16,6 +16,9 @@ pub enum BenchError {
     /// A store that the benchmark works on directly.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Such a store that cannot be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
     /// A batch for such a store.
     #[error(transparent)]
     Batch(#[from] BatchError),

@@ -1,5 +1,5 @@
 //! The ladder: every translation in turn, in every regime of access, on the pool and the tree
-//! directly, without a store and without a log.
+//! directly, without a store and without a log; and TPC-C on stores.
 //!
 //! A *part* is a workload, a *side* one translation with one way of holding pages. Each run of a
 //! side is a process of its own, so that its memory and its huge pages are fresh. In each round
@@ -8,8 +8,9 @@
 //! makes its own.
 //!
 //! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
-//! [`pages`] and [`graph`] fill them; [`parts`] are the workloads; [`child`] runs one; [`results`]
-//! and [`criteria`] say what it came to, [`out`] writes it down, [`html`] shows it.
+//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C; [`parts`] are the workloads; [`child`]
+//! runs one, if need be in a [`memory_group`]; [`results`] and [`criteria`] say what it came to,
+//! [`out`] writes it down, [`html`] shows it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ use std::{fmt, fs, io};
 
 use indicatif::ProgressBar;
 
+use crate::bed::Tell;
 use crate::compare::{progress, tell, turns};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -28,6 +30,7 @@ mod graph;
 mod graph_file;
 mod html;
 mod measured;
+mod memory_group;
 mod out;
 mod pages;
 mod parts;
@@ -35,6 +38,7 @@ mod plan;
 mod results;
 mod setup;
 mod side;
+mod stores;
 mod trees;
 mod writes;
 
@@ -42,10 +46,13 @@ pub(crate) use child::work as child;
 use child::{Job, delegate};
 pub(crate) use criteria::{judge, table};
 pub(crate) use graph_file::check_all as check_graphs;
+use measured::Measured;
+use memory_group::{MemoryGroup, check_swap};
 pub(crate) use out::Out;
 pub(crate) use parts::{PARTS, Part};
 pub(crate) use plan::Size;
-use results::{Failure, Machine, Results, Run};
+use results::{Failure, Machine, Results, Run, Skipped};
+use side::Side;
 pub(crate) use writes::SharedWrites;
 
 /// What to run.
@@ -70,7 +77,7 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     /// Runs it, and writes down what is known after each part. A run that fails is noted, and the
-    /// next one begins. An interrupt ends it with what was measured so far. Beside the results
+    /// next one begins; so is a side that cannot have its turns here. An interrupt ends it with what was measured so far. Beside the results
     /// stands whether their last state was written.
     pub(crate) fn run(
         &self,
@@ -87,6 +94,7 @@ impl Ladder {
             writes: self.writes.clone(),
             runs: Vec::new(),
             failures: Vec::new(),
+            skipped: Vec::new(),
         };
         let mut kept = out.keep(&results);
         if let Err(error) = kept {
@@ -112,9 +120,18 @@ impl Ladder {
         Ok((results, kept))
     }
 
-    fn sides_of(&self, part: &Part) -> Vec<&'static str> {
-        let wanted = |name: &&str| self.sides.is_empty() || self.sides.iter().any(|s| s == name);
-        part.sides.iter().map(|side| side.name).filter(wanted).collect()
+    fn sides_of(&self, part: &Part) -> Vec<&'static Side> {
+        let is_named = |side: &Side| self.sides.iter().any(|name| name == side.name);
+        part.sides.iter().filter(|side| self.sides.is_empty() || is_named(side)).collect()
+    }
+
+    /// Whether a side can have its turns here; if not, why not.
+    fn can_have_turns(&self, side: &Side) -> Result<(), String> {
+        if side.swapped {
+            check_swap(self.size.scale().swap_bytes)?;
+            MemoryGroup::make()?;
+        }
+        Ok(())
     }
 
     /// Fails by an interrupt alone.
@@ -126,13 +143,21 @@ impl Ladder {
         results: &mut Results,
     ) -> Result<(), BenchError> {
         let shared = self.dir.join(part.name);
-        let sides = self.sides_of(part);
+        let mut sides = self.sides_of(part);
+        sides.retain(|side| {
+            let Err(why) = self.can_have_turns(side) else { return true };
+            say(bar, &format!("{}, {}: skipped: {why}", part.name, side.name));
+            bar.inc(self.rounds);
+            let (part, side) = (part.name.to_owned(), side.name.to_owned());
+            results.skipped.push(Skipped { part, side, why });
+            false
+        });
         for round in 0..self.rounds {
             for turn in turns(round as usize, sides.len()) {
                 let side = sides[turn];
-                let job = Job {
+                let mut job = Job {
                     part: part.name.to_owned(),
-                    side: side.to_owned(),
+                    side: side.name.to_owned(),
                     size: self.size,
                     seconds: self.seconds,
                     threads: self.threads.clone(),
@@ -140,10 +165,10 @@ impl Ladder {
                     dir: shared.join("run"),
                     shared: shared.clone(),
                     graphs: self.graphs.clone(),
+                    group: None,
                 };
                 let tell = tell(bar, &job.name());
-                let done =
-                    afresh(&job.dir).and_then(|()| delegate(&self.program, &job, interrupt, &tell));
+                let done = self.run_job(side, &mut job, interrupt, &tell);
                 match done {
                     Ok(figures) => {
                         results.runs.push(Run { part: job.part, side: job.side, round, figures });
@@ -166,6 +191,21 @@ impl Ladder {
             say(bar, &error);
         }
         Ok(())
+    }
+
+    /// In a directory of its own, and where the side is swapped in a group of its own.
+    fn run_job(
+        &self,
+        side: &Side,
+        job: &mut Job,
+        interrupt: &Interrupt,
+        tell: Tell<'_>,
+    ) -> Result<Measured, BenchError> {
+        afresh(&job.dir)?;
+        let group =
+            side.swapped.then(MemoryGroup::make).transpose().map_err(BenchError::Options)?;
+        job.group = group.as_ref().map(|group| group.path().to_owned());
+        delegate(&self.program, job, interrupt, tell)
     }
 }
 

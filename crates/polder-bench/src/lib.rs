@@ -10,7 +10,7 @@
 //! whom; `meter` and `phase` time it, `bed` prepares and repeats it; `compare` and `worker` talk
 //! over `protocol`, by way of `child`; `cli` reads the arguments and `report` prints. `replay` stands apart: it runs
 //! the pool's replacement policies on traces, without an engine. So does `ladder`: it runs every
-//! translation on the pool and the tree directly. `tpcc` is a workload like the others, but on
+//! translation on the pool and the tree directly, and TPC-C on stores. `tpcc` is a workload like the others, but on
 //! tables and batches, which only Polder has.
 
 use std::process::ExitCode;

@@ -131,9 +131,7 @@ impl RunResult {
             instructions_per_op: outcome.counts.map(|counts| per_op(counts.instructions)),
             cache_misses_per_op: outcome.counts.map(|counts| per_op(counts.cache_misses)),
             dtlb_misses_per_op: outcome.counts.map(|counts| per_op(counts.dtlb_misses)),
-            tpcc: tpcc.map(|(of, tally)| {
-                TpccResult::new(of, tally, (plan.seconds, outcome.seconds), check_s)
-            }),
+            tpcc: tpcc.map(|(of, tally)| TpccResult::new(of, tally, outcome.seconds, check_s)),
         }
     }
 

@@ -331,11 +331,14 @@ pub(super) struct TranslationsArgs {
     #[arg(long, value_name = "COUNT", default_value = "7",
           value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(super) rounds: u64,
-    /// Seconds of each measurement. The part memory counts operations and has none.
+    /// Seconds of each measurement. The part memory counts operations and has none; measurements of
+    /// tpcc-larger are 5 times as long, that of ramp-up 10 times, and that of tpcc-growing at most
+    /// 30 times.
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub(super) seconds: f64,
     /// Threads that work at once, with commas between: a measurement for each, in the parts lookup,
-    /// multi and growing. The others have their own numbers of threads.
+    /// multi, growing, tpcc, features and, beside its own 1, 2 and 8, tpcc-larger; the most of them
+    /// in tpcc-growing and ramp-up. The others have their own numbers of threads.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,

@@ -31,6 +31,8 @@ pub(crate) struct Job {
     /// Of all runs of the part.
     pub(crate) shared: PathBuf,
     pub(crate) graphs: Vec<PathBuf>,
+    /// The control group of a side that is swapped; made and removed by the parent.
+    pub(crate) group: Option<PathBuf>,
 }
 
 impl Job {
@@ -65,6 +67,7 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
         dir: &job.dir,
         shared: &job.shared,
         graphs: &job.graphs,
+        group: job.group.as_deref(),
         interrupt,
         tell: &child::tell,
     })

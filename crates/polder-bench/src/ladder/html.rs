@@ -5,12 +5,12 @@ mod svg;
 
 use super::criteria::{Judged, Verdict};
 use super::plan::Size;
-use super::results::Results;
+use super::results::{Results, Skipped};
 use super::side::Side;
 use crate::interval::Median;
 use crate::size::show_bytes;
 use plots::{Axis, PLOTS, Plot};
-use svg::{Bar, Point, Series, bars, escape, lines, swatch};
+use svg::{Bar, Point, Series, bars, curves, escape, lines, swatch};
 
 const STYLE: &str = include_str!("html/style.css");
 
@@ -31,6 +31,7 @@ pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
         }
     }
     body += &shared_writes(results);
+    body += &skipped(results);
     body += &failures(results);
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -111,6 +112,7 @@ fn figure(results: &Results, plot: &Plot) -> String {
             bars(&series.iter().filter_map(bar).collect::<Vec<_>>(), &|v| plot.unit.show(v))
         }
         Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.tick(v)),
+        Axis::Many(_) | Axis::Seconds => curves(&series, &|v| plot.unit.tick(v)),
     };
     let drawn =
         drawn.unwrap_or_else(|| "<p class=\"none\">Not measured in this run.</p>\n".to_owned());
@@ -119,12 +121,14 @@ fn figure(results: &Results, plot: &Plot) -> String {
         escape(&plot.title),
         escape(plot.unit.name()),
         match plot.axis {
-            Axis::Named(name) => format!(", by {}", escape(name)),
+            Axis::Named(name) | Axis::Many(name) => format!(", by {}", escape(name)),
+            Axis::Seconds => ", by seconds".to_owned(),
             Axis::At(at) => format!(", {at} thread"),
             Axis::None => String::new(),
         },
     );
-    if matches!(plot.axis, Axis::Named(_)) && !series.is_empty() {
+    let has_names = matches!(plot.axis, Axis::None | Axis::At(_));
+    if !has_names && !series.is_empty() {
         text += &legend(&series);
     }
     text += &format!("<figcaption><b>Paper:</b> {}", escape(plot.paper));
@@ -144,8 +148,10 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
             _ => results.places(plot.part, metric, side.name),
         };
         let point = |at: f64| {
-            let Median { value, low, high, .. } =
-                results.median(plot.part, metric, side.name, at)?;
+            let Median { value, low, high, .. } = match plot.axis {
+                Axis::Seconds => first_round(results, plot.part, metric, side.name, at),
+                _ => results.median(plot.part, metric, side.name, at),
+            }?;
             Some(Point { at, value, low, high })
         };
         places.into_iter().filter_map(point).collect()
@@ -165,19 +171,30 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     all
 }
 
+/// The figure of the first round in which the side ran at all.
+fn first_round(results: &Results, part: &str, metric: &str, side: &str, at: f64) -> Option<Median> {
+    let runs = results.runs.iter().filter(|run| run.part == part && run.side == side);
+    let round = runs.map(|run| run.round).min()?;
+    let figures = results.figures(part, metric, side, at);
+    Median::of(&[figures.iter().find(|figure| figure.round == round)?.value])
+}
+
 fn legend(series: &[Series]) -> String {
     let entry =
         |series: &Series| format!("<li>{}{}</li>\n", swatch(series.style), escape(&series.name));
     format!("<ul class=\"legend\">\n{}</ul>\n", series.iter().map(entry).collect::<String>())
 }
 
-/// All figures of a plot as a table, folded away.
+/// All figures of a plot as a table, folded away; those of many points are in the other file alone.
 fn values(series: &[Series], plot: &Plot) -> String {
     let mut rows = String::new();
+    if matches!(plot.axis, Axis::Seconds) {
+        return rows;
+    }
     for series in series {
         for point in &series.points {
             let place = match plot.axis {
-                Axis::Named(_) => format!("<td class=\"figure\">{}</td>", point.at),
+                Axis::Named(_) | Axis::Many(_) => format!("<td class=\"figure\">{}</td>", point.at),
                 _ => String::new(),
             };
             let show = |value| escape(&plot.unit.show(value));
@@ -222,6 +239,18 @@ fn shared_writes(results: &Results) -> String {
          </table></div>\n",
         writes.threads, writes.keys,
     )
+}
+
+fn skipped(results: &Results) -> String {
+    if results.skipped.is_empty() {
+        return String::new();
+    }
+    let row = |skipped: &Skipped| {
+        let (part, side) = (escape(&skipped.part), escape(&skipped.side));
+        format!("<li>{part}, {side}: {}</li>\n", escape(&skipped.why))
+    };
+    let rows: String = results.skipped.iter().map(row).collect();
+    format!("<h2>Sides that were skipped</h2>\n<ul>\n{rows}</ul>\n")
 }
 
 fn failures(results: &Results) -> String {
@@ -329,6 +358,27 @@ mod tests {
         }
         let alone = empty().with(("placement", "allowed", "predictive"), 0.5, &[0.79]);
         assert_eq!(shown(&alone).matches("<td>allowed</td>").count(), 1);
+    }
+
+    #[test]
+    fn what_happens_in_time_is_shown_of_one_round() {
+        let metric = ("ramp-up", "transactions over time", "vm");
+        let mut results = empty().with(metric, 0.1, &[8.0, 1.0, 1.0]).with(metric, 0.2, &[4.0]);
+        results.skipped = vec![Skipped {
+            part: "tpcc-growing".to_owned(),
+            side: "direct, swapped".to_owned(),
+            why: "no <swap>".to_owned(),
+        }];
+        let html = shown(&results);
+        assert_balanced(&html);
+        assert!(html.contains("direct, swapped: no &lt;swap&gt;"));
+        let way = html.split("points=\"").nth(1).unwrap().split('"').next().unwrap();
+        // The first round's, from full height to half of it.
+        let heights: Vec<&str> = way.split(' ').map(|p| p.split(',').nth(1).unwrap()).collect();
+        assert_eq!(heights.len(), 2);
+        let ground = 240.0 - 26.0;
+        let [high, half] = [0, 1].map(|i| ground - heights[i].parse::<f64>().unwrap());
+        assert!((high / half - 2.0).abs() < 0.01, "{way}");
     }
 
     #[test]

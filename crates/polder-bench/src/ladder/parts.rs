@@ -4,7 +4,10 @@ use std::fmt;
 
 use super::measured::Measured;
 use super::setup::Setup;
-use super::side::{COPYING, EVICTING, HOLDS, PEERS, PROMOTING, STEPS, Side, dispatch};
+use super::side::{
+    COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES, HOLDS, PEERS, PROMOTING, RESIDENT_TPCC,
+    STEPS, Side, dispatch,
+};
 use crate::error::BenchError;
 
 mod graph;
@@ -14,8 +17,12 @@ mod lookup;
 mod memory;
 mod multi;
 mod placement;
+mod ramp_up;
 mod scan;
 mod splits;
+mod tpcc;
+mod tpcc_growing;
+mod tpcc_larger;
 
 /// One part.
 pub(crate) struct Part {
@@ -44,8 +51,17 @@ macro_rules! part {
     };
 }
 
+/// A part on stores, which choose among translations by themselves.
+const fn of_stores(
+    name: &'static str,
+    sides: &'static [Side],
+    run: fn(&Setup<'_>) -> Result<Measured, BenchError>,
+) -> Part {
+    Part { name, sides, needs_graphs: false, run }
+}
+
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 10] = [
+pub(crate) static PARTS: [Part; 15] = [
     part!("scan", PEERS, scan::run),
     part!("heap", PEERS, heap::run),
     part!("graph", PEERS, graph::run),
@@ -56,6 +72,11 @@ pub(crate) static PARTS: [Part; 10] = [
     part!("growing", EVICTING, growing::run),
     part!("placement", PROMOTING, placement::run),
     part!("memory", EVICTING, memory::run),
+    of_stores("tpcc", RESIDENT_TPCC, tpcc::run),
+    of_stores("features", FEATURES, tpcc::run),
+    of_stores("tpcc-larger", EVICTING, tpcc_larger::run),
+    of_stores("tpcc-growing", DESIGNS_AND_SWAP, tpcc_growing::run),
+    of_stores("ramp-up", DESIGNS, ramp_up::run),
 ];
 
 impl Part {

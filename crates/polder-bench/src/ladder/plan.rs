@@ -2,6 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::tpcc;
+
+/// A warehouse is some 128 MiB and the budget twice that: as much is swapped at most, and half is
+/// expected.
+const SWAP_A_WAREHOUSE: u64 = 256 << 20;
+
 /// How much of everything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -35,6 +41,10 @@ impl Size {
             heap_bytes: 4_000_000_000,
             graph_nodes: 2_000_000,
             memory_records: 10_000_000,
+            tpcc: tpcc::Scale::FULL,
+            warehouses: 10,
+            growing_warehouses: 4,
+            swap_bytes: 4 * SWAP_A_WAREHOUSE,
         };
         match self {
             Size::Full => full,
@@ -45,6 +55,10 @@ impl Size {
                 graph_nodes: full.graph_nodes / 10,
                 // A hundredth of the data must be a pool of some size.
                 memory_records: full.memory_records / 5,
+                warehouses: 2,
+                growing_warehouses: 2,
+                swap_bytes: 2 * SWAP_A_WAREHOUSE,
+                ..full
             },
             Size::Small => Scale {
                 records: 50_000,
@@ -53,6 +67,10 @@ impl Size {
                 graph_nodes: 2_000,
                 // A hundredth of the data must still hold all inner nodes.
                 memory_records: 1_000_000,
+                tpcc: tpcc::Scale::TINY,
+                warehouses: 2,
+                growing_warehouses: 2,
+                swap_bytes: 64 << 20,
             },
         }
     }
@@ -71,4 +89,13 @@ pub(crate) struct Scale {
     pub(crate) graph_nodes: u64,
     /// Records of the tree whose budgets are as large as it, a tenth and a hundredth.
     pub(crate) memory_records: u64,
+    /// Rows of a warehouse of TPC-C.
+    pub(crate) tpcc: tpcc::Scale,
+    /// Warehouses of TPC-C.
+    pub(crate) warehouses: u16,
+    /// Warehouses where the data grow to three times what they were, which takes the longer the
+    /// more there are.
+    pub(crate) growing_warehouses: u16,
+    /// Free swap that these need there, where all that is beyond the budget is swapped.
+    pub(crate) swap_bytes: u64,
 }

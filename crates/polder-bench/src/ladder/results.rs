@@ -30,6 +30,15 @@ pub(crate) struct Failure {
     pub(crate) why: String,
 }
 
+/// A side that had no turn.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Skipped {
+    pub(crate) part: String,
+    pub(crate) side: String,
+    /// What is missing, and what to do.
+    pub(crate) why: String,
+}
+
 /// Where it ran.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct Machine {
@@ -86,6 +95,7 @@ pub(crate) struct Results {
     pub(crate) complete: bool,
     pub(crate) runs: Vec<Run>,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) skipped: Vec<Skipped>,
     pub(crate) writes: Option<SharedWrites>,
 }
 
@@ -203,6 +213,7 @@ pub(crate) mod testing {
             complete: true,
             runs: Vec::new(),
             failures: Vec::new(),
+            skipped: Vec::new(),
             writes: None,
         }
     }

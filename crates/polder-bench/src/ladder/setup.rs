@@ -40,6 +40,8 @@ pub(crate) struct Setup<'a> {
     pub(crate) shared: &'a Path,
     /// Files with graphs.
     pub(crate) graphs: &'a [PathBuf],
+    /// The control group of a side that is swapped.
+    pub(crate) group: Option<&'a Path>,
     pub(crate) interrupt: &'a Interrupt,
     /// Shows people what goes on.
     pub(crate) tell: &'a (dyn Fn(&str) + Sync),
@@ -108,7 +110,7 @@ impl Setup<'_> {
             seed: ChecksumSeed::new(StoreId([1; 16])),
             file,
             journal: None,
-            replacement: Default::default(),
+            replacement: self.side.replacement,
             hold: self.side.hold,
         }
     }
@@ -192,6 +194,7 @@ pub(crate) mod testing {
             dir: dir.path(),
             shared: dir.path(),
             graphs: &[],
+            group: None,
             interrupt: &interrupt,
             tell: &|_| {},
         })

@@ -1,7 +1,8 @@
-//! What is compared: a translation, how readers hold pages on it, and whether the kernel may back
-//! memory by huge pages.
+//! What is compared: a translation, how readers hold pages on it, which pages go when room is
+//! needed, and whether the kernel may back memory by huge pages.
 
 use polder_pool::Hold;
+use polder_pool::replacement::ReplacementKind;
 
 /// A translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,20 +66,39 @@ pub(crate) struct Side {
     pub(crate) name: &'static str,
     pub(crate) translation: TranslationName,
     pub(crate) hold: Hold,
+    pub(crate) replacement: ReplacementKind,
     /// Else the whole process does without: frames, tables and all.
     pub(crate) huge_pages: bool,
+    /// The process may have no more memory than the others' budget, and the kernel swaps the rest.
+    pub(crate) swapped: bool,
 }
 
 const fn plain(name: &'static str, translation: TranslationName) -> Side {
-    Side { name, translation, hold: Hold::Optimistic, huge_pages: true }
+    Side {
+        name,
+        translation,
+        hold: Hold::Optimistic,
+        replacement: ReplacementKind::Clock,
+        huge_pages: true,
+        swapped: false,
+    }
 }
 
 const fn holding(name: &'static str, translation: TranslationName, hold: Hold) -> Side {
-    Side { name, translation, hold, huge_pages: true }
+    Side { hold, ..plain(name, translation) }
 }
 
 const fn small_pages(name: &'static str, translation: TranslationName) -> Side {
-    Side { name, translation, hold: Hold::Optimistic, huge_pages: false }
+    Side { huge_pages: false, ..plain(name, translation) }
+}
+
+const fn featured(
+    name: &'static str,
+    translation: TranslationName,
+    replacement: ReplacementKind,
+    hold: Hold,
+) -> Side {
+    Side { replacement, hold, ..plain(name, translation) }
 }
 
 const ARRAY: Side = plain("array", TranslationName::Array);
@@ -194,4 +214,32 @@ pub(crate) const COPYING: &[Side] = &[
     holding("simd, copy", TranslationName::Simd, Hold::Copy),
     holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
     holding("simd, group", TranslationName::Simd, Hold::Group),
+];
+
+/// Those of resident TPC-C: `direct` as the yardstick, `hash` as the traditional pool, and what one
+/// would choose from.
+pub(crate) const RESIDENT_TPCC: &[Side] =
+    &[ARRAY, ARRAY_SWIZZLED, DIRECT, HASH, PREDICTIVE, SIMD, SWIZZLE, VM];
+
+/// A traditional pool becomes LeanStore, a feature at a time (leanstore.txt, figure 7).
+pub(crate) const FEATURES: &[Side] = &[
+    featured("hash, lru, shared", TranslationName::Hash, ReplacementKind::Lru, Hold::Shared),
+    featured("swizzle, lru, shared", TranslationName::Swizzle, ReplacementKind::Lru, Hold::Shared),
+    featured("swizzle, cooling, shared", TranslationName::Swizzle, COOLING, Hold::Shared),
+    featured("swizzle, cooling, optimistic", TranslationName::Swizzle, COOLING, Hold::Optimistic),
+];
+
+/// LeanStore's share of pages that cool.
+const COOLING: ReplacementKind = ReplacementKind::Cooling { percent: 10 };
+
+/// A design of each kind.
+pub(crate) const DESIGNS: &[Side] = &[ARRAY, PREDICTIVE, SWIZZLE, VM];
+
+/// The same, and a tree without eviction on the kernel's swap.
+pub(crate) const DESIGNS_AND_SWAP: &[Side] = &[
+    ARRAY,
+    PREDICTIVE,
+    SWIZZLE,
+    VM,
+    Side { swapped: true, ..plain("direct, swapped", TranslationName::Direct) },
 ];

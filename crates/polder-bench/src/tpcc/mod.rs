@@ -43,7 +43,7 @@ pub(crate) use check::check;
 pub(crate) use load::load;
 pub(crate) use mix::Mix;
 pub(crate) use report::{TpccResult, TpccSummary};
-pub(crate) use run::Run;
+pub(crate) use run::{Run, interval};
 pub(crate) use scale::Scale;
 pub(crate) use tables::Tables;
 pub(crate) use tally::Tally;

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use super::TpccPlan;
 use super::mix::{Mix, Transaction};
-use super::run::interval;
 use super::tally::{KindTally, Tally};
 use crate::interval::median;
 use crate::size::{show_count, show_ns};
@@ -90,11 +89,11 @@ impl TpccSummary {
 }
 
 impl TpccResult {
-    /// Puts together what was counted in a phase that should take, and took, so many seconds.
+    /// Puts together what was counted in a phase that took so many seconds.
     pub(crate) fn new(
         plan: TpccPlan,
         tally: &Tally,
-        (asked_s, took_s): (f64, f64),
+        took_s: f64,
         check_s: Option<f64>,
     ) -> TpccResult {
         let kinds = Transaction::ALL.into_iter().zip(&tally.kinds);
@@ -102,7 +101,7 @@ impl TpccResult {
         let all: u64 = tally.kinds.iter().map(ended).sum();
         let conflicts: u64 = tally.kinds.iter().map(|kind| kind.conflicts).sum();
         let new_orders = tally.kinds[Transaction::NewOrder as usize].committed;
-        let interval_s = interval(asked_s).as_secs_f64();
+        let interval_s = tally.interval.as_secs_f64();
         TpccResult {
             warehouses: plan.warehouses,
             affinity: plan.affinity,

@@ -23,7 +23,7 @@ const SHORT_INTERVAL: Duration = Duration::from_millis(100);
 const LONG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long an interval of the throughput over time is, in a phase of this length.
-pub(super) fn interval(seconds: f64) -> Duration {
+pub(crate) fn interval(seconds: f64) -> Duration {
     if seconds <= SHORT_SECONDS { SHORT_INTERVAL } else { LONG_INTERVAL }
 }
 
@@ -41,6 +41,10 @@ pub(crate) struct Run<'a> {
     /// Makes the input of this phase different from that of others.
     pub(crate) number: u64,
     pub(crate) seconds: f64,
+    /// How long an interval of the throughput over time is.
+    pub(crate) interval: Duration,
+    /// Ends it before its time, once somebody sets it.
+    pub(crate) until: Option<&'a AtomicBool>,
 }
 
 /// What came out of one thread.
@@ -86,7 +90,7 @@ impl Run<'_> {
         let random = Random::new(self.seed, (self.number << 16) | thread as u64);
         let warehouses = self.plan.warehouses;
         let mut client = Client::new(self.store, self.tables, self.scale, warehouses, random);
-        let mut tally = Tally::new(self.seconds, interval(self.seconds));
+        let mut tally = Tally::new(self.seconds, self.interval);
         let homes = Homes::new(self.plan, thread, self.threads);
         let counters = if self.counters { Counters::open().ok() } else { None };
         gate.wait();
@@ -95,7 +99,9 @@ impl Run<'_> {
         let started = Instant::now();
         // One look at the clock for each: a transaction begins when the last has ended.
         let mut ended = started;
-        while ended - started < limit && !stop.is_set() {
+        let is_over =
+            || stop.is_set() || self.until.is_some_and(|until| until.load(Ordering::Relaxed));
+        while ended - started < limit && !is_over() {
             let transaction = self.plan.mix.draw(&mut client.random);
             let w = homes.draw(&mut client.random);
             let end = client.run(transaction, w)?;
@@ -111,7 +117,7 @@ impl Run<'_> {
 
     /// All threads together; the first failure wins.
     fn merge(&self, parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
-        let mut all = Tally::new(self.seconds, interval(self.seconds));
+        let mut all = Tally::new(self.seconds, self.interval);
         let mut counts = Some(Counts::default());
         let mut span: Option<(Instant, Instant)> = None;
         for part in parts {

@@ -19,8 +19,7 @@ impl Scale {
     pub(crate) const FULL: Scale =
         Scale { items: 100_000, customers_per_district: 3000, undelivered: 900, last_names: 1000 };
 
-    /// As little as all transactions can work on.
-    #[cfg(test)]
+    /// As little as all transactions can work on: for what only shows that all works.
     pub(crate) const TINY: Scale =
         Scale { items: 200, customers_per_district: 30, undelivered: 9, last_names: 10 };
 

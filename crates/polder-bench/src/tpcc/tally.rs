@@ -26,7 +26,7 @@ pub(crate) struct Tally {
     pub(super) kinds: [KindTally; 5],
     /// Transactions that ended in each interval since the start.
     pub(super) over_time: Vec<u64>,
-    interval: Duration,
+    pub(super) interval: Duration,
     pub(crate) written_bytes: u64,
 }
 

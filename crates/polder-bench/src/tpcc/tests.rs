@@ -71,6 +71,8 @@ impl Loaded {
             interrupt: &interrupt,
             number: 1,
             seconds,
+            interval: interval(seconds),
+            until: None,
         };
         run.run().unwrap()
     }

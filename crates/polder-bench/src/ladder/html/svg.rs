@@ -59,7 +59,8 @@ impl Style {
             _ => 6,
         };
         let dashes = match side.rsplit(", ").next() {
-            Some("shared") => "2 4",
+            _ if side.contains(", lru") => "8 4",
+            Some("shared" | "swapped") => "2 4",
             Some("group") => "8 4",
             Some("core") => "8 3 2 3",
             Some("by hash") => "5 3",
@@ -180,25 +181,9 @@ pub(super) fn lines(
         let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
         LEFT + (index + 0.5) / places.len() as f64 * (WIDTH - LEFT - RIGHT)
     };
-    let mut out = open(HEIGHT);
-    for tick in ticks {
-        let (y, label) = (y(tick), escape(&show(tick)));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"faint\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y + 4.5,
-        );
-    }
-    for place in &places {
-        let _ = writeln!(
-            out,
-            "<text class=\"faint\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{place}</text>",
-            x(*place),
-            HEIGHT - 6.0,
-        );
+    let mut out = open(HEIGHT) + &grid(&ticks, y, show);
+    for at in &places {
+        out += &place(x(*at), *at);
     }
     for Series { name, style, points } in series {
         let points: Vec<&Point> = points.iter().filter(|point| point.is_finite()).collect();
@@ -229,6 +214,64 @@ pub(super) fn lines(
         }
     }
     Some(out + "</svg>\n")
+}
+
+/// Lines over numbers, for many points: without marks and intervals. `None` if there is nothing to
+/// draw.
+pub(super) fn curves(series: &[Series], show: &dyn Fn(f64) -> String) -> Option<String> {
+    let points = || series.iter().flat_map(|series| &series.points).filter(|p| p.is_finite());
+    let last = points().map(|point| point.at).reduce(f64::max)?;
+    let (_, to, ticks) = range(points(), Scale::Linear);
+    let step = round_step(if last > 0.0 { last } else { 1.0 } / TICKS);
+    let width = (last / step).ceil().max(1.0) * step;
+    let x = |at: f64| LEFT + (at / width).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
+    let y = |value: f64| HEIGHT - BOTTOM - (value / to).clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM);
+    let mut out = open(HEIGHT) + &grid(&ticks, y, show);
+    for i in 0..=(width / step).round() as u32 {
+        // Of the digits behind what the step has, none means anything.
+        let at = (f64::from(i) * step * 1e9).round() / 1e9;
+        out += &place(x(at), at);
+    }
+    for Series { name, style, points } in series {
+        let way: Vec<String> = points
+            .iter()
+            .filter(|point| point.is_finite())
+            .map(|p| format!("{:.1},{:.1}", x(p.at), y(p.value)))
+            .collect();
+        let _ = writeln!(
+            out,
+            "<polyline class=\"line thin\" style=\"{}\" points=\"{}\"><title>{}</title></polyline>",
+            style.stroke(),
+            way.join(" "),
+            escape(name),
+        );
+    }
+    Some(out + "</svg>\n")
+}
+
+/// The lines across a plot, with what they stand for.
+fn grid(ticks: &[f64], y: impl Fn(f64) -> f64, show: &dyn Fn(f64) -> String) -> String {
+    let mut out = String::new();
+    for tick in ticks {
+        let (y, label) = (y(*tick), escape(&show(*tick)));
+        let _ = writeln!(
+            out,
+            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
+             <text class=\"faint\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            WIDTH - RIGHT,
+            LEFT - 6.0,
+            y + 4.5,
+        );
+    }
+    out
+}
+
+/// What stands below a place on the axis.
+fn place(x: f64, what: f64) -> String {
+    format!(
+        "<text class=\"faint\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{what}</text>\n",
+        HEIGHT - 6.0
+    )
 }
 
 /// The lowest and highest value of an axis, and where its lines are.
@@ -330,6 +373,22 @@ mod tests {
             assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
         }
         assert!(!bars(&[bar(0.0)], &show).unwrap().contains("NaN"));
+    }
+
+    #[test]
+    fn many_points_are_a_line_without_marks() {
+        assert_eq!(curves(&[], &show), None);
+        assert_eq!(curves(&[line(vec![point(1.0, f64::NAN)])], &show), None);
+        let many = (1..=200).map(|i| point(f64::from(i) / 10.0, f64::from(i % 7))).collect();
+        let drawn = curves(&[line(many), line(vec![point(0.0, 0.0)])], &show).unwrap();
+        assert_balanced(&drawn);
+        assert_eq!((drawn.matches("<circle").count(), drawn.matches("<polyline").count()), (0, 2));
+        for second in [0, 5, 10, 15, 20] {
+            assert!(drawn.contains(&format!(">{second}</text>")), "{drawn}");
+        }
+        let at = |end: &str| drawn.matches(end).count();
+        assert_eq!(at(&format!("{:.1},", WIDTH - RIGHT)), 1, "only the last is at the right end");
+        assert!(!drawn.contains("NaN") && curves(&[line(vec![])], &show).is_none());
     }
 
     #[test]

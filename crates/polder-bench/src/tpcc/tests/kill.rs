@@ -42,6 +42,8 @@ fn child_that_runs_until_it_is_killed() {
         number: 1,
         // Longer than it has to live.
         seconds: 60.0,
+        interval: interval(60.0),
+        until: None,
     };
     run.run().unwrap();
 }

@@ -1,0 +1,427 @@
+//! TPC-C in stores: loaded once for all runs of a part, and copied for each of them, which change
+//! it. A store has its translation from its opening and nothing of it on disk.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread;
+use std::time::Duration;
+
+use polder::{Durability, OpenMode, Options, Store, TranslationKind};
+use serde::{Deserialize, Serialize};
+
+use super::measured::Measured;
+use super::setup::Setup;
+use super::side::{Side, TranslationName};
+use crate::error::BenchError;
+use crate::interval::median;
+use crate::tpcc::{self, Mix, Run, Tables, TpccPlan, TpccResult};
+use crate::usage::return_free_memory;
+
+/// Budget of the store that is loaded.
+const LOADING_BUDGET: u64 = 256 << 20;
+/// Random numbers of the load: all runs begin with the same rows.
+const LOAD_SEED: u64 = 1;
+/// By how much the data of one thread grow in a second at most, and its log.
+const GROWTH_BYTES_PER_S: f64 = 40e6;
+const LOG_BYTES_PER_S: f64 = 150e6;
+/// At least so much, however short measurements are.
+const LEAST_GROWTH: u64 = 64 << 20;
+/// What a copy is of.
+const FILES: [&str; 2] = ["data", "log"];
+/// Tables that are read at once when everything is touched.
+const TOUCHING_THREADS: usize = 4;
+/// Intervals that a measurement over time has at least.
+const LEAST_INTERVALS: f64 = 10.0;
+
+/// When the log makes the store write its pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Checkpoints {
+    /// As in a store that says nothing of it.
+    AsUsual,
+    /// Never, because its log may grow for so many seconds of one thread.
+    NotFor { thread_seconds: u64 },
+}
+
+impl Checkpoints {
+    /// None in a run in which threads work for so many seconds, those of all threads together.
+    pub(crate) fn not_for(thread_seconds: f64) -> Checkpoints {
+        Checkpoints::NotFor { thread_seconds: thread_seconds.ceil() as u64 }
+    }
+}
+
+/// By how many bytes the data grow at most while threads work for so many seconds, those of all
+/// threads together.
+pub(crate) fn growth_bytes(thread_seconds: f64) -> u64 {
+    LEAST_GROWTH + (thread_seconds * GROWTH_BYTES_PER_S) as u64
+}
+
+/// A store that was loaded and closed, and that runs have copies of.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Loaded {
+    dir: PathBuf,
+    warehouses: u16,
+    /// Of its data file.
+    pub(crate) bytes: u64,
+}
+
+impl Loaded {
+    /// That of this part, loaded now if no run before has done it.
+    pub(crate) fn find(
+        setup: &Setup<'_>,
+        warehouses: u16,
+        checkpoints: Checkpoints,
+    ) -> Result<Loaded, BenchError> {
+        let note = setup.shared.join("tpcc.json");
+        if let Ok(text) = fs::read_to_string(&note)
+            && let Ok(loaded) = serde_json::from_str(&text)
+        {
+            return Ok(loaded);
+        }
+        let dir = setup.shared.join("tpcc");
+        // What an earlier run did not finish.
+        let _ = fs::remove_dir_all(&dir);
+        let loaded = Loaded::make(setup, dir, warehouses, checkpoints)?;
+        return_free_memory();
+        let text =
+            serde_json::to_string(&loaded).map_err(|e| BenchError::Options(e.to_string()))?;
+        fs::write(&note, text).map_err(BenchError::file(&note))?;
+        Ok(loaded)
+    }
+
+    fn make(
+        setup: &Setup<'_>,
+        dir: PathBuf,
+        warehouses: u16,
+        checkpoints: Checkpoints,
+    ) -> Result<Loaded, BenchError> {
+        let options = Options::new(&dir)
+            .mode(OpenMode::Create)
+            .durability(Durability::None)
+            .memory_budget(LOADING_BUDGET);
+        let store = Store::open(match checkpoints {
+            Checkpoints::AsUsual => options,
+            Checkpoints::NotFor { thread_seconds } => {
+                // A checkpoint begins when half of the log is full.
+                let bytes = (2.0 * thread_seconds as f64 * LOG_BYTES_PER_S) as u64;
+                options.log_limit(2 * LEAST_GROWTH + bytes)
+            }
+        })?;
+        let tables = Tables::open(&store)?;
+        let (rows, tell) = (setup.scale.tpcc, setup.tell);
+        tpcc::load(&tables, rows, warehouses, LOAD_SEED, setup.interrupt, &|what| tell(what))?;
+        drop(tables);
+        store.close()?;
+        let bytes = length(&dir.join(FILES[0]))?;
+        Ok(Loaded { dir, warehouses, bytes })
+    }
+
+    /// So many times its data as a budget, or the least that there can be.
+    pub(crate) fn budget(&self, times: f64) -> u64 {
+        at_least_least((self.bytes as f64 * times) as u64)
+    }
+
+    /// A copy for this run alone, of which the system keeps nothing in memory.
+    pub(crate) fn copy(&self, setup: &Setup<'_>) -> Result<TpccFiles, BenchError> {
+        (setup.tell)("copying the store");
+        let dir = setup.dir.join("store");
+        fs::create_dir_all(&dir).map_err(BenchError::file(&dir))?;
+        for name in FILES {
+            let copy = dir.join(name);
+            fs::copy(self.dir.join(name), &copy).map_err(BenchError::file(&copy))?;
+            forget(&copy).map_err(BenchError::file(&copy))?;
+        }
+        Ok(TpccFiles { dir, warehouses: self.warehouses })
+    }
+}
+
+/// A budget with which a store can be opened.
+fn at_least_least(bytes: u64) -> u64 {
+    bytes.max(Options::least_memory_budget(4096))
+}
+
+fn length(path: &Path) -> Result<u64, BenchError> {
+    Ok(fs::metadata(path).map_err(BenchError::file(path))?.len())
+}
+
+/// Has the system write the file and drop it from its cache, for file systems where reads do not
+/// pass by that anyway.
+fn forget(path: &Path) -> std::io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    #[cfg(target_os = "linux")]
+    {
+        let file = std::os::fd::AsRawFd::as_raw_fd(&file);
+        // SAFETY: this call takes numbers alone. It advises, and what it says does not matter.
+        unsafe { libc::posix_fadvise(file, 0, 0, libc::POSIX_FADV_DONTNEED) };
+    }
+    Ok(())
+}
+
+/// The closed store of a run.
+#[derive(Debug)]
+pub(crate) struct TpccFiles {
+    dir: PathBuf,
+    warehouses: u16,
+}
+
+impl TpccFiles {
+    /// Opens it as the side has it.
+    pub(crate) fn open<'a>(
+        &self,
+        setup: &'a Setup<'a>,
+        budget: u64,
+        prefault: bool,
+    ) -> Result<TpccStore<'a>, BenchError> {
+        let Side { translation, hold, replacement, .. } = setup.side;
+        let options = Options::new(&self.dir)
+            .mode(OpenMode::Open)
+            .durability(Durability::None)
+            .memory_budget(at_least_least(budget))
+            .prefault(prefault)
+            .translation(kind(translation)?)
+            .replacement(replacement)
+            .hold(hold);
+        let store = Store::open(options)?;
+        let tables = Tables::open(&store)?;
+        let data = self.dir.join(FILES[0]);
+        let (warehouses, phases) = (self.warehouses, AtomicU64::new(0));
+        Ok(TpccStore { setup, store, tables, data, warehouses, phases })
+    }
+}
+
+/// As the store calls it.
+fn kind(translation: TranslationName) -> Result<TranslationKind, BenchError> {
+    Ok(match translation {
+        TranslationName::Array => TranslationKind::Array,
+        TranslationName::ArraySwizzled => TranslationKind::ArraySwizzled,
+        TranslationName::Direct => TranslationKind::Direct,
+        TranslationName::Hash => TranslationKind::Hash,
+        TranslationName::Open => TranslationKind::Open,
+        TranslationName::Predictive => TranslationKind::Predictive,
+        TranslationName::Simd => TranslationKind::Simd,
+        TranslationName::Swizzle => TranslationKind::Swizzle,
+        TranslationName::Vm => TranslationKind::Vm,
+        TranslationName::VmHuge => TranslationKind::VmHuge,
+        step => return Err(BenchError::Options(format!("no store has the translation {step:?}"))),
+    })
+}
+
+/// An open store on which transactions run.
+pub(crate) struct TpccStore<'a> {
+    setup: &'a Setup<'a>,
+    store: Store,
+    tables: Tables,
+    data: PathBuf,
+    warehouses: u16,
+    /// So that none repeats the input of another.
+    phases: AtomicU64,
+}
+
+/// What threads have done together.
+#[derive(Debug, Clone)]
+pub(crate) struct Ran {
+    pub(crate) per_s: f64,
+    /// Tries for each transaction that another one was faster than.
+    pub(crate) conflicts: f64,
+    pub(crate) interval_s: f64,
+    /// Transactions a second in each interval, of those that are complete.
+    pub(crate) over_time: Vec<f64>,
+}
+
+impl TpccStore<'_> {
+    /// Reads all rows, a few tables at once, so that all pages that find room are in memory.
+    pub(crate) fn touch(&self) -> Result<(), BenchError> {
+        (self.setup.tell)("touching everything");
+        let names = Mutex::new(self.store.tables()?);
+        let next = || names.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).pop();
+        let work = || -> Result<(), BenchError> {
+            while let Some(name) = next() {
+                let table = self.store.table(&name)?;
+                let mut entries = table.range::<&[u8]>(..);
+                while entries.next_entry()?.is_some() {
+                    self.setup.interrupt.check()?;
+                }
+            }
+            Ok(())
+        };
+        thread::scope(|scope| {
+            let threads: Vec<_> = (0..TOUCHING_THREADS).map(|_| scope.spawn(work)).collect();
+            threads.into_iter().try_for_each(|thread| {
+                thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            })
+        })
+    }
+
+    /// Has threads do transactions for so many seconds, or until somebody sets `until`.
+    pub(crate) fn run(
+        &self,
+        threads: usize,
+        seconds: f64,
+        step_s: f64,
+        until: Option<&AtomicBool>,
+    ) -> Result<Ran, BenchError> {
+        (self.setup.tell)(&format!("{threads} threads"));
+        let number = self.phases.fetch_add(1, Relaxed);
+        let plan = TpccPlan {
+            warehouses: self.warehouses,
+            affinity: false,
+            mix: Mix::Standard,
+            check: false,
+        };
+        let run = Run {
+            store: &self.store,
+            tables: &self.tables,
+            scale: self.setup.scale.tpcc,
+            plan,
+            threads,
+            seed: self.setup.round,
+            counters: false,
+            interrupt: self.setup.interrupt,
+            number,
+            seconds,
+            interval: interval(seconds, step_s),
+            until,
+        };
+        let outcome = run.run()?;
+        let per_s = outcome.ops as f64 / outcome.seconds.max(1e-9);
+        let none = || BenchError::Options("transactions were not counted".to_owned());
+        let tally = outcome.tpcc.ok_or_else(none)?;
+        let TpccResult { conflicts_per_op, interval_s, per_s: mut over_time, .. } =
+            TpccResult::new(plan, &tally, outcome.seconds, None);
+        over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);
+        Ok(Ran { per_s, conflicts: conflicts_per_op, interval_s, over_time })
+    }
+
+    /// Length of the data file. It grows by extents, a sixteenth of a table at most.
+    pub(crate) fn data_bytes(&self) -> Result<u64, BenchError> {
+        length(&self.data)
+    }
+
+    /// An error unless everything stayed in memory and nothing was written but the log.
+    pub(crate) fn check_resident(&self) -> Result<(), BenchError> {
+        let stats = self.store.stats();
+        if stats.evictions == 0 && stats.write_backs == 0 {
+            return Ok(());
+        }
+        Err(BenchError::Options(format!(
+            "not everything stayed in memory: {} pages were evicted and {} written",
+            stats.evictions, stats.write_backs
+        )))
+    }
+}
+
+/// How long an interval is: `step_s`, or less in a run that would have few of them.
+pub(crate) fn interval(seconds: f64, step_s: f64) -> Duration {
+    Duration::from_secs_f64(step_s.min(seconds / LEAST_INTERVALS).max(1e-3))
+}
+
+impl Ran {
+    /// Adds the throughput of each interval, at the second at which it ended.
+    pub(crate) fn push_over_time(&self, metric: &str, measured: &mut Measured) {
+        for (per_s, number) in self.over_time.iter().zip(1..) {
+            measured.push(metric, self.ended_at(number), *per_s);
+        }
+    }
+
+    /// When so many intervals were over. In whole milliseconds, so that rounds have the same places.
+    pub(crate) fn ended_at(&self, intervals: u32) -> f64 {
+        (f64::from(intervals) * self.interval_s * 1e3).round() / 1e3
+    }
+
+    /// Of the intervals, the lowest and the median.
+    pub(crate) fn lowest_and_median(&self) -> Option<(f64, f64)> {
+        let lowest = self.over_time.iter().copied().reduce(f64::min)?;
+        Some((lowest, median(self.over_time.iter().copied())?))
+    }
+
+    /// Seconds until throughput first came to nine tenths of what it settles at: the median over the
+    /// last third.
+    pub(crate) fn ramp_up_s(&self) -> Option<f64> {
+        let settled = median(self.over_time.iter().copied().skip(self.over_time.len() * 2 / 3))?;
+        let reached = self.over_time.iter().position(|per_s| *per_s >= 0.9 * settled)?;
+        Some(self.ended_at(reached as u32 + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setup::testing::run;
+    use super::*;
+
+    fn ran(over_time: &[f64]) -> Ran {
+        Ran { per_s: 0.0, conflicts: 0.0, interval_s: 0.1, over_time: over_time.to_vec() }
+    }
+
+    #[test]
+    fn a_ramp_ends_near_what_it_settles_at() {
+        let up = ran(&[0.0, 5.0, 10.0, 89.0, 91.0, 95.0, 130.0, 100.0, 99.0, 101.0]);
+        assert_eq!(up.ramp_up_s(), Some(0.5));
+        assert_eq!(up.lowest_and_median(), Some((0.0, 93.0)));
+        assert_eq!(ran(&[]).ramp_up_s(), None);
+        let mut measured = Measured::default();
+        up.push_over_time("over time", &mut measured);
+        let places: Vec<f64> = measured.figures.iter().map(|figure| figure.at).collect();
+        assert_eq!(places[..3], [0.1, 0.2, 0.3]);
+    }
+
+    #[test]
+    fn short_runs_have_short_intervals() {
+        assert_eq!(interval(20.0, 0.5), Duration::from_millis(500));
+        assert_eq!(interval(1.0, 0.5), Duration::from_millis(100));
+        assert_eq!(interval(1e-6, 0.5), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn copies_begin_alike_whatever_a_run_does() {
+        run(|setup| {
+            let checkpoints = Checkpoints::not_for(1.0);
+            let loaded = Loaded::find(setup, 1, checkpoints).unwrap();
+            for _ in 0..2 {
+                let files = loaded.copy(setup).unwrap();
+                let store = files.open(setup, loaded.budget(2.0) + LEAST_GROWTH, false).unwrap();
+                let orders = || store.store.table("orders").unwrap().len();
+                let before = orders();
+                assert_eq!(before, 300);
+                store.touch().unwrap();
+                let faults = store.store.stats().faults;
+                let until = AtomicBool::new(false);
+                let ran = store.run(2, 0.2, 0.05, Some(&until)).unwrap();
+                assert!(orders() > before && ran.per_s > 0.0);
+                assert_eq!(ran.over_time.len(), 10);
+                assert_eq!(store.store.stats().faults, faults, "not everything was touched");
+                store.check_resident().unwrap();
+                store.store.checkpoint().unwrap();
+                assert!(store.check_resident().is_err());
+                let files = setup.dir.join("store");
+                drop(store);
+                fs::remove_dir_all(files).unwrap();
+            }
+            assert_eq!(Loaded::find(setup, 7, checkpoints).unwrap().warehouses, 1);
+        });
+    }
+
+    #[test]
+    fn somebody_can_end_a_run() {
+        run(|setup| {
+            let loaded = Loaded::find(setup, 1, Checkpoints::AsUsual).unwrap();
+            let files = loaded.copy(setup).unwrap();
+            let store = files.open(setup, 0, false).unwrap();
+            let until = AtomicBool::new(true);
+            let ran = store.run(2, 600.0, 0.5, Some(&until)).unwrap();
+            assert!(ran.over_time.is_empty(), "{ran:?}");
+        });
+    }
+
+    #[test]
+    fn sides_of_stores_have_translations_of_stores() {
+        use super::super::side::{DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC};
+        for side in [DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC].into_iter().flatten() {
+            let kind = kind(side.translation).unwrap();
+            assert!(side.name.starts_with(kind.name()), "{side:?}");
+        }
+        assert!(kind(TranslationName::SimdPlain).is_err());
+    }
+}
