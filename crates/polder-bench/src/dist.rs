@@ -54,6 +54,12 @@ impl Chooser {
         Chooser { dist, zipf: Zipf::new(records, theta) }
     }
 
+    /// Draws from `records` records by Zipf's law with this exponent, scattered; at 0 uniform.
+    pub fn skewed(skew: f64, records: u64) -> Chooser {
+        let dist = if skew > 0.0 { Dist::Zipfian } else { Dist::Uniform };
+        Chooser::new(dist, skew, records)
+    }
+
     /// A record below `records`, the number of records that there are by now.
     ///
     /// Zipfian stays with the records that there were at the beginning, so that its popular
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn zipfian_ranks_have_their_theoretical_frequencies() {
-        for theta in [0.5, 0.9, 0.99, 1.0, 1.2] {
+        for theta in [0.5, 0.8, 0.99, 1.0, 1.2, 1.6, 2.0] {
             let count = 1000;
             let zipf = Zipf::new(count, theta);
             let mut random = Random::new(3, 0);

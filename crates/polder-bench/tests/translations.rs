@@ -78,8 +78,16 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("lookup", &["chains"], &["hash", "predictive"]),
     ("multi", &["queries"], HOLDS),
     ("splits", &["descents", "restarts", "inserts"], COPYING),
+    ("breakdown", &["rest", "translation", "pin", "latch", "all"], &["hash", "simd", "array"]),
     ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
     ("growing", &["chains"], &["hash", "predictive"]),
+    ("skew", &["lookups", "lookups: cpu", "lookups: pages read"], EVICTING),
+    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: pages read"], &["swizzle"]),
+    (
+        "scans",
+        &["large table", "small table", "pages read"],
+        &["array", "hash", "simd", "swizzle", "vm"],
+    ),
     (
         "placement",
         &["pages", "allowed", "possible", "accesses", "moved bytes"],

@@ -18,7 +18,7 @@ use crate::usage::Usage;
 /// How often the one who waits for the end looks for an error or an interrupt.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Longer than any number of operations takes that is asked for.
-const AN_HOUR: f64 = 3600.0;
+pub(crate) const AN_HOUR: f64 = 3600.0;
 
 /// What threads have done together.
 #[derive(Debug, Clone, Copy)]

@@ -140,7 +140,8 @@ fn figure(results: &Results, plot: &Plot) -> String {
     text + "</figure>\n"
 }
 
-/// One for each side, and one for each metric beside the first.
+/// One for each side, and one for each metric beside the first; of a plot of several metrics of one
+/// side, one for each of them.
 fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     let points = |metric: &str, side: &Side| -> Vec<Point> {
         let places = match plot.axis {
@@ -162,6 +163,7 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
         let shown = plot.sides.iter().filter(has_figures);
         for side in shown.take(if i == 0 { usize::MAX } else { 1 }) {
             let (name, style) = match i {
+                _ if plot.compares_metrics() => (metric.clone(), svg::Style::numbered(i)),
                 0 => (side.name.to_owned(), svg::Style::of_side(side.name)),
                 _ => (metric.clone(), svg::Style::beside()),
             };
@@ -379,6 +381,20 @@ mod tests {
         let ground = 240.0 - 26.0;
         let [high, half] = [0, 1].map(|i| ground - heights[i].parse::<f64>().unwrap());
         assert!((high / half - 2.0).abs() < 0.01, "{way}");
+    }
+
+    #[test]
+    fn metrics_of_one_side_have_a_line_each() {
+        let steps = ["rest", "translation", "pin", "latch"];
+        let results = steps
+            .iter()
+            .fold(empty(), |results, step| results.with(("breakdown", step, "hash"), 1.0, &[2e-7]));
+        let html = shown(&results);
+        for (i, step) in steps.iter().enumerate() {
+            assert_eq!(html.matches(&format!("<td>{step}</td>")).count(), 1, "{step}");
+            let line = format!("<polyline class=\"line\" style=\"stroke:var(--c{i});");
+            assert_eq!(html.matches(&line).count(), 1, "{step}");
+        }
     }
 
     #[test]

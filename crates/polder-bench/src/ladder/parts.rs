@@ -5,11 +5,12 @@ use std::fmt;
 use super::measured::Measured;
 use super::setup::Setup;
 use super::side::{
-    COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES, HOLDS, PEERS, PROMOTING, RESIDENT_TPCC,
-    STEPS, Side, dispatch,
+    BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES, HOLDS, PEERS,
+    PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TranslationName, instances,
 };
 use crate::error::BenchError;
 
+mod breakdown;
 mod graph;
 mod growing;
 mod heap;
@@ -19,10 +20,15 @@ mod multi;
 mod placement;
 mod ramp_up;
 mod scan;
+mod scans;
+mod skew;
 mod splits;
 mod tpcc;
 mod tpcc_growing;
 mod tpcc_larger;
+
+/// What a part does on one translation.
+type Run = fn(&Setup<'_>) -> Result<Measured, BenchError>;
 
 /// One part.
 pub(crate) struct Part {
@@ -31,7 +37,15 @@ pub(crate) struct Part {
     pub(crate) sides: &'static [Side],
     /// Whether it works on the files of `--graph`, without which there is nothing to do.
     pub(crate) needs_graphs: bool,
-    run: fn(&Setup<'_>) -> Result<Measured, BenchError>,
+    work: Work,
+}
+
+/// Where a part works.
+enum Work {
+    /// On a pool, by translation: those of its sides, each once.
+    OnPools(&'static [(TranslationName, Run)]),
+    /// On a store, which chooses among translations by itself.
+    OnStores(Run),
 }
 
 impl fmt::Debug for Part {
@@ -46,22 +60,17 @@ macro_rules! part {
             name: $name,
             sides: $sides,
             needs_graphs: false,
-            run: |setup| dispatch!(setup.side.translation, T => $module::$run::<T>(setup)),
+            work: Work::OnPools(instances!($sides, $module::$run)),
         }
     };
 }
 
-/// A part on stores, which choose among translations by themselves.
-const fn of_stores(
-    name: &'static str,
-    sides: &'static [Side],
-    run: fn(&Setup<'_>) -> Result<Measured, BenchError>,
-) -> Part {
-    Part { name, sides, needs_graphs: false, run }
+const fn of_stores(name: &'static str, sides: &'static [Side], run: Run) -> Part {
+    Part { name, sides, needs_graphs: false, work: Work::OnStores(run) }
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 15] = [
+pub(crate) static PARTS: [Part; 19] = [
     part!("scan", PEERS, scan::run),
     part!("heap", PEERS, heap::run),
     part!("graph", PEERS, graph::run),
@@ -69,7 +78,11 @@ pub(crate) static PARTS: [Part; 15] = [
     part!("lookup", STEPS, lookup::run),
     part!("multi", HOLDS, multi::run),
     part!("splits", COPYING, splits::run),
+    part!("breakdown", BROKEN_DOWN, breakdown::run),
     part!("growing", EVICTING, growing::run),
+    part!("skew", EVICTING, skew::run),
+    part!("cooling", COOLED, skew::run_cooling),
+    part!("scans", SCANNED, scans::run),
     part!("placement", PROMOTING, placement::run),
     part!("memory", EVICTING, memory::run),
     of_stores("tpcc", RESIDENT_TPCC, tpcc::run),
@@ -97,7 +110,15 @@ impl Part {
 
     /// One side's run.
     pub(crate) fn run(&self, setup: &Setup<'_>) -> Result<Measured, BenchError> {
-        (self.run)(setup)
+        let wanted = setup.side.translation;
+        let run = match self.work {
+            Work::OnPools(runs) => runs.iter().find(|run| run.0 == wanted).map(|(_, run)| *run),
+            Work::OnStores(run) => Some(run),
+        };
+        match run {
+            Some(run) => run(setup),
+            None => Err(BenchError::Options(format!("{} has no run of {wanted:?}", self.name))),
+        }
     }
 }
 
@@ -114,6 +135,21 @@ mod tests {
                 assert_eq!(part.side(side.name), Some(*side));
             }
             assert!(Part::find(part.name).is_some());
+        }
+    }
+
+    #[test]
+    fn parts_run_on_the_translations_of_their_sides_and_on_no_others() {
+        for part in &PARTS {
+            let Work::OnPools(runs) = part.work else { continue };
+            for side in part.sides {
+                let of_side = |run: &&(TranslationName, Run)| run.0 == side.translation;
+                assert_eq!(runs.iter().filter(of_side).count(), 1, "{part:?}: {side:?}");
+            }
+            for (translation, _) in runs {
+                let has_side = part.sides.iter().any(|side| side.translation == *translation);
+                assert!(has_side, "{part:?} is compiled for {translation:?} in vain");
+            }
         }
     }
 }

@@ -48,6 +48,11 @@ pub(crate) struct Setup<'a> {
 }
 
 impl Setup<'_> {
+    /// The same for another side.
+    pub(crate) fn on(&self, side: Side) -> Setup<'_> {
+        Setup { side, ..*self }
+    }
+
     /// The random numbers of this run: one for all that it does.
     pub(crate) fn streams(&self) -> Streams {
         Streams { round: self.round, next: AtomicU64::new(0) }

@@ -26,38 +26,37 @@ pub(crate) enum TranslationName {
     VmHuge,
 }
 
-/// Runs `body` with `$t` as the type of the translation.
-macro_rules! dispatch {
-    ($translation:expr, $t:ident => $body:expr) => {{
-        use $crate::ladder::side::TranslationName;
-        macro_rules! with {
-            ($which:ident) => {{
-                type $t = polder_pool::$which;
-                $body
-            }};
-        }
-        match $translation {
-            TranslationName::Array => with!(Array),
-            TranslationName::ArrayPlain => with!(ArrayPlain),
-            TranslationName::ArraySwizzled => with!(ArraySwizzled),
-            TranslationName::Direct => with!(Direct),
-            TranslationName::Hash => with!(Hash),
-            TranslationName::HashOptimistic => with!(HashOptimistic),
-            TranslationName::HashInlined => with!(HashInlined),
-            TranslationName::HashPreferred => with!(HashPreferred),
-            TranslationName::HashOptimisticInlined => with!(HashOptimisticInlined),
-            TranslationName::PredictiveHashed => with!(PredictiveHashed),
-            TranslationName::Open => with!(Open),
-            TranslationName::Predictive => with!(Predictive),
-            TranslationName::Simd => with!(Simd),
-            TranslationName::SimdPlain => with!(SimdPlain),
-            TranslationName::Swizzle => with!(Swizzle),
-            TranslationName::Vm => with!(Vm),
-            TranslationName::VmHuge => with!(VmHuge),
-        }
-    }};
+/// `$module::$run` for each translation that a list of sides has, and for no other: each takes its
+/// time to compile.
+macro_rules! instances {
+    (PEERS, $($run:tt)*) => {
+        instances!([Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge] $($run)*)
+    };
+    (STEPS, $($run:tt)*) => {
+        instances!([
+            Array ArrayPlain ArraySwizzled Direct Hash HashOptimistic HashInlined HashPreferred
+            HashOptimisticInlined PredictiveHashed Open Predictive Simd SimdPlain Swizzle Vm VmHuge
+        ] $($run)*)
+    };
+    (EVICTING, $($run:tt)*) => {
+        instances!([Array ArraySwizzled Hash Open Predictive Simd Swizzle Vm] $($run)*)
+    };
+    (PROMOTING, $($run:tt)*) => {
+        instances!([Array PredictiveHashed Predictive Simd] $($run)*)
+    };
+    (HOLDS, $($run:tt)*) => { instances!([Array Hash Simd SimdPlain] $($run)*) };
+    (COPYING, $($run:tt)*) => { instances!([Array Hash Simd] $($run)*) };
+    (COOLED, $($run:tt)*) => { instances!([Swizzle] $($run)*) };
+    (SCANNED, $($run:tt)*) => { instances!([Array Hash Simd Swizzle Vm] $($run)*) };
+    (BROKEN_DOWN, $($run:tt)*) => { instances!([Array Hash Simd] $($run)*) };
+    ([$($translation:ident)*] $module:ident :: $run:ident) => {
+        &[$((
+            $crate::ladder::side::TranslationName::$translation,
+            $module::$run::<polder_pool::$translation>,
+        )),*]
+    };
 }
-pub(crate) use dispatch;
+pub(crate) use instances;
 
 /// One side of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -243,3 +242,15 @@ pub(crate) const DESIGNS_AND_SWAP: &[Side] = &[
     VM,
     Side { swapped: true, ..plain("direct, swapped", TranslationName::Direct) },
 ];
+/// The one of which cooling pages are compared: in the paper, too, links hold frames.
+pub(crate) const COOLED: &[Side] = &[SWIZZLE];
+
+/// One of each kind that evicts.
+pub(crate) const SCANNED: &[Side] = &[ARRAY, HASH, SIMD, SWIZZLE, VM];
+
+/// Those of which lookups are taken apart: each run holds pages in several ways by itself, so these
+/// say the translation alone.
+pub(crate) const BROKEN_DOWN: &[Side] = &[HASH, SIMD, ARRAY];
+pub(crate) const HASH_ALONE: &[Side] = &[HASH];
+pub(crate) const SIMD_ALONE: &[Side] = &[SIMD];
+pub(crate) const ARRAY_ALONE: &[Side] = &[ARRAY];

@@ -102,8 +102,7 @@ pub(crate) fn read<T: Translation>(
 }
 
 /// Which of the first `among` records one thread asks for.
-fn asked(dist: Dist, among: u64, mut random: Random) -> impl FnMut() -> u64 {
-    let mut chooser = Chooser::new(dist, YCSB_THETA, among);
+fn asked(mut chooser: Chooser, among: u64, mut random: Random) -> impl FnMut() -> u64 {
     move || chooser.record(&mut random, among)
 }
 
@@ -115,7 +114,18 @@ pub(crate) fn reader<T: Translation>(
     dist: Dist,
     among: u64,
 ) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
-    let (tree, mut asked) = (tree.clone(), asked(dist, among, streams.next()));
+    reader_of(streams, tree, keys, Chooser::new(dist, YCSB_THETA, among), among)
+}
+
+/// The same of records that `chooser` draws.
+pub(crate) fn reader_of<T: Translation>(
+    streams: &Streams,
+    tree: &Tree<T>,
+    keys: Keys,
+    chooser: Chooser,
+    among: u64,
+) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+    let (tree, mut asked) = (tree.clone(), asked(chooser, among, streams.next()));
     move || {
         let mut sum = 0u64;
         for _ in 0..TURN {
@@ -197,18 +207,25 @@ fn inner_nodes<T: Translation>(tree: &Tree<T>) -> Result<u64, BenchError> {
     Ok(count)
 }
 
-/// A tree in a file that was made once and that several runs read.
+/// How many records fill so many bytes of leaves.
+pub(crate) fn records_of(bytes: u64) -> u64 {
+    (bytes * RECORDS_A_LEAF / PAGE.bytes() as u64).max(1)
+}
+
+/// A tree, or several, in a file that was made once and that several runs read.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Stored {
     path: PathBuf,
     space_directory: u64,
     next_space: u32,
     file_pages: u64,
-    space: u32,
+    /// Of each tree.
+    spaces: Vec<u32>,
+    /// Of the first tree.
     pub(crate) records: u64,
-    /// Bytes of pages in use.
+    /// Bytes of pages in use, of all trees.
     pub(crate) bytes: u64,
-    /// Pages of the tree that are no leaves.
+    /// Pages of the first tree that are no leaves.
     pub(crate) inner_nodes: u64,
 }
 
@@ -219,8 +236,14 @@ impl Stored {
     /// begin with. Reads pass by the kernel's cache where the file system permits it; where it does
     /// not, later runs find the file there as this one does.
     pub(crate) fn find(setup: &Setup<'_>, records: u64) -> Result<Stored, BenchError> {
-        let path = setup.shared.join(format!("{records}.data"));
-        let note = setup.shared.join(format!("{records}.json"));
+        Stored::find_trees(setup, &[records])
+    }
+
+    /// The same of trees of so many records each.
+    pub(crate) fn find_trees(setup: &Setup<'_>, records: &[u64]) -> Result<Stored, BenchError> {
+        let name = records.iter().map(u64::to_string).collect::<Vec<_>>().join("-");
+        let path = setup.shared.join(format!("{name}.data"));
+        let note = setup.shared.join(format!("{name}.json"));
         if let Ok(text) = fs::read_to_string(&note)
             && let Ok(stored) = serde_json::from_str(&text)
         {
@@ -237,11 +260,17 @@ impl Stored {
         Ok(stored)
     }
 
-    fn make(setup: &Setup<'_>, path: PathBuf, records: u64) -> Result<Stored, BenchError> {
+    fn make(setup: &Setup<'_>, path: PathBuf, records: &[u64]) -> Result<Stored, BenchError> {
         let config = setup.config(PAGE, MAKING_BUDGET, FileState::NEW);
         let pool: Pool<Array> = open(&path, OpenKind::Create, &config, &KINDS)?;
-        let tree = Tree::create(pool.create_space()?)?;
-        load(&tree, Keys::new(records), setup)?;
+        let mut trees = Vec::new();
+        let mut bytes = 0;
+        for &records in records {
+            let tree = Tree::create(pool.create_space()?)?;
+            load(&tree, Keys::new(records), setup)?;
+            bytes += tree.space().pages_in_use()? * PAGE.bytes() as u64;
+            trees.push(tree);
+        }
         pool.flush()?;
         let FileState { space_directory, next_space, file_pages } = pool.file_state();
         Ok(Stored {
@@ -249,14 +278,14 @@ impl Stored {
             space_directory: space_directory.get(),
             next_space: next_space.get(),
             file_pages,
-            space: tree.space().id().get(),
-            records,
-            bytes: tree.space().pages_in_use()? * PAGE.bytes() as u64,
-            inner_nodes: inner_nodes(&tree)?,
+            spaces: trees.iter().map(|tree| tree.space().id().get()).collect(),
+            records: records.first().copied().unwrap_or(0),
+            bytes,
+            inner_nodes: trees.first().map_or(Ok(0), inner_nodes)?,
         })
     }
 
-    /// Opens it by a pool of this budget; nothing is written.
+    /// Opens it by a pool of this budget, with its first tree; nothing is written.
     pub(crate) fn open<T: Translation>(
         &self,
         setup: &Setup<'_>,
@@ -289,8 +318,18 @@ impl Stored {
             file_pages: self.file_pages,
         };
         let pool: Pool<T> = open(path, kind, &setup.config(PAGE, budget, file), &KINDS)?;
-        let tree = Tree::open(pool.open_space(space_id(self.space)?)?);
+        let tree = self.tree(&pool, 0)?;
         Ok((pool, tree))
+    }
+
+    /// One of its trees, in the order in which they were made.
+    pub(crate) fn tree<T: Translation>(
+        &self,
+        pool: &Pool<T>,
+        index: usize,
+    ) -> Result<Tree<T>, BenchError> {
+        let id = self.spaces.get(index).copied().unwrap_or(0);
+        Ok(Tree::open(pool.open_space(space_id(id)?)?))
     }
 }
 
@@ -327,7 +366,8 @@ mod tests {
             let drawn = || {
                 let drawn = Mutex::new(HashSet::new());
                 let driven = setup.drive(2, |_| {
-                    let mut asked = asked(Dist::Uniform, among, streams.next());
+                    let chooser = Chooser::new(Dist::Uniform, YCSB_THETA, among);
+                    let mut asked = asked(chooser, among, streams.next());
                     let (drawn, mut left) = (&drawn, 1000);
                     move || {
                         left -= 1;

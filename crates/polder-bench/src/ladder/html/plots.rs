@@ -2,8 +2,9 @@
 
 use super::super::results::Results;
 use super::super::side::{
-    CHAINED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES, HOLDS, PAGE_SIZES, PEERS,
-    PREFERRING, PROMOTING, RESIDENT_TPCC, STEPS, Side, TO_PREDICTIVE,
+    ARRAY_ALONE, CHAINED, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES,
+    HASH_ALONE, HOLDS, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, RESIDENT_TPCC, SCANNED,
+    SIMD_ALONE, STEPS, Side, TO_PREDICTIVE,
 };
 use super::svg::Scale;
 use crate::size::show_count;
@@ -83,8 +84,7 @@ pub(super) struct Listed {
     pub(super) section: &'static str,
     part: &'static str,
     /// The first is shown of each side; others, which do not depend on it, of the first that has
-    /// them. One
-    /// that ends with `*` stands for a plot of each metric that begins so.
+    /// them. One that ends with `*` stands for a plot of each metric that begins so.
     metrics: &'static [&'static str],
     title: &'static str,
     unit: Unit,
@@ -107,6 +107,13 @@ pub(super) struct Plot {
     pub(super) sides: &'static [Side],
     pub(super) paper: &'static str,
     pub(super) ours: &'static str,
+}
+
+impl Plot {
+    /// Whether it shows several metrics of one side.
+    pub(super) fn compares_metrics(&self) -> bool {
+        self.sides.len() == 1 && self.metrics.len() > 1
+    }
 }
 
 impl Listed {
@@ -158,6 +165,9 @@ pub(super) fn sections() -> [&'static str; 7] {
 }
 
 const SYSTEM_WIDE: &str = "Those of the whole system: the kernel does not say for whom.";
+
+const TAKEN_APART: &str = "Differences between whole runs: rest by direct, where no table is asked and readers hold nothing; translation what the table adds; pin what it adds that readers count themselves at each page, in slices of groups of cores; latch what it adds that they count in the page's state word instead, a pin and a shared latch in one. What saves time is below zero.";
+const SCANNING: &str = "Trees of 10 and 0.7 parts, a thread for each, at least one whole scan of the large one; cursors as for any table, whose pages go first when room is needed and which read ahead.";
 
 macro_rules! plots {
     ($($section:ident $part:literal [$($metric:literal),*] $title:literal, $unit:expr, $axis:expr,
@@ -246,6 +256,18 @@ plots! {
         Linear, COPYING:
         "scalecache.txt 3.2: readers go on in the old copy.";
         "None, where nodes are changed in copies.";
+    LOOKUPS "breakdown" ["rest", "translation", "pin", "latch"] "What a lookup spends its time on, by hash", Unit::Seconds("microseconds of processor time a lookup"), Axis::Named("threads"),
+        Linear, HASH_ALONE:
+        "scalecache.txt 2.1, figure 1, 128 cores, a chained table with locks: the search itself is less than 40% of a lookup, and pinning, the table and latching together more than 60%.";
+        TAKEN_APART;
+    LOOKUPS "breakdown" ["rest", "translation", "pin", "latch"] "The same by simd", Unit::Seconds("microseconds of processor time a lookup"), Axis::Named("threads"),
+        Linear, SIMD_ALONE:
+        "none: what the table of scalecache.txt 3.3 leaves of it.";
+        TAKEN_APART;
+    LOOKUPS "breakdown" ["rest", "translation", "pin", "latch"] "The same by array", Unit::Seconds("microseconds of processor time a lookup"), Axis::Named("threads"),
+        Linear, ARRAY_ALONE:
+        "none.";
+        TAKEN_APART;
     MEMORY_BOUND "growing" ["growing"] "YCSB-C, growing beyond the budget", Unit::Count("lookups a second"), Axis::Named("data asked for, in memory budgets"),
         Log, EVICTING:
         "predictive-translation.txt 6.3, figure 8, with TPC-C: no cliff, and at the end 19.7% above vmcache.";
@@ -264,6 +286,34 @@ plots! {
     MEMORY_BOUND "growing" ["out of memory: give-backs"] "The same: calls that give memory back", Unit::Count("calls an operation"), Axis::Named("threads"),
         Linear, EVICTING:
         "none."; "Each makes the processors on which we run forget addresses; only vm needs them.";
+    MEMORY_BOUND "skew" ["lookups"] "Lookups by skew, data five times the budget", Unit::Count("lookups a second"), Axis::Named("exponent of Zipf's law (0: uniform)"),
+        Log, EVICTING:
+        "leanstore.txt VI-B, figure 10: 5 GB with a pool of 1 GB and 20 threads; at low skew about as many lookups as reads of the device, and far more as skew grows.";
+        "By the most threads. Popular keys are scattered over the leaves; the paper does not say how its keys lie.";
+    MEMORY_BOUND "skew" ["lookups: pages read"] "The same: pages read", Unit::Count("pages a lookup"), Axis::Named("exponent of Zipf's law (0: uniform)"),
+        Linear, EVICTING:
+        "leanstore.txt VI-B, figure 10, shows reads a second: most lookups read a page at low skew.";
+        "Pages that lookups had to wait for.";
+    MEMORY_BOUND "cooling" ["cooling:1", "cooling:2", "cooling:5", "cooling:10", "cooling:20", "cooling:50", "clock"] "The share of cooling pages, by swizzle", Unit::Share("of the lookups a second with 10%"), Axis::Named("exponent of Zipf's law (0: uniform)"),
+        Linear, COOLED:
+        "leanstore.txt VI-B, figure 11: nearly the same from 5% to 20% at each skew; more than 10% off the best at about 1.6 alone.";
+        "As lookups by skew. clock is our default. All shares have their turn in one process, each in a pool of its own.";
+    MEMORY_BOUND "cooling" ["cooling:1: pages read", "cooling:2: pages read", "cooling:5: pages read", "cooling:10: pages read", "cooling:20: pages read", "cooling:50: pages read", "clock: pages read"] "The same: pages read", Unit::Count("pages a lookup"), Axis::Named("exponent of Zipf's law (0: uniform)"),
+        Linear, COOLED:
+        "leanstore.txt VI-B, at exponent 1.0: from 92.7% hits with 5% to 93.0% with 50%, by a trace.";
+        "Pages that lookups had to wait for.";
+    MEMORY_BOUND "scans" ["large table"] "Two scans at once: the large table", Unit::Count("bytes of records a second"), Axis::Named("memory budget, in parts; the table has 10"),
+        Linear, SCANNED:
+        "leanstore.txt VI-C, figure 12, 10 GB: the more fits the faster; at a budget of 12 GB nothing is read any more.";
+        SCANNING;
+    MEMORY_BOUND "scans" ["small table"] "Two scans at once: the small table", Unit::Count("bytes of records a second"), Axis::Named("memory budget, in parts; the table has 0.7"),
+        Linear, SCANNED:
+        "leanstore.txt VI-C, figure 12, 0.7 GB: as fast at any budget, since its pages always stay.";
+        SCANNING;
+    MEMORY_BOUND "scans" ["pages read"] "Two scans at once: the device", Unit::Count("pages read a second"), Axis::Named("memory budget, in parts"),
+        Linear, SCANNED:
+        "leanstore.txt VI-C, figure 12: less with each step, and nothing at 12 GB.";
+        SCANNING;
     PLACES "placement" ["pages", "allowed"] "Pages in preferred frames", Unit::Share("of resident pages"), Axis::Named("data, in pools"),
         Linear, PROMOTING:
         "predictive-translation.txt 6.8: 75% of pages at half the pool, 3% at three times.";

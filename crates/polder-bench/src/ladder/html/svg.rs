@@ -15,6 +15,8 @@ const LEFT: f64 = 62.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 10.0;
 const BOTTOM: f64 = 26.0;
+/// Those of the style sheet.
+const COLOURS: usize = 9;
 /// About so many lines across a plot.
 const TICKS: f64 = 4.0;
 
@@ -70,6 +72,11 @@ impl Style {
         Style { colour, dashes, pale }
     }
 
+    /// Of a metric that is compared with others of the same side.
+    pub(super) fn numbered(index: usize) -> Style {
+        Style { colour: index % COLOURS, dashes: "", pale: false }
+    }
+
     /// Of what is no side.
     pub(super) fn beside() -> Style {
         Style { colour: 6, dashes: "6 4", pale: false }
@@ -107,7 +114,7 @@ pub(super) struct Series {
 /// How values become heights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// From 0.
+    /// From 0, or from below where values are.
     Linear,
     /// Decades; values that are not above 0 lie on the ground.
     Log,
@@ -276,19 +283,21 @@ fn place(x: f64, what: f64) -> String {
 
 /// The lowest and highest value of an axis, and where its lines are.
 fn range<'p>(points: impl Iterator<Item = &'p Point>, scale: Scale) -> (f64, f64, Vec<f64>) {
-    let (mut low, mut high) = (f64::INFINITY, 0.0f64);
+    let (mut lowest, mut low, mut high) = (0.0f64, f64::INFINITY, 0.0f64);
     for point in points {
         high = high.max(point.high);
+        lowest = lowest.min(point.low);
         if point.low > 0.0 {
             low = low.min(point.low);
         }
     }
     match scale {
         Scale::Linear => {
-            let high = if high > 0.0 { high } else { 1.0 };
-            let step = round_step(high / TICKS);
-            let count = (high / step).ceil();
-            (0.0, count * step, (0..=count as u32).map(|i| f64::from(i) * step).collect())
+            let high = if high > lowest { high } else { 1.0 };
+            let step = round_step((high - lowest) / TICKS);
+            let (from, to) = ((lowest / step).floor() as i32, (high / step).ceil() as i32);
+            let tick = |i| f64::from(i) * step;
+            (tick(from), tick(to), (from..=to).map(tick).collect())
         }
         Scale::Log => {
             let low = if low.is_finite() { low } else { 1.0 };
@@ -396,5 +405,22 @@ mod tests {
         let ticks = |high, scale| range([point(0.0, high / 1.1)].iter(), scale).2;
         assert_eq!(ticks(9.0, Scale::Linear), [0.0, 2.5, 5.0, 7.5, 10.0]);
         assert_eq!(ticks(30.0, Scale::Log), [10.0, 100.0]);
+    }
+
+    #[test]
+    fn an_axis_goes_down_to_what_is_below_zero() {
+        let points = [point(1.0, 30.0), Point { at: 2.0, value: -4.0, low: -9.0, high: 1.0 }];
+        let (from, to, ticks) = range(points.iter(), Scale::Linear);
+        assert_eq!((from, to), (-20.0, 40.0));
+        assert_eq!(ticks, [-20.0, 0.0, 20.0, 40.0]);
+        let drawn = lines(&[line(points.to_vec())], Scale::Linear, &show).unwrap();
+        let heights: Vec<f64> = drawn
+            .split("cy=\"")
+            .skip(1)
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect();
+        // The lower third begins where the value is 0.
+        let zero = HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) / 3.0;
+        assert!(heights[0] < zero && heights[1] > zero && heights[1] < HEIGHT - BOTTOM);
     }
 }
