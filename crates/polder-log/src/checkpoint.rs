@@ -91,7 +91,7 @@ impl Log {
         // What may be appended until the sweep should be done.
         let room = (self.start.load(Ordering::Acquire) + self.target() / 8 * 7)
             .saturating_sub(begin)
-            .max(1);
+            .max(self.target() / 16);
         self.pace.swept(begin, room, 0.0);
         let done = pool.sweep(&mut |visited, frames| {
             let swept = visited as f64 / frames.max(1) as f64;

@@ -44,6 +44,7 @@ mod log;
 mod loom_tests;
 #[cfg(not(loom))]
 mod pace;
+#[cfg(not(loom))]
 mod recover;
 #[cfg(not(loom))]
 mod scan;

@@ -422,15 +422,6 @@ impl Log {
         self.check()
     }
 
-    /// A1, where a checkpoint is wanted or under way.
-    #[cold]
-    fn keep_pace(&self, tail: u64) {
-        self.checkpointer.wake();
-        if let Some(pause) = self.pace.pause_at(tail) {
-            std::thread::sleep(pause);
-        }
-    }
-
     /// What a checkpoint makes room for, with the segments that there are.
     fn room_at_least(&self) -> u64 {
         let segments = lock(&self.segments);
@@ -513,12 +504,18 @@ impl Journal for Log {
                 // About where the group will go: it is there when it is needed.
                 self.ring.prefetch(tail, bytes);
                 if tail >= self.trigger.load(Ordering::Relaxed) {
-                    self.keep_pace(tail);
+                    self.checkpointer.wake();
                 }
                 return Ok(());
             }
             self.hot.permits.fetch_sub(need, Ordering::AcqRel);
             self.make_room(end, need)?;
+        }
+    }
+
+    fn keep_pace(&self, bytes: u64) {
+        if let Some(pause) = self.pace.pause_at(self.hot.tail.load(Ordering::Relaxed), bytes) {
+            std::thread::sleep(pause);
         }
     }
 

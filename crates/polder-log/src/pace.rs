@@ -2,8 +2,9 @@
 //!
 //! A sweep that is slower than the log grows would leave writers going at full speed until the log is
 //! full, and then not at all until the sweep is done. So the position of the log up to which nobody
-//! waits goes on with the sweep, and who asks for a permit beyond it waits a moment first: the longer,
-//! the further beyond. Writers and sweep come to go at one pace.
+//! waits goes on with the sweep, and who begins a change beyond it waits a moment first, before he holds
+//! anything: the longer, the further beyond and the larger the change. Writers and sweep come to go at
+//! one pace.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -12,8 +13,10 @@ use std::time::Duration;
 /// during it; and how much further until writers wait for the longest.
 const SLACK: f64 = 1.0 / 8.0;
 const STEEP: f64 = 1.0 / 2.0;
-/// The longest that one permit waits.
+/// The longest that one change waits: one of so many bytes or more. Smaller ones wait in proportion, but
+/// at least as those of a sixteenth.
 const LONGEST: Duration = Duration::from_millis(20);
+const LARGE: u64 = 16 << 10;
 
 /// Relaxed throughout: who sees an old position waits a little too long or too short.
 #[derive(Debug)]
@@ -45,11 +48,18 @@ impl Pace {
         self.free_until.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// How long who wants to append at `tail` waits first.
-    pub(crate) fn pause_at(&self, tail: u64) -> Option<Duration> {
+    /// How long who wants to append so many bytes at `tail` waits first.
+    #[inline]
+    pub(crate) fn pause_at(&self, tail: u64, bytes: u64) -> Option<Duration> {
         let beyond = tail.checked_sub(self.free_until.load(Ordering::Relaxed))?;
+        Some(self.pause(beyond, bytes))
+    }
+
+    #[cold]
+    fn pause(&self, beyond: u64, bytes: u64) -> Duration {
         let part = beyond as f64 / self.steep.load(Ordering::Relaxed) as f64;
-        Some(LONGEST.mul_f64(part.min(1.0)))
+        let size = bytes.clamp(LARGE / 16, LARGE) as f64 / LARGE as f64;
+        LONGEST.mul_f64(part.min(1.0) * size)
     }
 }
 
@@ -60,16 +70,19 @@ mod tests {
     #[test]
     fn one_waits_the_longer_the_further_the_log_is_beyond_the_sweep() {
         let pace = Pace::default();
-        assert_eq!(pace.pause_at(u64::MAX - 1), None);
+        let pause_at = |tail| pace.pause_at(tail, LARGE);
+        assert_eq!(pause_at(u64::MAX - 1), None);
         pace.swept(1000, 800, 0.0);
-        assert_eq!(pace.pause_at(1099), None);
-        assert_eq!(pace.pause_at(1300), Some(LONGEST / 2));
-        assert_eq!(pace.pause_at(1500), Some(LONGEST));
-        assert_eq!(pace.pause_at(9999), Some(LONGEST));
+        assert_eq!(pause_at(1099), None);
+        assert_eq!(pause_at(1300), Some(LONGEST / 2));
+        assert_eq!(pause_at(1500), Some(LONGEST));
+        assert_eq!(pause_at(9999), Some(LONGEST));
         pace.swept(1000, 800, 0.5);
-        assert_eq!(pace.pause_at(1499), None);
-        assert_eq!(pace.pause_at(1700), Some(LONGEST / 2));
+        assert_eq!(pause_at(1499), None);
+        assert_eq!(pause_at(1700), Some(LONGEST / 2));
+        assert_eq!(pace.pause_at(9999, LARGE / 4), Some(LONGEST / 4));
+        assert_eq!(pace.pause_at(9999, 1), Some(LONGEST / 16));
         pace.end();
-        assert_eq!(pace.pause_at(9999), None);
+        assert_eq!(pause_at(9999), None);
     }
 }

@@ -471,6 +471,26 @@ mod tests {
         assert_eq!(pool.stats().copies, 5);
     }
 
+    /// A sweep would not find a page that it has not come to in a frame that it has been to.
+    #[test]
+    fn nothing_moves_while_a_sweep_is_under_way() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        link(&space, page, 1);
+        let before = (pool.stats().copies, pool.stats().promotions);
+        let mut value = 1;
+        pool.sweep(&mut |_, _| {
+            value += 1;
+            link(&space, page, value);
+        })
+        .unwrap();
+        assert!(value > 1);
+        assert_eq!((pool.stats().copies, pool.stats().promotions), before);
+        link(&space, page, 0);
+        assert_eq!(pool.stats().copies, before.0 + 1);
+    }
+
     /// A page that a change took away from the frame that it prefers goes back there by the way, and
     /// is no dirtier for it.
     #[test]

@@ -49,6 +49,10 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// wait.
     fn permit(&self, bytes: u64) -> Result<(), SharedError>;
 
+    /// Before it is asked for a permit of so many bytes, by who holds nothing that others wait for: may
+    /// wait for a moment, so that writers go no faster than the log is made shorter.
+    fn keep_pace(&self, _bytes: u64) {}
+
     /// The bytes of a permit are not needed.
     fn give_back(&self, bytes: u64);
 
@@ -351,6 +355,9 @@ impl<T: Translation> Space<T> {
     /// [`PoolError::Journal`] if the log cannot take any more.
     #[inline]
     pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        if let Some(journal) = &self.core().journal {
+            journal.keep_pace(most as u64);
+        }
         Change::new(self.core(), most)
     }
 
@@ -389,7 +396,7 @@ impl<T: Translation> Space<T> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// A change of the pool's own maps.
+    /// A change of the pool's own maps, by who may hold what guards them.
     pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         Change::new(&self.core, most)
     }

@@ -25,6 +25,9 @@ use crate::translation::{Settles, Translation};
 /// How long a flush waits for one page that is held all the time, in tries of a millisecond.
 const FLUSH_TRIES: u32 = 10_000;
 
+/// A sweep that finds nothing to write says how far it is each time that it has visited so many frames.
+const PACE_FRAMES: usize = 4096;
+
 /// What became of a batch.
 #[derive(Debug, Default)]
 pub(crate) struct Written {
@@ -144,12 +147,16 @@ impl<T: Translation> Shared<T> {
             if !self.core.frames.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
                 batch.push(frame);
             }
-            if batch.len() == self.core.batch_pages {
+            let is_full = batch.len() == self.core.batch_pages;
+            if is_full {
                 self.flush_batch(std::mem::take(&mut batch))?;
+            }
+            if is_full || visited % PACE_FRAMES == 0 {
                 pace(visited as u64, frames);
             }
         }
         self.flush_batch(batch)?;
+        pace(frames, frames);
         self.core.device.sync().map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
     }
 

@@ -1,7 +1,9 @@
 //! The store: opening, tables by name, closing.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use polder_pool::device::{Device, FileDevice, OpenKind};
 
@@ -15,6 +17,10 @@ use crate::opening::Opening;
 use crate::options::{Options, TranslationKind};
 use crate::recovery::Recovery;
 use crate::table::Table;
+
+/// How long the last writes of a process that was killed may take; none come after its lock is free but
+/// those that the kernel had already.
+const LAST_WRITES: Duration = Duration::from_secs(30);
 
 /// An open store. Cheap to clone; all clones are the same store.
 ///
@@ -60,15 +66,17 @@ impl Store {
         options.validate()?;
         let (directory, is_new) = Directory::lock(&options.path, options.mode)?;
         let data = directory.data_file();
-        let io = |what| {
+        let error = |what| {
             let path = data.clone();
             move |source| OpenError::Io { what, path, source }
         };
         let open = |path: &Path| {
             let kind = if path.exists() { OpenKind::Existing } else { OpenKind::Create };
-            FileDevice::open(path, kind).map(Arc::new)
+            let device = FileDevice::open(path, kind)?;
+            device.lock(LAST_WRITES)?;
+            Ok::<_, io::Error>(Arc::new(device))
         };
-        let data_device = open(&data).map_err(io("open"))?;
+        let data_device = open(&data).map_err(error("open"))?;
         let log = directory.log_file();
         if !is_new && !log.exists() {
             // What is no store misses no log.
@@ -81,7 +89,7 @@ impl Store {
             source,
         })?;
         if is_new {
-            directory.sync().map_err(io("sync the directory of"))?;
+            directory.sync().map_err(error("sync the directory of"))?;
         }
         Store::open_devices(data_device, log_device, Some(directory), options)
     }

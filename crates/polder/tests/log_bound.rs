@@ -101,9 +101,11 @@ fn writers_go_at_the_pace_of_a_slow_checkpoint() {
     let mut random = Random::new(1);
     disks.data.set_plan(FaultPlan::new(1).delay(1.0, Duration::from_millis(20)));
     let mut written = 0;
-    while written < 2 * LOG_LIMIT {
+    while written < 4 * LOG_LIMIT {
         written += insert(&table, &mut random, 300, 400);
     }
     disks.data.set_plan(FaultPlan::new(1));
-    assert_eq!(store.stats().log_stops, 0);
+    // One may fill the log before a checkpoint has begun.
+    let stops = store.stats().log_stops;
+    assert!(stops <= 2, "{stops}");
 }

@@ -7,6 +7,9 @@ use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
 
 use polder::{OpenError, OpenMode, Options, OptionsError, Store, TranslationKind};
 use polder_format::{SUPERBLOCK_BYTES, Superblock, choose};
@@ -42,6 +45,29 @@ fn modes_do_what_they_say() {
     fs::create_dir(&empty).unwrap();
     assert!(matches!(refused(tight(&empty).mode(OpenMode::Open)), OpenError::NotFound { .. }));
     Store::open(tight(&empty)).unwrap().close().unwrap();
+}
+
+/// Writes that a process had under way when it was killed keep its files locked until they are done.
+#[test]
+fn the_last_writes_of_a_killed_process_are_waited_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    Store::open(tight(&path)).unwrap().close().unwrap();
+    for name in ["data", "log"] {
+        let file = fs::File::open(path.join(name)).unwrap();
+        file.lock().unwrap();
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                thread::sleep(Duration::from_millis(50));
+                done.store(true, Ordering::SeqCst);
+                drop(file);
+            });
+            let store = Store::open(tight(&path)).unwrap();
+            assert!(done.load(Ordering::SeqCst), "{name} was not waited for");
+            store.close().unwrap();
+        });
+    }
 }
 
 #[test]

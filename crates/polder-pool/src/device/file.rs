@@ -14,7 +14,7 @@
 //!   its own, and a joined one that fails request by request, so that each outcome speaks for its own
 //!   request alone.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -22,12 +22,19 @@ use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use libc::{iovec, off_t};
 
+use self::queue::Queues;
 use super::{Batch, Device, Direction, Request, Ticket};
 
-#[cfg(target_os = "linux")]
+// Processors of which the library for queues knows the kernel's calls.
+#[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
+mod queue;
+#[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
+#[path = "file/no_queue.rs"]
 mod queue;
 
 /// What addresses, lengths and offsets of requests are multiples of.
@@ -66,7 +73,7 @@ pub struct FileDevice {
     direct: AtomicBool,
     /// Held while the length is read and then changed: see `Device::allocate`.
     length: Mutex<()>,
-    queues: os::Queues,
+    queues: Queues,
 }
 
 impl FileDevice {
@@ -79,7 +86,30 @@ impl FileDevice {
             .open(path)?;
         // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.
         let direct = AtomicBool::new(os::set_direct(&file, true).is_ok());
-        Ok(FileDevice { file, direct, length: Mutex::default(), queues: os::Queues::default() })
+        Ok(FileDevice { file, direct, length: Mutex::default(), queues: Queues::default() })
+    }
+
+    /// Waits, at most so long, until nobody else has the file locked, and locks it for as long as this is
+    /// there. Transfers that a process had under way when it was killed end with the kernel's last use of
+    /// its file, and until then hold a lock that it took in this way.
+    ///
+    /// # Errors
+    /// `ResourceBusy` if it stays locked; those of locking.
+    pub fn lock(&self, most: Duration) -> io::Result<()> {
+        let began = Instant::now();
+        loop {
+            match self.file.try_lock() {
+                Ok(()) => return Ok(()),
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) if began.elapsed() < most => {
+                    thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => {
+                    let text = "another process has it locked, or its last writes are not done";
+                    return Err(io::Error::new(io::ErrorKind::ResourceBusy, text));
+                }
+            }
+        }
     }
 
     /// Whether I/O goes past the system's page cache.
@@ -97,7 +127,8 @@ impl FileDevice {
         }
         let is_ordered =
             runs.is_sorted_by(|a, b| a.direction == b.direction && a.end() <= b.offset);
-        let moved = match is_ordered && runs.len() > 1 {
+        // (Buffered transfers to one file wait for each other in the kernel, whoever makes them.)
+        let moved = match is_ordered && runs.len() > 1 && self.is_direct() {
             true => self.queues.transfer(&self.file, &runs, &pieces),
             false => Vec::new(),
         };
@@ -160,6 +191,13 @@ impl FileDevice {
             }
         }
         Ok(())
+    }
+}
+
+impl Drop for FileDevice {
+    /// By name: a child that was forked meanwhile has the file open, too.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
     }
 }
 
@@ -311,8 +349,6 @@ mod os {
     use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
     use rustix::io::{Errno, retry_on_intr};
 
-    pub(super) use super::queue::Queues;
-
     /// Switches direct I/O; an error if the file system has none.
     pub(super) fn set_direct(file: &File, direct: bool) -> io::Result<()> {
         let mut flags = fcntl_getfl(file)?;
@@ -345,36 +381,6 @@ mod os {
 
     use std::fs::File;
     use std::io;
-
-    use libc::iovec;
-
-    /// None.
-    #[derive(Debug, Default)]
-    pub(super) struct Queues;
-
-    impl Queues {
-        pub(super) fn transfer(
-            &self,
-            _: &File,
-            _: &[super::Run],
-            _: &[iovec],
-        ) -> Vec<Option<usize>> {
-            Vec::new()
-        }
-
-        #[cfg(test)]
-        pub(super) fn refuse(&self) {}
-
-        #[cfg(test)]
-        pub(super) fn are_refused(&self) -> bool {
-            true
-        }
-
-        #[cfg(test)]
-        pub(super) fn kept(&self) -> usize {
-            0
-        }
-    }
 
     pub(super) fn set_direct(_file: &File, direct: bool) -> io::Result<()> {
         if direct { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }

@@ -12,6 +12,7 @@
 //! is transferred here, and the caller makes its own calls.
 
 use std::fs::File;
+use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
@@ -26,16 +27,22 @@ use super::{Direction, Run};
 
 /// Transfers under way at once in one queue.
 const DEPTH: usize = 64;
-/// Queues that are kept for the next batch: one for the checkpoint, one for the background writer, and
-/// some for those who evict by themselves.
-const KEPT: usize = 4;
+/// Queues at most: one for the checkpoint, one for the background writer, and some for those who evict
+/// by themselves. Who comes when all are in use makes his own calls.
+const MOST: usize = 4;
 
 /// The queues of a file.
 #[derive(Default)]
-pub(in super::super) struct Queues {
-    idle: Mutex<Vec<IoUring>>,
+pub(super) struct Queues {
+    made: Mutex<Made>,
     /// Relaxed: a stale value costs one more attempt.
     refused: AtomicBool,
+}
+
+#[derive(Default)]
+struct Made {
+    idle: Vec<IoUring>,
+    in_use: usize,
 }
 
 impl std::fmt::Debug for Queues {
@@ -47,7 +54,7 @@ impl std::fmt::Debug for Queues {
 impl Queues {
     /// How many bytes each run moved: `None`, or nothing at all for those behind the end, where the
     /// caller must do it. Runs do not overlap.
-    pub(in super::super) fn transfer(
+    pub(super) fn transfer(
         &self,
         file: &File,
         runs: &[Run],
@@ -65,15 +72,15 @@ impl Queues {
             // SAFETY: the pieces name memory of requests that are not complete, so that it is mapped
             // and no other thread writes it (Buffer::new); for a read nobody relies on its contents.
             // `pieces` and `file` are borrowed for longer than this call.
-            if !unsafe { go(&mut queue, entries, &mut moved[begin..]) } {
-                self.refused.store(true, Relaxed);
+            if let Err(error) = unsafe { go(&mut queue, entries, &mut moved[begin..]) } {
+                self.note(&error);
+                self.made().in_use -= 1;
                 return moved;
             }
         }
-        let mut idle = self.idle();
-        if idle.len() < KEPT {
-            idle.push(queue);
-        }
+        let mut made = self.made();
+        made.in_use -= 1;
+        made.idle.push(queue);
         moved
     }
 
@@ -81,31 +88,49 @@ impl Queues {
         if self.refused.load(Relaxed) {
             return None;
         }
-        let idle = self.idle().pop();
-        idle.or_else(|| {
-            let made = IoUring::new(DEPTH as u32);
-            self.refused.store(made.is_err(), Relaxed);
-            made.ok()
-        })
+        let mut made = self.made();
+        if made.in_use == MOST {
+            return None;
+        }
+        let queue = made.idle.pop().map_or_else(|| IoUring::new(DEPTH as u32), Ok);
+        match queue {
+            Ok(queue) => {
+                made.in_use += 1;
+                Some(queue)
+            }
+            Err(error) => {
+                self.note(&error);
+                None
+            }
+        }
+    }
+
+    /// A kernel that has no queues, or lets us have none, is not asked again; one that is short of
+    /// something may have it later.
+    fn note(&self, error: &io::Error) {
+        let short = [libc::EAGAIN, libc::EBUSY, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+        if !error.raw_os_error().is_some_and(|code| short.contains(&code)) {
+            self.refused.store(true, Relaxed);
+        }
     }
 
     #[cfg(test)]
-    pub(in super::super) fn refuse(&self) {
+    pub(super) fn refuse(&self) {
         self.refused.store(true, Relaxed);
     }
 
     #[cfg(test)]
-    pub(in super::super) fn are_refused(&self) -> bool {
+    pub(super) fn are_refused(&self) -> bool {
         self.refused.load(Relaxed)
     }
 
     #[cfg(test)]
-    pub(in super::super) fn kept(&self) -> usize {
-        self.idle().len()
+    pub(super) fn kept(&self) -> usize {
+        self.made().idle.len()
     }
 
-    fn idle(&self) -> MutexGuard<'_, Vec<IoUring>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -122,8 +147,8 @@ fn entry(file: &File, run: &Run, pieces: &[iovec]) -> Entry {
     }
 }
 
-/// Hands over entries, at most [`DEPTH`], whose data is their place in `moved`, and waits for all. False
-/// if the kernel does not take them (any more): then the queue is not to be used again.
+/// Hands over entries, at most [`DEPTH`], whose data is their place in `moved`, and waits for all. An error
+/// if the kernel does not take them: then the queue is not to be used again.
 ///
 /// # Safety
 /// What the entries name is there and may be read, or written, until this returns.
@@ -131,7 +156,7 @@ unsafe fn go(
     queue: &mut IoUring,
     entries: impl Iterator<Item = Entry>,
     moved: &mut [Option<usize>],
-) -> bool {
+) -> io::Result<()> {
     for entry in entries {
         // SAFETY: all that were given to the kernel are awaited below; others go with the queue.
         if unsafe { queue.submission().push(&entry) }.is_err() {
@@ -139,20 +164,11 @@ unsafe fn go(
         }
     }
     let mut left = moved.len();
-    let mut works = true;
+    let mut refusal = None;
     while left > 0 {
-        // What the kernel has not taken yet it never will, once it does not work.
-        let waiting = if works { 0 } else { queue.submission().len() };
-        if left == waiting {
-            return false;
-        }
-        let refusal = match works {
-            true => queue.submit_and_wait(left).err(),
-            false => None,
-        };
-        if let Some(error) = refusal {
-            let passes = [libc::EINTR, libc::EAGAIN, libc::EBUSY];
-            works = error.raw_os_error().is_some_and(|code| passes.contains(&code));
+        if refusal.is_none() {
+            let submitted = queue.submit_and_wait(left);
+            refusal = submitted.err().filter(|error| error.kind() != io::ErrorKind::Interrupted);
         }
         for done in queue.completion() {
             left -= 1;
@@ -160,9 +176,13 @@ unsafe fn go(
                 *moved = usize::try_from(done.result()).ok();
             }
         }
+        if let Some(error) = refusal.take_if(|_| left == queue.submission().len()) {
+            // What the kernel has not taken by now it never will.
+            return Err(error);
+        }
         if left > 0 {
             thread::yield_now();
         }
     }
-    works
+    Ok(())
 }

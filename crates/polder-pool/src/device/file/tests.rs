@@ -99,6 +99,24 @@ fn a_file_is_made_once_and_opened_only_if_there() {
 }
 
 #[test]
+fn a_lock_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    let first = FileDevice::open(&path, OpenKind::Create).unwrap();
+    first.lock(Duration::ZERO).unwrap();
+    let second = FileDevice::open(&path, OpenKind::Existing).unwrap();
+    let refused = second.lock(Duration::from_millis(5)).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            thread::sleep(Duration::from_millis(30));
+            drop(first);
+        });
+        second.lock(Duration::from_secs(60)).unwrap();
+    });
+}
+
+#[test]
 fn what_is_written_is_read() {
     on_all(|device, path| {
         let (out, back) = (Blocks::filled(3, 1), Blocks::new(3));
@@ -194,8 +212,21 @@ fn scattered_runs_are_under_way_at_once() {
         }
         assert_eq!(back.bytes()[..380 * 4096], out.bytes()[..380 * 4096]);
         let kept = device.queues.kept();
-        assert!(device.queues.are_refused() || kept == 1, "{kept}");
+        let has_queues = device.is_direct() && !device.queues.are_refused();
+        assert_eq!(kept, usize::from(has_queues));
     });
+}
+
+#[test]
+fn what_a_queue_refuses_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("data");
+    FileDevice::open(&path, OpenKind::Create).unwrap().allocate(0, 1 << 20).unwrap();
+    let device = FileDevice::open(&path, OpenKind::ReadOnly).unwrap();
+    let memory = Blocks::filled(4, 1);
+    let request = |i| memory.request(Direction::Write, i, 1, i as u64 * 8192);
+    let batch = run(&device, Batch::Many((0..4).map(request).collect()));
+    assert!(batch.requests().iter().all(|request| request.outcome.is_err()));
 }
 
 /// Where one queue serves all threads by turns, each has its own pages.
