@@ -16,7 +16,7 @@ mod file;
 
 #[cfg(not(loom))]
 pub use block::{BlockReader, read_block, write_block, write_zeros};
-pub use file::{FileDevice, OpenKind};
+pub use file::{FileDevice, FileLock, OpenKind};
 
 /// Memory of the pool that a device reads into or writes from.
 #[derive(Debug, Clone, Copy)]

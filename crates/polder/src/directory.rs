@@ -3,8 +3,10 @@
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
-use polder_pool::device::{Device, FileDevice, OpenKind};
+use polder_pool::device::{Device, FileDevice, FileLock, OpenKind};
 
 use crate::error::OpenError;
 use crate::file::is_blank;
@@ -13,11 +15,16 @@ use crate::options::OpenMode;
 pub(crate) const DATA: &str = "data";
 const LOCK: &str = "lock";
 pub(crate) const LOG: &str = "log";
+/// How long the last writes of a process that was killed may take. None come after its lock is free but
+/// those that the kernel had already.
+const LAST_WRITES: Duration = Duration::from_secs(30);
 
 /// A locked directory. The lock goes with it, also when the process dies.
 #[derive(Debug)]
 pub(crate) struct Directory {
     path: PathBuf,
+    /// Of its files, whose last writes may outlive a process that was killed.
+    files: Vec<FileLock>,
     _lock: Lock,
 }
 
@@ -45,7 +52,7 @@ impl Directory {
         if has_store && mode == OpenMode::Create {
             return Err(OpenError::Exists { path: path.to_path_buf() });
         }
-        Ok((Directory { path: path.to_path_buf(), _lock: lock }, !has_store))
+        Ok((Directory { path: path.to_path_buf(), files: Vec::new(), _lock: lock }, !has_store))
     }
 
     pub(crate) fn data_file(&self) -> PathBuf {
@@ -54,6 +61,14 @@ impl Directory {
 
     pub(crate) fn log_file(&self) -> PathBuf {
         self.path.join(LOG)
+    }
+
+    /// Opens one of its files, or makes it, when all writes of those who had it before are done.
+    pub(crate) fn open(&mut self, path: &Path) -> io::Result<Arc<FileDevice>> {
+        let kind = if path.exists() { OpenKind::Existing } else { OpenKind::Create };
+        let device = FileDevice::open(path, kind)?;
+        self.files.push(device.lock(LAST_WRITES)?);
+        Ok(Arc::new(device))
     }
 
     /// Makes the entry of a new file durable.

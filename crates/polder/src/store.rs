@@ -1,11 +1,9 @@
 //! The store: opening, tables by name, closing.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
-use polder_pool::device::{Device, FileDevice, OpenKind};
+use polder_pool::device::Device;
 
 use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
 use crate::directory::Directory;
@@ -17,10 +15,6 @@ use crate::opening::Opening;
 use crate::options::{Options, TranslationKind};
 use crate::recovery::Recovery;
 use crate::table::Table;
-
-/// How long the last writes of a process that was killed may take; none come after its lock is free but
-/// those that the kernel had already.
-const LAST_WRITES: Duration = Duration::from_secs(30);
 
 /// An open store. Cheap to clone; all clones are the same store.
 ///
@@ -64,26 +58,20 @@ impl Store {
     /// [`OpenError`] says what is in the way, and what to do.
     pub fn open(options: Options) -> Result<Store, OpenError> {
         options.validate()?;
-        let (directory, is_new) = Directory::lock(&options.path, options.mode)?;
+        let (mut directory, is_new) = Directory::lock(&options.path, options.mode)?;
         let data = directory.data_file();
         let error = |what| {
             let path = data.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let open = |path: &Path| {
-            let kind = if path.exists() { OpenKind::Existing } else { OpenKind::Create };
-            let device = FileDevice::open(path, kind)?;
-            device.lock(LAST_WRITES)?;
-            Ok::<_, io::Error>(Arc::new(device))
-        };
-        let data_device = open(&data).map_err(error("open"))?;
+        let data_device = directory.open(&data).map_err(error("open"))?;
         let log = directory.log_file();
         if !is_new && !log.exists() {
             // What is no store misses no log.
             read_superblock(&*data_device, &options.path)?;
             return Err(OpenError::NoLog { path: options.path });
         }
-        let log_device = open(&log).map_err(|source| OpenError::Io {
+        let log_device = directory.open(&log).map_err(|source| OpenError::Io {
             what: "open",
             path: log.clone(),
             source,

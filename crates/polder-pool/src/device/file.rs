@@ -76,6 +76,18 @@ pub struct FileDevice {
     queues: Queues,
 }
 
+/// A lock on a device's file, which goes with this. It is unlocked by name: a child that another thread
+/// starts has the file open, too, until it runs its program.
+#[derive(Debug)]
+pub struct FileLock(File);
+
+impl Drop for FileLock {
+    fn drop(&mut self) {
+        // The lock goes with the last one who has the file open, if this fails.
+        let _ = self.0.unlock();
+    }
+}
+
 impl FileDevice {
     /// Opens the file at `path`, direct if its file system can do so.
     pub fn open(path: impl AsRef<Path>, kind: OpenKind) -> io::Result<FileDevice> {
@@ -89,17 +101,18 @@ impl FileDevice {
         Ok(FileDevice { file, direct, length: Mutex::default(), queues: Queues::default() })
     }
 
-    /// Waits, at most so long, until nobody else has the file locked, and locks it for as long as this is
-    /// there. Transfers that a process had under way when it was killed end with the kernel's last use of
-    /// its file, and until then hold a lock that it took in this way.
+    /// Waits, at most so long, until nobody else has the file locked, and locks it. Transfers that a
+    /// process had under way when it was killed end with the kernel's last use of its file, and until then
+    /// keep a lock that it took in this way.
     ///
     /// # Errors
     /// `ResourceBusy` if it stays locked; those of locking.
-    pub fn lock(&self, most: Duration) -> io::Result<()> {
+    pub fn lock(&self, most: Duration) -> io::Result<FileLock> {
         let began = Instant::now();
         loop {
             match self.file.try_lock() {
-                Ok(()) => return Ok(()),
+                // The same open file: it has the lock.
+                Ok(()) => return self.file.try_clone().map(FileLock),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if began.elapsed() < most => {
                     thread::sleep(Duration::from_millis(1));
@@ -191,13 +204,6 @@ impl FileDevice {
             }
         }
         Ok(())
-    }
-}
-
-impl Drop for FileDevice {
-    /// By name: a child that was forked meanwhile has the file open, too.
-    fn drop(&mut self) {
-        let _ = self.file.unlock();
     }
 }
 

@@ -103,16 +103,16 @@ fn a_lock_is_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data");
     let first = FileDevice::open(&path, OpenKind::Create).unwrap();
-    first.lock(Duration::ZERO).unwrap();
+    let lock = first.lock(Duration::ZERO).unwrap();
     let second = FileDevice::open(&path, OpenKind::Existing).unwrap();
     let refused = second.lock(Duration::from_millis(5)).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::ResourceBusy);
     thread::scope(|scope| {
         scope.spawn(move || {
             thread::sleep(Duration::from_millis(30));
-            drop(first);
+            drop(lock);
         });
-        second.lock(Duration::from_secs(60)).unwrap();
+        let _second = second.lock(Duration::from_secs(60)).unwrap();
     });
 }
 
