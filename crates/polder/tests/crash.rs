@@ -25,8 +25,8 @@ use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use support::{Disks, full_text};
 
-/// Seeds that CI runs.
-const SEEDS: std::ops::Range<u64> = 0..2000;
+/// Seeds that CI runs: each configuration some dozens of times. Soaks run others.
+const SEEDS: std::ops::Range<u64> = 0..1000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
 /// Operations of a thread in one life, at most.
