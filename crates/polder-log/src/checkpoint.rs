@@ -10,7 +10,6 @@ use polder_pool::journal::{Journal, SharedError};
 use polder_pool::{Pool, PoolError, Translation};
 
 use crate::log::{Log, lock};
-use crate::pace::Pace;
 
 /// Tables in one group of a checkpoint.
 const TABLES_A_GROUP: usize = 4096;
@@ -23,15 +22,6 @@ pub struct Begun {
     /// Where replay will begin.
     pub start: Lsn,
     tables: Vec<TableCount>,
-}
-
-/// Writers go at the pace of the checkpoint for as long as this is there.
-struct Paced<'l>(&'l Pace);
-
-impl Drop for Paced<'_> {
-    fn drop(&mut self) {
-        self.0.end();
-    }
 }
 
 /// What the superblocks must say before the log may be cut.
@@ -77,7 +67,7 @@ impl Log {
     }
 
     /// K2 and K3: writes all that is dirty, as fast as the log needs it, and has writers wait where that
-    /// is not fast enough. `in_haste`: without rests.
+    /// is not fast enough, until there is room in the log (K6). `in_haste`: without rests.
     ///
     /// # Errors
     /// Those of writing pages; they stay dirty, and all can be tried again.
@@ -115,8 +105,6 @@ impl Log {
         next_version: u64,
         mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
     ) -> Result<(), SharedError> {
-        // Until there is room in the log.
-        let _paced = Paced(&self.pace);
         self.check()?;
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();

@@ -203,6 +203,7 @@ impl Log {
         // There may be room on the device by now.
         lock(&self.room).no_growth = false;
         self.set_ceiling();
+        self.pace.end();
     }
 
     /// After the start or the number of segments has changed.
@@ -514,7 +515,7 @@ impl Journal for Log {
     }
 
     fn keep_pace(&self, bytes: u64) {
-        if let Some(pause) = self.pace.pause_at(self.hot.tail.load(Ordering::Relaxed), bytes) {
+        if let Some(pause) = self.pace.pause_at(|| self.end().0, bytes) {
             std::thread::sleep(pause);
         }
     }

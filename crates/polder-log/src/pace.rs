@@ -48,11 +48,15 @@ impl Pace {
         self.free_until.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// How long who wants to append so many bytes at `tail` waits first.
+    /// How long who wants to append so many bytes at `tail` waits first. Without a sweep nobody looks
+    /// where the log ends, which all writers write to.
     #[inline]
-    pub(crate) fn pause_at(&self, tail: u64, bytes: u64) -> Option<Duration> {
-        let beyond = tail.checked_sub(self.free_until.load(Ordering::Relaxed))?;
-        Some(self.pause(beyond, bytes))
+    pub(crate) fn pause_at(&self, tail: impl FnOnce() -> u64, bytes: u64) -> Option<Duration> {
+        let free_until = self.free_until.load(Ordering::Relaxed);
+        if free_until == u64::MAX {
+            return None;
+        }
+        tail().checked_sub(free_until).map(|beyond| self.pause(beyond, bytes))
     }
 
     #[cold]
@@ -70,7 +74,7 @@ mod tests {
     #[test]
     fn one_waits_the_longer_the_further_the_log_is_beyond_the_sweep() {
         let pace = Pace::default();
-        let pause_at = |tail| pace.pause_at(tail, LARGE);
+        let pause_at = |tail| pace.pause_at(|| tail, LARGE);
         assert_eq!(pause_at(u64::MAX - 1), None);
         pace.swept(1000, 800, 0.0);
         assert_eq!(pause_at(1099), None);
@@ -80,8 +84,8 @@ mod tests {
         pace.swept(1000, 800, 0.5);
         assert_eq!(pause_at(1499), None);
         assert_eq!(pause_at(1700), Some(LONGEST / 2));
-        assert_eq!(pace.pause_at(9999, LARGE / 4), Some(LONGEST / 4));
-        assert_eq!(pace.pause_at(9999, 1), Some(LONGEST / 16));
+        assert_eq!(pace.pause_at(|| 9999, LARGE / 4), Some(LONGEST / 4));
+        assert_eq!(pace.pause_at(|| 9999, 1), Some(LONGEST / 16));
         pace.end();
         assert_eq!(pause_at(9999), None);
     }

@@ -319,6 +319,16 @@ mod tests {
     use crate::Array;
     use crate::testing::pool;
 
+    /// However little there is to write.
+    #[test]
+    fn a_sweep_says_how_far_it_is_to_its_end() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let mut told = Vec::new();
+        pool.sweep(&mut |visited, frames| told.push((visited, frames))).unwrap();
+        let (visited, frames) = *told.last().unwrap();
+        assert!(visited == frames && told.is_sorted(), "{told:?}");
+    }
+
     /// A sort whose keys change while it sorts panics sooner or later.
     #[test]
     fn frames_whose_pages_come_and_go_are_put_in_some_order() {

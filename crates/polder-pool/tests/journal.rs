@@ -22,6 +22,9 @@ use support::*;
 struct Watch {
     /// So many permits more are given; none: as many as are wanted.
     permits: Mutex<Option<u64>>,
+    /// How many were asked for, and how often somebody could wait before.
+    asked: AtomicU64,
+    paced: AtomicU64,
     end: AtomicU64,
     watched: Mutex<Option<(Pool<Array>, SpaceId)>>,
     /// Resident pages of the space at each word that became zero.
@@ -34,12 +37,17 @@ struct Watch {
 
 impl Journal for Watch {
     fn permit(&self, _: u64) -> Result<(), SharedError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         match &mut *self.permits.lock().unwrap() {
             Some(0) => return Err(Arc::new(std::io::ErrorKind::StorageFull.into())),
             Some(more) => *more -= 1,
             None => {}
         }
         Ok(())
+    }
+
+    fn keep_pace(&self, _: u64) {
+        self.paced.fetch_add(1, Ordering::SeqCst);
     }
 
     fn give_back(&self, _: u64) {}
@@ -125,6 +133,19 @@ fn pages_of_maps_that_go_are_logged_as_freed() {
     // With the word that led to it, in one group: a crash must not come between.
     assert!(matches!(moved[..], [(page, 1)] if page != dropped[0].0), "{moved:?}");
     assert_eq!(pool.check_maps().unwrap(), Vec::<String>::new());
+}
+
+/// They are made under locks that other threads wait for.
+#[test]
+fn changes_of_maps_are_not_held_up() {
+    let (watch, pool) = watched();
+    let counts = || [&watch.asked, &watch.paced].map(|count| count.load(Ordering::SeqCst));
+    let space = pool.create_space().unwrap();
+    (0..300).for_each(|_| drop(space.create().unwrap()));
+    let [asked, paced] = counts();
+    assert!(asked > 1 && paced == 0, "{asked} permits, {paced}");
+    drop(space.change(100).unwrap());
+    assert_eq!(counts(), [asked + 1, 1]);
 }
 
 /// Whatever the log refuses costs no place of the file, however often it is tried.

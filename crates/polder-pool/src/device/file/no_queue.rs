@@ -24,7 +24,7 @@ impl Queues {
     }
 
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        0
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (0, 0)
     }
 }

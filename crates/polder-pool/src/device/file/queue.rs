@@ -124,9 +124,11 @@ impl Queues {
         self.refused.load(Relaxed)
     }
 
+    /// Queues that are idle, and in use.
     #[cfg(test)]
-    pub(super) fn kept(&self) -> usize {
-        self.made().idle.len()
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let made = self.made();
+        (made.idle.len(), made.in_use)
     }
 
     fn made(&self) -> MutexGuard<'_, Made> {
@@ -185,4 +187,28 @@ unsafe fn go(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortage_passes_and_a_refusal_stays() {
+        let queues = Queues::default();
+        for code in [libc::EMFILE, libc::ENOMEM, libc::EAGAIN] {
+            queues.note(&io::Error::from_raw_os_error(code));
+            assert!(!queues.are_refused());
+        }
+        queues.note(&io::Error::from_raw_os_error(libc::EPERM));
+        assert!(queues.are_refused() && queues.take().is_none());
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let queues = Queues::default();
+        let taken: Vec<_> = (0..=MOST).map(|_| queues.take()).collect();
+        assert!(taken[MOST].is_none());
+        assert!(queues.are_refused() || queues.counts() == (0, MOST));
+    }
 }
