@@ -38,8 +38,8 @@ pub enum AccessHint {
     /// As any other page.
     #[default]
     Normal,
-    /// Once: pages that this operation loads go first when room is needed, and it does not save
-    /// those that it finds marked.
+    /// Once: pages that this operation loads go first when room is needed, unless they are used
+    /// again, be it by another scan.
     Scan,
 }
 
@@ -183,9 +183,7 @@ impl<'p> Attempt<'p> {
 
     /// An access to a marked page.
     pub(crate) fn access(&self, cell: &StateCell, seen: StateWord) {
-        if self.hint == AccessHint::Normal {
-            self.core.touch(cell, seen);
-        }
+        self.core.access(self.hint, cell, seen);
     }
 
     /// The page must be loaded.
@@ -435,8 +433,8 @@ impl<'p, T: Translation> View<'p, T> {
         {
             let page = Optimistic::new(core, found, wraps);
             page.page().prefetch(0);
-            if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-                core.touch(found.cell, found.word);
+            if found.word.is_marked() {
+                core.access(attempt.hint, found.cell, found.word);
             }
             match parent {
                 Some(parent) => parent.validate()?,
@@ -528,8 +526,8 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(Restart);
         }
         // Before it is held: to hold it by its word changes that.
-        if found.word.is_marked() && attempt.hint == AccessHint::Normal {
-            core.touch(found.cell, found.word);
+        if found.word.is_marked() {
+            core.access(attempt.hint, found.cell, found.word);
         }
         if attempt.holds && !attempt.way.step(core, &found, parent.map(Optimistic::cell)) {
             return Err(Restart);
@@ -552,8 +550,8 @@ impl<'p, T: Translation> View<'p, T> {
         if core.frames.meta(frame).page() != target {
             return Err(Restart);
         }
-        if word.is_marked() && attempt.hint == AccessHint::Normal {
-            core.touch(found.cell, word);
+        if word.is_marked() {
+            core.access(attempt.hint, found.cell, word);
         }
         let page = self.shared.page_in(self.space, target.page(), frame);
         Ok(Resolved { cell: found.cell, word, frame, page, astray: false })

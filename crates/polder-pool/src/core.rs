@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
 use crate::ahead::Ahead;
+use crate::attempt::AccessHint;
 use crate::copy::Retired;
 use crate::counters::Counters;
 use crate::device::Device;
@@ -135,11 +136,15 @@ impl Core {
     }
 
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the
-    /// mark off.
+    /// mark off. That a scan comes to what was loaded for it is none.
     #[cold]
     #[inline(never)]
-    pub(crate) fn touch(&self, cell: &StateCell, seen: StateWord) {
+    pub(crate) fn access(&self, hint: AccessHint, cell: &StateCell, seen: StateWord) {
         aside(|| {
+            let meta = || self.frames.meta(seen.frame());
+            if hint == AccessHint::Scan && meta().is_awaited_scan() {
+                return;
+            }
             if !self.replacement.access(seen.frame()) {
                 cell.touch(seen);
             }

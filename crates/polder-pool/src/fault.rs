@@ -97,7 +97,11 @@ impl<T: Translation> Shared<T> {
             let meta = self.core.frames.meta(frame);
             meta.assign(id, place, true); // F9
             let pin = Pin::new(meta);
-            let marked = self.core.replacement.admit(frame, id, hint == AccessHint::Scan);
+            let once = hint == AccessHint::Scan;
+            if once {
+                meta.await_scan();
+            }
+            let marked = self.core.replacement.admit(frame, id, once);
             let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
             self.disown(frame);

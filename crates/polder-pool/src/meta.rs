@@ -24,6 +24,8 @@ pub(crate) struct FrameMeta {
     writing: AtomicBool,
     /// The whole page was logged and has not been written since.
     born: AtomicBool,
+    /// It was loaded for a scan, which has not come to it yet.
+    awaits_scan: AtomicBool,
 }
 
 pub(crate) const FRAME_META_BYTES: usize = size_of::<FrameMeta>();
@@ -54,6 +56,7 @@ impl FrameMeta {
         self.written.store(written, Ordering::Relaxed);
         self.place.store(place.get(), Ordering::Relaxed);
         self.born.store(false, Ordering::Relaxed);
+        self.awaits_scan.store(false, Ordering::Relaxed);
         self.page.store(page.to_bits(), Ordering::Release);
     }
 
@@ -85,6 +88,15 @@ impl FrameMeta {
 
     pub(crate) fn set_born(&self, born: bool) {
         self.born.store(born, Ordering::Relaxed);
+    }
+
+    pub(crate) fn await_scan(&self) {
+        self.awaits_scan.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether this scan is the one for which the page was loaded: true once.
+    pub(crate) fn is_awaited_scan(&self) -> bool {
+        self.awaits_scan.load(Ordering::Relaxed) && self.awaits_scan.swap(false, Ordering::Relaxed)
     }
 
     pub(crate) fn is_pinned(&self) -> bool {

@@ -4,6 +4,8 @@
 
 mod support;
 
+use polder_format::PageNo;
+use polder_pool::replacement::ReplacementKind;
 use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, Space};
 
 use support::*;
@@ -80,6 +82,53 @@ fn a_hot_set_survives_a_scan() {
     println!("reads of hot pages: {scan} with the hint, {normal} without");
     assert!(scan < 100, "{scan} reads of hot pages");
     assert!(scan < normal / 2, "{scan} with the hint, {normal} without");
+}
+
+/// Pages of a small table that is scanned all the time beside a scan of a large one (leanstore.txt,
+/// figure 12), and its faults.
+fn faults_of_two_scans(replacement: ReplacementKind, ahead: bool) -> (u64, u64) {
+    let disk = disk();
+    let pool = open::<Array>(&disk, 1, FileState::NEW);
+    let frames = pool.stats().frames as usize;
+    let space = pool.create_space().unwrap();
+    let (id, pages) = (space.id(), create_many(&space, 11 * frames));
+    drop(space);
+    pool.flush().unwrap();
+    let config = PoolConfig { replacement, ..config(1, pool.file_state()) };
+    drop(pool);
+    let pool: Pool<Array> = Pool::open(Box::new(disk), &config, &[KIND]).unwrap();
+    let space = pool.open_space(id).unwrap();
+    let (small, large) = pages.split_at(frames / 4);
+    let faults_of = |pages: &[PageNo]| {
+        let before = pool.stats().faults;
+        for pages in pages.chunks(8) {
+            if ahead {
+                space.load_ahead(pages.iter().copied());
+            }
+            for page in pages {
+                read_as(&space, *page, AccessHint::Scan).unwrap();
+            }
+        }
+        pool.stats().faults - before
+    };
+    let mut faults = 0;
+    for pages in large.chunks(small.len() / 2) {
+        faults += faults_of(small);
+        faults_of(pages);
+    }
+    (small.len() as u64, faults)
+}
+
+/// Not with 2Q, whose first queue hears of no access.
+#[test]
+fn a_table_that_scans_come_to_again_stays() {
+    for name in ["clock", "cooling", "lru", "watt", "hyperbolic"] {
+        for ahead in [false, true] {
+            let (small, faults) = faults_of_two_scans(name.parse().unwrap(), ahead);
+            println!("{name}, ahead {ahead}: {faults} faults of {small} pages");
+            assert!(faults < 2 * small, "{name}, ahead {ahead}: {faults} faults of {small} pages");
+        }
+    }
 }
 
 /// `POOL-3`: however often a page comes back, and be it into the frame where it was.

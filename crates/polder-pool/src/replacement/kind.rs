@@ -38,7 +38,7 @@ pub enum ReplacementKind {
         /// The share; 0 is random replacement. Above 90 it counts as 90.
         percent: u8,
     },
-    /// Exact LRU, which hears of every access but those of scans.
+    /// Exact LRU, which hears of every access.
     Lru,
     /// 2Q: first uses and repeated uses in queues of their own.
     TwoQueues,

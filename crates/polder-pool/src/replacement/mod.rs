@@ -4,8 +4,8 @@
 //! bear a *mark* (a bit of the state word). So it pays for as much as it wants to know, and an
 //! access to a page without a mark costs nothing: no call, no store. Second chance marks what the
 //! hand passes and takes what is still marked when it comes round; LRU leaves the mark on every
-//! page and so hears of every access; those that sample put it where they looked. Nobody hears of
-//! the accesses of scans ([`AccessHint::Scan`]), to which a mark means nothing.
+//! page and so hears of every access; those that sample put it where they looked. Nobody hears
+//! of a scan ([`AccessHint::Scan`]) that comes to what was loaded for it.
 //!
 //! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
 //! a mark away.
@@ -14,7 +14,7 @@
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
 //! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
-//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access but those of scans; exact, and dear |
+//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access; exact, and dear |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |

@@ -8,8 +8,7 @@
 //! Victims come from A1in if it has more than its quarter, else from Am.
 //!
 //! Pages in A1in bear no mark and cost nothing. Those in Am keep theirs, so each access to them
-//! (but those of scans) comes here and takes the lock, as with LRU. It is never held while a page is
-//! looked at.
+//! comes here and takes the lock, as with LRU. It is never held while a page is looked at.
 //!
 //! Unlike the paper's `reclaimfor`, the pool evicts before it says which page comes. So where the
 //! evicted page's id pushes the oldest one out of A1out, and it is that page which comes, it is
