@@ -60,9 +60,11 @@ impl Queues {
         runs: &[Run],
         pieces: &[iovec],
     ) -> Vec<Option<usize>> {
-        let Some(mut queue) = self.take() else { return Vec::new() };
+        let Some(queue) = self.take() else { return Vec::new() };
+        let mut working = Some(queue);
         let mut moved = Vec::with_capacity(runs.len());
         for part in runs.chunks(DEPTH) {
+            let Some(queue) = &mut working else { break };
             let entries = part
                 .iter()
                 .enumerate()
@@ -72,15 +74,14 @@ impl Queues {
             // SAFETY: the pieces name memory of requests that are not complete, so that it is mapped
             // and no other thread writes it (Buffer::new); for a read nobody relies on its contents.
             // `pieces` and `file` are borrowed for longer than this call.
-            if let Err(error) = unsafe { go(&mut queue, entries, &mut moved[begin..]) } {
+            if let Err(error) = unsafe { go(queue, entries, &mut moved[begin..]) } {
                 self.note(&error);
-                self.made().in_use -= 1;
-                return moved;
+                working = None;
             }
         }
         let mut made = self.made();
         made.in_use -= 1;
-        made.idle.push(queue);
+        made.idle.extend(working);
         moved
     }
 
