@@ -1,6 +1,6 @@
 //! Figures of a store.
 
-use polder_pool::{PoolStats, SpaceStats, Translation};
+use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
 
 use crate::any::dispatch;
 use crate::engine::{Engine, lock};
@@ -17,6 +17,12 @@ pub struct Stats {
     pub frames: u64,
     /// Frames without a page.
     pub frames_free: u64,
+    /// The same by node of memory (NUMA), where there are several.
+    pub nodes: Vec<NodeStats>,
+    /// Frames taken for a page by a thread that ran on their node; 0 where there is one node.
+    pub frames_taken_near: u64,
+    /// Frames taken by threads that ran elsewhere.
+    pub frames_taken_far: u64,
     /// Page size in bytes.
     pub page_size_bytes: u64,
     /// Pages that operations went to and found resident.
@@ -31,6 +37,13 @@ pub struct Stats {
     pub restarts: u64,
     /// Groups of translation entries given back to the kernel.
     pub hole_punches: u64,
+    /// Pages that moved to the frame that they prefer.
+    pub promotions: u64,
+    /// Pages that were changed in a copy ([`Hold::Copy`](crate::Hold::Copy)).
+    pub copies: u64,
+    /// Where links hold frames (`swizzle`): pages read by a link that held none, or another one, or by
+    /// their number.
+    pub pages_by_table: u64,
     /// Pages in memory.
     pub resident_pages: u64,
     /// Pages in memory that the device lacks as they are.
@@ -136,6 +149,9 @@ fn of_pool(pool: &PoolStats) -> Stats {
         memory_budget_bytes: pool.memory_budget_bytes,
         frames: pool.frames,
         frames_free: pool.frames_free,
+        nodes: pool.nodes.clone(),
+        frames_taken_near: pool.frames_taken_near,
+        frames_taken_far: pool.frames_taken_far,
         page_size_bytes: pool.page_size_bytes,
         hits: pool.hits,
         faults: pool.faults,
@@ -143,6 +159,9 @@ fn of_pool(pool: &PoolStats) -> Stats {
         write_backs: pool.write_backs,
         restarts: pool.restarts,
         hole_punches: pool.hole_punches,
+        promotions: pool.promotions,
+        copies: pool.copies,
+        pages_by_table: pool.pages_by_table,
         resident_pages: pool.resident_pages,
         dirty_pages: pool.dirty_pages,
         frame_bytes: pool.frame_bytes,

@@ -3,7 +3,7 @@
 //! People see what a store is; how it was used they would only see for the moment it was open for
 //! this command. Programs get every figure.
 
-use polder::{Stats, Store, TableStats};
+use polder::{NodeStats, Stats, Store, TableStats};
 use serde_json::{Value, json};
 
 use super::{Context, tables};
@@ -46,6 +46,9 @@ fn page(store: &Store, stats: &Stats, tables: &[TableStats]) -> String {
         "  frames",
         format!("{} ({} pages at a time)", bytes(stats.frame_bytes), count(stats.frames)),
     );
+    for NodeStats { node, frames, .. } in &stats.nodes {
+        row("", format!("{} of them on {node}", count(*frames)));
+    }
     row("  to find pages", format!("{} now", bytes(overhead)));
     row("  huge pages", format!("{} of the frames", bytes(stats.huge_page_bytes)));
     row("translation", store.translation().to_string());
@@ -72,6 +75,9 @@ fn figures(stats: &Stats) -> Value {
         "memory_budget_bytes": stats.memory_budget_bytes,
         "frames": stats.frames,
         "frames_free": stats.frames_free,
+        "nodes": stats.nodes.iter().map(node).collect::<Vec<_>>(),
+        "frames_taken_near": stats.frames_taken_near,
+        "frames_taken_far": stats.frames_taken_far,
         "page_size_bytes": stats.page_size_bytes,
         "hits": stats.hits,
         "faults": stats.faults,
@@ -79,6 +85,9 @@ fn figures(stats: &Stats) -> Value {
         "write_backs": stats.write_backs,
         "restarts": stats.restarts,
         "hole_punches": stats.hole_punches,
+        "promotions": stats.promotions,
+        "copies": stats.copies,
+        "pages_by_table": stats.pages_by_table,
         "resident_pages": stats.resident_pages,
         "dirty_pages": stats.dirty_pages,
         "frame_bytes": stats.frame_bytes,
@@ -92,8 +101,33 @@ fn figures(stats: &Stats) -> Value {
         "device_written_bytes": stats.device_written_bytes,
         "file_bytes": stats.file_bytes,
         "log_replay_bytes": stats.log_replay_bytes,
+        "log_stops": stats.log_stops,
         "log_file_bytes": stats.log_file_bytes,
         "log_limit_bytes": stats.log_limit_bytes,
         "log_durable_lsn": stats.log_durable_lsn,
     })
+}
+
+fn node(of: &NodeStats) -> Value {
+    json!({"node": of.node.get(), "frames": of.frames, "frames_free": of.frames_free})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each field has the name that it has in Rust.
+    #[test]
+    fn programs_get_every_figure() {
+        let stats = Stats::default();
+        let all = figures(&stats);
+        let names: Vec<&String> = all.as_object().unwrap().keys().collect();
+        let shown = format!("{stats:#?}");
+        let fields = shown.lines().filter_map(|line| line.trim().split_once(": "));
+        let mut expected: Vec<&str> = fields.map(|(field, _)| field).collect();
+        // What there is of them is listed with those that are not open.
+        expected.retain(|field| *field != "tables");
+        expected.sort_unstable();
+        assert_eq!(names, expected);
+    }
 }
