@@ -37,7 +37,7 @@ pub struct Progress {
 pub struct Recovered {
     /// Bytes of the log that were read.
     pub log_bytes: u64,
-    /// Groups of records in them.
+    /// Groups of records in them that change something.
     pub groups: u64,
     /// Records that were done again.
     pub redone: u64,
@@ -64,7 +64,7 @@ impl Found {
     ) -> Result<Arc<Log>, LogError> {
         let slots = read_slots(&file)?;
         let next_slot = slots.iter().map(|slot| slot.header.sequence + 1).max().unwrap_or(1);
-        if self.groups > 0 {
+        if self.end > self.start {
             file.device.sync().map_err(LogError::io("sync"))?; // R4
             recovered.restored_pages =
                 restore_torn(&file, slots, &*data, page_size, self.start..self.end)?;

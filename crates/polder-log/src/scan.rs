@@ -297,7 +297,7 @@ pub struct Found {
     pub durable: Lsn,
     /// The last incarnation in it.
     pub incarnation: u32,
-    /// How many groups there are.
+    /// How many groups change something: the log's own ones, of checkpoints and joints, do not.
     pub groups: u64,
     /// No record has this version word or a higher one.
     pub next_version: u64,
@@ -330,12 +330,14 @@ impl Found {
         start: Lsn,
         checkpoint: &mut CheckpointParts,
     ) -> Result<(), FormatError> {
-        self.groups += 1;
+        let mut is_change = false;
         self.incarnation = header.incarnation;
         self.durable = self.durable.max(header.durable);
         for record in Records::of_group(bytes) {
             let record = record?;
             let space = record.page.space();
+            is_change |=
+                !matches!(record.operation, Operation::Checkpoint(_) | Operation::Joint { .. });
             self.tally.add_operation(space, &record.operation);
             self.next_space = self
                 .next_space
@@ -371,6 +373,7 @@ impl Found {
                 self.maps = Some((first, header.lsn));
             }
         }
+        self.groups += u64::from(is_change);
         Ok(())
     }
 }

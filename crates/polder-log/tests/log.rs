@@ -690,8 +690,11 @@ fn the_counts_of_a_checkpoint_in_several_groups_are_found() {
         next_version: mark.next_version,
         ..superblock(mark.durable)
     };
-    let found = open(&disk.crash(0)).find_end(&superblock, &mut |_| {}).unwrap();
-    assert_eq!(found.groups, 4);
+    let file = open(&disk.crash(0));
+    let found = file.find_end(&superblock, &mut |_| {}).unwrap();
+    let mut groups = file.groups(found.start);
+    let count = std::iter::from_fn(|| groups.next().unwrap().map(drop)).count();
+    assert_eq!((count, found.groups), (4, 1), "three of the checkpoint, and one that inserts");
     for space in tables.chain([other]) {
         assert_eq!(found.tally.entries(SpaceId::new(space).unwrap()), 1, "table {space}");
     }

