@@ -11,6 +11,9 @@
 use crate::state::FrameId;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+/// Words of a block: 512 frames, a huge page of the kernel's if pages have 4 KiB.
+const BLOCK: usize = 8;
+
 /// The frames that hold no page.
 #[derive(Debug)]
 pub struct FreeList {
@@ -20,6 +23,8 @@ pub struct FreeList {
     count: AtomicUsize,
     /// Upper word where the last frame was found.
     hint: AtomicUsize,
+    /// Block that pages go to that cannot have the frame they prefer.
+    strays: AtomicUsize,
 }
 
 impl FreeList {
@@ -39,6 +44,7 @@ impl FreeList {
             upper: zeros(words.div_ceil(64)),
             count: AtomicUsize::new(0),
             hint: AtomicUsize::new(0),
+            strays: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -78,12 +84,30 @@ impl FreeList {
         Some(frame)
     }
 
-    /// Any free frame, for a page that cannot have `taken`: far from it, and never the next one,
-    /// which the page's neighbour will want (or one that comes too late pushes all others on).
+    /// Any free frame, for a page that cannot have `taken`: never in the same block, where the page's
+    /// neighbours will want theirs (or one that comes too late pushes all others on), but together
+    /// with other such pages, so that few frames are touched that nobody has used yet: the kernel
+    /// has to clear a whole huge page for the first. Once a block has none left, the next one is
+    /// drawn.
     pub fn take_instead_of(&self, taken: FrameId) -> Option<FrameId> {
+        let block = self.strays.load(Ordering::Relaxed);
+        if block != block_of(taken)
+            && let Some(frame) = self.take_in(block)
+        {
+            return Some(frame);
+        }
         let dice = taken.get().wrapping_mul(0x9E37_79B9);
         let start = (u64::from(dice) * self.upper.len() as u64) >> 32;
-        Some(self.search(start as usize, dice)?.0)
+        let (frame, _) = self.search(start as usize, dice)?;
+        self.strays.store(block_of(frame), Ordering::Relaxed);
+        Some(frame)
+    }
+
+    /// A free frame of this block, if there is such a block.
+    fn take_in(&self, block: usize) -> Option<FrameId> {
+        let words = self.words.iter().enumerate().skip(block.saturating_mul(BLOCK)).take(BLOCK);
+        let mut with_free = words.filter(|(_, word)| word.load(Ordering::Relaxed) != 0);
+        with_free.find_map(|(at, _)| self.take_from(at))
     }
 
     /// The first free frame from an upper word on, and the upper word that led to it; `turn` says
@@ -141,8 +165,14 @@ impl FreeList {
     }
 }
 
+fn block_of(frame: FrameId) -> usize {
+    frame.get() as usize / (64 * BLOCK)
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     #[test]
@@ -177,5 +207,21 @@ mod tests {
             }
             assert!(strays <= 12, "{strays} of {frames}");
         }
+    }
+
+    #[test]
+    fn pages_without_their_frames_lie_together() {
+        let list = FreeList::full(100_000);
+        let blocks: HashSet<usize> = (1..=2000)
+            .map(|wanted| list.take_instead_of(FrameId::new(wanted * 40)).unwrap())
+            .map(block_of)
+            .collect();
+        // Four would do, but nobody goes to the block of the frame that is wanted.
+        assert!(blocks.len() < 8, "{}", blocks.len());
+        let mut others = 0;
+        while list.take_instead_of(FrameId::new(1)).is_some() {
+            others += 1;
+        }
+        assert_eq!((others, list.len()), (98_000, 0));
     }
 }
