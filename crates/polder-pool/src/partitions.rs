@@ -46,8 +46,9 @@ impl Partition {
         Partition { before, frames, free: FreeList::full(frames) }
     }
 
+    /// One in front of the partition is number 0.
     fn inside(&self, frame: FrameId) -> FrameId {
-        FrameId::new(frame.get() - self.before)
+        FrameId::new(frame.get().saturating_sub(self.before))
     }
 
     fn outside(&self, frame: FrameId) -> FrameId {
@@ -127,23 +128,23 @@ impl Partitions {
 
     /// Any free frame, of this partition if it has one.
     pub(crate) fn take(&self, near: PartitionNo) -> Option<FrameId> {
-        self.find(near, FreeList::take)
+        self.find(near, |part| part.free.take())
     }
 
     /// The same for a page that cannot have `taken`: [`FreeList::take_instead_of`].
     pub(crate) fn take_instead_of(&self, taken: FrameId, near: PartitionNo) -> Option<FrameId> {
-        self.find(near, |free| free.take_instead_of(taken))
+        self.find(near, |part| part.free.take_instead_of(part.inside(taken)))
     }
 
     /// The nearest partition first, then all others (`PART-2`).
     fn find(
         &self,
         near: PartitionNo,
-        take: impl Fn(&FreeList) -> Option<FrameId>,
+        take: impl Fn(&Partition) -> Option<FrameId>,
     ) -> Option<FrameId> {
         let (before, from) = self.parts.split_at(near.0);
         let mut parts = from.iter().chain(before);
-        parts.find_map(|part| Some(part.outside(take(&part.free)?)))
+        parts.find_map(|part| Some(part.outside(take(part)?)))
     }
 }
 

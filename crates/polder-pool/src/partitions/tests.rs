@@ -49,6 +49,22 @@ fn a_page_that_cannot_have_its_frame_gets_another_one_near() {
     assert!([0, 1].iter().all(|part| free.take(PartitionNo::new(*part)).is_none()));
 }
 
+/// As in a free list: one page without its frame does not push all behind it on.
+#[test]
+fn a_page_without_its_frame_leaves_its_neighbours_theirs() {
+    for first in [1, 3001] {
+        let free = Partitions::full(&[3000, 6000]);
+        let near = free.of(frame(first));
+        assert!(free.take_this(frame(first)));
+        let is_stray = |wanted: &u32| !free.take_this(frame(*wanted));
+        let strays = (first..first + 1500).filter(is_stray).map(|wanted| {
+            assert_ne!(free.take_instead_of(frame(wanted), near), None);
+        });
+        let strays = strays.count();
+        assert!(strays <= 12, "{strays} from {first} on");
+    }
+}
+
 #[test]
 fn one_partition_is_a_free_list() {
     let free = Partitions::full(&[100]);
