@@ -105,6 +105,15 @@ impl Log {
         next_version: u64,
         mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
     ) -> Result<(), SharedError> {
+        self.finish(begun, next_version, mark).inspect_err(|_| self.pace.end())
+    }
+
+    fn finish(
+        &self,
+        begun: &Begun,
+        next_version: u64,
+        mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
+    ) -> Result<(), SharedError> {
         self.check()?;
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();

@@ -36,8 +36,8 @@ use crate::translation::{LinkRef, Resolved, Translation};
 /// to all others.
 const MOST_RETIRED: usize = 64;
 const RETIRED_PART: usize = 64;
-/// Near which frame spares are looked for: one for all, so that they lie together, and far from where
-/// the next new pages want to lie.
+/// Instead of which frame spares are taken: one for all, so that they lie together, where pages lie that
+/// cannot have their own, and far from where the next new pages want to lie.
 const SPARES: FrameId = FrameId::FIRST;
 /// How often a page may turn out to have changed between its word and its hold before the reader
 /// starts over, so that it is not overtaken for ever.
@@ -280,8 +280,7 @@ impl<T: Translation> Shared<T> {
         page.check_logged();
         let (meta, old) = (core.frames.meta(to), page.meta());
         let (id, from) = (old.page(), page.frame());
-        meta.assign(id, old.place(), !page.is_changed() && !old.is_dirty(page.held()));
-        meta.set_born(old.is_born());
+        meta.assign_from(old, !page.is_changed() && !old.is_dirty(page.held()));
         core.replacement.relocate(from, to);
         let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();

@@ -136,13 +136,13 @@ impl Core {
     }
 
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the
-    /// mark off. That a scan comes to what was loaded for it is none.
+    /// mark off. That a scan comes to what was loaded for it is none; another one may be before.
     #[cold]
     #[inline(never)]
     pub(crate) fn access(&self, hint: AccessHint, cell: &StateCell, seen: StateWord) {
         aside(|| {
-            let meta = || self.frames.meta(seen.frame());
-            if hint == AccessHint::Scan && meta().is_awaited_scan() {
+            let awaits_scan = self.frames.meta(seen.frame()).end_awaiting_scan();
+            if awaits_scan && hint == AccessHint::Scan {
                 return;
             }
             if !self.replacement.access(seen.frame()) {

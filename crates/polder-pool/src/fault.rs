@@ -98,10 +98,10 @@ impl<T: Translation> Shared<T> {
             meta.assign(id, place, true); // F9
             let pin = Pin::new(meta);
             let once = hint == AccessHint::Scan;
-            if once {
+            let marked = self.core.replacement.admit(frame, id, once);
+            if once && marked {
                 meta.await_scan();
             }
-            let marked = self.core.replacement.admit(frame, id, once);
             let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
             self.disown(frame);

@@ -84,8 +84,8 @@ impl FreeList {
         Some(frame)
     }
 
-    /// Any free frame, for a page that cannot have `taken`: never in the same block, where the page's
-    /// neighbours will want theirs (or one that comes too late pushes all others on), but together
+    /// Any free frame, for a page that cannot have `taken`: not in the same block if it can be
+    /// helped, where the page's neighbours will want theirs (or one that comes too late pushes all others on), but together
     /// with other such pages, so that few frames are touched that nobody has used yet: the kernel
     /// has to clear a whole huge page for the first. Once a block has none left, the next one is
     /// drawn.

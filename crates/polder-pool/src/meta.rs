@@ -24,7 +24,7 @@ pub(crate) struct FrameMeta {
     writing: AtomicBool,
     /// The whole page was logged and has not been written since.
     born: AtomicBool,
-    /// It was loaded for a scan, which has not come to it yet.
+    /// It was loaded for a scan, bears the mark, and nobody has come to it yet.
     awaits_scan: AtomicBool,
 }
 
@@ -90,12 +90,19 @@ impl FrameMeta {
         self.born.store(born, Ordering::Relaxed);
     }
 
+    /// The page moves here from another frame, which it still has.
+    pub(crate) fn assign_from(&self, old: &FrameMeta, on_device: bool) {
+        self.assign(old.page(), old.place(), on_device);
+        self.set_born(old.is_born());
+        self.awaits_scan.store(old.awaits_scan.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(crate) fn await_scan(&self) {
         self.awaits_scan.store(true, Ordering::Relaxed);
     }
 
-    /// Whether this scan is the one for which the page was loaded: true once.
-    pub(crate) fn is_awaited_scan(&self) -> bool {
+    /// True once, for the first access.
+    pub(crate) fn end_awaiting_scan(&self) -> bool {
         self.awaits_scan.load(Ordering::Relaxed) && self.awaits_scan.swap(false, Ordering::Relaxed)
     }
 

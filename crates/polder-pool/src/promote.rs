@@ -130,8 +130,7 @@ impl<T: Translation> Shared<T> {
         let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
         let size = bytes.size();
         bytes.copy_from(page.page(), 0, 0, size);
-        meta.assign(id, old.place(), !old.is_dirty(page.held()));
-        meta.set_born(old.is_born());
+        meta.assign_from(old, !old.is_dirty(page.held()));
         core.replacement.relocate(page.frame(), to);
         let (cell, held) = (page.cell(), page.held());
         let (left_at, _) = core.wraps.next(held.version());

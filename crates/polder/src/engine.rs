@@ -23,6 +23,8 @@ use crate::recovery::Recovery;
 use crate::stamps::Stamps;
 
 const STRIPES: usize = 16;
+/// What may lie in the log that no change made before a checkpoint is worth it.
+const MOST_OWN_BYTES: u64 = 64 << 10;
 
 /// An open store.
 #[derive(Debug)]
@@ -100,8 +102,9 @@ impl<T: Translation> Engine<T> {
         if let Durability::Periodic(period) = opening.durability {
             keeper.log.sync_within(period);
         }
-        if recovered.groups > 0 {
-            // What was replayed is written soon, so that the next crash need not do it again.
+        if recovered.groups > 0 || recovered.log_bytes >= MOST_OWN_BYTES {
+            // What was replayed is written soon, so that the next crash need not do it again; and lives
+            // that only began leave no log behind for ever.
             keeper.log.want_checkpoint();
         }
         let what = "start a thread for the store in";

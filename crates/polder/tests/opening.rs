@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polder::{OpenError, OpenMode, Options, OptionsError, Store, TranslationKind};
 use polder_format::{SUPERBLOCK_BYTES, Superblock, choose};
@@ -380,5 +380,22 @@ fn stores_beside_each_other() {
         for i in 0..6000u64 {
             assert_eq!(table.get(&i.to_be_bytes()).unwrap().unwrap(), [s as u8; 50]);
         }
+    }
+}
+
+/// Each life begins with a group of its own in the log.
+#[test]
+fn lives_that_change_nothing_leave_no_log_behind() {
+    let mut disks = disk();
+    drop(open_on(&disks));
+    for i in 0..60 {
+        let store = open_on(&disks);
+        assert_eq!(store.recovery().groups, 0);
+        let begun = Instant::now();
+        while store.stats().log_replay_bytes > 100 << 10 {
+            assert!(begun.elapsed() < Duration::from_secs(10), "life {i}: {:?}", store.stats());
+            thread::yield_now();
+        }
+        disks = disks.crash(i);
     }
 }
