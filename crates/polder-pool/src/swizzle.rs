@@ -13,11 +13,13 @@ use crate::dice;
 use crate::pool::{Pool, Shared};
 use crate::state::FrameId;
 use crate::swip::Swip;
-use crate::sync::aside;
+use crate::sync::{Backoff, aside};
 use crate::translation::{LinkRef, Owner, Translation};
 
 /// Levels that a search for a page without hot links goes down. A circle ends here too.
 const MAX_LEVELS: usize = 40;
+/// How often `check_links` looks at a link that somebody may be changing.
+const LOOKS: usize = 1000;
 
 impl<'p, T: Translation> View<'p, T> {
     /// S1 to S4, behind an access by a link that did not say where its page is.
@@ -220,7 +222,7 @@ impl<T: Translation> Shared<T> {
 impl<T: Translation> Pool<T> {
     /// Whether each hot link leads to a page that is there and whose owner is the page in which the
     /// link stands (`SWIP-2`). Gives each one that does not as a sentence. Means something while
-    /// nobody else uses the pool.
+    /// nobody but the pool's own threads uses the pool.
     pub fn check_links(&self) -> Vec<String> {
         let shared = self.shared();
         let Some(owners) = shared.translation.owners() else { return Vec::new() };
@@ -228,13 +230,29 @@ impl<T: Translation> Pool<T> {
         let mut faults = Vec::new();
         for parent in frames.ids() {
             shared.hold(parent, |page, id| {
-                for (_, at, swip) in shared.core.kinds.hot_links(page, 0) {
-                    let target = swip.page(id.space());
-                    let right = |child: &FrameId| {
-                        frames.meta(*child).page() == target
-                            && owners.of(*child).get() == Owner::Parent(parent)
-                    };
-                    if swip.frame(frames.count()).filter(right).is_none() {
+                let links = || shared.core.kinds.hot_links(page, 0);
+                let is_sound = |at, swip: Swip, child: FrameId| {
+                    let mut backoff = Backoff::new();
+                    for _ in 0..LOOKS {
+                        let owner = owners.of(child).get();
+                        let is_right = owner == Owner::Parent(parent)
+                            && frames.meta(child).page() == swip.page(id.space());
+                        let is_there = links().any(|(_, now_at, now)| (now_at, now) == (at, swip));
+                        if is_right || !is_there {
+                            return true;
+                        }
+                        if owner != Owner::Busy {
+                            return false;
+                        }
+                        // The writer makes it plain (U3), or the link leads to an empty frame.
+                        backoff.wait();
+                    }
+                    false
+                };
+                for (_, at, swip) in links() {
+                    let child = swip.frame(frames.count());
+                    if !child.is_some_and(|child| is_sound(at, swip, child)) {
+                        let target = swip.page(id.space());
                         faults.push(format!(
                             "{id}: the link at byte {at} to {target} is hot and not its owner's"
                         ));
