@@ -183,4 +183,10 @@ impl PoolError {
             PoolError::Read { .. } | PoolError::Corrupt { .. } | PoolError::Unmapped { .. }
         )
     }
+
+    /// Whether this speaks of what maps hold (and so may be news of a page that was another map's
+    /// by the time that it was read).
+    pub(crate) fn is_about_maps(&self) -> bool {
+        self.is_about_content() || matches!(self, PoolError::Broken { .. })
+    }
 }

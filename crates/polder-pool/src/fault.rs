@@ -70,7 +70,7 @@ impl<T: Translation> Shared<T> {
         }
         let mut spare = None;
         loop {
-            let relocations = self.core.relocations.load(Ordering::SeqCst);
+            let relocations = self.relocations();
             let place = self.locate(space, page)?; // F2: may fault, so it comes before the frame
             // F3
             let frame = match self.ensure_spare(&mut spare, space, page) {
@@ -167,7 +167,7 @@ impl<T: Translation> Shared<T> {
             self.translation.abandon(&space.directory, page, claim, &self.core.lot);
             return Err(error);
         }
-        if self.core.relocations.load(Ordering::SeqCst) != relocations {
+        if self.relocations() != relocations {
             self.translation.abandon(&space.directory, page, claim, &self.core.lot);
             return Ok(Claimed::Moved);
         }
@@ -219,7 +219,7 @@ impl<T: Translation> Shared<T> {
         let id = PageId::new(space.id, page);
         let mut spare = None;
         let mut made = loop {
-            let relocations = self.core.relocations.load(Ordering::SeqCst);
+            let relocations = self.relocations();
             let place = self.locate(space, page)?;
             let frame = self.ensure_spare(&mut spare, space, page)?;
             match self.claim(space, page, frame, relocations)? {

@@ -9,6 +9,14 @@
 
 #![cfg_attr(loom, allow(dead_code))]
 
+/// Names a step at which a test may have something else happen (`testing::at`). Nothing elsewhere.
+macro_rules! reached {
+    ($step:ident) => {
+        #[cfg(all(test, not(loom)))]
+        crate::testing::reach(crate::testing::Step::$step);
+    };
+}
+
 pub mod bytes;
 pub mod device;
 

@@ -2,6 +2,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::cell::RefCell;
+
 use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at};
 use tempfile::TempDir;
 
@@ -11,6 +13,39 @@ use crate::replacement::ReplacementKind;
 use crate::{
     AccessHint, FileState, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation,
 };
+
+/// Steps of the code at which a test can have something else happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// A reader of a paged array knows where the root lies, and has not come to it.
+    ArrayRootRead,
+    /// A reader of all of an array is about to read the page at a place.
+    ArrayPageNamed,
+}
+
+type Planned = (Step, Box<dyn FnOnce()>);
+
+thread_local! {
+    /// What this thread does when it comes to a step, once.
+    static PLANNED: RefCell<Option<Planned>> = const { RefCell::new(None) };
+}
+
+/// Has this thread do something when it next comes to `step`, in the middle of the code.
+pub(crate) fn at(step: Step, then: impl FnOnce() + 'static) {
+    PLANNED.set(Some((step, Box::new(then))));
+}
+
+/// Whether what was planned is still to come.
+pub(crate) fn is_planned() -> bool {
+    PLANNED.with_borrow(Option::is_some)
+}
+
+pub(crate) fn reach(step: Step) {
+    let planned = PLANNED.with_borrow_mut(|planned| planned.take_if(|(at, _)| *at == step));
+    if let Some((_, then)) = planned {
+        then();
+    }
+}
 
 /// A pool of small pages on a new file.
 pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {

@@ -361,6 +361,11 @@ impl<T: Translation> Shared<T> {
         self.core.relocations.fetch_add(1, Ordering::SeqCst);
     }
 
+    /// How many relocations there were.
+    pub(crate) fn relocations(&self) -> u64 {
+        self.core.relocations.load(Ordering::SeqCst)
+    }
+
     /// Whether no page of this extent is in use. The caller holds the space's mutex.
     pub(super) fn extent_is_free(
         &self,

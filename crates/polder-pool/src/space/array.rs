@@ -26,13 +26,22 @@ use crate::translation::{LinkRef, Translation};
 pub(crate) struct PagedArray {
     /// Place of the root page; zero: the array is empty.
     root: AtomicU64,
+    /// How often a page of the array has moved, or all of them were given up: raised before their
+    /// places can serve another array.
+    moved: AtomicU64,
     /// Held by who changes the array. Guards no data of its own: the pages are latched as well.
     pub(crate) change: Mutex<()>,
 }
 
 impl PagedArray {
     pub(crate) fn new(root: Place) -> PagedArray {
-        PagedArray { root: AtomicU64::new(root.get()), change: Mutex::new(()) }
+        let moved = AtomicU64::new(0);
+        PagedArray { root: AtomicU64::new(root.get()), moved, change: Mutex::new(()) }
+    }
+
+    /// A page of the array lies elsewhere by now, or none is part of it any more.
+    pub(super) fn note_move(&self) {
+        self.moved.fetch_add(1, Ordering::AcqRel);
     }
 
     pub(crate) fn root(&self) -> Place {
@@ -81,7 +90,13 @@ impl<T: Translation> Shared<T> {
         if root == Place::NONE {
             return Ok(Way::Beyond);
         }
+        reached!(ArrayRootRead);
         let mut page = self.view(&self.file).follow(attempt, LinkRef::Id(file_page(root)), None)?;
+        // The array is the parent of its root: asked after the page's word was read, as any parent is
+        // validated. Where the root lay before it moved another array's page may lie.
+        if array.root() != root {
+            return Err(Restart);
+        }
         let mut height = page.page().u8(ARRAY_HEIGHT_AT).min(MAX_HEIGHT);
         if index / fanout >= span(fanout, height) {
             page.validate()?;
@@ -113,9 +128,8 @@ impl<T: Translation> Shared<T> {
 
     /// Element `index`; what was never set is zero.
     pub(crate) fn array_get(&self, array: &PagedArray, index: u64) -> Result<u64, PoolError> {
-        loop {
-            let root = array.root();
-            let word = self.view(&self.file).run(AccessHint::Normal, |attempt| {
+        self.unless_relocated(|| {
+            self.view(&self.file).run(AccessHint::Normal, |attempt| {
                 match self.array_way(attempt, array, index, 0)? {
                     Way::Found(step) => {
                         let word = step.page.page().u64(step.at);
@@ -124,11 +138,18 @@ impl<T: Translation> Shared<T> {
                     }
                     Way::Missing(_) | Way::Beyond => Ok(0),
                 }
-            });
-            match word {
-                // The root has moved: where it was may be anything by now.
-                Err(error) if error.is_about_content() && array.root() != root => {}
-                word => return word,
+            })
+        })
+    }
+
+    /// Reads maps again if that failed while something moved in the file: what was read may have
+    /// been another map's by then.
+    fn unless_relocated<R>(&self, read: impl Fn() -> Result<R, PoolError>) -> Result<R, PoolError> {
+        loop {
+            let relocations = self.relocations();
+            match read() {
+                Err(error) if error.is_about_maps() && self.relocations() != relocations => {}
+                result => return result,
             }
         }
     }
@@ -273,23 +294,43 @@ impl<T: Translation> Shared<T> {
 
     /// All pages of the array, parents before children.
     pub(super) fn array_pages(&self, array: &PagedArray) -> Result<Vec<ArrayPage>, PoolError> {
-        let mut pages = Vec::new();
-        self.each_array_page(array, &mut |page, _, _| pages.push(page))?;
-        Ok(pages)
+        self.read_array(array, || {
+            let mut pages = Vec::new();
+            self.each_array_page(array, &mut |page, _, _| pages.push(page))?;
+            Ok(pages)
+        })
     }
 
     /// All elements that are not zero, with their indexes.
     pub(crate) fn array_elements(&self, array: &PagedArray) -> Result<Vec<(u64, u64)>, PoolError> {
-        let mut elements = Vec::new();
-        self.each_array_page(array, &mut |page, height, words| {
-            if height == 0 {
-                let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
-                elements
-                    .extend(present.map(|(i, word)| (page.first.saturating_add(i as u64), *word)));
+        self.read_array(array, || {
+            let mut elements = Vec::new();
+            self.each_array_page(array, &mut |page, height, words| {
+                if height == 0 {
+                    let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
+                    let index = |i: usize| page.first.saturating_add(i as u64);
+                    elements.extend(present.map(|(i, word)| (index(i), *word)));
+                }
+            })?;
+            elements.sort_unstable();
+            Ok(elements)
+        })
+    }
+
+    /// Reads many pages of an array, again and again until none of them has moved meanwhile: a page
+    /// that is named by its place alone may be another array's by the time that it is read.
+    fn read_array<R>(
+        &self,
+        array: &PagedArray,
+        read: impl Fn() -> Result<R, PoolError>,
+    ) -> Result<R, PoolError> {
+        loop {
+            let moved = array.moved.load(Ordering::Acquire);
+            let result = self.unless_relocated(&read);
+            if array.moved.load(Ordering::Acquire) == moved {
+                return result;
             }
-        })?;
-        elements.sort_unstable();
-        Ok(elements)
+        }
     }
 
     /// Calls `visit` with each page, its height and its words, parents before children. Heights
@@ -306,6 +347,7 @@ impl<T: Translation> Shared<T> {
             todo.push_back((root, None));
         }
         while let Some((page, expected)) = todo.pop_front() {
+            reached!(ArrayPageNamed);
             let (height, words) = self.array_words(page.place)?;
             if expected.is_some_and(|expected| expected != height) {
                 return Err(wrong_height(file_page(page.place)));

@@ -140,6 +140,8 @@ impl<T: Translation> Shared<T> {
         let pages = self.array_pages(&space.map)?;
         self.log_freed(pages.iter().map(|page| page.place))?;
         self.settle_log()?;
+        space.map.note_move();
+        self.note_relocation();
         for page in pages {
             self.free_array_page(page.place);
         }

@@ -124,8 +124,18 @@ impl<T: Translation> Shared<T> {
             .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }
 
-    /// Every run of places that a map names.
+    /// Every run of places that a map names, at one moment: between two relocations.
     pub(crate) fn used_runs(&self) -> Result<Vec<Run>, PoolError> {
+        loop {
+            let relocations = self.relocations();
+            let runs = self.collect_runs();
+            if self.relocations() == relocations {
+                return runs;
+            }
+        }
+    }
+
+    fn collect_runs(&self) -> Result<Vec<Run>, PoolError> {
         let mut runs = Vec::new();
         self.add_array_pages(&self.directory, &mut runs)?;
         for (id, root) in self.array_elements(&self.directory)? {

@@ -377,6 +377,7 @@ impl<T: Translation> Shared<T> {
         if parent.is_none() {
             array.set_root(to);
         }
+        array.note_move();
         self.note_relocation();
         if let Some(held) = self.latch_resident(&self.file, number(from)) {
             self.discard(&self.file, held);
@@ -387,4 +388,54 @@ impl<T: Translation> Shared<T> {
 
 fn pages_of(extent: Extent) -> impl Iterator<Item = PageNo> {
     (extent.first.get()..extent.first.get() + extent.pages).filter_map(PageNo::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Array;
+    use crate::testing::{Step, at, create, is_planned, pool};
+
+    /// Moves the root of a space's map, and has the map of a new space begin where it was.
+    fn give_away_root(pool: &Pool<Array>, space: &Space<Array>) {
+        let shared = pool.shared();
+        let from = space.space_core().map.root();
+        let to = shared.allocate_places(SpaceId::FILE, 1).unwrap();
+        assert!(shared.move_array_page(pool, from, to).unwrap());
+        shared.release_places(from, 1);
+        let heir = pool.create_space().unwrap();
+        create(&heir);
+        assert_eq!(heir.space_core().map.root(), from);
+    }
+
+    /// What lies where the root was is a sound page of an array, and says nothing of this one.
+    #[test]
+    fn a_reader_that_was_overtaken_by_a_move_of_the_root_begins_again() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let (shared, core) = (pool.shared(), space.space_core());
+        let place = shared.locate(core, page).unwrap();
+        let (same_pool, same_space) = (pool.clone(), space.clone());
+        at(Step::ArrayRootRead, move || give_away_root(&same_pool, &same_space));
+        assert_eq!(shared.locate(core, page).unwrap(), place);
+        assert!(!is_planned());
+    }
+
+    /// A list of all elements is made page by page, each named by its place alone.
+    #[test]
+    fn a_list_that_was_overtaken_by_a_move_is_made_again() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        create(&space);
+        let (shared, map) = (pool.shared(), &space.space_core().map);
+        let lists = || (shared.array_elements(map).unwrap(), shared.used_runs().unwrap().len());
+        let (elements, runs) = lists();
+        let (same_pool, same_space) = (pool.clone(), space.clone());
+        at(Step::ArrayPageNamed, move || give_away_root(&same_pool, &same_space));
+        assert_eq!(shared.array_elements(map).unwrap(), elements);
+        assert!(!is_planned());
+        // The new space has an extent and a map.
+        assert_eq!(lists(), (elements, runs + 2));
+    }
 }
