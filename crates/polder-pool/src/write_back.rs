@@ -22,8 +22,8 @@ use crate::state::{FrameId, Version};
 use crate::sync::lock;
 use crate::translation::{Settles, Translation};
 
-/// How long a flush waits for one page that is held all the time, in tries of a millisecond.
-const FLUSH_TRIES: u32 = 10_000;
+/// The longest pause in microseconds between two looks at pages that are held or being written.
+const LONGEST_PAUSE_US: u64 = 1000;
 
 /// A sweep that finds nothing to write says how far it is each time that it has visited so many frames.
 const PACE_FRAMES: usize = 4096;
@@ -175,24 +175,23 @@ impl<T: Translation> Shared<T> {
             && !meta.is_dirty(word)
     }
 
+    /// Waits for pages that are held or being written however long that takes: a device may be slow
+    /// for many seconds, and says itself if it fails.
     fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
-        let mut tries = 0;
-        while !frames.is_empty() {
+        let mut pause_us = 0;
+        loop {
             let written = self.write_back(&frames);
             if let Some(error) = written.error {
                 return Err(error);
             }
             frames = written.busy;
-            if !frames.is_empty() {
-                tries += 1;
-                if tries > FLUSH_TRIES {
-                    let page = self.core.frames.meta(frames[0]).page();
-                    return Err(PoolError::Broken { page, what: "the page stays latched" });
-                }
-                thread::sleep(Duration::from_micros(u64::from(tries.min(1000))));
+            if frames.is_empty() {
+                return Ok(());
             }
+            pause_us = LONGEST_PAUSE_US.min(pause_us + 1);
+            // Tests go through thousands of looks in a moment.
+            thread::sleep(Duration::from_micros(if cfg!(test) { 0 } else { pause_us }));
         }
-        Ok(())
     }
 }
 
@@ -317,7 +316,7 @@ impl Core {
 mod tests {
     use super::*;
     use crate::Array;
-    use crate::testing::pool;
+    use crate::testing::{create, pool};
 
     /// However little there is to write.
     #[test]
@@ -327,6 +326,27 @@ mod tests {
         pool.sweep(&mut |visited, frames| told.push((visited, frames))).unwrap();
         let (visited, frames) = *told.last().unwrap();
         assert!(visited == frames && told.is_sorted(), "{told:?}");
+    }
+
+    /// A slow device: more looks at a page that is being written than anybody would wait for another
+    /// reason.
+    #[test]
+    fn a_flush_waits_for_a_page_that_is_being_written_for_long() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let (shared, core) = (space.shared(), space.space_core());
+        let frame = shared.latch_resident(core, page).unwrap().frame();
+        let meta = shared.core.frames.meta(frame);
+        assert!(meta.begin_writing());
+        thread::scope(|scope| {
+            let flush = scope.spawn(|| pool.flush());
+            thread::sleep(Duration::from_secs(1));
+            assert!(!flush.is_finished(), "{:?}", flush.join().unwrap());
+            meta.end_writing();
+            flush.join().unwrap().unwrap();
+        });
+        assert_eq!(pool.stats().dirty_pages, 0);
     }
 
     /// A sort whose keys change while it sorts panics sooner or later.
