@@ -214,6 +214,11 @@ impl<'p> Attempt<'p> {
     fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
         self.way.let_go_of(self.core, page.cell());
         if !self.patient {
+            // A writer that waits for others holds nothing for which they may be waiting. (What it
+            // has read validates without being held, or it begins again.)
+            if page.is_held_by_others() {
+                self.way.clear(self.core);
+            }
             return page.try_upgrade();
         }
         page.validate()?;
@@ -497,7 +502,7 @@ impl<'p, T: Translation> View<'p, T> {
         let found = if attempt.patient {
             self.share(attempt, target, found)?
         } else {
-            self.hold(attempt, parent.as_ref(), found)?
+            self.hold(attempt, parent.as_ref(), target, found)?
         };
         match &parent {
             Some(parent) => parent.validate()?,
@@ -519,6 +524,7 @@ impl<'p, T: Translation> View<'p, T> {
         self,
         attempt: &mut Attempt<'p>,
         parent: Option<&Optimistic<'p>>,
+        target: PageId,
         found: Resolved<'p>,
     ) -> Result<Resolved<'p>, Restart> {
         let core = &self.shared.core;
@@ -528,6 +534,11 @@ impl<'p, T: Translation> View<'p, T> {
         // Before it is held: to hold it by its word changes that.
         if found.word.is_marked() {
             core.access(attempt.hint, found.cell, found.word);
+        }
+        // Before it is held, too: what somebody holds does not move. (If it does, the word that was
+        // found does not stand any more, and the operation begins again.)
+        if T::SETTLES == Settles::Page && found.astray {
+            self.maybe_promote(target);
         }
         if attempt.holds && !attempt.way.step(core, &found, parent.map(Optimistic::cell)) {
             return Err(Restart);

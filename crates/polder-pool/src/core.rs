@@ -40,8 +40,11 @@ impl<T> Deref for Alone<T> {
     }
 }
 
-/// How often who wants a page exclusively looks whether its holders have gone.
-const HOLDERS_PATIENCE: u32 = 12;
+/// How often a writer looks whether those that hold a page have let go, with a pause in between.
+/// They hold it for a moment, but the system may have taken the processor from them.
+const HOLDERS_PATIENCE: u32 = 1000;
+/// The same where the writer holds pages shared itself, for which others may wait.
+const SHARERS_PATIENCE: u32 = 12;
 
 #[cold]
 #[inline(never)]
@@ -118,16 +121,31 @@ impl Core {
         }
     }
 
-    /// After a word was set exclusive: whether nobody holds the page by slices (`HOLD-2`). Gives
-    /// holders a moment; they wait for nobody.
+    /// Whether nobody holds the page in this frame by slices. After its word was set exclusive the
+    /// answer stays true (`HOLD-2`).
     #[inline(always)]
     pub(crate) fn is_alone_with(&self, frame: FrameId) -> bool {
-        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, HOLDERS_PATIENCE))
+        self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
     }
 
-    /// The same, for who has others to try.
-    pub(crate) fn is_alone_at_once(&self, frame: FrameId) -> bool {
-        self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
+    /// Takes a page, which was `seen`, exclusively from those that hold it, when they have let go.
+    /// `shares`: the caller is one of them, by its word.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn take_when_left(
+        &self,
+        cell: &StateCell,
+        seen: StateWord,
+        frame: FrameId,
+        shares: bool,
+    ) -> Option<StateWord> {
+        let looks = if shares { SHARERS_PATIENCE } else { HOLDERS_PATIENCE };
+        cell.upgrade_when_left(seen, shares, looks, || self.is_alone_with(frame))
+    }
+
+    /// After a word was set exclusive that was held for copying: gives the holders a moment.
+    pub(crate) fn is_soon_alone_with(&self, frame: FrameId) -> bool {
+        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, SHARERS_PATIENCE))
     }
 
     /// The same, for who holds nothing itself and can wait until it is so.

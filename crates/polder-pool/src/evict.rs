@@ -211,7 +211,8 @@ impl<T: Translation> Sweep<'_, T> {
         let shared = self.pages.shared;
         let meta = shared.core.frames.meta(frame);
         let obstacle = self.pages.with(frame, |space, page, cell, word| {
-            if !word.is_free() {
+            // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+            if !word.is_free() || !shared.core.is_alone_with(frame) {
                 return Some((Obstacle::Busy, word));
             }
             if let Err(obstacle) = meta.seize(page, cell, word) {
@@ -219,7 +220,7 @@ impl<T: Translation> Sweep<'_, T> {
             }
             let bytes = shared.page_in(space, page.page(), frame);
             // The link last: what is put back has its owner.
-            if !shared.core.is_alone_at_once(frame) || !shared.may_leave(bytes, frame) {
+            if !shared.core.is_alone_with(frame) || !shared.may_leave(bytes, frame) {
                 cell.put_back(cell.peek());
                 return Some((Obstacle::Busy, word));
             }

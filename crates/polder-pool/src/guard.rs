@@ -146,18 +146,29 @@ impl<'p> Optimistic<'p> {
         self.seat.frame()
     }
 
-    /// Holds the page exclusively, if it is still as it was and nobody holds it.
+    /// Whether others hold the page, by its word or by slices.
+    pub(crate) fn is_held_by_others(&self) -> bool {
+        !self.cell.peek().is_free() || !self.core.is_alone_with(self.frame())
+    }
+
+    /// Holds the page exclusively, if it is still as it was. Waits a little for those that hold it to
+    /// read.
     #[inline(always)]
     pub(crate) fn try_upgrade(self) -> Result<Exclusive<'p>, Restart> {
-        let now = self.cell.peek();
+        let (cell, frame) = (self.cell, self.frame());
+        let now = cell.peek();
         if !self.seen.still_stands(now) {
             return Err(Restart);
         }
-        let held = self.cell.upgrade(now).ok_or(Restart)?;
-        if !self.core.is_alone_with(self.frame()) {
-            self.cell.put_back(held);
-            return Err(Restart);
-        }
+        // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+        let held = if self.core.is_alone_with(frame) { cell.upgrade(now) } else { None };
+        let held = match held {
+            Some(held) if self.core.is_alone_with(frame) => held,
+            others => {
+                others.iter().for_each(|held| cell.put_back(*held));
+                self.core.take_when_left(cell, self.seen, frame, false).ok_or(Restart)?
+            }
+        };
         let exclusive = Exclusive::new(self.core, self.cell, held, self.frame(), self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
@@ -175,15 +186,12 @@ impl<'p> Optimistic<'p> {
         if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
 
-    /// As `try_upgrade`, from the shared hold that this thread has on the page.
+    /// As `try_upgrade`, from the shared hold that this thread has on the page, and which it has
+    /// again afterwards if that fails.
     pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
-        let held = self.cell.upgrade_shared().ok_or(Restart)?;
-        // The share is gone with it: who is not alone keeps that instead.
-        if !self.core.is_alone_with(self.frame()) {
-            self.cell.put_back_shared(held);
-            return Err(Restart);
-        }
-        Ok(Exclusive::new(self.core, self.cell, held, self.frame(), self.page))
+        let (cell, frame) = (self.cell, self.frame());
+        let held = self.core.take_when_left(cell, self.seen, frame, true).ok_or(Restart)?;
+        Ok(Exclusive::new(self.core, cell, held, frame, self.page))
     }
 }
 
@@ -307,7 +315,7 @@ impl<'p> Exclusive<'p> {
     /// A page that is held for copying is changed in its place after all.
     pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
         self.held = self.cell.seal(self.held);
-        if self.core.is_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
+        if self.core.is_soon_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
     }
 
     /// What is read and written from now on is its copy.

@@ -3,9 +3,9 @@
 //! By default it does not: it reads, and validates afterwards. The other ways are those of systems
 //! that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to, and lets go
 //! of the one before last, so that nobody changes or evicts what it reads. It still validates: that
-//! fails where a word moves to another place (`translation/array/sparse.rs`), and, with slices,
-//! while somebody asks for the page exclusively, who sets the word first and finds the holder then.
-//! The holder that starts over has let go by then, so that readers cannot keep a writer waiting.
+//! fails where a word moves to another place (`translation/array/sparse.rs`). Readers cannot keep a
+//! writer waiting: a writer announces itself in the word, and from then on nobody begins to hold the
+//! page (`docs/protocols.md`, "A writer that waits").
 //!
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none while it holds one.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.

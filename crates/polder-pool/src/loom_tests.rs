@@ -9,6 +9,7 @@
 
 mod copies;
 mod groups;
+mod pending;
 mod slices;
 mod swizzle;
 mod tables;

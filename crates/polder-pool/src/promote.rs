@@ -55,7 +55,10 @@ impl<T: Translation> Shared<T> {
     fn promote(&self, view: View<'_, T>, page: PageId, found: Resolved<'_>, preferred: FrameId) {
         let core = &self.core;
         let Some(_moves) = core.moves.enter() else { return };
-        // P2
+        // P2. Whoever holds the page by a slice would find it exclusive, and begin again.
+        if !core.is_alone_with(found.frame) {
+            return;
+        }
         let Some(held) = found.cell.upgrade(found.word) else { return };
         let promoted = Exclusive::new(core, found.cell, held, found.frame, found.page);
         if promoted.meta().page() != page || !self.may_move(&promoted) {

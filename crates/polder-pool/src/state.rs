@@ -35,17 +35,17 @@ impl FrameId {
     }
 }
 
-/// How often the content of a frame has changed, modulo 2^28.
+/// How often the content of a frame has changed, modulo 2^27.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Version(u32);
 
 impl Version {
     /// Loom goes round in eight versions, so that a reader can be overtaken by a whole round.
-    const MASK: u32 = if cfg!(loom) { 7 } else { (1 << 28) - 1 };
+    const MASK: u32 = if cfg!(loom) { 7 } else { (1 << 27) - 1 };
     /// A wrap count step for each so many versions: four in a round.
     const STEP: u32 = (Self::MASK + 1) / 4;
 
-    /// The version with this number, modulo 2^28.
+    /// The version with this number, modulo 2^27.
     #[inline(always)]
     pub fn new(version: u32) -> Version {
         Version(version & Self::MASK)
@@ -93,6 +93,8 @@ impl WrapCount {
     }
 }
 
+/// A writer waits until those that hold the page have let go, and nobody else begins to.
+const PENDING: u64 = 0x100;
 const MARK: u64 = 0x80;
 const LATCH: u64 = 0x7F;
 const MAX_SHARED: u64 = 120;
@@ -101,7 +103,8 @@ const COPYING: u64 = MAX_SHARED + 1;
 const IN_FLIGHT: u64 = 125;
 const IN_FLIGHT_AWAITED: u64 = 126;
 const EXCLUSIVE: u64 = 127;
-const IDENTITY: u64 = !0xFF;
+const VERSION_SHIFT: u32 = 9;
+const IDENTITY: u64 = !0x1FF;
 
 /// The value of a state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -114,7 +117,7 @@ impl StateWord {
     /// A resident page that nobody holds.
     #[inline(always)]
     pub fn free(frame: FrameId, version: Version) -> StateWord {
-        StateWord((u64::from(frame.0) << 36) | (u64::from(version.0) << 8))
+        StateWord((u64::from(frame.0) << 36) | (u64::from(version.0) << VERSION_SHIFT))
     }
 
     /// The same with the mark of replacement, or without it.
@@ -136,7 +139,7 @@ impl StateWord {
     /// The version of what is in the frame.
     #[inline(always)]
     pub fn version(self) -> Version {
-        Version::new((self.0 >> 8) as u32)
+        Version::new((self.0 >> VERSION_SHIFT) as u32)
     }
 
     /// Whether the page is not resident, nor about to be.
@@ -191,18 +194,24 @@ impl StateWord {
         self.0 != 0 && self.0 & LATCH <= MAX_SHARED
     }
 
-    /// Whether a reader that holds the page in the frame may begin: also while somebody changes it in
-    /// another frame.
+    /// Whether a writer waits for those that hold the page.
     #[inline(always)]
-    pub fn can_be_held(self) -> bool {
-        self.0 != 0 && self.0 & LATCH <= COPYING
+    pub fn is_pending(self) -> bool {
+        self.0 & PENDING != 0
     }
 
-    /// Whether nobody writes to the frame of a page that was as `seen`, and is as it is `now`. Less
-    /// than [`StateWord::still_stands`]: the page may be changing elsewhere, and with it others.
+    /// Whether a reader that holds the page in the frame may begin: also while somebody changes it in
+    /// another frame, but not while a writer waits for its holders.
+    #[inline(always)]
+    pub fn can_be_held(self) -> bool {
+        self.0 != 0 && self.0 & LATCH <= COPYING && !self.is_pending()
+    }
+
+    /// Whether a page that was as `seen` can be held as it is `now`: nobody writes to its frame, and
+    /// no writer waits for its holders. The page may be changing elsewhere, and with it others.
     #[inline(always)]
     pub fn is_left_alone(self, now: StateWord) -> bool {
-        (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= COPYING
+        (self.0 ^ now.0) & (IDENTITY | PENDING) == 0 && now.0 & LATCH <= COPYING
     }
 
     /// Whether a reader who saw `self` at the beginning and sees `now` at the end has read one
@@ -216,7 +225,12 @@ impl StateWord {
 
 impl fmt::Debug for StateWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mark = if self.is_marked() { ", marked" } else { "" };
+        let mark = match (self.is_marked(), self.is_pending()) {
+            (false, false) => "",
+            (true, false) => ", marked",
+            (false, true) => ", pending",
+            (true, true) => ", marked, pending",
+        };
         let (frame, version) = (self.frame().0, self.version().0);
         match self.0 & LATCH {
             _ if self.0 == 0 => write!(f, "evicted"),
@@ -335,6 +349,77 @@ impl StateCell {
         ours.then(|| Self::held(held))
     }
 
+    /// From now on nobody begins to hold the page, which was `seen`, until the caller has had it
+    /// exclusively or gives up ([`StateCell::withdraw`]). Those that hold it go on, and validate.
+    /// SeqCst: as `upgrade`. False if the page is no longer as it was.
+    pub(crate) fn announce(&self, seen: StateWord) -> bool {
+        let mut now = self.peek();
+        while seen.still_stands(now) && !now.is_pending() {
+            if self.change(now, now.0 | PENDING, Ordering::SeqCst) {
+                return true;
+            }
+            now = self.peek();
+        }
+        seen.still_stands(now)
+    }
+
+    /// Whoever announced itself gives up. (Another writer may have announced itself as well, and
+    /// does so again.) Writes nothing to a word that somebody holds exclusively, as nobody else
+    /// does, nor to one that is not pending: it may be part of memory that was given back.
+    pub(crate) fn withdraw(&self) {
+        let mut now = self.peek();
+        while now.is_pending() && now.is_readable() {
+            if self.change(now, now.0 & !PENDING, Ordering::Relaxed) {
+                return;
+            }
+            now = self.peek();
+        }
+    }
+
+    /// Takes a page, which was `seen`, exclusively from those that hold it: announces itself, so that
+    /// nobody else begins to hold it, and looks so often whether they have let go. `is_free`: whether
+    /// nobody holds it by slices. `shares`: the caller is one of those that hold it by the word.
+    ///
+    /// Holders wait for pages that come behind this one in the lock order, or for none, so that they
+    /// let go; two sharers that both want the page would wait for each other, and one gives up.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn upgrade_when_left(
+        &self,
+        seen: StateWord,
+        shares: bool,
+        looks: u32,
+        is_free: impl Fn() -> bool,
+    ) -> Option<StateWord> {
+        if shares && self.peek().is_pending() {
+            return None;
+        }
+        let mut backoff = Backoff::new();
+        for _ in 0..looks {
+            if !self.announce(seen) {
+                return None;
+            }
+            if is_free() {
+                let now = self.peek();
+                let held = match shares {
+                    _ if !seen.still_stands(now) => None,
+                    true => self.upgrade_shared(),
+                    false => self.upgrade(now),
+                };
+                match held {
+                    // Again: another writer may have withdrawn what both had announced.
+                    Some(held) if is_free() => return Some(held),
+                    Some(held) if shares => self.put_back_shared(held),
+                    Some(held) => self.put_back(held),
+                    None => {}
+                }
+            }
+            backoff.wait();
+        }
+        self.withdraw();
+        None
+    }
+
     /// Waits for an exclusive hold. `None` if the page is not resident.
     pub fn latch(&self) -> Option<StateWord> {
         let mut backoff = Backoff::new();
@@ -346,6 +431,7 @@ impl StateCell {
             if let Some(held) = self.upgrade(now) {
                 return Some(held);
             }
+            self.announce(now);
             backoff.wait();
         }
     }
@@ -353,7 +439,7 @@ impl StateCell {
     /// Holds the page shared, if it can be had at once.
     pub fn try_share(&self) -> Option<StateWord> {
         let mut now = self.peek();
-        while now.is_readable() && now.0 & LATCH < MAX_SHARED {
+        while now.is_readable() && now.0 & LATCH < MAX_SHARED && !now.is_pending() {
             let shared = now.0 + 1;
             match self.0.compare_exchange_weak(now.0, shared, Ordering::Acquire, Ordering::Relaxed)
             {
