@@ -1,6 +1,6 @@
 //! What can go wrong in a hash index.
 
-use polder_pool::PoolError;
+use polder_pool::{Exhaustion, PoolError};
 
 use crate::chain::MAX_CHAIN;
 
@@ -27,4 +27,11 @@ pub enum HashError {
     /// The pool could not.
     #[error(transparent)]
     Pool(#[from] PoolError),
+}
+
+impl Exhaustion for HashError {
+    #[inline]
+    fn is_exhausted(&self) -> bool {
+        matches!(self, HashError::Pool(error) if error.is_exhausted())
+    }
 }

@@ -118,18 +118,21 @@ impl<T: Translation> HashIndex<T> {
             space.free(number[0]);
             return Err(error.into());
         }
-        let mut change = space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
-        space.run(AccessHint::Normal, |attempt| {
-            change.clear();
-            let mut page = root.latch()?;
-            page.excuse();
-            BucketMut::new(page.page_mut()).init(Prefix::ALL);
-            change.mark(&space, attempt, &number, true)?;
-            push_bucket(&mut change, &mut page);
-            change.commit(&mut [&mut page]);
-            Ok(())
+        space.patiently_holding(|| {
+            let mut change =
+                space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
+            space.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                let mut page = root.latch()?;
+                page.excuse();
+                BucketMut::new(page.page_mut()).init(Prefix::ALL);
+                change.mark(&space, attempt, &number, true)?;
+                push_bucket(&mut change, &mut page);
+                change.commit(&mut [&mut page]);
+                Ok(())
+            })
         })?;
-        drop((change, root));
+        drop(root);
         Ok(HashIndex { space })
     }
 
@@ -255,7 +258,11 @@ impl<T: Translation> HashIndex<T> {
         if len > limit {
             return Err(HashError::EntryTooLong { len, limit });
         }
-        let hash = KeyHash::of(key);
+        self.space.patiently(|| self.try_insert(key, KeyHash::of(key), value))
+    }
+
+    fn try_insert(&self, key: &[u8], hash: KeyHash, value: &[u8]) -> Result<Applied, HashError> {
+        let len = key.len() + value.len();
         loop {
             let mut change = self.space.change(group_bytes(1, len))?;
             // By way of a variable: see `journal.rs` of the pool on what moving a structure costs here.
@@ -318,7 +325,10 @@ impl<T: Translation> HashIndex<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn remove(&self, key: &[u8]) -> Result<Applied, HashError> {
-        let hash = KeyHash::of(key);
+        self.space.patiently(|| self.try_remove(key, KeyHash::of(key)))
+    }
+
+    fn try_remove(&self, key: &[u8], hash: KeyHash) -> Result<Applied, HashError> {
         let mut change = self.space.change(group_bytes(1, key.len()))?;
         let removed = self.space.run(AccessHint::Normal, |attempt| {
             self.remove_from_bucket(attempt, &mut change, key, hash)

@@ -97,7 +97,7 @@ fn is_of_device(error: &HashError) -> bool {
             said.contains("Input/output error")
         }
         PoolError::Full { .. } => said.contains("No space left"),
-        PoolError::Exhausted { unwritable, .. } => *unwritable > 0,
+        PoolError::Exhausted { dirty, .. } => *dirty > 0,
         _ => false,
     }
 }

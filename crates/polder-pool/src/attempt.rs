@@ -5,9 +5,6 @@
 //! go on with a pin on it, or wait a little. After [`PATIENCE`] conflicts the operation holds the
 //! pages of its way shared, so that it cannot be overtaken for ever.
 
-use std::thread;
-use std::time::{Duration, Instant};
-
 use polder_format::{PageId, PageNo};
 
 use crate::bytes::PageRef;
@@ -25,10 +22,6 @@ use crate::translation::{LinkRef, Resolved, Settles, Translation};
 const PATIENCE: u32 = 32;
 /// Pins that one operation keeps at most: a path from the root, and neighbours.
 const MAX_PINS: usize = 10;
-/// How long a page is asked for while all frames are in use. A time and not a number of tries: to
-/// find a page's place is an operation of its own, which tries as long.
-const EXHAUSTED_PATIENCE: Duration = Duration::from_secs(2);
-
 /// How often a page may turn out unreadable whose parent was no longer there to ask.
 const UNREADABLE_TRIES: u32 = 16;
 
@@ -120,7 +113,6 @@ impl Interrupted<'_> {
 #[derive(Debug, Default)]
 pub struct Obstacles<'p> {
     conflicts: u32,
-    exhausted_since: Option<Instant>,
     /// A page was missing.
     waited: bool,
     unreadable: u32,
@@ -293,15 +285,18 @@ impl<T: Translation> Space<T> {
     /// Runs `operation` until it goes through. It must be ready to be run again from its
     /// beginning after each `Restart`, and must hold no latch when it returns one.
     ///
+    /// Waits for a frame if there is none, unless the thread holds a new page or a
+    /// [`Change`](crate::Change): see [`Space::patiently`].
+    ///
     /// # Errors
     /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
     #[inline]
     pub fn run<'p, R>(
         &'p self,
         hint: AccessHint,
-        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+        mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, PoolError> {
-        self.view().run(hint, operation)
+        self.patiently(|| self.view().run(hint, &mut operation))
     }
 
     /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
@@ -330,7 +325,9 @@ impl<T: Translation> Space<T> {
         what: Interrupted<'p>,
         obstacles: &mut Obstacles<'p>,
     ) -> Result<(), PoolError> {
-        self.view().make_way(what, AccessHint::Normal, usize::MAX, obstacles)
+        // The pages that it holds, and those on the ways to them.
+        let most_pins = self.most_pages_held() * 2 + MAX_PINS;
+        self.view().make_way(what, AccessHint::Normal, most_pins, obstacles)
     }
 
     /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
@@ -608,17 +605,6 @@ impl<'p, T: Translation> View<'p, T> {
                 Ok(())
             }
             Ok(None) => Ok(()),
-            Err(error @ PoolError::Exhausted { .. }) => {
-                // Others may hold what we need and wait for what we hold.
-                obstacles.pins.clear();
-                let waited = obstacles.exhausted_since.get_or_insert_with(Instant::now).elapsed();
-                if waited > EXHAUSTED_PATIENCE {
-                    return Err(error);
-                }
-                let shortest = Duration::from_millis(1);
-                thread::sleep((waited / 8).clamp(shortest, 10 * shortest));
-                Ok(())
-            }
             // A page that was freed meanwhile may hold anything; its parent has changed then. On a
             // tiny pool the parent may have been evicted instead, again and again: hence a bound.
             Err(error) if error.is_about_content() => {

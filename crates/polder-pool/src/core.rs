@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
+use crate::admission::Admission;
 use crate::ahead::Ahead;
 use crate::attempt::AccessHint;
 use crate::copy::Retired;
@@ -106,6 +107,10 @@ pub(crate) struct Core {
     pub(crate) ahead: Ahead,
     /// Pages in one batch of write-backs.
     pub(crate) batch_pages: usize,
+    /// Who may go on while frames are short.
+    pub(crate) admission: Admission,
+    /// Reads of the device under way.
+    pub(crate) loading: Alone<AtomicU32>,
 }
 
 impl Core {

@@ -13,8 +13,8 @@ use crate::hold::Hold;
 pub enum PoolError {
     /// No frame could be freed.
     #[error(
-        "all {frames} frames of the buffer pool are in use: {pinned} pinned, {latched} latched, {in_flight} in flight, {unwritable} that cannot be written{}; use fewer threads or a larger memory budget",
-        last_write_error.as_ref().map(|e| format!(" (last error: {e})")).unwrap_or_default()
+        "all {frames} frames of the buffer pool are in use: {pinned} pinned, {latched} latched, {in_flight} being loaded, {dirty} changed and not written yet{}; use fewer threads or a larger memory budget",
+        last_write_error.as_ref().map(|e| format!(" (the last write failed: {e})")).unwrap_or_default()
     )]
     Exhausted {
         /// Frames in the pool.
@@ -25,9 +25,9 @@ pub enum PoolError {
         latched: u64,
         /// Being loaded.
         in_flight: u64,
-        /// Changed, and writing them failed.
-        unwritable: u64,
-        /// What the device said last.
+        /// Changed, and not written yet.
+        dirty: u64,
+        /// What the device said, if the last write failed.
         last_write_error: Option<Arc<io::Error>>,
     },
     /// A translation that never evicts has used its budget.

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use polder_format::{PageId, PageNo};
 
+use crate::admission::Patience;
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::meta::Obstacle;
@@ -72,15 +73,25 @@ impl<T: Translation> Shared<T> {
             return Ok(frame);
         }
         core.signal.wake();
-        for try_ in 0..FOREGROUND_SWEEPS {
-            self.sweep(FOREGROUND_GOAL);
-            if let Some(frame) = take() {
-                return Ok(frame);
-            }
-            // Others are at work with the frames: latched, in flight and written pages come back.
-            thread::sleep(Duration::from_micros(100 << try_));
+        // ADMIT-2: others go first.
+        let is_admitted = core.admission.is_admitted();
+        if core.admission.is_crowded() && !is_admitted {
+            return Err(self.exhausted());
         }
-        Err(self.exhausted())
+        let mut patience = Patience::new(self);
+        loop {
+            for try_ in 0..FOREGROUND_SWEEPS {
+                self.sweep(FOREGROUND_GOAL);
+                if let Some(frame) = take() {
+                    return Ok(frame);
+                }
+                // Others are at work with the frames: latched, in flight and written pages come back.
+                thread::sleep(Duration::from_micros(100 << try_));
+            }
+            if !is_admitted || !patience.is_left() {
+                return Err(self.exhausted());
+            }
+        }
     }
 
     /// Where nothing is evicted: others may have taken a frame for a page that is resident by now,
@@ -100,8 +111,8 @@ impl<T: Translation> Shared<T> {
     }
 
     /// What holds the frames.
-    fn exhausted(&self) -> PoolError {
-        let (mut pinned, mut latched, mut unwritable, mut in_flight) = (0, 0, 0, 0);
+    pub(crate) fn exhausted(&self) -> PoolError {
+        let (mut pinned, mut latched, mut dirty, mut in_flight) = (0, 0, 0, 0);
         let pages = PagesOf::new(self);
         for frame in self.core.frames.ids() {
             let meta = self.core.frames.meta(frame);
@@ -112,7 +123,7 @@ impl<T: Translation> Shared<T> {
                 _ if meta.is_pinned() => pinned += 1,
                 None => in_flight += 1,
                 Some(word) if !word.is_free() => latched += 1,
-                Some(word) if meta.is_dirty(word) => unwritable += 1,
+                Some(word) if meta.is_dirty(word) => dirty += 1,
                 Some(_) => {}
             }
         }
@@ -121,7 +132,7 @@ impl<T: Translation> Shared<T> {
             pinned,
             latched,
             in_flight,
-            unwritable,
+            dirty,
             last_write_error: lock(&self.core.last_write_error).clone(),
         }
     }

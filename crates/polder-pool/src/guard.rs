@@ -12,6 +12,7 @@ use std::marker::PhantomData;
 
 use polder_format::{Lsn, PageId, header_at};
 
+use crate::admission::Holding;
 use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
 use crate::meta::FrameMeta;
@@ -406,14 +407,14 @@ impl<'p> NewPage<'p> {
 #[derive(Debug)]
 pub struct Pin<'p> {
     meta: &'p FrameMeta,
-    on_thread: OnThread,
+    _holding: Holding,
 }
 
 impl<'p> Pin<'p> {
     /// The caller holds a latch on the page, or has it in flight.
     pub(crate) fn new(meta: &'p FrameMeta) -> Pin<'p> {
         meta.pin();
-        Pin { meta, on_thread: PhantomData }
+        Pin { meta, _holding: Holding::new() }
     }
 }
 

@@ -16,6 +16,7 @@ use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
 use polder_format::{Lsn, PageId, PageNo, Place, SpaceId};
 
+use crate::admission::Holding;
 use crate::attempt::{AccessHint, Attempt};
 use crate::bytes::PageMut;
 use crate::core::Core;
@@ -93,6 +94,7 @@ pub struct Change<'p> {
     permitted: u64,
     group: ManuallyDrop<Box<Group>>,
     maps: Vec<MapChange<'p>>,
+    _holding: Holding,
 }
 
 /// An allocation map, latched, and the runs of bits that will be set and cleared in it.
@@ -142,7 +144,7 @@ impl<'p> Change<'p> {
             journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
         }
         let group = ManuallyDrop::new(BUFFER.take().unwrap_or_default());
-        Ok(Change { journal, permitted, group, maps: Vec::new() })
+        Ok(Change { journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
     /// Whether records are kept.
@@ -385,12 +387,14 @@ impl<T: Translation> Space<T> {
     }
 
     fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
-        let mut change = self.change(mark_bytes(pages))?;
-        self.run(AccessHint::Normal, |attempt| {
-            change.clear();
-            change.mark(self, attempt, pages, used)?;
-            change.commit(&mut []);
-            Ok(())
+        self.patiently(|| {
+            let mut change = self.change(mark_bytes(pages))?;
+            self.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                change.mark(self, attempt, pages, used)?;
+                change.commit(&mut []);
+                Ok(())
+            })
         })
     }
 }

@@ -33,6 +33,8 @@ mod sync;
 pub use sync::counted;
 
 #[cfg(not(loom))]
+mod admission;
+#[cfg(not(loom))]
 mod ahead;
 #[cfg(not(loom))]
 mod attempt;
@@ -110,6 +112,7 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use {
+    admission::{Exhaustion, Holding},
     attempt::{AccessHint, Attempt, Interrupted, Obstacles},
     copy::Shadow,
     error::PoolError,

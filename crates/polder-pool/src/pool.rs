@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use polder_format::log::slot_pages;
 use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, SpaceId};
 
+use crate::admission::Admission;
 use crate::ahead::{Ahead, Readers};
 use crate::bytes::PageRef;
 use crate::copy::Retired;
@@ -354,6 +355,8 @@ impl<T: Translation> Pool<T> {
             ahead: Ahead::default(),
             batch_pages: PoolConfig::batch_pages(u64::from(budget_frames), config.page_size)
                 as usize,
+            admission: Admission::new(budget_frames),
+            loading: Alone::default(),
         };
         let translation = T::new(frame_config)?;
         let file = translation.open(SpaceId::FILE)?;

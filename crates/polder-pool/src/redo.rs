@@ -9,6 +9,7 @@ use std::sync::Arc;
 use polder_format::log::Operation;
 use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at};
 
+use crate::admission::OPERATION_FRAMES;
 use crate::attempt::AccessHint;
 use crate::bytes::PageMut;
 use crate::error::PoolError;
@@ -55,11 +56,14 @@ impl<T: Translation> Redo<'_, T> {
         lsn: Lsn,
         operations: &[Operation<'_>],
     ) -> Result<Redone, PoolError> {
+        let shared = self.pool.shared();
         if self.space.as_ref().is_none_or(|space| space.id != page.space()) {
-            self.space = self.pool.shared().find_space(page.space())?;
+            let _admitted = shared.admit();
+            self.space = shared.find_space(page.space())?;
         }
         let Some(space) = &self.space else { return Ok(Redone::Absent) };
-        match self.pool.shared().redo(space, page, lsn, operations, self.apply) {
+        let redo = || shared.redo(space, page, lsn, operations, self.apply);
+        match shared.patiently(OPERATION_FRAMES, redo) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
             result => result,
@@ -81,6 +85,7 @@ impl<T: Translation> Pool<T> {
         let shared = self.shared();
         if page.space() == SpaceId::FILE {
             let place = page.page().get();
+            let _admitted = shared.admit();
             let runs = shared.used_runs()?;
             return Ok(runs.iter().any(|run| run.owner.is_none() && run.start == place));
         }
@@ -103,6 +108,7 @@ impl<T: Translation> Pool<T> {
     /// [`PoolError::Full`].
     pub fn redo_backing(&self, runs: &[(u64, u64)]) -> Result<(), PoolError> {
         let shift = self.page_size().shift();
+        let _admitted = self.shared().admit();
         let used: HashSet<u64> =
             self.shared().used_runs()?.into_iter().map(|run| run.start).collect();
         for (start, pages) in runs.iter().filter(|(start, _)| used.contains(start)) {
@@ -123,6 +129,7 @@ impl<T: Translation> Pool<T> {
     pub fn redo_maps_done(&self, next_space: SpaceId, changed: bool) -> Result<(), PoolError> {
         let shared = self.shared();
         if changed {
+            let _admitted = shared.admit();
             shared.discard_strays()?;
         }
         let len = self.device().len().map_err(|e| PoolError::Device {

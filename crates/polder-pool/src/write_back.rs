@@ -274,6 +274,9 @@ impl Core {
             }
             meta.end_writing();
         }
+        if failed.is_empty() {
+            *lock(&self.last_write_error) = None;
+        }
         self.counters.add(Counter::WriteBacks, result.written);
         if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
             journal.after_write(ticket, &failed);

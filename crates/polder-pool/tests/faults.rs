@@ -96,11 +96,11 @@ fn pages_that_cannot_be_written_stay_dirty() {
         }
     };
     assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
-    let PoolError::Exhausted { frames, unwritable, ref last_write_error, .. } = error else {
+    let PoolError::Exhausted { frames, dirty, ref last_write_error, .. } = error else {
         panic!("{error}")
     };
     assert!(error.to_string().contains("cannot be written"), "{error}");
-    assert!(unwritable > frames / 2 && unwritable <= frames, "{error}");
+    assert!(dirty > frames / 2 && dirty <= frames, "{error}");
     assert!(last_write_error.is_some());
     assert!(changed > frames / 2 && changed < 600);
     assert!(matches!(pool.flush(), Err(PoolError::Write { .. })));

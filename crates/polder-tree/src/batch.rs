@@ -2,6 +2,7 @@
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
 //!   changed. While latches are held nobody waits for the device, and only for other latches.
+//!   A batch holds at most a quarter of the pool's pages, so that others can go on.
 //! * `BATCH-2` Nothing is changed before every expectation holds and all leaves have room for what
 //!   they get. Then one group is logged, and the changes are made in place: none can fail.
 
@@ -103,14 +104,26 @@ enum Tried<'p> {
     HasLong(usize, u64, Long),
     /// The tree of this part stood in the way.
     Interrupted(usize, Box<Interrupted<'p>>),
+    /// More leaves than one operation may hold.
+    TooLarge,
 }
 
 /// Does a batch: all of it, or nothing. `ops` are in the order of their trees' spaces and keys; of
 /// several for one key at most one writes.
 ///
 /// # Errors
-/// Those of [`Tree::insert`]; nothing has changed then.
+/// [`TreeError::BatchTooLarge`], and those of [`Tree::insert`]; nothing has changed then.
 pub fn apply_batch<T: Translation>(ops: &[BatchOp<'_, T>]) -> Result<BatchOutcome, TreeError> {
+    let Some(first) = ops.first() else {
+        return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });
+    };
+    first.tree.space().patiently_with(ops.len(), || store_and_run(first, ops))
+}
+
+fn store_and_run<T: Translation>(
+    first: &BatchOp<'_, T>,
+    ops: &[BatchOp<'_, T>],
+) -> Result<BatchOutcome, TreeError> {
     let mut stored: Vec<Option<Stored<'_>>> = Vec::with_capacity(ops.len());
     for op in ops {
         let made = match op.action {
@@ -125,7 +138,7 @@ pub fn apply_batch<T: Translation>(ops: &[BatchOp<'_, T>]) -> Result<BatchOutcom
             }
         }
     }
-    let outcome = run(ops, &stored);
+    let outcome = run(first, ops, &stored);
     if !matches!(outcome, Ok(BatchOutcome::Done { .. })) {
         give_up(ops, &stored);
     }
@@ -140,12 +153,10 @@ fn give_up<T: Translation>(ops: &[BatchOp<'_, T>], stored: &[Option<Stored<'_>>]
 }
 
 fn run<T: Translation>(
+    first: &BatchOp<'_, T>,
     ops: &[BatchOp<'_, T>],
     stored: &[Option<Stored<'_>>],
 ) -> Result<BatchOutcome, TreeError> {
-    let Some(first) = ops.first() else {
-        return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });
-    };
     let mut obstacles = Obstacles::default();
     let mut old = OldPages::new();
     let mut tries = 0;
@@ -162,6 +173,10 @@ fn run<T: Translation>(
                 return Ok(BatchOutcome::Done { effects, lsn });
             }
             Tried::Unexpected(index) => return Ok(BatchOutcome::Unexpected(index)),
+            Tried::TooLarge => {
+                let limit = first.tree.space().most_pages_held();
+                return Err(TreeError::BatchTooLarge { limit });
+            }
             Tried::NoRoom(range) => make_room(&ops[range.clone()], &stored[range])?,
             Tried::HasLong(index, version, long) => {
                 let op = &ops[index];
@@ -305,6 +320,9 @@ fn latch_all<'p, T: Translation>(
         {
             last.ops.end = index + 1;
             continue;
+        }
+        if leaves.len() == op.tree.space().most_pages_held() {
+            return Err(Tried::TooLarge);
         }
         let mut tries = 0;
         let page = loop {

@@ -106,7 +106,7 @@ impl<T: Translation> Tree<T> {
     }
 
     fn make(&self, made: &mut Made) -> Result<NewPage<'_>, TreeError> {
-        let page = self.space.create()?;
+        let page = self.space.patiently_holding(|| self.space.create())?;
         made.note(page.id().page());
         Ok(page)
     }
@@ -160,24 +160,25 @@ impl<T: Translation> Tree<T> {
         let unused = top.page.id().page();
         let linked: Vec<PageNo> = made.pages().filter(|page| *page != unused).collect();
         let most = image_bytes(1, self.space.page_size()) + group_bytes(1, 8) + mark_bytes(&linked);
-        let mut change = self.space.change(most)?;
-        let installed = self.space.run(AccessHint::Normal, |attempt| {
-            let root = self.space.page(attempt, Self::root())?;
-            let mut root = attempt.upgrade(root)?;
-            change.clear();
-            change.mark(&self.space, attempt, &linked, true)?;
-            let node = NodeRef::new(root.page());
-            if !node.is_leaf() || node.count() > 0 {
-                return Ok(None);
-            }
-            let whole = top.page.latch()?;
-            NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(whole.page()));
-            let hole = NodeRef::new(root.page()).hole();
-            change.push_image(&mut root, hole);
-            change.push(root.id(), &Operation::Loaded { entries });
-            Ok(Some(change.commit(&mut [&mut root])))
+        let installed = self.space.patiently_holding(|| {
+            let mut change = self.space.change(most)?;
+            self.space.run(AccessHint::Normal, |attempt| {
+                let root = self.space.page(attempt, Self::root())?;
+                let mut root = attempt.upgrade(root)?;
+                change.clear();
+                change.mark(&self.space, attempt, &linked, true)?;
+                let node = NodeRef::new(root.page());
+                if !node.is_leaf() || node.count() > 0 {
+                    return Ok(None);
+                }
+                let whole = top.page.latch()?;
+                NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(whole.page()));
+                let hole = NodeRef::new(root.page()).hole();
+                change.push_image(&mut root, hole);
+                change.push(root.id(), &Operation::Loaded { entries });
+                Ok(Some(change.commit(&mut [&mut root])))
+            })
         })?;
-        drop(change);
         let Some(lsn) = installed else { return Err(TreeError::NotEmpty) };
         self.free_pages(&[unused]);
         Ok(lsn)

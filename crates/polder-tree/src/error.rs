@@ -1,6 +1,6 @@
 //! What can go wrong in a tree.
 
-use polder_pool::PoolError;
+use polder_pool::{Exhaustion, PoolError};
 
 use crate::node::MAX_VALUE_BYTES;
 
@@ -33,7 +33,22 @@ pub enum TreeError {
     /// A bulk load into a tree that has entries.
     #[error("bulk load needs an empty table")]
     NotEmpty,
+    /// A batch changes more pages at the same time than one may hold.
+    #[error(
+        "the batch changes more than {limit} pages, which is the most that one may hold at a time: a quarter of the memory budget; make smaller batches or use a larger budget"
+    )]
+    BatchTooLarge {
+        /// How many it may hold.
+        limit: usize,
+    },
     /// The pool could not.
     #[error(transparent)]
     Pool(#[from] PoolError),
+}
+
+impl Exhaustion for TreeError {
+    #[inline]
+    fn is_exhausted(&self) -> bool {
+        matches!(self, TreeError::Pool(error) if error.is_exhausted())
+    }
 }

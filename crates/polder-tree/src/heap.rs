@@ -34,7 +34,7 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageId, PageKind, PageNo};
 use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
-use polder_pool::{AccessHint, Change, Exclusive, KindOps, NewPage};
+use polder_pool::{AccessHint, Change, Exclusive, Exhaustion, Holding, KindOps, NewPage};
 use polder_pool::{PoolError, Space, Translation};
 
 use page::{HeapRef, append, copy_rows, init, max_row_len};
@@ -65,6 +65,12 @@ pub enum HeapError {
     Pool(#[from] PoolError),
 }
 
+impl Exhaustion for HeapError {
+    fn is_exhausted(&self) -> bool {
+        matches!(self, HeapError::Pool(error) if error.is_exhausted())
+    }
+}
+
 /// Where a row lies. In the order in which a scan comes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId {
@@ -82,6 +88,12 @@ struct Tail {
     page: AtomicU64,
     /// Held by who makes the next page, so that others wait instead of making one each.
     growing: Mutex<()>,
+}
+
+/// The next page is being made. Other threads may wait for it, so that its maker waits for no frame.
+struct Growing<'h> {
+    _guard: MutexGuard<'h, ()>,
+    _holding: Holding,
 }
 
 /// A heap in a space of a pool. Cheap to clone.
@@ -145,7 +157,7 @@ impl<T: Translation> Heap<T> {
         let number = page.id().page();
         let made = if number.get() == 1 {
             // A space without a page in use could not be opened again.
-            link_new(&space, &page, |held| init(&mut held.page_mut()))
+            space.patiently_holding(|| link_new(&space, &page, |held| init(&mut held.page_mut())))
         } else {
             Err(broken(page.id(), "the space of a new heap is not empty").into())
         };
@@ -201,13 +213,14 @@ impl<T: Translation> Heap<T> {
         PageNo::new(self.tail.page.load(Ordering::Relaxed)).unwrap_or(PageNo::MAX)
     }
 
-    fn set_tail(&self, _growing: &MutexGuard<'_, ()>, page: PageNo) {
+    fn set_tail(&self, _growing: &Growing<'_>, page: PageNo) {
         self.tail.page.store(page.get(), Ordering::Relaxed);
     }
 
-    fn grow(&self) -> MutexGuard<'_, ()> {
+    fn grow(&self) -> Growing<'_> {
         // It guards no data that a panic could have left half changed.
-        self.tail.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+        let guard = self.tail.growing.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        Growing { _guard: guard, _holding: Holding::new() }
     }
 
     /// Appends a row. Gives where it lies, and up to where the log must be durable for it to be.
@@ -216,6 +229,10 @@ impl<T: Translation> Heap<T> {
     /// [`HeapError::RowTooLong`], and those of the pool; nothing has changed then.
     pub fn append(&self, row: &[u8]) -> Result<(RowId, Lsn), HeapError> {
         self.check_len(row)?;
+        self.space.patiently(|| self.try_append(row))
+    }
+
+    fn try_append(&self, row: &[u8]) -> Result<(RowId, Lsn), HeapError> {
         loop {
             let tail = self.tail();
             if let Some(done) = self.append_to(tail, row)? {
@@ -381,12 +398,14 @@ impl<T: Translation> Heap<T> {
             self.write_draft(&draft, made)?;
         }
         let Some(last) = made.last() else { return Ok((0, Lsn(0))) };
-        let mut change = self.space.change(mark_bytes(made))?;
-        let lsn = self.space.run(AccessHint::Normal, |attempt| {
-            change.mark(&self.space, attempt, made, true)?;
-            Ok(change.commit(&mut []))
+        let lsn = self.space.patiently(|| {
+            let mut change = self.space.change(mark_bytes(made))?;
+            self.space.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                change.mark(&self.space, attempt, made, true)?;
+                Ok(change.commit(&mut []))
+            })
         })?;
-        drop(change);
         self.set_tail(&self.grow(), *last);
         Ok((number, lsn))
     }

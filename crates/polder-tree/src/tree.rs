@@ -180,19 +180,22 @@ impl<T: Translation> Tree<T> {
             return Err(PoolError::Broken { page: root.id(), what }.into());
         }
         let number = [root.id().page()];
-        let mut change = space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
-        space.run(AccessHint::Normal, |attempt| {
-            change.clear();
-            let mut page = root.latch()?;
-            page.excuse();
-            NodeMut::new(page.page_mut()).init(0, None, None, 0, 0);
-            change.mark(&space, attempt, &number, true)?;
-            let hole = NodeRef::new(page.page()).hole();
-            change.push_image(&mut page, hole);
-            change.commit(&mut [&mut page]);
-            Ok(())
+        space.patiently_holding(|| {
+            let mut change =
+                space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
+            space.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                let mut page = root.latch()?;
+                page.excuse();
+                NodeMut::new(page.page_mut()).init(0, None, None, 0, 0);
+                change.mark(&space, attempt, &number, true)?;
+                let hole = NodeRef::new(page.page()).hole();
+                change.push_image(&mut page, hole);
+                change.commit(&mut [&mut page]);
+                Ok(())
+            })
         })?;
-        drop((change, root));
+        drop(root);
         Ok(Tree { space })
     }
 
@@ -411,12 +414,14 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Option<Applied>, TreeError> {
-        let stored = self.store(key, value)?;
-        let result = self.put_stored(key, &stored, version, expect);
-        if !matches!(result, Ok(Some(_))) {
-            self.free_pages(stored.pages());
-        }
-        result
+        self.space.patiently(|| {
+            let stored = self.store(key, value)?;
+            let result = self.put_stored(key, &stored, version, expect);
+            if !matches!(result, Ok(Some(_))) {
+                self.free_pages(stored.pages());
+            }
+            result
+        })
     }
 
     fn put_stored(
@@ -544,6 +549,10 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
+        self.space.patiently(|| self.try_remove(key, expect))
+    }
+
+    fn try_remove(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
         let mut old = OldLong::new();
         loop {
             let most = group_bytes(1, key.len()) + mark_bytes(&old.pages);

@@ -223,12 +223,14 @@ impl<'c> WriteBatch<'c> {
 impl Store {
     /// Makes all changes of a batch, or none.
     ///
-    /// A batch must fit in memory, with its leaves and its records in the log: a few thousand keys
-    /// do in the smallest store.
+    /// While it is made, all pages that a batch changes stay in memory, and its records go to the log
+    /// as one. It may change as many pages as a quarter of the memory budget pays for: keys that lie
+    /// far from each other need a page each, neighbours share one. In the smallest store that are 32
+    /// pages; with a budget of 64 MiB, some 4000.
     ///
     /// # Errors
-    /// [`BatchError::Unexpected`], [`StoreError::Log`] and [`StoreError::PoolExhausted`] if it is
-    /// too large, and those of [`Table::insert`]. Nothing has changed then.
+    /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::Log`] if it is
+    /// too large; and those of [`Table::insert`]. Nothing has changed then.
     pub fn apply(&self, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
         self.apply_mut(&mut batch)
     }

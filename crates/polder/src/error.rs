@@ -220,6 +220,14 @@ pub enum StoreError {
         #[source]
         source: PoolError,
     },
+    /// A batch changes more pages than one may hold at the same time. Nothing was changed.
+    #[error(
+        "the batch changes more than {limit} pages, which is the most that one may hold at a time: a quarter of the memory budget; make smaller batches or use a larger budget"
+    )]
+    BatchTooLarge {
+        /// How many pages it may change.
+        limit: usize,
+    },
     /// The change was made, but it may not outlive this process: the log cannot be written. So it is
     /// for all writes from now on, until the store is opened again.
     #[error("the change may not be durable; open the store again, and look whether it is there")]
@@ -265,6 +273,7 @@ impl StoreError {
             }
             TreeError::NotSorted { number } => StoreError::NotSorted { number },
             TreeError::NotEmpty => StoreError::NotEmpty { name: name() },
+            TreeError::BatchTooLarge { limit } => StoreError::BatchTooLarge { limit },
             TreeError::Pool(error) => StoreError::of_pool(table, error),
             // An error that is new in the tree says what it is itself.
             other => StoreError::Io {

@@ -46,9 +46,11 @@ impl<T: Translation> Space<T> {
     /// frame; nothing has changed then.
     pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
         let (shared, space) = (self.shared(), self.space_core());
-        let page = shared.allocate_page(space)?;
-        shared.make(space, page).inspect_err(|_| {
-            shared.free_page(space, page);
+        self.patiently(|| {
+            let page = shared.allocate_page(space)?;
+            shared.make(space, page).inspect_err(|_| {
+                shared.free_page(space, page);
+            })
         })
     }
 
@@ -84,6 +86,7 @@ impl<T: Translation> Space<T> {
         let (shared, space) = (self.shared(), self.space_core());
         let per_map = pages_per_alloc_map(self.page_size());
         let (m, bit) = (page.get() / per_map, page.get() % per_map);
+        let _admitted = shared.admit();
         if m >= shared.count_maps(space, &mut lock(&space.alloc))? {
             return Ok(false);
         }
@@ -126,6 +129,7 @@ impl<T: Translation> Space<T> {
     fn each_map(&self, visit: &mut dyn FnMut(u64, PageRef<'_>)) -> Result<(), PoolError> {
         let (shared, space) = (self.shared(), self.space_core());
         let mut copy = crate::bytes::PageBuf::new(self.page_size());
+        let _admitted = shared.admit();
         let maps = {
             let mut state = lock(&space.alloc);
             shared.count_maps(space, &mut state)?

@@ -39,6 +39,7 @@ impl<T: Translation> Pool<T> {
         if id == SpaceId::FILE {
             return Err(PoolError::NoSuchSpace { space: id });
         }
+        let _admitted = shared.admit();
         let space = shared.find_space(id)?.ok_or(PoolError::NoSuchSpace { space: id })?;
         Ok(self.space_handle(space))
     }
@@ -49,6 +50,7 @@ impl<T: Translation> Pool<T> {
     /// Those of loading the space directory.
     pub fn spaces(&self) -> Result<Vec<SpaceId>, PoolError> {
         let shared = self.shared();
+        let _admitted = shared.admit();
         let elements = shared.array_elements(&shared.directory)?;
         Ok(elements.into_iter().filter_map(|(id, _)| SpaceId::new(id)).collect())
     }
@@ -70,6 +72,7 @@ impl<T: Translation> Pool<T> {
     /// Those of loading the maps.
     pub fn check_maps(&self) -> Result<Vec<String>, PoolError> {
         let shared = self.shared();
+        let _admitted = shared.admit();
         let mut runs = shared.used_runs()?;
         runs.sort_unstable_by_key(|run| run.start);
         let name = |run: &super::places::Run| match run.owner {
@@ -99,6 +102,7 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// Those of loading its maps. What could not be freed then stays taken.
     pub fn drop_space(&self) -> Result<(), PoolError> {
+        let _admitted = self.shared().admit();
         self.shared().drop_space(self.space_core())
     }
 }

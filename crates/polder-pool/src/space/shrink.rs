@@ -49,6 +49,7 @@ impl<T: Translation> Pool<T> {
     /// Those of reading and writing; what was not moved stays where it was.
     pub fn shrink(&self) -> Result<u64, PoolError> {
         let shared = self.shared();
+        let _admitted = shared.admit();
         shared.learn_places()?;
         for id in self.spaces()? {
             let Some(space) = self.space_if_there(id)? else { continue };
