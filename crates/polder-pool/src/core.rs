@@ -2,6 +2,8 @@
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, RwLock};
+use std::thread;
+use std::time::Duration;
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
@@ -11,6 +13,7 @@ use crate::attempt::AccessHint;
 use crate::copy::Retired;
 use crate::counters::Counters;
 use crate::device::Device;
+use crate::error::PoolError;
 use crate::frames::Frames;
 use crate::hold::Hold;
 use crate::journal::Journal;
@@ -25,7 +28,7 @@ use crate::replacement::Replacement;
 use crate::signal::Signal;
 use crate::space::{FilePlaces, Moving};
 use crate::state::{FrameId, StateCell, StateWord, WrapCount};
-use crate::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::sync::{Backoff, aside};
 
 /// Something that is written often, alone on its cache lines: what every lookup reads lies beside
@@ -111,9 +114,40 @@ pub(crate) struct Core {
     pub(crate) admission: Admission,
     /// Reads of the device under way.
     pub(crate) loading: Alone<AtomicU32>,
+    /// The device is not read any more. Set first; then who set it waits until no read is under way,
+    /// and who reads is counted first and looks then: `SeqCst` on both sides.
+    pub(crate) reads_ended: AtomicBool,
+}
+
+/// A read of the device that is under way.
+#[derive(Debug)]
+pub(crate) struct Loading<'p>(&'p Core);
+
+impl Drop for Loading<'_> {
+    fn drop(&mut self) {
+        self.0.loading.fetch_sub(1, Ordering::Release);
+    }
 }
 
 impl Core {
+    /// To read the device, if that was not ended.
+    pub(crate) fn begin_load(&self) -> Result<Loading<'_>, PoolError> {
+        self.loading.fetch_add(1, Ordering::SeqCst);
+        let loading = Loading(self);
+        match self.reads_ended.load(Ordering::SeqCst) {
+            true => Err(PoolError::Closed),
+            false => Ok(loading),
+        }
+    }
+
+    /// Ends the reading of the device, and waits for the reads that are under way.
+    pub(crate) fn end_reads(&self) {
+        self.reads_ended.store(true, Ordering::SeqCst);
+        while self.loading.load(Ordering::SeqCst) > 0 {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.page_size()
     }

@@ -130,6 +130,9 @@ pub enum PoolError {
         /// The space.
         space: SpaceId,
     },
+    /// What the pool serves was closed: it reads nothing any more.
+    #[error("the buffer pool was closed")]
+    Closed,
     /// There is no such space.
     #[error("{space} does not exist")]
     NoSuchSpace {

@@ -85,6 +85,12 @@ thread_local! {
     static BUFFER: Cell<Option<Box<Group>>> = const { Cell::new(None) };
 }
 
+/// A thread that is ending has none to use again: destructors of other thread-locals may still write.
+#[inline]
+fn buffer() -> Box<Group> {
+    BUFFER.try_with(Cell::take).ok().flatten().unwrap_or_default()
+}
+
 /// A change to pages that is logged as one group: a permit, the records so far, and the allocation
 /// maps that change with it.
 ///
@@ -143,7 +149,7 @@ impl<'p> Change<'p> {
         if let Some(journal) = journal {
             journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
         }
-        let group = ManuallyDrop::new(BUFFER.take().unwrap_or_default());
+        let group = ManuallyDrop::new(buffer());
         Ok(Change { journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
@@ -288,7 +294,9 @@ impl Drop for Change<'_> {
         }
         self.group.clear();
         // SAFETY: nobody uses the group behind this.
-        BUFFER.set(Some(unsafe { ManuallyDrop::take(&mut self.group) }));
+        let group = unsafe { ManuallyDrop::take(&mut self.group) };
+        // A thread that is ending keeps no buffer any more.
+        let _ = BUFFER.try_with(|buffer| buffer.set(Some(group)));
     }
 }
 

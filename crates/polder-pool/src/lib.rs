@@ -55,6 +55,8 @@ mod evict;
 #[cfg(not(loom))]
 mod fault;
 #[cfg(not(loom))]
+pub mod fork;
+#[cfg(not(loom))]
 mod frames;
 #[cfg(not(loom))]
 mod guard;

@@ -31,7 +31,7 @@ use crate::signal::Signal;
 use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
 use crate::sync::Flag;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicBool, AtomicU64};
 use crate::translation::Settles;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::Writer;
@@ -357,6 +357,7 @@ impl<T: Translation> Pool<T> {
                 as usize,
             admission: Admission::new(budget_frames),
             loading: Alone::default(),
+            reads_ended: AtomicBool::new(false),
         };
         let translation = T::new(frame_config)?;
         let file = translation.open(SpaceId::FILE)?;
@@ -398,6 +399,13 @@ impl<T: Translation> Pool<T> {
     /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
         self.shared().flush(&mut |_, _| {})
+    }
+
+    /// Ends the reading of the device, and waits for the reads that are under way. Pages that are not
+    /// resident are refused from now on, with [`PoolError::Closed`]: whoever gets the device next may
+    /// change it.
+    pub fn end_reads(&self) {
+        self.shared().core.end_reads();
     }
 
     /// How readers hold pages.

@@ -18,8 +18,8 @@ use crate::table::Table;
 
 /// Changes that are made all together or not at all ([`Store::apply`]): in memory and on disk.
 ///
-/// Several changes of one key are made in their order. Expectations are about what was there before
-/// the batch. (Until there are snapshots, a reader that is at work meanwhile may see part of it.)
+/// Several changes of one key are made in their order, and an update sees what those before it have
+/// made of its key. Expectations are about what was there before the batch. (Until there are snapshots, a reader that is at work meanwhile may see part of it.)
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -75,7 +75,7 @@ enum Action<'c> {
     Update(Box<ChangeFn<'c>>),
 }
 
-/// What an update does, given the value before the batch.
+/// What an update does, given the value that the parts before it leave.
 type ChangeFn<'c> = dyn FnMut(Option<&[u8]>) -> Change + 'c;
 
 /// Why a batch was not applied.
@@ -179,8 +179,9 @@ impl<'c> WriteBatch<'c> {
         self.write(table, key, Action::Remove)
     }
 
-    /// Changes `key` as [`Table::update_with`] does. `change` sees what was there before the batch;
-    /// it is called again if that was changed meanwhile.
+    /// Changes `key` as [`Table::update_with`] does. `change` sees what the parts before this one make
+    /// of the key; it is called again if what was there before the batch was changed meanwhile. It may
+    /// read the store, and not write to it ([`StoreError::Nested`]).
     pub fn update_with(
         &mut self,
         table: &Table,
@@ -256,10 +257,22 @@ impl Store {
     }
 }
 
-/// What an update answered, given what was there when it was asked.
+/// What an update answered.
 struct Answer {
-    seen: Expected,
     change: Change,
+    /// What was there when it was asked; none if parts before it say what it saw.
+    seen: Option<Expected>,
+}
+
+/// What the parts so far make of a key.
+#[derive(Clone, Copy)]
+enum Value<'b> {
+    /// None of them writes it: it is as it was before the batch.
+    Unchanged,
+    Is(&'b [u8]),
+    /// As this part, an update, has answered.
+    Answered(usize),
+    Gone,
 }
 
 /// One part of a batch, ready to be done. Parts are sorted by it: by tree and key, and those of one
@@ -304,12 +317,18 @@ fn apply<T: Variant>(
         cores.push(own.map(|table| &**table));
     }
     let lsn = loop {
-        let answers = ask(parts, &cores, bytes)?;
-        let mut ready = prepare(parts, &cores, bytes, &answers);
+        let answers;
+        let mut ready = prepare(parts, &cores, bytes);
         if let Some(tag) = tag {
             ready.push(Ready::of_tag(&engine.catalogue, tag));
         }
         ready.sort_unstable_by(|a, b| a.order(b));
+        if parts.iter().any(|part| matches!(part.action, Action::Update(_))) {
+            answers = ask(parts, &ready)?;
+            for part in ready.iter_mut().filter(|part| part.table.is_some()) {
+                answers[part.index].iter().for_each(|answer| part.take(answer));
+            }
+        }
         keep_last_writes(&mut ready);
         match apply_ready(engine, &ready)? {
             BatchOutcome::Done { effects, lsn } => {
@@ -334,35 +353,51 @@ fn apply<T: Variant>(
     Ok(engine.commit(lsn, durability.unwrap_or(engine.durability))?)
 }
 
-/// Asks the updates, given what is there now; in their order.
-fn ask<T: Translation>(
+/// Asks the updates in their order. `ready` are in the order of their keys.
+fn ask<'b, T: Translation>(
     parts: &mut [Part<'_>],
-    tables: &[Option<&TableCore<T>>],
-    bytes: &[u8],
-) -> Result<Vec<Answer>, StoreError> {
-    let mut answers = Vec::new();
-    for part in parts {
-        let (Action::Update(change), Some(table)) = (&mut part.action, tables[part.table]) else {
-            continue;
-        };
-        let seen = table.tree.versioned(&bytes[part.key.clone()]);
-        let seen = seen.map_err(|error| table.error(error))?;
-        answers.push(Answer {
-            seen: Expected(seen.as_ref().map(|(version, _)| *version)),
-            change: change(seen.as_ref().map(|(_, value)| value.as_slice())),
-        });
+    ready: &[Ready<'b, T>],
+) -> Result<Vec<Option<Answer>>, StoreError> {
+    let mut answers: Vec<Option<Answer>> = Vec::new();
+    answers.resize_with(parts.len(), || None);
+    // The parts in their order, and for each key what has become of it.
+    let mut in_order: Vec<Option<(usize, usize)>> = vec![None; parts.len()];
+    let mut keys = 0;
+    for (at, part) in ready.iter().enumerate() {
+        keys += usize::from(at > 0 && !part.is_about_key_of(&ready[at - 1]));
+        if part.table.is_some() {
+            in_order[part.index] = Some((at, keys));
+        }
+    }
+    let mut values = vec![Value::Unchanged; keys + 1];
+    for (index, (at, key)) in in_order.into_iter().enumerate().filter_map(|(i, p)| Some((i, p?))) {
+        let (part, value) = (&ready[at], &mut values[key]);
+        match (&mut parts[index].action, part.table) {
+            (Action::Update(change), Some(table)) => {
+                let answer = part.ask(table, change, *value, &answers)?;
+                match &answer.change {
+                    Change::Keep => {}
+                    Change::Insert(_) => *value = Value::Answered(index),
+                    Change::Remove => *value = Value::Gone,
+                }
+                answers[index] = Some(answer);
+            }
+            _ => match part.action {
+                ReadyAction::Look => {}
+                ReadyAction::Insert(bytes) => *value = Value::Is(bytes),
+                ReadyAction::Remove => *value = Value::Gone,
+            },
+        }
     }
     Ok(answers)
 }
 
-/// What the parts will do.
+/// What the parts will do, in the order of their keys, but for the answers of updates.
 fn prepare<'b, T: Translation>(
     parts: &[Part<'_>],
     tables: &[Option<&'b TableCore<T>>],
     bytes: &'b [u8],
-    answers: &'b [Answer],
 ) -> Vec<Ready<'b, T>> {
-    let mut answers = answers.iter();
     let mut ready = Vec::with_capacity(parts.len() + 1);
     for (index, part) in parts.iter().enumerate() {
         let (Some(table), key) = (tables[part.table], &bytes[part.key.clone()]) else { continue };
@@ -371,17 +406,8 @@ fn prepare<'b, T: Translation>(
             Action::Remove => ReadyAction::Remove,
             Action::Look | Action::Update(_) => ReadyAction::Look,
         };
-        let new = Ready {
-            index,
-            table: Some(table),
-            expect: part.expect,
-            ..Ready::new(&table.tree, key, action)
-        };
-        let answer = if matches!(part.action, Action::Update(_)) { answers.next() } else { None };
-        ready.push(match answer {
-            Some(answer) => new.with(answer),
-            None => new,
-        });
+        let new = Ready::new(&table.tree, key, action);
+        ready.push(Ready { index, table: Some(table), expect: part.expect, ..new });
     }
     ready
 }
@@ -407,14 +433,43 @@ impl<'b, T: Translation> Ready<'b, T> {
         Ready::new(catalogue, TAG_KEY, ReadyAction::Insert(tag))
     }
 
-    /// The same, where an update has answered.
-    fn with(self, answer: &'b Answer) -> Ready<'b, T> {
-        let action = match &answer.change {
+    /// Asks an update, which sees this value.
+    fn ask(
+        &self,
+        table: &TableCore<T>,
+        change: &mut ChangeFn<'_>,
+        value: Value<'_>,
+        answers: &[Option<Answer>],
+    ) -> Result<Answer, StoreError> {
+        let value = match value {
+            Value::Unchanged => {
+                let found = table.tree.versioned(self.key).map_err(|error| table.error(error))?;
+                let seen = Some(Expected(found.as_ref().map(|(version, _)| *version)));
+                let change = change(found.as_ref().map(|(_, value)| value.as_slice()));
+                return Ok(Answer { change, seen });
+            }
+            Value::Is(bytes) => Some(bytes),
+            Value::Answered(index) => match answers[index].as_ref().map(|answer| &answer.change) {
+                Some(Change::Insert(bytes)) => Some(&bytes[..]),
+                _ => None,
+            },
+            Value::Gone => None,
+        };
+        Ok(Answer { change: change(value), seen: None })
+    }
+
+    /// Takes over what an update has answered.
+    fn take(&mut self, answer: &'b Answer) {
+        self.action = match &answer.change {
             Change::Keep => ReadyAction::Look,
             Change::Insert(value) => ReadyAction::Insert(value),
             Change::Remove => ReadyAction::Remove,
         };
-        Ready { expect: Some(answer.seen), may_try_again: true, action, ..self }
+        (self.expect, self.may_try_again) = (answer.seen, answer.seen.is_some());
+    }
+
+    fn is_about_key_of(&self, other: &Ready<'_, T>) -> bool {
+        (self.space, self.head, self.key) == (other.space, other.head, other.key)
     }
 
     fn order(&self, other: &Ready<'_, T>) -> Ordering {

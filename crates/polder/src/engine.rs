@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 use std::thread::JoinHandle;
 
 use polder_format::Lsn;
 use polder_log::{Clerk, Log};
+use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
 use polder_pool::{Pool, PoolError, Translation};
 use polder_tree::{Effect, Tree};
@@ -116,7 +117,7 @@ impl<T: Translation> Engine<T> {
         if recovered.log_bytes > 0 {
             drop_orphans(&keeper.pool, &catalogue)?;
         }
-        Ok(Arc::new(Engine {
+        let engine = Arc::new(Engine {
             pool: keeper.pool.clone(),
             catalogue,
             tables: RwLock::default(),
@@ -128,7 +129,9 @@ impl<T: Translation> Engine<T> {
             durability: opening.durability,
             directory: Mutex::new(opening.directory),
             memory_budget: opening.memory_budget,
-        }))
+        });
+        fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
+        Ok(engine)
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -293,6 +296,8 @@ impl<T: Translation> Engine<T> {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.passage.close()?;
         let written = self.write_down();
+        // A reader that came before may still want pages, which are somebody else's soon.
+        self.pool.end_reads();
         lock(&self.directory).take();
         // Handles of tables keep the engine, and the engine keeps them.
         self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
@@ -305,6 +310,12 @@ impl<T: Translation> Engine<T> {
         let written = self.keeper.checkpoint(true, true);
         drop(threads);
         written.map(drop).map_err(|error| StoreError::of_pool(CATALOGUE, error))
+    }
+}
+
+impl<T: Translation> OnFork for Engine<T> {
+    fn forked(&self) {
+        self.passage.set_forked();
     }
 }
 

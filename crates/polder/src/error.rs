@@ -173,9 +173,17 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store was closed")]
     Closed,
-    /// Closing or checking waits for all writers, and this thread is one.
-    #[error("a store cannot be closed or checked from within the closure of an update")]
+    /// This thread is in the closure of an update of the store, or in the iterator of a bulk load:
+    /// what it asks for would wait for itself, or be done again whenever the closure is called again.
+    #[error(
+        "a store cannot be written to, closed or checked from within the closure of an update or the entries of a bulk load; do it before or behind"
+    )]
     Nested,
+    /// The process was forked from the one that has the store open.
+    #[error(
+        "the store was opened by the process that this one was forked from, and is of use there alone; open it here, when it is closed there"
+    )]
+    Forked,
     /// The key has too many bytes.
     #[error("a key of {len} bytes is too long: the limit is {limit} bytes, an eighth of a page")]
     KeyTooLong {
@@ -295,6 +303,7 @@ impl StoreError {
             PoolError::Corrupt { .. } | PoolError::Broken { .. } | PoolError::Unmapped { .. } => {
                 StoreError::Corrupt { table: table(), source }
             }
+            PoolError::Closed => StoreError::Closed,
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
             PoolError::Journal { source } => StoreError::Log { source },
             _ => StoreError::Io { source },

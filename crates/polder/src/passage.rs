@@ -2,13 +2,13 @@
 //!
 //! Each thread counts itself in on a cache line of its own, then looks whether the way is open; who
 //! closes it sets the state first and then waits for all counts. `SeqCst` on both sides: one of the
-//! two sees the other. A thread that is inside already may pass again, or a write from within an
-//! update's closure would wait for itself.
+//! two sees the other. A thread that is inside is not let in again: an update's closure that writes
+//! would wait for itself, or undo for ever what its own update has looked at.
 //!
 //! Going out is a plain store: a locked instruction there would wait until all that the thread has
 //! written has reached the cache. Only threads beyond the first few dozen share lines.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::marker::PhantomData;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -25,6 +25,10 @@ const LINES: usize = 64;
 const OPEN: u8 = 0;
 const PAUSED: u8 = 1;
 const CLOSED: u8 = 2;
+/// This process is a child of the one that has the store open.
+const FORKED: u8 = 3;
+/// Stores that a thread may write to at the same time, one in the closure of an update of the other.
+const MOST_INSIDE: usize = 8;
 
 /// How long to sleep between looks at what the other side does.
 const POLL: Duration = Duration::from_micros(200);
@@ -46,15 +50,16 @@ pub(crate) struct Passage {
 #[derive(Debug)]
 pub(crate) struct Pass<'p> {
     passage: &'p Passage,
-    /// Where this thread is counted; none if it was inside already.
-    line: Option<usize>,
+    /// Where this thread is counted.
+    line: usize,
     /// Goes out in the thread that went in.
     _here: PhantomData<*const ()>,
 }
 
 thread_local! {
-    /// The passages that this thread is inside of, the innermost one last.
-    static INSIDE: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
+    /// The passages that this thread is inside of, without gaps; 0 is none. It has no destructor, so
+    /// that it is there as long as the thread is, for the destructors of others.
+    static INSIDE: [Cell<u64>; MOST_INSIDE] = const { [const { Cell::new(0) }; MOST_INSIDE] };
     static NUMBER: Number = Number::take();
 }
 
@@ -103,19 +108,16 @@ impl Passage {
     /// Whether the store is closed: for readers, who need no pass.
     #[inline(always)]
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
-        if self.state.load(Ordering::Relaxed) == CLOSED {
-            return Err(StoreError::Closed);
+        let state = self.state.load(Ordering::Relaxed);
+        if state >= CLOSED {
+            return Err(refusal(state));
         }
         Ok(())
     }
 
     /// Goes in to write; waits while the way is paused.
     pub(crate) fn enter(&self) -> Result<Pass<'_>, StoreError> {
-        let pass = |line| Pass { passage: self, line, _here: PhantomData };
-        if self.is_inside() {
-            INSIDE.with_borrow_mut(|inside| inside.push(self.id));
-            return Ok(pass(None));
-        }
+        self.note()?;
         let number = Number::of_this_thread();
         let line = if number < OWN { number } else { OWN + number % (LINES - OWN) };
         loop {
@@ -124,15 +126,45 @@ impl Passage {
                 OPEN => break,
                 state => {
                     self.go_out(line);
-                    if state == CLOSED {
-                        return Err(StoreError::Closed);
+                    if state >= CLOSED {
+                        self.forget();
+                        return Err(refusal(state));
                     }
                     thread::sleep(POLL);
                 }
             }
         }
-        INSIDE.with_borrow_mut(|inside| inside.push(self.id));
-        Ok(pass(Some(line)))
+        Ok(Pass { passage: self, line, _here: PhantomData })
+    }
+
+    /// Notes that this thread is inside.
+    #[inline]
+    fn note(&self) -> Result<(), StoreError> {
+        INSIDE.with(|inside| {
+            for noted in inside {
+                match noted.get() {
+                    0 => {
+                        noted.set(self.id);
+                        return Ok(());
+                    }
+                    id if id == self.id => break,
+                    _ => {}
+                }
+            }
+            Err(StoreError::Nested)
+        })
+    }
+
+    #[inline]
+    fn forget(&self) {
+        INSIDE.with(|inside| {
+            let used = inside.iter().take_while(|noted| noted.get() != 0).count();
+            let Some(last) = used.checked_sub(1) else { return };
+            if let Some(own) = inside[..used].iter().find(|noted| noted.get() == self.id) {
+                own.set(inside[last].get());
+                inside[last].set(0);
+            }
+        });
     }
 
     fn go_out(&self, line: usize) {
@@ -145,7 +177,7 @@ impl Passage {
 
     /// Whether this thread is at work in the store: in the closure of an update, say.
     fn is_inside(&self) -> bool {
-        INSIDE.with_borrow(|inside| inside.contains(&self.id))
+        INSIDE.with(|inside| inside.iter().any(|noted| noted.get() == self.id))
     }
 
     fn wait_until_empty(&self) {
@@ -163,14 +195,23 @@ impl Passage {
         while let Err(state) =
             self.state.compare_exchange(OPEN, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
         {
-            if state == CLOSED {
-                return Err(StoreError::Closed);
+            if state >= CLOSED {
+                return Err(refusal(state));
             }
             thread::sleep(POLL);
         }
         let pause = Pause(self);
         self.wait_until_empty();
         Ok(pause)
+    }
+
+    /// The process is a child of the one that has the store: nobody is let in any more.
+    pub(crate) fn set_forked(&self) {
+        self.state.store(FORKED, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_forked(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FORKED
     }
 
     /// Keeps everybody out for good. An error if that was done before.
@@ -183,14 +224,15 @@ impl Passage {
 
 impl Drop for Pass<'_> {
     fn drop(&mut self) {
-        INSIDE.with_borrow_mut(|inside| {
-            let at = inside.iter().rposition(|id| *id == self.passage.id);
-            at.map(|at| inside.remove(at))
-        });
-        if let Some(line) = self.line {
-            self.passage.go_out(line);
-        }
+        self.passage.forget();
+        self.passage.go_out(self.line);
     }
+}
+
+/// Why nobody is let in.
+#[cold]
+fn refusal(state: u8) -> StoreError {
+    if state == FORKED { StoreError::Forked } else { StoreError::Closed }
 }
 
 /// Nobody writes.
@@ -219,7 +261,6 @@ mod tests {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
                         let _pass = passage.enter().unwrap();
-                        let _nested = passage.enter().unwrap();
                         inside.fetch_add(1, Ordering::SeqCst);
                         thread::yield_now();
                         inside.fetch_sub(1, Ordering::SeqCst);
@@ -252,17 +293,39 @@ mod tests {
     }
 
     #[test]
-    fn who_is_inside_cannot_wait_until_nobody_is() {
+    fn a_thread_that_is_inside_is_not_let_in_again() {
         let (a, b) = (Passage::new(), Passage::new());
         let outer = a.enter().unwrap();
         let other = b.enter().unwrap();
-        let nested = a.enter().unwrap();
+        assert!(matches!(a.enter(), Err(StoreError::Nested)));
         assert!(matches!(a.pause(), Err(StoreError::Nested)));
         assert!(matches!(a.close(), Err(StoreError::Nested)));
-        drop(nested);
-        assert!(matches!(a.close(), Err(StoreError::Nested)));
-        drop((outer, other));
+        drop(outer);
+        assert!(matches!(b.enter(), Err(StoreError::Nested)));
+        drop(a.enter().unwrap());
+        drop(other);
         a.close().unwrap();
+        assert!(matches!(a.enter(), Err(StoreError::Closed)));
         b.close().unwrap();
+    }
+
+    #[test]
+    fn a_thread_is_inside_of_a_few_stores_at_most() {
+        let passages: Vec<_> = (0..=MOST_INSIDE).map(|_| Passage::new()).collect();
+        let passes: Vec<_> =
+            passages[..MOST_INSIDE].iter().map(|passage| passage.enter().unwrap()).collect();
+        assert!(matches!(passages[MOST_INSIDE].enter(), Err(StoreError::Nested)));
+        drop(passes);
+        drop(passages[MOST_INSIDE].enter().unwrap());
+    }
+
+    #[test]
+    fn a_child_is_let_in_nowhere() {
+        let passage = Passage::new();
+        passage.set_forked();
+        assert!(passage.is_forked());
+        assert!(matches!(passage.enter(), Err(StoreError::Forked)));
+        assert!(matches!(passage.check_open(), Err(StoreError::Forked)));
+        assert!(matches!(passage.close(), Err(StoreError::Forked)));
     }
 }

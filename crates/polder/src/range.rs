@@ -1,6 +1,7 @@
 //! Entries in order, from both ends.
 
 use std::fmt;
+use std::iter::FusedIterator;
 use std::ops::Bound;
 use std::sync::Arc;
 
@@ -20,8 +21,8 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 
 /// Entries of a table in order. Holds no lock and no latch between steps.
 ///
-/// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error the range
-/// stays where it was.
+/// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error it gives nothing
+/// more, from either end, until [`Range::resume`].
 pub struct Range {
     ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
@@ -50,6 +51,8 @@ struct Ends<T: Translation> {
     back: Option<Cursor<T>>,
     /// The ends have met.
     done: bool,
+    /// There was an error, and nobody has asked to go on.
+    failed: bool,
 }
 
 impl Range {
@@ -73,6 +76,35 @@ impl Range {
     pub fn next_entry_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
         dispatch!(&mut self.ends, ends => ends.next_back())
     }
+
+    /// Goes on after an error, from where the range was when it came: for errors that pass, as those
+    /// of a device that was away. Where they do not, as with a damaged page, the next step gives the
+    /// same error.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use polder::{Options, Store};
+    /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(8 << 20))?;
+    /// # let table = store.open_table("names")?;
+    /// # table.insert(b"1", b"Ada")?;
+    /// let mut range = table.iter();
+    /// let first = match range.next() {
+    ///     // Once more, if it is worth it.
+    ///     Some(Err(error)) => {
+    ///         eprintln!("{error}");
+    ///         range.resume();
+    ///         range.next()
+    ///     }
+    ///     entry => entry,
+    /// };
+    /// # assert_eq!(first.transpose()?.map(|(key, _)| key), Some(b"1".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn resume(&mut self) {
+        dispatch!(&mut self.ends, ends => ends.failed = false);
+    }
 }
 
 fn owned(entry: Result<Option<EntryRef<'_>>, StoreError>) -> Option<Result<Entry, StoreError>> {
@@ -93,17 +125,21 @@ impl DoubleEndedIterator for Range {
     }
 }
 
+impl FusedIterator for Range {}
+
 impl<T: Translation> Ends<T> {
     fn new(table: Arc<TableCore<T>>, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Ends<T> {
-        Ends { table, lower, upper, front: None, back: None, done: false }
+        Ends { table, lower, upper, front: None, back: None, done: false, failed: false }
     }
 
     fn next(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
-        let Ends { table, lower, upper, front, done, .. } = self;
-        table.check()?;
-        if *done {
+        let Ends { table, failed, lower, upper, front, done, .. } = self;
+        if *done || *failed {
             return Ok(None);
         }
+        // Until this step has gone well.
+        *failed = true;
+        table.check()?;
         if front.is_none() {
             let cursor = match lower {
                 Bound::Unbounded => table.tree.cursor_first(),
@@ -115,20 +151,23 @@ impl<T: Translation> Ends<T> {
         let Some(cursor) = front else { return Ok(None) };
         let entry = cursor.next().map_err(|error| table.error(error))?;
         let Some((key, value)) = entry.filter(|(key, _)| is_below(key, upper)) else {
-            *done = true;
+            (*done, *failed) = (true, false);
             return Ok(None);
         };
+        *failed = false;
         // The other end stops here.
         set_excluded(lower, key);
         Ok(Some((key, value)))
     }
 
     fn next_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
-        let Ends { table, lower, upper, back, done, .. } = self;
-        table.check()?;
-        if *done {
+        let Ends { table, failed, lower, upper, back, done, .. } = self;
+        if *done || *failed {
             return Ok(None);
         }
+        // Until this step has gone well.
+        *failed = true;
+        table.check()?;
         if back.is_none() {
             let cursor = match upper {
                 Bound::Unbounded => table.tree.cursor_last(),
@@ -140,9 +179,10 @@ impl<T: Translation> Ends<T> {
         let Some(cursor) = back else { return Ok(None) };
         let entry = cursor.previous().map_err(|error| table.error(error))?;
         let Some((key, value)) = entry.filter(|(key, _)| is_above(key, lower)) else {
-            *done = true;
+            (*done, *failed) = (true, false);
             return Ok(None);
         };
+        *failed = false;
         set_excluded(upper, key);
         Ok(Some((key, value)))
     }

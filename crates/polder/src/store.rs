@@ -35,8 +35,12 @@ struct Closer {
 
 impl Drop for Closer {
     fn drop(&mut self) {
-        // Who wants to hear of errors calls `close`. If that was done this does nothing.
-        let _ = dispatch!(&self.engine, engine => engine.close());
+        dispatch!(&self.engine, engine => match engine.passage.is_forked() {
+            // Its threads are not in this process, and its locks are the parent's: nothing of it may go.
+            true => std::mem::forget(Arc::clone(engine)),
+            // Who wants to hear of errors calls `close`. If that was done this does nothing.
+            false => drop(engine.close()),
+        });
     }
 }
 

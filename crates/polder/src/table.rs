@@ -175,7 +175,8 @@ impl Table {
     /// Reads, changes and writes one key as one step that no other write of the key comes into.
     ///
     /// `change` gets the value, or `None` without the key. It holds no latch; if the key is written
-    /// meanwhile it is called again, with the new value.
+    /// meanwhile it is called again, with the new value. It may read the store, and not write to it
+    /// ([`StoreError::Nested`]); nor may it wait for another thread that does.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -275,7 +276,8 @@ impl Table {
     }
 
     /// Fills the empty table from ascending keys, much faster than by inserting. Gives the number
-    /// of entries. The iterator must not use the store.
+    /// of entries. The iterator may read other tables, and must not write to the store
+    /// ([`StoreError::Nested`]).
     ///
     /// # Errors
     /// [`StoreError::NotEmpty`], [`StoreError::NotSorted`], and those of [`Table::insert`]. The

@@ -107,16 +107,58 @@ fn several_changes_of_one_key_are_made_in_order() {
     let mut batch = WriteBatch::new();
     batch.insert(&table, b"k", b"first").remove(&table, b"k").insert(&table, b"k", b"last");
     batch.insert(&table, b"gone", b"x").remove(&table, b"gone");
-    // Expectations, and updates, are about what was there before the batch.
+    // Expectations are about what was there before the batch.
     batch.expect(&table, b"k", version).expect(&table, b"gone", None);
     batch.update_with(&table, b"k", |old| {
         seen.push(old.map(<[u8]>::to_vec));
         Change::Keep
     });
     store.apply(batch).unwrap();
-    assert_eq!(seen, [Some(b"before".to_vec())]);
+    assert_eq!(seen, [Some(b"last".to_vec())]);
     assert_eq!(content(&table), [(b"k".to_vec(), b"last".to_vec())]);
     assert_eq!(table.len(), 1);
+    assert_sound(&store);
+}
+
+#[test]
+fn an_update_sees_what_the_parts_before_it_have_made() {
+    let store = open_on(&disk());
+    let (a, b) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
+    let add = |old: Option<&[u8]>| Change::Insert(vec![old.map_or(0, |old| old[0]) + 1]);
+    let mut batch = WriteBatch::new();
+    batch.update_with(&a, b"twice", add).update_with(&a, b"twice", add);
+    batch.update_with(&b, b"set", add).insert(&b, b"set", &[10]).update_with(&b, b"set", add);
+    batch.insert(&a, b"gone", &[7]).remove(&a, b"gone").update_with(&a, b"gone", add);
+    batch.update_with(&a, b"removed", add).update_with(&a, b"removed", |_| Change::Remove);
+    batch.update_with(&a, b"kept", add).update_with(&a, b"kept", |_| Change::Keep);
+    // Keys of one name in two tables, a key that begins as another one does.
+    batch.update_with(&b, b"twice", add).update_with(&a, b"twice and more", add);
+    batch.update_with(&a, b"kept", add).update_with(&a, b"removed", |old| {
+        assert_eq!(old, None);
+        Change::Keep
+    });
+    let (at, mut orders) = (std::cell::Cell::new(0), Vec::new());
+    for key in [&b"z"[..], b"y", b"z"] {
+        batch.update_with(&a, key, |_| {
+            at.set(at.get() + 1);
+            Change::Insert(vec![at.get()])
+        });
+    }
+    for round in 1..=2 {
+        at.set(0);
+        store.apply_mut(&mut batch).unwrap();
+        orders.push((a.get(b"z").unwrap(), a.get(b"y").unwrap()));
+        assert_eq!(a.get(b"twice").unwrap(), Some(vec![2 * round]));
+        assert_eq!(b.get(b"set").unwrap(), Some(vec![11]));
+        assert_eq!(a.get(b"gone").unwrap(), Some(vec![1]));
+        assert_eq!(a.get(b"removed").unwrap(), None);
+        assert_eq!(a.get(b"kept").unwrap(), Some(vec![2 * round]));
+        assert_eq!(b.get(b"twice").unwrap(), Some(vec![round]));
+        assert_eq!(a.get(b"twice and more").unwrap(), Some(vec![round]));
+    }
+    assert_eq!(orders, vec![(Some(vec![3]), Some(vec![2])); 2], "updates are asked in their order");
+    assert_eq!((a.len(), b.len()), (6, 2));
+    drop(batch);
     assert_sound(&store);
 }
 

@@ -3,12 +3,15 @@
 
 mod support;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use polder::{BatchError, Change, StoreError, WriteBatch};
-use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
+use polder::{BatchError, Change, Store, StoreError, WriteBatch};
+use polder_pool::device::{Batch, Device, Direction, Ticket};
+use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 use support::*;
 
 #[test]
@@ -33,7 +36,6 @@ fn whoever_comes_after_the_close_hears_of_it() {
         table.last().map(drop),
         table.bulk_load([(b"x", b"")]).map(drop),
         range.next().unwrap().map(drop),
-        range.next_back().unwrap().map(drop),
         clone.create_table("u").map(drop),
         clone.table("t").map(drop),
         clone.open_table("t").map(drop),
@@ -61,6 +63,124 @@ fn whoever_comes_after_the_close_hears_of_it() {
     let store = open_on(&disk);
     assert_eq!(store.table("t").unwrap().len(), 2);
     assert_sound(&store);
+}
+
+/// A device that holds up one read, the next one when it is told to.
+#[derive(Debug, Clone)]
+struct Gated {
+    disk: SimDisk,
+    gate: Arc<AtomicU8>,
+}
+
+const OPEN: u8 = 0;
+/// The next read waits.
+const NEXT: u8 = 1;
+/// It does.
+const WAITS: u8 = 2;
+
+impl Device for Gated {
+    fn submit(&self, batch: Batch) -> Ticket {
+        let reads = batch.requests().iter().any(|request| request.direction == Direction::Read);
+        let order = Ordering::SeqCst;
+        if reads && self.gate.compare_exchange(NEXT, WAITS, order, order).is_ok() {
+            while self.gate.load(order) == WAITS {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+        self.disk.submit(batch)
+    }
+    fn complete(&self, ticket: Ticket) -> Batch {
+        self.disk.complete(ticket)
+    }
+    fn len(&self) -> io::Result<u64> {
+        self.disk.len()
+    }
+    fn allocate(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.disk.allocate(offset, bytes)
+    }
+    fn truncate(&self, bytes: u64) -> io::Result<()> {
+        self.disk.truncate(bytes)
+    }
+    fn punch(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        self.disk.punch(offset, bytes)
+    }
+    fn sync(&self) -> io::Result<()> {
+        self.disk.sync()
+    }
+}
+
+/// Whoever opens the store next may change what is being read.
+#[test]
+fn a_close_waits_for_reads_of_the_device() {
+    let disks = disk();
+    let store = open_on(&disks);
+    let table = store.open_table("t").unwrap();
+    table.bulk_load((0..50_000u64).map(|i| (i.to_be_bytes(), [1; 100]))).unwrap();
+    drop(table);
+    store.close().unwrap();
+    let data = Gated { disk: disks.data.clone(), gate: Arc::default() };
+    let log = Box::new(disks.log.clone());
+    let store = Store::open_on(Box::new(data.clone()), log, quick("gated")).unwrap();
+    let table = store.table("t").unwrap();
+    table.get(&0u64.to_be_bytes()).unwrap();
+    data.gate.store(NEXT, Ordering::SeqCst);
+    let is_closed = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let reader = scope.spawn(|| table.get(&40_000u64.to_be_bytes()));
+        while data.gate.load(Ordering::SeqCst) != WAITS {
+            thread::yield_now();
+        }
+        scope.spawn(|| {
+            store.close().unwrap();
+            is_closed.store(true, Ordering::SeqCst);
+        });
+        thread::sleep(Duration::from_millis(300));
+        let was_closed = is_closed.load(Ordering::SeqCst);
+        data.gate.store(OPEN, Ordering::SeqCst);
+        assert!(!was_closed, "closed while a page is read");
+        // It may have had what it needs by then.
+        let read = reader.join().unwrap();
+        assert!(matches!(&read, Ok(Some(_)) | Err(StoreError::Closed)), "{read:?}");
+    });
+}
+
+#[test]
+fn a_range_ends_after_an_error() {
+    let disks = disk();
+    let store = open_on(&disks);
+    let table = store.open_table("t").unwrap();
+    table.bulk_load((0..20_000u64).map(|i| (i.to_be_bytes(), [1; 100]))).unwrap();
+    drop(table);
+    store.close().unwrap();
+    let store = open_on(&disks);
+    let table = store.table("t").unwrap();
+    let fails = FaultPlan::new(1).fail(Operation::Read, When::From(0), Errno::IO);
+    let mut range = table.iter();
+    let good = range.by_ref().take(10).filter(|entry| entry.is_ok()).count();
+    disks.set_plan(&fails);
+    let (mut read, mut failed) = (good, 0);
+    // Each end gives the error once at most, and then nothing.
+    while let Some(entry) = range.next() {
+        match entry {
+            Ok(_) => read += 1,
+            Err(error) => {
+                assert!(matches!(error, StoreError::Io { .. }), "{error}");
+                failed += 1;
+                assert!(range.next().is_none() && range.next_back().is_none());
+                assert_eq!(range.next_entry().unwrap(), None);
+            }
+        }
+    }
+    assert_eq!((read < 20_000, failed), (true, 1));
+    assert!(table.iter().rev().flatten().count() < 20_000);
+    // It goes on where it was if it is asked to.
+    disks.set_plan(&FaultPlan::new(1));
+    assert!(range.next().is_none());
+    range.resume();
+    assert_eq!(range.map(|entry| entry.unwrap()).count(), 20_000 - read);
+    let range = table.iter();
+    store.close().unwrap();
+    assert_eq!(range.flatten().count(), 0);
 }
 
 #[test]
