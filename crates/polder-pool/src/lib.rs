@@ -9,6 +9,7 @@
 
 #![cfg_attr(loom, allow(dead_code))]
 
+#[cfg(not(loom))]
 /// Names a step at which a test may have something else happen (`testing::at`). Nothing elsewhere.
 macro_rules! reached {
     ($step:ident) => {

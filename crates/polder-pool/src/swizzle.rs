@@ -69,15 +69,9 @@ impl<'p, T: Translation> View<'p, T> {
             store(Swip::hot(frame, id));
             return;
         };
-        let seen = owners.of(frame).get();
-        if !owners.of(frame).take(seen) {
-            return;
-        }
-        let here = self.shared.core.frames.meta(frame).page() == id && cell.read().is_readable();
-        if here {
-            store(Swip::hot(frame, id));
-        }
-        owners.of(frame).set(if here { owner } else { seen });
+        let is_here =
+            || self.shared.core.frames.meta(frame).page() == id && cell.read().is_readable();
+        owners.of(frame).heat(owner, is_here, || store(Swip::hot(frame, id)));
     }
 }
 
@@ -175,13 +169,10 @@ impl<T: Translation> Shared<T> {
         cool: impl FnOnce(PageId, Swip) -> bool,
     ) -> bool {
         let Some(owners) = self.translation.owners() else { return true };
-        if !owners.of(frame).take(owner) {
-            return false;
-        }
-        let page = self.core.frames.meta(frame).page();
-        let plain = cool(page, Swip::hot(frame, page));
-        owners.of(frame).set(if plain { Owner::None } else { owner });
-        plain
+        owners.of(frame).cool(owner, || {
+            let page = self.core.frames.meta(frame).page();
+            cool(page, Swip::hot(frame, page))
+        })
     }
 
     /// With the page in a frame held shared; tried.
@@ -201,9 +192,6 @@ impl<T: Translation> Shared<T> {
     /// to it is hot, and it holds none. Then nobody makes one until the frame has a page again.
     pub(crate) fn may_leave(&self, page: PageRef<'_>, frame: FrameId) -> bool {
         let Some(owners) = self.translation.owners() else { return true };
-        if !owners.of(frame).take(Owner::None) {
-            return false;
-        }
         let is_child = |(_, _, swip): (u32, usize, Swip)| {
             let child = swip.frame(self.core.frames.count());
             child.is_some_and(|child| match owners.of(child).get() {
@@ -211,11 +199,7 @@ impl<T: Translation> Shared<T> {
                 owner => owner == Owner::Parent(frame),
             })
         };
-        let stays = self.core.kinds.hot_links(page, 0).any(is_child);
-        if stays {
-            owners.of(frame).set(Owner::None);
-        }
-        !stays
+        owners.of(frame).may_leave(|| self.core.kinds.hot_links(page, 0).any(is_child))
     }
 }
 

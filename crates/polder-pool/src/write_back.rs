@@ -274,7 +274,7 @@ impl Core {
             }
             meta.end_writing();
         }
-        if failed.is_empty() {
+        if failed.is_empty() && result.written > 0 {
             *lock(&self.last_write_error) = None;
         }
         self.counters.add(Counter::WriteBacks, result.written);

@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, FileState, Hold, Open, Pool, PoolConfig, Predictive,
-    PredictiveHashed, Simd, SimdPlain, Space, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, FileState, Hash, Hold, Open, Pool, PoolConfig, Predictive,
+    PredictiveHashed, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -233,4 +233,33 @@ fn vm_gives_memory_back_in_runs() {
     let stats = pool.stats();
     assert!(stats.evictions > 8 * frames as u64, "{stats:?}");
     assert!(stats.give_backs > 0 && stats.give_backs < stats.evictions / 2, "{stats:?}");
+}
+
+/// Huge pages that back frames stay whole when pages leave these frames: to split one costs more than
+/// its memory is worth, and each page in it a miss of the TLB from then on.
+#[test]
+fn eviction_splits_no_huge_page() {
+    fn run<T: Translation>() {
+        let disk = disk();
+        let config = PoolConfig { prefault: true, ..config(24, FileState::NEW) };
+        let pool = Pool::<T>::open(Box::new(disk), &config, &[KIND]).unwrap();
+        let before = pool.stats().huge_page_bytes;
+        if before == 0 {
+            println!("{}: left out, this kernel gives no huge pages here", T::NAME);
+            return;
+        }
+        let space = pool.create_space().unwrap();
+        let frames = pool.stats().frames as usize;
+        let pages = create_many(&space, 3 * frames);
+        pages.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
+        pages[..frames].iter().for_each(|page| space.free(*page));
+        let stats = pool.stats();
+        assert!(stats.evictions > 3 * frames as u64, "{stats:?}");
+        assert_eq!(stats.huge_page_bytes, before, "{}", T::NAME);
+    }
+    run::<Array>();
+    run::<Hash>();
+    run::<Predictive>();
+    run::<Simd>();
+    run::<Swizzle>();
 }

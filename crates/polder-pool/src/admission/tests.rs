@@ -30,9 +30,10 @@ fn as_many_are_admitted_as_have_room_and_the_first_goes_first() {
     let waiting = || lock(&admission.queue).waiting.len();
     thread::scope(|scope| {
         for number in 0..4 {
-            let (order, admit) = (&order, &admit);
+            let (order, admission) = (&order, &admission);
             scope.spawn(move || {
-                let _admitted = admit();
+                // One at a time, so that each is noted before the next one comes.
+                let _admitted = admission.enter(3 * OPERATION_FRAMES, || true).unwrap();
                 lock(order).push(number);
             });
             while waiting() <= number {

@@ -11,7 +11,7 @@ use super::{Bytes, explore, join, spawn, version};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord, WrapCount};
 use crate::sync::Flag;
-use crate::translation::group::{Group, LockedGroup};
+use crate::translation::group::{Group, Words};
 
 /// Two pages of one group: their words in the array, and their entries in the table for sparse
 /// groups. What no thread can see (who loads what) is kept in ghost variables. Bytes of a page say
@@ -30,16 +30,45 @@ struct Pages {
     closed: ghost::AtomicBool,
 }
 
-impl Pages {
-    fn leave(&self, group: &mut LockedGroup<'_>) {
-        group.array -= 1;
-        if group.array == 0 {
-            for cell in &self.array {
-                assert!(cell.wipe().is_evicted(), "a word that was not zero was punched away");
-            }
-        }
+impl<'w> Words<'w> for &'w Pages {
+    type Page = usize;
+
+    fn in_array(&self, page: usize) -> &'w StateCell {
+        &self.array[page]
     }
 
+    fn in_table(&self, page: usize) -> Option<&'w StateCell> {
+        Some(&self.sparse[page]).filter(|word| !word.peek().is_evicted())
+    }
+
+    fn claim_in_table(&self, page: usize) -> Option<&'w StateCell> {
+        Some(&self.sparse[page]).filter(|word| word.claim())
+    }
+
+    fn receive_in_table(&self, page: usize, held: StateWord) -> Option<&'w StateCell> {
+        Some(&self.sparse[page]).filter(|word| word.receive(held))
+    }
+
+    fn remove_from_table(&self, page: usize, end: impl FnOnce(&StateCell)) {
+        end(&self.sparse[page]);
+    }
+
+    fn seize(&self, word: &StateCell) -> Option<StateWord> {
+        let seen = word.read();
+        seen.is_free().then(|| word.upgrade(seen)).flatten()
+    }
+
+    fn begin_array(&self) {}
+
+    /// What the kernel takes back.
+    fn end_array(&self) {
+        for cell in &self.array {
+            assert!(cell.wipe().is_evicted(), "a word that was not zero was punched away");
+        }
+    }
+}
+
+impl Pages {
     fn begin_load(&self, page: usize) {
         let before = self.holders[page].fetch_add(1, ghost::Ordering::Relaxed);
         assert_eq!(before, 0, "POOL-1: a page has two frames");
@@ -75,17 +104,15 @@ impl Pages {
             return;
         }
         let mut group = self.group.lock();
-        if self.find(page).is_some() {
+        if group.has(&self, page) {
             return;
         }
-        let cell = if sparse && group.array == 0 { &self.sparse[page] } else { &self.array[page] };
-        assert!(cell.claim());
-        if std::ptr::eq(cell, &self.array[page]) {
-            group.array += 1;
-        } else {
-            group.sparse += 1;
-        }
+        let cell = match sparse && group.array == 0 {
+            true => group.claim_in_table(&self, page),
+            false => group.claim_in_array(&self, page),
+        };
         drop(group);
+        let cell = cell.expect("who has the lock, and found no word, claims one");
         if self.dropped.is_raised() {
             return self.take_out(page, |cell| cell.publish(StateWord::EVICTED, &self.lot));
         }
@@ -95,14 +122,7 @@ impl Pages {
 
     /// For the holder of the page.
     fn take_out(&self, page: usize, end: impl FnOnce(&StateCell)) {
-        let mut group = self.group.lock();
-        if self.array[page].peek().is_evicted() {
-            end(&self.sparse[page]);
-            group.sparse -= 1;
-        } else {
-            end(&self.array[page]);
-            self.leave(&mut group);
-        }
+        self.group.lock().take_out(&self, page, end);
     }
 
     /// E4 to E8.
@@ -119,27 +139,10 @@ impl Pages {
     /// Moves words from the table to the array, or back.
     fn shift(&self, gather: bool) {
         let mut group = self.group.lock();
-        for page in 0..2 {
-            let (array, sparse) = (&self.array[page], &self.sparse[page]);
-            let (from, to) = if gather { (sparse, array) } else { (array, sparse) };
-            let word = from.read();
-            let Some(held) = word.is_free().then(|| from.upgrade(word)).flatten() else { continue };
-            assert!(to.receive(held), "ARRAY-3");
-            if gather {
-                group.array += 1;
-                from.clear();
-                group.sparse -= 1;
-                to.put_back(held);
-            } else {
-                group.sparse += 1;
-                from.clear();
-                to.put_back(held);
-                self.leave(&mut group);
-                if group.array == 0 {
-                    return;
-                }
-            }
-        }
+        match gather {
+            true => group.gather(&self, 0..2),
+            false => group.scatter(&self, 0..2),
+        };
     }
 
     fn check(&self) {

@@ -57,14 +57,9 @@ impl Family {
         if self.parent.try_share().is_none() {
             return;
         }
-        let seen = self.owner.get();
-        if self.owner.take(seen) {
-            let here = self.child.read(page(number)).is_some_and(StateWord::is_readable);
-            if here || !looks {
-                self.link.store(CHILD, Relaxed);
-            }
-            self.owner.set(if here || !looks { owner(PARENT) } else { seen });
-        }
+        let is_here =
+            || !looks || self.child.read(page(number)).is_some_and(StateWord::is_readable);
+        self.owner.heat(owner(PARENT), is_here, || self.link.store(CHILD, Relaxed));
         self.parent.unshare();
     }
 
@@ -74,24 +69,22 @@ impl Family {
         if seen != owner(PARENT) || self.parent.try_share().is_none() {
             return;
         }
-        if self.owner.take(seen) {
+        self.owner.cool(seen, || {
             self.link.store(0, Relaxed);
-            self.owner.set(Owner::None);
-        }
+            true
+        });
         self.parent.unshare();
     }
 
     /// E4 to E7, and the frame's next page. `owned`: E5 takes the owner.
     fn evict(&self, owned: bool) {
         let Some(held) = self.child.cell().upgrade(self.child.cell().read()) else { return };
+        let holds_hot_link = || self.grandchild_link.load(Relaxed) != 0;
         let may_leave = match owned {
-            true => self.owner.take(Owner::None),
-            false => self.owner.get() == Owner::None,
+            true => self.owner.may_leave(holds_hot_link),
+            false => self.owner.get() == Owner::None && !holds_hot_link(),
         };
-        if !may_leave || self.grandchild_link.load(Relaxed) != 0 {
-            if may_leave {
-                self.owner.set(Owner::None);
-            }
+        if !may_leave {
             return self.child.cell().put_back(held);
         }
         self.child.leave();
@@ -197,9 +190,9 @@ fn loom_a_parent_stays() {
         let heats = spawn(&family, |f| {
             // S1: the child, as a parent, shared.
             let Some(word) = f.child.cell().try_share() else { return };
-            if f.child.is_of(page(2)) && f.grandchild_owner.take(Owner::None) {
-                f.grandchild_link.store(4, Relaxed);
-                f.grandchild_owner.set(owner(word.frame().get()));
+            if f.child.is_of(page(2)) {
+                let store = || f.grandchild_link.store(4, Relaxed);
+                f.grandchild_owner.heat(owner(word.frame().get()), || true, store);
             }
             f.child.cell().unshare();
         });

@@ -29,7 +29,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 use rustix::mm::{Advice, madvise};
 
 use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
-use super::group::{Group, LockedGroup};
+use super::group::Group;
 use super::guess::{Blind, Guess, Settles};
 use super::preferred::{Preference, speculate};
 use super::swizzled::Hints;
@@ -42,7 +42,7 @@ use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
-use sparse::SparseTable;
+use sparse::{GroupWords, SparseTable};
 
 /// The first chunk has 2^15 entries: 256 KiB of addresses, 128 MiB of data at 4 KiB pages.
 const FIRST: u32 = 15;
@@ -213,21 +213,8 @@ impl<G: Guess> Arrays<G> {
         self.word_bytes() > self.share_bytes
     }
 
-    /// One more word of the array in this group.
-    fn enter(&self, chunk: &Chunk, entry: u64, group: &mut LockedGroup<'_>) {
-        if group.array == 0 {
-            self.live_groups.fetch_add(1, Ordering::Relaxed);
-            chunk.note_page_table(entry);
-        }
-        group.array += 1;
-    }
-
-    /// One less, which is zero now; the last one takes the group's memory with it.
-    fn leave(&self, cell: &StateCell, group: &mut LockedGroup<'_>) {
-        group.array -= 1;
-        if group.array > 0 {
-            return;
-        }
+    /// Gives the memory of the group of this entry back.
+    fn punch(&self, cell: &StateCell) {
         let base = ptr::from_ref(cell).map_addr(|at| at & !(self.group_bytes - 1));
         // SAFETY: the group of this cell: entries that are all zero and stay so while we have the
         // lock (ARRAY-2), and just what the kernel takes back in one piece. Readers find zeros
@@ -237,37 +224,6 @@ impl<G: Guess> Arrays<G> {
         self.live_groups.fetch_sub(1, Ordering::Relaxed);
         if punched.is_ok() {
             self.hole_punches.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// Ends the word of a page that the caller holds; `end` makes it 0.
-    fn take_out(
-        &self,
-        directory: &ArrayDirectory,
-        page: PageNo,
-        (chunk, entry): (&Chunk, u64),
-        end: impl FnOnce(&StateCell),
-        frames: Option<&Frames>,
-    ) {
-        let group = &mut chunk.group(entry).lock();
-        let cell = chunk.cell(entry);
-        // A word that is held is where it is, and it is not zero.
-        if group.array > 0 && !cell.peek().is_evicted() {
-            end(cell);
-            self.leave(cell, group);
-        } else {
-            self.sparse.remove(directory.id(page), end);
-            group.sparse -= 1;
-        }
-        // Not each time: what is held or pinned stays, and is looked at again for nothing.
-        let total = group.array + group.sparse;
-        if let Some(frames) = frames
-            && group.array > 0
-            && total <= self.sparse_below
-            && (total < 8 || total.is_multiple_of(8))
-            && self.is_pressed()
-        {
-            self.scatter(frames, directory, (chunk, entry), group);
         }
     }
 }
@@ -403,34 +359,28 @@ impl<G: Guess> Translation for Arrays<G> {
         let Some((chunk, entry)) = directory.chunk(page) else {
             return Err(PoolError::Dropped { space: directory.space });
         };
-        let (cell, id) = (chunk.cell(entry), directory.id(page));
         if self.is_pressed() {
             self.relieve(frames, directory, chunk);
         }
+        let words = GroupWords::new(self, directory, (chunk, entry), Some(frames));
         let group = &mut chunk.group(entry).lock();
         if !chunk.is_of(directory) {
             return Err(PoolError::Dropped { space: directory.space });
         }
-        let taken = group.array > 0 && !cell.peek().is_evicted()
-            || group.sparse > 0 && self.sparse.find(id).is_some();
-        if taken {
+        if group.has(&words, page) {
             return Ok(None);
         }
         let total = group.array + group.sparse;
-        if group.array == 0 && total < self.dense && self.is_pressed() {
+        let cell = if group.array == 0 && total < self.dense && self.is_pressed() {
             directory.has_sparse.store(true, Ordering::SeqCst);
-            let Some(cell) = self.sparse.claim(id) else { return Ok(None) };
-            group.sparse += 1;
-            return Ok(Some(Claim { cell, frame, place: Some((chunk, entry)) }));
-        }
-        if group.sparse > 0 && (group.array == 0 || total.is_multiple_of(16)) {
-            self.gather(frames, directory, (chunk, entry), group);
-        }
-        if !cell.claim() {
-            return Ok(None);
-        }
-        self.enter(chunk, entry, group);
-        Ok(Some(Claim { cell, frame, place: Some((chunk, entry)) }))
+            group.claim_in_table(&words, page)
+        } else {
+            if group.sparse > 0 && (group.array == 0 || total.is_multiple_of(16)) {
+                self.gather(&words, group);
+            }
+            group.claim_in_array(&words, page)
+        };
+        Ok(cell.map(|cell| Claim { cell, frame, place: Some((chunk, entry)) }))
     }
 
     fn abandon(
@@ -440,15 +390,26 @@ impl<G: Guess> Translation for Arrays<G> {
         claim: Claim<'_>,
         lot: &ParkingLot,
     ) {
-        if let Some(place) = claim.place {
+        if let Some((chunk, entry)) = claim.place {
+            let words = GroupWords::new(self, directory, (chunk, entry), None);
             let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, lot);
-            self.take_out(directory, page, place, end, None);
+            chunk.group(entry).lock().take_out(&words, page, end);
         }
     }
 
     fn retire(&self, frames: &Frames, directory: &ArrayDirectory, page: PageNo, _: FrameId) {
-        if let Some(place) = directory.chunk(page) {
-            self.take_out(directory, page, place, StateCell::clear, Some(frames));
+        let Some((chunk, entry)) = directory.chunk(page) else { return };
+        let words = GroupWords::new(self, directory, (chunk, entry), Some(frames));
+        let group = &mut chunk.group(entry).lock();
+        group.take_out(&words, page, StateCell::clear);
+        // Not each time: what is held or pinned stays, and is looked at again for nothing.
+        let total = group.array + group.sparse;
+        if group.array > 0
+            && total <= self.sparse_below
+            && (total < 8 || total.is_multiple_of(8))
+            && self.is_pressed()
+        {
+            self.scatter(&words, group);
         }
     }
 

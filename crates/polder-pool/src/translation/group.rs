@@ -6,6 +6,7 @@
 //! hole of the paper is closed by construction: a group is given back to the kernel under the lock
 //! that a claim needs, and only if no word in it is not zero (`POOL-6`).
 
+use crate::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Backoff, seq_cst_under_loom};
 
@@ -72,6 +73,150 @@ pub struct LockedGroup<'a> {
     pub array: u32,
     /// Words in the table for sparse groups.
     pub sparse: u32,
+}
+
+/// Where the words of a group's pages lie, in the array and in the table for sparse groups.
+pub(crate) trait Words<'w> {
+    /// A page of the group.
+    type Page: Copy;
+
+    /// Its word in the array, or what would be it.
+    fn in_array(&self, page: Self::Page) -> &'w StateCell;
+    /// Its word in the table.
+    fn in_table(&self, page: Self::Page) -> Option<&'w StateCell>;
+    /// A new entry of the table, in flight; none if the page has one.
+    fn claim_in_table(&self, page: Self::Page) -> Option<&'w StateCell>;
+    /// A new entry of the table for a word that comes from the array, which its holder has exclusively.
+    fn receive_in_table(&self, page: Self::Page, held: StateWord) -> Option<&'w StateCell>;
+    /// Takes the page's entry out of the table; `end` makes its word 0.
+    fn remove_from_table(&self, page: Self::Page, end: impl FnOnce(&StateCell));
+    /// Takes a word exclusively to move it, if nobody holds it and no pin names its page: who made the
+    /// page comes back to the very word.
+    fn seize(&self, word: &StateCell) -> Option<StateWord>;
+    /// The array gets its first word of the group.
+    fn begin_array(&self);
+    /// The last word of the group has left the array, whose memory can go. Its entries are zero, and
+    /// stay so while the group is locked.
+    fn end_array(&self);
+}
+
+impl LockedGroup<'_> {
+    /// Whether the page has a word.
+    pub(crate) fn has<'w, W: Words<'w>>(&self, words: &W, page: W::Page) -> bool {
+        self.array > 0 && !words.in_array(page).peek().is_evicted()
+            || self.sparse > 0 && words.in_table(page).is_some()
+    }
+
+    /// Claims a page without a word, in the table. None: somebody else has.
+    pub(crate) fn claim_in_table<'w, W: Words<'w>>(
+        &mut self,
+        words: &W,
+        page: W::Page,
+    ) -> Option<&'w StateCell> {
+        let word = words.claim_in_table(page)?;
+        self.sparse += 1;
+        Some(word)
+    }
+
+    /// The same in the array.
+    pub(crate) fn claim_in_array<'w, W: Words<'w>>(
+        &mut self,
+        words: &W,
+        page: W::Page,
+    ) -> Option<&'w StateCell> {
+        let word = words.in_array(page);
+        if !word.claim() {
+            return None;
+        }
+        self.enter(words);
+        Some(word)
+    }
+
+    /// Ends the word of a page that the caller holds; `end` makes it 0.
+    pub(crate) fn take_out<'w, W: Words<'w>>(
+        &mut self,
+        words: &W,
+        page: W::Page,
+        end: impl FnOnce(&StateCell),
+    ) {
+        let word = words.in_array(page);
+        // A word that is held is where it is, and it is not zero.
+        if self.array > 0 && !word.peek().is_evicted() {
+            end(word);
+            self.leave(words);
+        } else {
+            words.remove_from_table(page, end);
+            self.sparse -= 1;
+        }
+    }
+
+    /// Moves words from the table to the array; those that somebody holds stay. How many have moved.
+    pub(crate) fn gather<'w, W: Words<'w>>(
+        &mut self,
+        words: &W,
+        pages: impl Iterator<Item = W::Page>,
+    ) -> u64 {
+        let mut moved = 0;
+        for page in pages {
+            let Some(from) = words.in_table(page) else { continue };
+            let Some(held) = words.seize(from) else { continue };
+            let to = words.in_array(page);
+            if !to.receive(held) {
+                debug_assert!(false, "ARRAY-3: a page has two words");
+                from.put_back(held);
+                continue;
+            }
+            self.enter(words);
+            words.remove_from_table(page, StateCell::clear);
+            self.sparse -= 1;
+            to.put_back(held);
+            moved += 1;
+        }
+        moved
+    }
+
+    /// The other way.
+    pub(crate) fn scatter<'w, W: Words<'w>>(
+        &mut self,
+        words: &W,
+        pages: impl Iterator<Item = W::Page>,
+    ) -> u64 {
+        let mut moved = 0;
+        for page in pages {
+            let from = words.in_array(page);
+            let Some(held) = words.seize(from) else { continue };
+            let Some(to) = words.receive_in_table(page, held) else {
+                debug_assert!(false, "ARRAY-3: a page has two words");
+                from.put_back(held);
+                continue;
+            };
+            self.sparse += 1;
+            from.clear();
+            to.put_back(held);
+            moved += 1;
+            self.leave(words);
+            if self.array == 0 {
+                break;
+            }
+        }
+        moved
+    }
+
+    /// One more word of the array.
+    fn enter<'w, W: Words<'w>>(&mut self, words: &W) {
+        if self.array == 0 {
+            words.begin_array();
+        }
+        self.array += 1;
+    }
+
+    /// One less, which is zero now.
+    fn leave<'w, W: Words<'w>>(&mut self, words: &W) {
+        self.array -= 1;
+        if self.array == 0 {
+            words.end_array();
+        }
+    }
 }
 
 impl Drop for LockedGroup<'_> {

@@ -68,6 +68,45 @@ impl OwnerCell {
         }
     }
 
+    /// S2 to S4, by a reader that has found the frame's page by the table. With the owner busy,
+    /// `is_here` looks at the frame again; if the page is there, `store` makes the link to it hot, which
+    /// is `owner`'s from then on.
+    pub(crate) fn heat(&self, owner: Owner, is_here: impl FnOnce() -> bool, store: impl FnOnce()) {
+        let seen = self.get();
+        if !self.take(seen) {
+            return;
+        }
+        let here = is_here();
+        if here {
+            store();
+        }
+        self.set(if here { owner } else { seen });
+    }
+
+    /// U3 and U4: with the owner busy, if it was this one, `cool` makes the link plain that is hot, and
+    /// says whether none is now. Then the owner is none, else what it was.
+    pub(crate) fn cool(&self, owner: Owner, cool: impl FnOnce() -> bool) -> bool {
+        if !self.take(owner) {
+            return false;
+        }
+        let plain = cool();
+        self.set(if plain { Owner::None } else { owner });
+        plain
+    }
+
+    /// E5, the last of it, by who holds the frame's page exclusively: whether it may leave, because no
+    /// link to it is hot, nor is one in it, as `holds_hot_link` says. The owner stays busy then.
+    pub(crate) fn may_leave(&self, holds_hot_link: impl FnOnce() -> bool) -> bool {
+        if !self.take(Owner::None) {
+            return false;
+        }
+        let stays = holds_hot_link();
+        if stays {
+            self.set(Owner::None);
+        }
+        !stays
+    }
+
     /// For who made it busy, or brings a page into the frame.
     pub(crate) fn set(&self, owner: Owner) {
         self.0.store(owner.to_bits(), Ordering::Release);

@@ -100,6 +100,38 @@ mod tests {
     use polder_format::{PageNo, SpaceId};
 
     use super::*;
+    use crate::parking::ParkingLot;
+    use crate::state::{StateCell, Version};
+
+    #[inline(never)]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn speculate_alone(cell: &StateCell, guess: FrameId) -> u32 {
+        speculate(cell.read(), guess).0.get()
+    }
+
+    /// The frame that was guessed must not wait for the word: a branch leads to it, which the
+    /// processor predicts. A conditional move would wait, and to hand on the word's frame as well.
+    #[test]
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    fn a_branch_leads_to_the_guess() {
+        let cell = StateCell::new();
+        assert!(cell.claim());
+        let word = StateWord::free(FrameId::new(7), Version::new(0));
+        cell.publish(word, &ParkingLot::default());
+        assert!([7, 8].iter().all(|guess| speculate_alone(&cell, FrameId::new(*guess)) == 7));
+        let begin = speculate_alone as fn(&StateCell, FrameId) -> u32 as *const u8;
+        // SAFETY: the function's own instructions, which are mapped and longer than this together with
+        // what stands behind them.
+        let code = unsafe { std::slice::from_raw_parts(begin, 64) };
+        let is_short_jump = |pair: &[u8]| (0x70..0x80).contains(&pair[0]) && pair[1] < 0x40;
+        let is_long_jump = |pair: &[u8]| pair[0] == 0x0F && (0x80..0x90).contains(&pair[1]);
+        let end = code.iter().position(|byte| *byte == 0xC3).unwrap_or(code.len());
+        assert!(
+            code[..end].windows(2).any(|pair| is_short_jump(pair) || is_long_jump(pair)),
+            "no conditional jump in {:x?}",
+            &code[..end]
+        );
+    }
 
     #[allow(clippy::unwrap_used)]
     fn page(space: u64, number: u64) -> PageId {

@@ -23,7 +23,7 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::chain::{Entry, VersionLatch};
 use crate::translation::chained::ChainTable;
 use crate::translation::chunks::chunk_first;
-use crate::translation::group::LockedGroup;
+use crate::translation::group::{LockedGroup, Words};
 use crate::translation::page_hash::PageHash;
 
 /// Groups that a load under pressure looks at to find one that can go to the table.
@@ -101,61 +101,6 @@ impl<G: Guess> Arrays<G> {
             .filter_map(move |at| Some((PageNo::new(number + at)?, chunk.cell(at))))
     }
 
-    /// Moves words of a group that got dense from the table to the array; those that somebody
-    /// holds stay.
-    #[cold]
-    pub(super) fn gather(
-        &self,
-        frames: &Frames,
-        directory: &ArrayDirectory,
-        (chunk, entry): (&Chunk, u64),
-        group: &mut LockedGroup<'_>,
-    ) {
-        for (page, to) in Self::group_of(chunk, entry) {
-            let id = directory.id(page);
-            let Some((from, _)) = self.sparse.find(id) else { continue };
-            let Some(held) = seize(from, frames) else { continue };
-            if !to.receive(held) {
-                debug_assert!(false, "ARRAY-3: {id} has two words");
-                from.put_back(held);
-                continue;
-            }
-            self.enter(chunk, entry, group);
-            self.sparse.remove(id, StateCell::clear);
-            group.sparse -= 1;
-            to.put_back(held);
-            self.moved.fetch_add(1, Ordering::Relaxed);
-        }
-    }
-
-    /// The other way, for a group that got sparse.
-    #[cold]
-    pub(super) fn scatter(
-        &self,
-        frames: &Frames,
-        directory: &ArrayDirectory,
-        (chunk, entry): (&Chunk, u64),
-        group: &mut LockedGroup<'_>,
-    ) {
-        directory.has_sparse.store(true, Ordering::SeqCst);
-        for (page, from) in Self::group_of(chunk, entry) {
-            let Some(held) = seize(from, frames) else { continue };
-            let Some(to) = self.sparse.receive(directory.id(page), held) else {
-                debug_assert!(false, "ARRAY-3: {page:?} has two words");
-                from.put_back(held);
-                continue;
-            };
-            group.sparse += 1;
-            from.clear();
-            to.put_back(held);
-            self.moved.fetch_add(1, Ordering::Relaxed);
-            self.leave(from, group);
-            if group.array == 0 {
-                return;
-            }
-        }
-    }
-
     /// Moves a sparse group of the chunk to the table, the next one from where the last was found:
     /// groups in which nothing comes or goes would stay for ever. Called under pressure, beside the
     /// loading of a page.
@@ -172,21 +117,99 @@ impl<G: Guess> Arrays<G> {
                     && group.array > 0
                     && group.array + group.sparse <= self.sparse_below
                 {
-                    return self.scatter(frames, directory, (chunk, entry), group);
+                    let words = GroupWords::new(self, directory, (chunk, entry), Some(frames));
+                    return self.scatter(&words, group);
                 }
             }
         }
     }
 }
 
-/// Takes a word exclusively to move it, if nobody holds it and no pin names its page: who made the
-/// page comes back to the very word.
-fn seize(cell: &StateCell, frames: &Frames) -> Option<StateWord> {
-    let word = cell.read();
-    let held = word.is_free().then(|| cell.upgrade(word)).flatten()?;
-    if frames.meta(held.frame()).is_pinned() {
-        cell.put_back(held);
-        return None;
+/// The words of one group's pages.
+pub(super) struct GroupWords<'a, 'f, G: Guess> {
+    arrays: &'a Arrays<G>,
+    directory: &'a ArrayDirectory,
+    chunk: &'a Chunk,
+    /// An entry of the group.
+    entry: u64,
+    /// None where no word will be moved.
+    frames: Option<&'f Frames>,
+}
+
+impl<'a, 'f, G: Guess> GroupWords<'a, 'f, G> {
+    pub(super) fn new(
+        arrays: &'a Arrays<G>,
+        directory: &'a ArrayDirectory,
+        (chunk, entry): (&'a Chunk, u64),
+        frames: Option<&'f Frames>,
+    ) -> GroupWords<'a, 'f, G> {
+        GroupWords { arrays, directory, chunk, entry, frames }
     }
-    Some(held)
+
+    fn pages(&self) -> impl Iterator<Item = PageNo> {
+        Arrays::<G>::group_of(self.chunk, self.entry).map(|(page, _)| page)
+    }
+
+    fn id(&self, page: PageNo) -> PageId {
+        self.directory.id(page)
+    }
+}
+
+impl<'a, G: Guess> Words<'a> for GroupWords<'a, '_, G> {
+    type Page = PageNo;
+
+    fn in_array(&self, page: PageNo) -> &'a StateCell {
+        self.chunk.cell(page.get() - chunk_first(FIRST, self.chunk.k))
+    }
+
+    fn in_table(&self, page: PageNo) -> Option<&'a StateCell> {
+        self.arrays.sparse.find(self.id(page)).map(|(word, _)| word)
+    }
+
+    fn claim_in_table(&self, page: PageNo) -> Option<&'a StateCell> {
+        self.arrays.sparse.claim(self.id(page))
+    }
+
+    fn receive_in_table(&self, page: PageNo, held: StateWord) -> Option<&'a StateCell> {
+        self.arrays.sparse.receive(self.id(page), held)
+    }
+
+    fn remove_from_table(&self, page: PageNo, end: impl FnOnce(&StateCell)) {
+        self.arrays.sparse.remove(self.id(page), end);
+    }
+
+    fn seize(&self, cell: &StateCell) -> Option<StateWord> {
+        let word = cell.read();
+        let frames = self.frames?;
+        let held = word.is_free().then(|| cell.upgrade(word)).flatten()?;
+        if frames.meta(held.frame()).is_pinned() {
+            cell.put_back(held);
+            return None;
+        }
+        Some(held)
+    }
+
+    fn begin_array(&self) {
+        self.arrays.live_groups.fetch_add(1, Ordering::Relaxed);
+        self.chunk.note_page_table(self.entry);
+    }
+
+    fn end_array(&self) {
+        self.arrays.punch(self.chunk.cell(self.entry));
+    }
+}
+
+impl<G: Guess> Arrays<G> {
+    /// Moves words of a group that got dense to the array.
+    #[cold]
+    pub(super) fn gather(&self, words: &GroupWords<'_, '_, G>, group: &mut LockedGroup<'_>) {
+        self.moved.fetch_add(group.gather(words, words.pages()), Ordering::Relaxed);
+    }
+
+    /// Moves words of a group that got sparse to the table.
+    #[cold]
+    pub(super) fn scatter(&self, words: &GroupWords<'_, '_, G>, group: &mut LockedGroup<'_>) {
+        words.directory.has_sparse.store(true, Ordering::SeqCst);
+        self.moved.fetch_add(group.scatter(words, words.pages()), Ordering::Relaxed);
+    }
 }
