@@ -130,7 +130,7 @@ const fn placed(
 }
 
 /// All of them but those of TPC-C.
-const CRITERIA: [Criterion; 12] = [
+const CRITERIA: [Criterion; 14] = [
     same(
         "resident lookups: predictive by hash",
         LOOKUPS,
@@ -147,6 +147,14 @@ const CRITERIA: [Criterion; 12] = [
         Bound::Within(0.9, 1.1),
     ),
     same("resident lookups: simd by open", LOOKUPS, "simd", &["open"], Bound::AtLeast(1.1)),
+    // `simd` goes past its table where pages lie as they prefer: this is the table.
+    same(
+        "resident lookups: simd-plain by open",
+        LOOKUPS,
+        "simd-plain",
+        &["open"],
+        Bound::AtLeast(1.1),
+    ),
     same(
         "resident lookups, 2 threads: predictive by hash",
         LOOKUPS_OF_TWO,
@@ -158,6 +166,13 @@ const CRITERIA: [Criterion; 12] = [
         "resident lookups, 2 threads: simd by open",
         LOOKUPS_OF_TWO,
         "simd",
+        &["open"],
+        Bound::AtLeast(1.1),
+    ),
+    same(
+        "resident lookups, 2 threads: simd-plain by open",
+        LOOKUPS_OF_TWO,
+        "simd-plain",
         &["open"],
         Bound::AtLeast(1.1),
     ),
@@ -183,10 +198,10 @@ const CRITERIA: [Criterion; 12] = [
         Bound::AtLeast(2.0),
     ),
     placed(
-        "pages in place, by what hashing allows: predictive, by hash",
-        "predictive, by hash",
+        "pages in place, by what hashing allows: predictive-hashed",
+        "predictive-hashed",
         ALLOWED,
-        &["predictive, by hash"],
+        &["predictive-hashed"],
     ),
     placed(
         "pages in place, by what is possible: predictive, by remainder",
@@ -482,8 +497,8 @@ mod tests {
             .with(("placement", "pages", "predictive"), 0.5, &[0.94])
             .with(("placement", "allowed", "predictive"), 0.5, &[0.79])
             .with(("placement", "possible", "predictive"), 0.5, &[1.0])
-            .with(("placement", "pages", "predictive, by hash"), 0.5, &[0.70])
-            .with(("placement", "allowed", "predictive, by hash"), 0.5, &[0.79])
+            .with(("placement", "pages", "predictive-hashed"), 0.5, &[0.70])
+            .with(("placement", "allowed", "predictive-hashed"), 0.5, &[0.79])
             .with(("memory", "scattered hot keys: translation", "array"), 100.0, &[0.05])
             .with(("memory", "scattered hot keys: translation", "hash"), 100.0, &[0.02]);
         let judged = judge(&results);
@@ -494,7 +509,7 @@ mod tests {
             "fail, not surely"
         );
         assert_eq!(
-            said("pages in place, by what hashing allows: predictive, by hash"),
+            said("pages in place, by what hashing allows: predictive-hashed"),
             "fail, not surely"
         );
         assert_eq!(said("translation memory"), "fail, not surely");

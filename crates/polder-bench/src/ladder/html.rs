@@ -345,7 +345,7 @@ mod tests {
 
     #[test]
     fn what_does_not_depend_on_the_side_is_shown_once() {
-        let places = ["array", "predictive, by hash", "predictive"];
+        let places = ["array", "predictive-hashed", "predictive"];
         let results = places.iter().fold(empty(), |results, side| {
             results.with(("placement", "pages", side), 0.5, &[0.9]).with(
                 ("placement", "allowed", side),

@@ -5,8 +5,8 @@ use std::fmt;
 use super::measured::Measured;
 use super::setup::Setup;
 use super::side::{
-    BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES, HOLDS, PEERS,
-    PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TranslationName, instances,
+    BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, ENGINES, EVICTING, FEATURES, HOLDS,
+    PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TranslationName, instances,
 };
 use crate::error::BenchError;
 
@@ -71,9 +71,9 @@ const fn of_stores(name: &'static str, sides: &'static [Side], run: Run) -> Part
 
 /// All parts, in the order in which they run.
 pub(crate) static PARTS: [Part; 19] = [
-    part!("scan", PEERS, scan::run),
+    part!("scan", ENGINES, scan::run),
     part!("heap", PEERS, heap::run),
-    part!("graph", PEERS, graph::run),
+    part!("graph", ENGINES, graph::run),
     Part { needs_graphs: true, ..part!("files", PEERS, graph::run_files) },
     part!("lookup", STEPS, lookup::run),
     part!("multi", HOLDS, multi::run),

@@ -32,6 +32,12 @@ macro_rules! instances {
     (PEERS, $($run:tt)*) => {
         instances!([Array ArraySwizzled Direct Hash Open Predictive Simd Swizzle Vm VmHuge] $($run)*)
     };
+    (ENGINES, $($run:tt)*) => {
+        instances!([
+            Array ArrayPlain ArraySwizzled Direct Hash Open Predictive PredictiveHashed Simd SimdPlain
+            Swizzle Vm VmHuge
+        ] $($run)*)
+    };
     (STEPS, $($run:tt)*) => {
         instances!([
             Array ArrayPlain ArraySwizzled Direct Hash HashOptimistic HashInlined HashPreferred
@@ -109,7 +115,7 @@ const HASH_INLINED: Side = plain("hash+inlined", TranslationName::HashInlined);
 const HASH_PREFERRED: Side = plain("hash+preferred", TranslationName::HashPreferred);
 const HASH_OPTIMISTIC_INLINED: Side =
     plain("hash+optimistic+inlined", TranslationName::HashOptimisticInlined);
-const PREDICTIVE_HASHED: Side = plain("predictive, by hash", TranslationName::PredictiveHashed);
+const PREDICTIVE_HASHED: Side = plain("predictive-hashed", TranslationName::PredictiveHashed);
 const OPEN: Side = plain("open", TranslationName::Open);
 const PREDICTIVE: Side = plain("predictive", TranslationName::Predictive);
 const SIMD: Side = plain("simd", TranslationName::Simd);
@@ -126,6 +132,25 @@ const PREDICTIVE_SMALL_PAGES: Side =
 /// Each translation once.
 pub(crate) const PEERS: &[Side] =
     &[ARRAY, ARRAY_SWIZZLED, DIRECT, HASH, OPEN, PREDICTIVE, SIMD, SWIZZLE, VM, VM_HUGE];
+
+/// The same, and the papers' own engines where a peer has taken in what another paper found: the array of
+/// calico.txt and the table of scalecache.txt without preferred frames, and predictive translation by
+/// hash.
+pub(crate) const ENGINES: &[Side] = &[
+    ARRAY,
+    ARRAY_PLAIN,
+    ARRAY_SWIZZLED,
+    DIRECT,
+    HASH,
+    OPEN,
+    PREDICTIVE,
+    PREDICTIVE_HASHED,
+    SIMD,
+    SIMD_PLAIN,
+    SWIZZLE,
+    VM,
+    VM_HUGE,
+];
 
 /// All of point lookups: the peers, `array` and `simd` without preferred frames, the steps from `hash` to
 /// `predictive`, and some without huge pages.
