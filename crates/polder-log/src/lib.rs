@@ -20,6 +20,7 @@
 //! | `checkpoint.rs` | making the log shorter |
 //! | `scan.rs` | reading the log, and finding its end |
 //! | `recover.rs` | doing again what it tells |
+//! | `tells.rs` | whether there was a store, when its data file does not tell |
 //! | `survey.rs` | what can be read of a log that is damaged |
 
 mod ring;
@@ -54,6 +55,8 @@ mod segments;
 mod survey;
 #[cfg(not(loom))]
 mod tally;
+#[cfg(not(loom))]
+mod tells;
 
 #[cfg(not(loom))]
 pub use {
@@ -63,7 +66,8 @@ pub use {
     error::LogError,
     log::{Log, LogOptions},
     recover::{Progress, Recovered, recover},
-    scan::{Found, Groups, LogFile, LogTells, Visit, tells_of_store},
+    scan::{Found, Groups, LogFile, Visit},
     survey::{Gap, SlotImage},
     tally::Tally,
+    tells::{LogTells, tells_of_store},
 };

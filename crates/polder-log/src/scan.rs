@@ -7,7 +7,7 @@ use std::thread::{self, JoinHandle};
 
 use polder_format::log::{
     GROUP_HEADER_BYTES, GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Pad, Records,
-    SegmentHeader, slot_pages,
+    slot_pages,
 };
 use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
 use polder_pool::device::{BlockReader, Device, read_block, write_block, write_zeros};
@@ -228,57 +228,6 @@ impl LogFile {
         }
         Ok(())
     }
-}
-
-/// What a log tells of a store whose superblocks tell nothing.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum LogTells {
-    /// It is no log.
-    Nothing,
-    /// Somebody began to make a store.
-    Begun,
-    /// There was a store: it was made to its end.
-    Made,
-}
-
-/// What a log tells of its store, whichever it is.
-///
-/// # Errors
-/// Those of the device.
-pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
-    let block = match read_block(device, 0, LOG_BLOCK_BYTES) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(LogTells::Nothing),
-        block => block?,
-    };
-    let Some(header) = LogHeader::of_any(&block) else { return Ok(LogTells::Nothing) };
-    // The first group that joins or ends a stretch of the log lies in the first blocks, or the log
-    // has been used for long.
-    let seed = LogSeed::new(header.store_id);
-    let mut blocks = BlockReader::new(header.segment_bytes as usize)?;
-    let len = device.len()?.saturating_sub(header.segment_offset(0));
-    for index in 0..len / header.segment_bytes {
-        let offset = header.segment_offset(index);
-        let bytes = blocks.read(device, offset, header.segment_bytes as usize)?;
-        let Ok(segment) = SegmentHeader::decode(bytes, seed) else { continue };
-        if segment.number > 0 {
-            return Ok(LogTells::Made);
-        }
-        let stream = &bytes[LOG_BLOCK_BYTES..];
-        for at in (0..stream.len()).step_by(LOG_BLOCK_BYTES) {
-            let group = GroupHeader::verify(&stream[at..], seed, Lsn(at as u64));
-            let is_mark = |record: Result<polder_format::log::Record<'_>, FormatError>| {
-                record.is_ok_and(|record| {
-                    matches!(record.operation, Operation::Joint { .. } | Operation::Checkpoint(_))
-                })
-            };
-            if let Ok(group) = group
-                && Records::of_group(&stream[at..at + group.len as usize]).any(is_mark)
-            {
-                return Ok(LogTells::Made);
-            }
-        }
-    }
-    Ok(LogTells::Begun)
 }
 
 /// Called with a group's header and the whole group.

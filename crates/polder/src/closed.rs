@@ -2,16 +2,15 @@
 //!
 //! Nothing is recovered and nothing is written. The store's lock is held meanwhile.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{FormatError, SUPERBLOCK_BYTES, StoreId, Superblock, choose};
 use polder_log::LogFile;
-use polder_pool::device::{Device, FileDevice, OpenKind, read_block};
+use polder_pool::device::{Device, read_block};
 
-use crate::directory::{DATA, LOG, Lock, lock_to_read};
+use crate::directory::{DATA, LOG, Lock, lock_to_read, open_to_read};
 use crate::error::OpenError;
 
 /// The files of a store that is not open.
@@ -30,11 +29,7 @@ impl ClosedStore {
     pub(crate) fn open(path: &Path) -> Result<ClosedStore, OpenError> {
         let lock = lock_to_read(path)?;
         let open = |name| -> Result<Option<Arc<dyn Device>>, OpenError> {
-            match FileDevice::open(path.join(name), OpenKind::ReadOnly) {
-                Ok(device) => Ok(Some(Arc::new(device))),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-                Err(source) => Err(OpenError::Io { what: "open", path: path.join(name), source }),
-            }
+            Ok(open_to_read(path, name)?.map(|device| Arc::new(device) as _))
         };
         let (data, log) = (open(DATA)?, open(LOG)?);
         if data.is_none() && log.is_none() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use polder_pool::device::{Device, FileDevice, FileLock, OpenKind};
 
 use crate::error::OpenError;
-use crate::file::is_blank;
+use crate::file::{Lies, look};
 use crate::options::OpenMode;
 
 pub(crate) const DATA: &str = "data";
@@ -40,7 +40,7 @@ impl Directory {
             fs::create_dir_all(path).map_err(error("make the directory"))?;
             sync_directory(path.parent()).map_err(error("sync the directory of"))?;
         }
-        if !has_store(path) {
+        if !has_store(path)? {
             check_empty(path).map_err(error("read the directory"))??;
             if mode == OpenMode::Open {
                 return Err(OpenError::NotFound { path: path.to_path_buf() });
@@ -48,7 +48,7 @@ impl Directory {
         }
         let lock = take_lock(path)?;
         // Somebody else may have made the store before we had the lock.
-        let has_store = has_store(path);
+        let has_store = has_store(path)?;
         if has_store && mode == OpenMode::Create {
             return Err(OpenError::Exists { path: path.to_path_buf() });
         }
@@ -84,16 +84,26 @@ fn sync_directory(path: Option<&Path>) -> io::Result<()> {
     }
 }
 
-/// Whether there is a store. One that could not be made to its end is none.
-fn has_store(path: &Path) -> bool {
-    let open = |name: &str| FileDevice::open(path.join(name), OpenKind::ReadOnly);
-    let data = match open(DATA) {
-        Ok(data) => data,
-        // What cannot be read is not overwritten.
-        Err(error) => return error.kind() != io::ErrorKind::NotFound,
-    };
-    let log = open(LOG).ok();
-    !is_blank(&data, log.as_ref().map(|log| log as &dyn Device)).unwrap_or(false)
+/// Whether there is a store, or what must not be overwritten. One that could not be made to its end is
+/// none. What is left of one is an error.
+fn has_store(path: &Path) -> Result<bool, OpenError> {
+    let [data, log] = [open_to_read(path, DATA)?, open_to_read(path, LOG)?];
+    let [data, log] = [&data, &log].map(|file| file.as_ref().map(|file| file as &dyn Device));
+    let lies = look(data, log);
+    match lies.map_err(|source| OpenError::Io { what: "read", path: path.to_path_buf(), source })? {
+        Lies::Nothing => Ok(false),
+        Lies::Something => Ok(true),
+        Lies::Remains(found) => Err(OpenError::Remains { path: path.to_path_buf(), found }),
+    }
+}
+
+/// One of the files, never to be written, if it is there.
+pub(crate) fn open_to_read(path: &Path, name: &str) -> Result<Option<FileDevice>, OpenError> {
+    match FileDevice::open(path.join(name), OpenKind::ReadOnly) {
+        Ok(device) => Ok(Some(device)),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(OpenError::Io { what: "open", path: path.join(name), source }),
+    }
 }
 
 /// A directory without a store may hold our lock file and the beginnings of our others, and nothing

@@ -43,7 +43,7 @@ pub(crate) struct Engine<T: Translation> {
     pub(crate) recovery: Recovery,
     pub(crate) durability: Durability,
     /// Released when the store is closed, or the last handle goes.
-    directory: Mutex<Option<Directory>>,
+    directory: Mutex<Option<Arc<Directory>>>,
     pub(crate) memory_budget: u64,
 }
 

@@ -87,6 +87,14 @@ pub enum OpenError {
         /// How that was seen.
         reason: String,
     },
+    /// A part of a store is left, and its data file is missing or empty.
+    #[error("{} holds {found}, and its file `data` is missing or empty: save what can be read with `polder salvage`, or remove the directory to make a new store there", path.display())]
+    Remains {
+        /// Where.
+        path: PathBuf,
+        /// What there is.
+        found: &'static str,
+    },
     /// A newer version of Polder wrote it.
     #[error("cannot open the store in {}", path.display())]
     Newer {

@@ -78,21 +78,42 @@ pub(crate) fn write_superblocks(
     Ok(())
 }
 
-/// Leaves nothing of a store that could not be made.
-pub(crate) fn empty(device: &dyn Device) {
+/// Leaves nothing of a store that could not be made. The log goes last: beside a data file that is
+/// there it is needed.
+pub(crate) fn unmake(data: &dyn Device, log: &dyn Device) {
     // What made it fail is the error to report.
-    let _ = device.truncate(0);
+    let _ = data.truncate(0).and_then(|()| {
+        let _ = data.sync();
+        log.truncate(0)
+    });
 }
 
-/// Whether no store was made here, or not to its end. The superblocks are written last, one after
-/// the other, and then the log tells of it. So there is none where nothing lies in the place of the
-/// superblocks, or a torn first one beside one that was never written, and the log knows of none.
-pub(crate) fn is_blank(data: &dyn Device, log: Option<&dyn Device>) -> io::Result<bool> {
-    if data.is_empty()? {
-        return Ok(true);
-    }
+/// What lies where a store may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Lies {
+    /// No store, or one that was not made to its end: a new one may be made.
+    Nothing,
+    /// A data file in which something was written, be it a store or not.
+    Something,
+    /// No data file to speak of, and beside it this.
+    Remains(&'static str),
+}
+
+/// What lies in the two files of a store, as far as they are there. The superblocks are written last,
+/// one after the other, and then the log tells of it. So no store was made where nothing lies in the
+/// place of the superblocks, or a torn first one beside one that was never written, and the log knows
+/// of none.
+pub(crate) fn look(data: Option<&dyn Device>, log: Option<&dyn Device>) -> io::Result<Lies> {
+    let tells = || log.map_or(Ok(LogTells::Nothing), polder_log::tells_of_store);
+    let Some(data) = data.filter(|data| !matches!(data.is_empty(), Ok(true))) else {
+        return Ok(match tells()? {
+            LogTells::Nothing | LogTells::Begun => Lies::Nothing,
+            LogTells::Unknown => Lies::Remains("a file `log` that cannot be read"),
+            LogTells::Made => Lies::Remains("the `log` of a store"),
+        });
+    };
     let area = match read_block(data, 0, 2 * SUPERBLOCK_BYTES) {
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(false),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => return Ok(Lies::Something),
         area => area?,
     };
     let is_zero = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
@@ -102,14 +123,15 @@ pub(crate) fn is_blank(data: &dyn Device, log: Option<&dyn Device>) -> io::Resul
         Err(FormatError::Checksum { .. } | FormatError::Foreign | FormatError::Field { .. })
     );
     if !never_written || valid {
-        return Ok(false);
+        return Ok(Lies::Something);
     }
-    match log.map_or(Ok(LogTells::Nothing), polder_log::tells_of_store)? {
-        LogTells::Made => Ok(false),
-        LogTells::Begun => Ok(true),
+    let is_begun = match tells()? {
+        LogTells::Made | LogTells::Unknown => false,
+        LogTells::Begun => true,
         // Without a log that is ours, what is not zero is somebody else's.
-        LogTells::Nothing => Ok(is_zero(&area) && data.len()? <= SUPERBLOCK_AREA_BYTES),
-    }
+        LogTells::Nothing => is_zero(&area) && data.len()? <= SUPERBLOCK_AREA_BYTES,
+    };
+    Ok(if is_begun { Lies::Nothing } else { Lies::Something })
 }
 
 /// Begins to make a store: nothing is left of an earlier attempt, and there is room for the

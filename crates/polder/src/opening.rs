@@ -35,7 +35,7 @@ pub(crate) struct Opening {
     pub(crate) hold: Hold,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
-    pub(crate) directory: Option<Directory>,
+    pub(crate) directory: Option<Arc<Directory>>,
     pub(crate) progress: Option<RecoveryProgress>,
 }
 

@@ -10,7 +10,7 @@ use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
-use crate::file::{clear_for_new, empty, is_blank, new_superblock, read_superblock};
+use crate::file::{Lies, clear_for_new, look, new_superblock, read_superblock, unmake};
 use crate::opening::Opening;
 use crate::options::{Options, TranslationKind};
 use crate::recovery::Recovery;
@@ -83,7 +83,7 @@ impl Store {
         if is_new {
             directory.sync().map_err(error("sync the directory of"))?;
         }
-        Store::open_devices(data_device, log_device, Some(directory), options)
+        Store::open_devices(data_device, log_device, Some(Arc::new(directory)), options)
     }
 
     /// Opens the store on two devices of one's own, for data and log, or makes it if no store was
@@ -104,7 +104,7 @@ impl Store {
     fn open_devices(
         data: Arc<dyn Device>,
         log: Arc<dyn Device>,
-        directory: Option<Directory>,
+        directory: Option<Arc<Directory>>,
         options: Options,
     ) -> Result<Store, OpenError> {
         let path = options.path.clone();
@@ -112,11 +112,15 @@ impl Store {
             let path = path.clone();
             move |source| OpenError::Io { what, path, source }
         };
-        let is_new = is_blank(&*data, Some(&*log)).map_err(io("look at"))?;
+        let is_new = match look(Some(&*data), Some(&*log)).map_err(io("read"))? {
+            Lies::Nothing => true,
+            Lies::Something => false,
+            Lies::Remains(found) => return Err(OpenError::Remains { path, found }),
+        };
         let (mut superblock, superblock_damage) = if is_new {
             let size = options.new_page_size()?;
             let cleared = clear_for_new(&*data, &*log);
-            cleared.inspect_err(|_| empty(&*data)).map_err(io("write"))?;
+            cleared.inspect_err(|_| unmake(&*data, &*log)).map_err(io("write"))?;
             let (budget, limit) = (options.new_budget(size), options.new_log_limit());
             (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {
@@ -133,7 +137,7 @@ impl Store {
         let opening = Opening {
             path: path.clone(),
             data: Arc::clone(&data),
-            log,
+            log: Arc::clone(&log),
             durability: options.durability,
             progress: options.progress,
             superblock,
@@ -143,14 +147,16 @@ impl Store {
             replacement: options.replacement,
             hold: options.hold,
             prefault,
-            directory,
+            // Whoever failed to make a store still holds it while he clears away what he has made.
+            directory: directory.clone(),
         };
         let engine = start(opening, options.translation);
         let engine = engine.inspect_err(|_| {
             if is_new {
-                empty(&*data);
+                unmake(&*data, &*log);
             }
         })?;
+        drop(directory);
         let closer = Arc::new(Closer { engine: engine.clone(), path });
         Ok(Store { engine, closer })
     }

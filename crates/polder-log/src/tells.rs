@@ -1,0 +1,92 @@
+//! What a log file tells of a store whose data file tells nothing.
+
+use std::io;
+use std::ops::Range;
+
+use polder_format::log::{
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, SegmentHeader,
+};
+use polder_format::{FormatError, Lsn};
+use polder_pool::device::{BlockReader, Device, read_block};
+
+const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
+/// Bytes that are read at a time.
+const CHUNK_BYTES: u64 = 2 << 20;
+
+/// What a log tells of a store whose superblocks tell nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogTells {
+    /// Nothing is there, but perhaps for a first block that was cut short.
+    Nothing,
+    /// Something is there, and it is no log that can be read.
+    Unknown,
+    /// Somebody began to make a store.
+    Begun,
+    /// There was a store: it was made to its end.
+    Made,
+}
+
+/// What a log tells of its store, whichever it is.
+///
+/// # Errors
+/// Those of the device.
+pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
+    let len = device.len()?;
+    if len == 0 {
+        return Ok(LogTells::Nothing);
+    } else if len < BLOCK {
+        return Ok(LogTells::Unknown);
+    }
+    let block = read_block(device, 0, LOG_BLOCK_BYTES)?;
+    let Some(header) = LogHeader::of_any(&block) else {
+        // The header is durable before anything is written behind it.
+        let is_bare = is_zero(device, BLOCK..len)?;
+        return Ok(if is_bare { LogTells::Nothing } else { LogTells::Unknown });
+    };
+    // The first group that joins or ends a stretch of the log lies in the first blocks, or the log
+    // has been used for long.
+    let seed = LogSeed::new(header.store_id);
+    let mut blocks = BlockReader::new(header.segment_bytes as usize)?;
+    for index in 0..len.saturating_sub(header.segment_offset(0)) / header.segment_bytes {
+        let offset = header.segment_offset(index);
+        let bytes = blocks.read(device, offset, header.segment_bytes as usize)?;
+        // While a store is made the first segment alone is written, and its header may be the part
+        // of it that a crash takes.
+        let is_later = match SegmentHeader::decode(bytes, seed) {
+            Ok(segment) => segment.number > 0,
+            Err(_) => index > 0 && bytes.iter().any(|byte| *byte != 0),
+        };
+        if is_later {
+            return Ok(LogTells::Made);
+        }
+        let stream = &bytes[LOG_BLOCK_BYTES..];
+        for at in (0..stream.len()).step_by(LOG_BLOCK_BYTES) {
+            let group = GroupHeader::verify(&stream[at..], seed, Lsn(at as u64));
+            let is_mark = |record: Result<polder_format::log::Record<'_>, FormatError>| {
+                record.is_ok_and(|record| {
+                    matches!(record.operation, Operation::Joint { .. } | Operation::Checkpoint(_))
+                })
+            };
+            if let Ok(group) = group
+                && Records::of_group(&stream[at..at + group.len as usize]).any(is_mark)
+            {
+                return Ok(LogTells::Made);
+            }
+        }
+    }
+    Ok(LogTells::Begun)
+}
+
+/// Whether there are only zeros in this range, from a block on; a part of a block at its end is left
+/// out.
+fn is_zero(device: &dyn Device, range: Range<u64>) -> io::Result<bool> {
+    let mut blocks = BlockReader::new(CHUNK_BYTES as usize)?;
+    let end = range.end / BLOCK * BLOCK;
+    for at in (range.start..end).step_by(CHUNK_BYTES as usize) {
+        let bytes = blocks.read(device, at, (end - at).min(CHUNK_BYTES) as usize)?;
+        if bytes.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
