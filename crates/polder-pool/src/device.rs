@@ -177,7 +177,8 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// not there before read as zeros.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
 
-    /// Cuts the file to this length in bytes.
+    /// Gives the file this length in bytes. If it becomes longer, what is added reads as zeros, and
+    /// room for it is not made sure of.
     fn truncate(&self, len: u64) -> io::Result<()>;
 
     /// Gives the space of this run of bytes back; it reads as zeros. A device that cannot do so
@@ -194,4 +195,10 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     fn is_empty(&self) -> io::Result<bool> {
         Ok(self.len()? == 0)
     }
+}
+
+/// Whether a device says that it has no room, or gives no more to this user.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
 }

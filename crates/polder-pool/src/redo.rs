@@ -12,6 +12,7 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at
 use crate::admission::OPERATION_FRAMES;
 use crate::attempt::AccessHint;
 use crate::bytes::PageMut;
+use crate::device::is_full;
 use crate::error::PoolError;
 use crate::journal::mark;
 use crate::pool::{Pool, Shared, SpaceCore};
@@ -102,10 +103,11 @@ impl<T: Translation> Pool<T> {
     }
 
     /// Has the device back runs of places again that the log says were backed: the crash may have
-    /// taken that back. Those that no map names any more are left out.
+    /// taken that back. Those that no map names any more are left out. Where the device has no room
+    /// for that, whoever writes those places is told so; they can be read, and freed.
     ///
     /// # Errors
-    /// [`PoolError::Full`].
+    /// Those of the device.
     pub fn redo_backing(&self, runs: &[(u64, u64)]) -> Result<(), PoolError> {
         let shift = self.page_size().shift();
         let _admitted = self.shared().admit();
@@ -113,12 +115,24 @@ impl<T: Translation> Pool<T> {
             self.shared().used_runs()?.into_iter().map(|run| run.start).collect();
         for (start, pages) in runs.iter().filter(|(start, _)| used.contains(start)) {
             let (offset, bytes) = (start << shift, pages << shift);
-            self.device().allocate(offset, bytes).map_err(|source| {
-                let source = Arc::new(source);
-                PoolError::Full { space: SpaceId::FILE, bytes, source }
-            })?;
+            let device = |what| move |e| PoolError::Device { what, source: Arc::new(e) };
+            match self.device().allocate(offset, bytes) {
+                Ok(()) => {}
+                // They are part of the file all the same.
+                Err(error) if is_full(&error) => {
+                    if self.file_bytes()? < offset + bytes {
+                        self.device().truncate(offset + bytes).map_err(device("lengthen"))?;
+                    }
+                }
+                Err(error) => return Err(device("allocate space in")(error)),
+            }
         }
         Ok(())
+    }
+
+    fn file_bytes(&self) -> Result<u64, PoolError> {
+        let error = |e| PoolError::Device { what: "find out the length of", source: Arc::new(e) };
+        self.device().len().map_err(error)
     }
 
     /// Ends the redoing of the maps: what they say of the file counts from now on. `next_space`:
@@ -132,10 +146,7 @@ impl<T: Translation> Pool<T> {
             let _admitted = shared.admit();
             shared.discard_strays()?;
         }
-        let len = self.device().len().map_err(|e| PoolError::Device {
-            what: "find out the length of",
-            source: Arc::new(e),
-        })?;
+        let len = self.file_bytes()?;
         lock(&shared.core.places).set_end(len >> self.page_size().shift());
         let mut next = lock(&shared.next_space);
         *next = (*next).max(next_space);

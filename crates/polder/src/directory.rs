@@ -145,14 +145,21 @@ fn take_lock(path: &Path) -> Result<Lock, OpenError> {
         Err(TryLockError::WouldBlock) => return Err(locked(path, file)),
         Err(TryLockError::Error(e)) => return Err(error("lock", e)),
     }
-    let mut lock = Lock(file);
-    let written = lock
-        .0
-        .set_len(0)
-        .and_then(|()| lock.0.rewind())
-        .and_then(|()| lock.0.write_all(this_process().as_bytes()));
-    written.map_err(|e| error("write", e))?;
+    let lock = Lock(file);
+    // Who holds it is for the messages of others. On a full device they say less, and the store can
+    // be opened to be read and to remove things.
+    let _ = write_name(&lock.0);
     Ok(lock)
+}
+
+/// Writes who this is over what the lock file says, which needs no new block where one is there.
+fn write_name(mut file: &File) -> io::Result<()> {
+    let name = this_process();
+    file.rewind()?;
+    let written = file.write_all(name.as_bytes());
+    // The name of somebody else is worse than none.
+    file.set_len(if written.is_ok() { name.len() as u64 } else { 0 })?;
+    written
 }
 
 /// Locks a directory that is only read: nothing in it is written. `None`: it has no lock file, so
@@ -175,7 +182,8 @@ fn locked(path: &Path, mut file: File) -> OpenError {
     let mut holder = String::new();
     // Who holds it is for the message; without it the message says less.
     let _ = file.read_to_string(&mut holder);
-    let holder = holder.trim();
+    // Behind the first line there may be the end of a longer name.
+    let holder = holder.lines().next().unwrap_or_default().trim();
     let process = if holder.is_empty() { "another process" } else { holder }.to_string();
     OpenError::Locked { path: path.to_path_buf(), process }
 }

@@ -4,11 +4,11 @@
 //! when the first place is asked for after an open, so that opening a store reads none of them and
 //! there is nothing that could contradict the maps.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use polder_format::{PageSize, Place, SUPERBLOCK_AREA_BYTES, SpaceId};
 
+use crate::device::is_full;
 use crate::error::PoolError;
 use crate::pool::Shared;
 use crate::space::{PagedArray, Runs};
@@ -180,11 +180,9 @@ impl<T: Translation> Shared<T> {
             places.put(start, pages);
             places.trim();
             let source = Arc::new(source);
-            match source.kind() {
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge => {
-                    PoolError::Full { space, bytes, source }
-                }
-                _ => PoolError::Device { what: "allocate space in", source },
+            match is_full(&source) {
+                true => PoolError::Full { space, bytes, source },
+                false => PoolError::Device { what: "allocate space in", source },
             }
         })
     }
