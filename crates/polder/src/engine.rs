@@ -252,17 +252,21 @@ impl<T: Translation> Engine<T> {
         if table.dropped.swap(true, Ordering::SeqCst) {
             return Err(StoreError::NoSuchTable { name: name.to_string() });
         }
-        let removed = self.catalogue.remove(name.as_bytes());
-        if let Err(error) = removed {
+        let removed = self.catalogue.remove(name.as_bytes()).map_err(|error| {
             table.dropped.store(false, Ordering::SeqCst);
-            return Err(StoreError::of(CATALOGUE, error));
-        }
+            StoreError::of(CATALOGUE, error)
+        })?;
         self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(name);
         let space = table.tree.space();
-        // Its places are free only when the log is durable: there is nothing more to wait for.
-        space.drop_space().map_err(|error| StoreError::of_pool(name, error))?;
+        let freed = space.drop_space();
         self.log().forget_table(space.id());
-        Ok(())
+        match freed {
+            // Its places are free only when the log is durable: there is nothing more to wait for.
+            Ok(()) => Ok(()),
+            // The table is gone all the same. What could not be freed no table names: the next open
+            // frees it (R9).
+            Err(_) => self.commit(removed.lsn, self.durability),
+        }
     }
 
     /// Handles of all tables that are open now.

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::args::DropArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, sentence};
 use crate::opening::with_store;
 use crate::output;
 use crate::units::bytes;
@@ -13,7 +13,11 @@ pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
     let table = &args.table;
     let shorter = with_store(&args.store, |store| {
         store.drop_table(table)?;
-        Ok(store.shrink()?)
+        // The table is gone; that the file could not be made shorter for it is no failure to drop it.
+        Ok(store.shrink().unwrap_or_else(|error| {
+            eprintln!("the file could not be made shorter: {}", sentence(&error));
+            0
+        }))
     })?;
     if context.json {
         output::print_json(&json!({ "dropped": table, "file_shorter_bytes": shorter }))

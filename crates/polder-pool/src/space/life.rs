@@ -122,11 +122,12 @@ impl<T: Translation> Shared<T> {
     }
 
     fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
-        // What is free must be known before places come back.
-        self.learn_places()?;
+        // First of all: whatever fails behind this, nobody writes what will be gone.
         if !space.set_dropped() {
             return Err(PoolError::Dropped { space: space.id });
         }
+        // What is free must be known before places come back.
+        self.learn_places()?;
         // Whoever allocates in the space now has finished, and the next one sees that it is gone.
         let _alloc = lock(&space.alloc);
         // The directory first: a checkpoint does not see pages that have left memory, so that no
