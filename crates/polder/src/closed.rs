@@ -2,16 +2,45 @@
 //!
 //! Nothing is recovered and nothing is written. The store's lock is held meanwhile.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
-use polder_format::{FormatError, SUPERBLOCK_BYTES, StoreId, Superblock, choose};
+use polder_format::{FormatError, SUPERBLOCK_BYTES, StoreId, Superblock};
 use polder_log::LogFile;
 use polder_pool::device::{Device, read_block};
 
-use crate::directory::{DATA, LOG, Lock, lock_to_read, open_to_read};
+use crate::directory::ReadOnly;
 use crate::error::OpenError;
+use crate::file::choose_superblock;
+
+/// Why there is no superblock.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SuperblockFault {
+    #[error("there is no data file")]
+    NoData,
+    #[error("the data file cannot be read: {0}")]
+    Device(io::Error),
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+impl SuperblockFault {
+    /// Where the log does not tell more either.
+    pub(crate) fn of(self, path: &Path) -> OpenError {
+        let path = path.to_path_buf();
+        match self {
+            SuperblockFault::NoData => {
+                OpenError::Remains { path, found: "a file `log` that cannot be read" }
+            }
+            SuperblockFault::Device(source) => {
+                OpenError::Io { what: "read the data file of", path, source }
+            }
+            SuperblockFault::Format(source) => OpenError::Damaged { path, source },
+        }
+    }
+}
 
 /// The files of a store that is not open.
 #[derive(Debug)]
@@ -21,34 +50,36 @@ pub(crate) struct ClosedStore {
     pub(crate) data: Option<Arc<dyn Device>>,
     /// The log file, if there is one.
     pub(crate) log: Option<Arc<dyn Device>>,
-    _lock: Option<Lock>,
+    _directory: ReadOnly,
 }
 
 impl ClosedStore {
     /// The files in a directory.
     pub(crate) fn open(path: &Path) -> Result<ClosedStore, OpenError> {
-        let lock = lock_to_read(path)?;
-        let open = |name| -> Result<Option<Arc<dyn Device>>, OpenError> {
-            Ok(open_to_read(path, name)?.map(|device| Arc::new(device) as _))
-        };
-        let (data, log) = (open(DATA)?, open(LOG)?);
+        let directory = ReadOnly::lock(path)?;
+        let [data, log] = directory.files.clone();
         if data.is_none() && log.is_none() {
             return Err(OpenError::NotFound { path: path.to_path_buf() });
         }
-        Ok(ClosedStore { path: path.to_path_buf(), data, log, _lock: lock })
+        let [data, log] = [data, log].map(|file| file.map(|file| file as Arc<dyn Device>));
+        Ok(ClosedStore { path: path.to_path_buf(), data, log, _directory: directory })
     }
 
     /// The superblock that counts, or what is wrong with both.
-    pub(crate) fn superblock(&self) -> Result<Superblock, FormatError> {
-        let missing = FormatError::Broken("the data file cannot be read");
-        let data = self.data.as_ref().ok_or(missing)?;
+    pub(crate) fn superblock(&self) -> Result<Superblock, SuperblockFault> {
+        let data = self.data.as_ref().ok_or(SuperblockFault::NoData)?;
         // One by one: a block that the device cannot read takes the other one not along.
-        let mut area = Vec::new();
-        for at in [0, SUPERBLOCK_BYTES] {
-            let block = read_block(&**data, at as u64, SUPERBLOCK_BYTES);
-            area.extend(block.unwrap_or_else(|_| vec![0; SUPERBLOCK_BYTES]));
-        }
-        choose(&area).map(|(superblock, _)| superblock)
+        let blocks =
+            [0, SUPERBLOCK_BYTES].map(|at| read_block(&**data, at as u64, SUPERBLOCK_BYTES));
+        let blocks = match blocks {
+            [Err(error), Err(_)] if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(FormatError::Broken("the data file is too short to hold them").into());
+            }
+            [Err(error), Err(_)] => return Err(SuperblockFault::Device(error)),
+            blocks => blocks.map(|block| block.unwrap_or_else(|_| vec![0; SUPERBLOCK_BYTES])),
+        };
+        let (superblock, _) = choose_superblock(&blocks.concat())?;
+        Ok(superblock)
     }
 
     /// Whose files these are, as the log says.

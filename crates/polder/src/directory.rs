@@ -18,6 +18,8 @@ pub(crate) const LOG: &str = "log";
 /// How long the last writes of a process that was killed may take. None come after its lock is free but
 /// those that the kernel had already.
 const LAST_WRITES: Duration = Duration::from_secs(30);
+/// The same where there is no lock file: then who has the other files locked is likely to be alive.
+const NO_LOCK_FILE: Duration = Duration::from_secs(1);
 
 /// A locked directory. The lock goes with it, also when the process dies.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(crate) struct Directory {
     path: PathBuf,
     /// Of its files, whose last writes may outlive a process that was killed.
     files: Vec<FileLock>,
+    /// How long those are waited for.
+    patience: Duration,
     _lock: Lock,
 }
 
@@ -33,12 +37,11 @@ impl Directory {
     /// in it.
     pub(crate) fn lock(path: &Path, mode: OpenMode) -> Result<(Directory, bool), OpenError> {
         let error = |what| move |source| OpenError::Io { what, path: path.to_path_buf(), source };
-        if !path.exists() {
+        if !path.try_exists().map_err(error("look for"))? {
             if mode == OpenMode::Open {
                 return Err(OpenError::NotFound { path: path.to_path_buf() });
             }
-            fs::create_dir_all(path).map_err(error("make the directory"))?;
-            sync_directory(path.parent()).map_err(error("sync the directory of"))?;
+            make_directories(path, &mut sync_directory).map_err(error("make the directory"))?;
         }
         if !has_store(path)? {
             check_empty(path).map_err(error("read the directory"))??;
@@ -46,42 +49,80 @@ impl Directory {
                 return Err(OpenError::NotFound { path: path.to_path_buf() });
             }
         }
+        let patience = patience(path);
         let lock = take_lock(path)?;
         // Somebody else may have made the store before we had the lock.
         let has_store = has_store(path)?;
         if has_store && mode == OpenMode::Create {
             return Err(OpenError::Exists { path: path.to_path_buf() });
         }
-        Ok((Directory { path: path.to_path_buf(), files: Vec::new(), _lock: lock }, !has_store))
-    }
-
-    pub(crate) fn data_file(&self) -> PathBuf {
-        self.path.join(DATA)
-    }
-
-    pub(crate) fn log_file(&self) -> PathBuf {
-        self.path.join(LOG)
+        let path = path.to_path_buf();
+        Ok((Directory { path, files: Vec::new(), patience, _lock: lock }, !has_store))
     }
 
     /// Opens one of its files, or makes it, when all writes of those who had it before are done.
-    pub(crate) fn open(&mut self, path: &Path) -> io::Result<Arc<FileDevice>> {
-        let kind = if path.exists() { OpenKind::Existing } else { OpenKind::Create };
-        let device = FileDevice::open(path, kind)?;
-        self.files.push(device.lock(LAST_WRITES)?);
+    pub(crate) fn open(&mut self, name: &str) -> Result<Arc<FileDevice>, OpenError> {
+        let path = self.path.join(name);
+        let device = match FileDevice::open(&path, OpenKind::Existing) {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                FileDevice::open(&path, OpenKind::Create)
+            }
+            device => device,
+        };
+        let device = device.map_err(|source| OpenError::Io { what: "open", path, source })?;
+        self.files.push(lock_file(&device, &self.path, self.patience)?);
         Ok(Arc::new(device))
     }
 
-    /// Makes the entry of a new file durable.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        sync_directory(Some(&self.path))
+    /// Whether there is a file of this name.
+    pub(crate) fn has(&self, name: &str) -> Result<bool, OpenError> {
+        let path = self.path.join(name);
+        path.try_exists().map_err(|source| OpenError::Io { what: "look for", path, source })
+    }
+
+    /// Makes the entries of new files durable.
+    pub(crate) fn sync(&self) -> Result<(), OpenError> {
+        let error = |source| OpenError::Io { what: "sync", path: self.path.clone(), source };
+        sync_directory(&self.path).map_err(error)
     }
 }
 
-fn sync_directory(path: Option<&Path>) -> io::Result<()> {
-    match path.filter(|path| !path.as_os_str().is_empty()) {
-        Some(path) => File::open(path)?.sync_all(),
-        None => File::open(".")?.sync_all(),
+fn sync_directory(path: &Path) -> io::Result<()> {
+    let here = path.as_os_str().is_empty();
+    File::open(if here { Path::new(".") } else { path })?.sync_all()
+}
+
+/// Makes a directory and those above it that are missing, each durable in the one above. `sync` is
+/// called with the one above.
+fn make_directories(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) -> io::Result<()> {
+    let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+    let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
+    for path in missing.into_iter().rev() {
+        match fs::create_dir(path) {
+            // Somebody else was faster.
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
+            made => made?,
+        }
+        sync(path.parent().unwrap_or(Path::new("")))?;
     }
+    Ok(())
+}
+
+/// How long to wait for whoever has the files of a directory locked, whose lock file nobody holds.
+fn patience(path: &Path) -> Duration {
+    if path.join(LOCK).exists() { LAST_WRITES } else { NO_LOCK_FILE }
+}
+
+/// Locks one of the files of the directory `path`: a second sign of whoever uses them, if he has lost
+/// his lock file.
+fn lock_file(device: &FileDevice, path: &Path, most: Duration) -> Result<FileLock, OpenError> {
+    device.lock(most).map_err(|source| match source.kind() {
+        io::ErrorKind::ResourceBusy => {
+            let process = "another process, or its last writes are not done".to_string();
+            OpenError::Locked { path: path.to_path_buf(), process }
+        }
+        _ => OpenError::Io { what: "lock the files of", path: path.to_path_buf(), source },
+    })
 }
 
 /// Whether there is a store, or what must not be overwritten. One that could not be made to its end is
@@ -98,7 +139,7 @@ fn has_store(path: &Path) -> Result<bool, OpenError> {
 }
 
 /// One of the files, never to be written, if it is there.
-pub(crate) fn open_to_read(path: &Path, name: &str) -> Result<Option<FileDevice>, OpenError> {
+fn open_to_read(path: &Path, name: &str) -> Result<Option<FileDevice>, OpenError> {
     match FileDevice::open(path.join(name), OpenKind::ReadOnly) {
         Ok(device) => Ok(Some(device)),
         Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -122,7 +163,7 @@ fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
 /// A locked file. It is unlocked by name: a child that another thread starts has the file open too
 /// until it runs its program, so that closing it here would not end the lock.
 #[derive(Debug)]
-pub(crate) struct Lock(File);
+struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
@@ -162,9 +203,33 @@ fn write_name(mut file: &File) -> io::Result<()> {
     written
 }
 
-/// Locks a directory that is only read: nothing in it is written. `None`: it has no lock file, so
-/// that nobody holds it.
-pub(crate) fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
+/// A directory that is only read: nothing in it is written, and nobody else opens it meanwhile.
+#[derive(Debug)]
+pub(crate) struct ReadOnly {
+    /// Its data file and its log, as far as they are there.
+    pub(crate) files: [Option<Arc<FileDevice>>; 2],
+    _file_locks: Vec<FileLock>,
+    /// `None`: it has no lock file.
+    _lock: Option<Lock>,
+}
+
+impl ReadOnly {
+    pub(crate) fn lock(path: &Path) -> Result<ReadOnly, OpenError> {
+        let patience = patience(path);
+        let lock = lock_to_read(path)?;
+        let (mut files, mut file_locks) = ([None, None], Vec::new());
+        for (file, name) in files.iter_mut().zip([DATA, LOG]) {
+            if let Some(device) = open_to_read(path, name)? {
+                file_locks.push(lock_file(&device, path, patience)?);
+                *file = Some(Arc::new(device));
+            }
+        }
+        Ok(ReadOnly { files, _file_locks: file_locks, _lock: lock })
+    }
+}
+
+/// Takes the lock file, if there is one.
+fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
     let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
     let file = match File::open(path.join(LOCK)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -203,6 +268,22 @@ fn this_process() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Each is durable in the one above it, the outermost first.
+    #[test]
+    fn every_directory_that_is_made_is_synced() {
+        let dir = tempfile::tempdir().unwrap();
+        let there = dir.path().join("there");
+        fs::create_dir(&there).unwrap();
+        let mut synced = Vec::new();
+        let mut sync = |path: &Path| {
+            synced.push(path.to_path_buf());
+            sync_directory(path)
+        };
+        make_directories(&there.join("a/b/c"), &mut sync).unwrap();
+        assert!(there.join("a/b/c").is_dir());
+        assert_eq!(synced, [there.clone(), there.join("a"), there.join("a/b")]);
+    }
 
     #[test]
     fn a_lock_ends_though_a_child_has_the_file_open() {

@@ -118,7 +118,7 @@ pub enum OpenError {
         source: LogError,
     },
     /// The superblocks cannot be read.
-    #[error("both superblocks of the store in {} are damaged", path.display())]
+    #[error("both superblocks of the store in {} are damaged; save what can be read with `polder salvage`", path.display())]
     Damaged {
         /// Where.
         path: PathBuf,

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{
     FormatError, Lsn, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
 };
@@ -43,9 +44,23 @@ fn random_id() -> io::Result<[u8; 16]> {
     Ok(id)
 }
 
-/// Reads the superblock that counts, and what is wrong with the other one.
+/// The superblock that counts, as [`choose`] finds it, and what is wrong with the other one.
+pub(crate) fn choose_superblock(
+    area: &[u8],
+) -> Result<(Superblock, Option<FormatError>), FormatError> {
+    choose(area).map_err(|error| match error {
+        FormatError::Foreign if area.iter().all(|byte| *byte == 0) => {
+            FormatError::Broken("there are only zeros in their place")
+        }
+        error => error,
+    })
+}
+
+/// Reads the superblock that counts, and what is wrong with the other one. `log`: the log beside it,
+/// which tells whether that is a store.
 pub(crate) fn read_superblock(
     device: &dyn Device,
+    log: Option<&dyn Device>,
     path: &Path,
 ) -> Result<(Superblock, Option<FormatError>), OpenError> {
     let path = || path.to_path_buf();
@@ -57,11 +72,25 @@ pub(crate) fn read_superblock(
         }
         Err(source) => return Err(OpenError::Io { what: "read", path: path(), source }),
     };
-    choose(&area).map_err(|source| match source {
-        FormatError::Foreign => OpenError::Foreign { path: path(), reason: source.to_string() },
+    choose_superblock(&area).map_err(|source| match source {
         FormatError::Newer { .. } => OpenError::Newer { path: path(), source },
+        FormatError::Foreign | FormatError::Broken(_) if !is_log(log) => {
+            let what = match source {
+                FormatError::Foreign => "does not begin with Polder's mark",
+                _ => "holds only zeros where the superblocks would be",
+            };
+            let reason =
+                format!("its file `data` {what}, and beside it there is no log of a store");
+            OpenError::Foreign { path: path(), reason }
+        }
         _ => OpenError::Damaged { path: path(), source },
     })
+}
+
+/// Whether this is the log of a store.
+fn is_log(device: Option<&dyn Device>) -> bool {
+    let block = device.and_then(|log| read_block(log, 0, LOG_BLOCK_BYTES).ok());
+    block.is_some_and(|block| LogHeader::of_any(&block).is_some())
 }
 
 /// Writes both superblocks, durably, one after the other: whichever is lost later, the other says

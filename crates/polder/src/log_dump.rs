@@ -105,16 +105,11 @@ pub fn dump(
     visit: &mut dyn FnMut(&LogRecord) -> bool,
 ) -> Result<LogEnd, OpenError> {
     let closed = ClosedStore::open(path)?;
-    let superblock = closed.superblock();
-    let log = match (&superblock, closed.store_of_log()) {
-        (Ok(superblock), _) => closed.log_file(superblock.store_id)?,
-        (Err(_), Some(id)) => closed.log_file(id)?,
-        (Err(source), None) => {
-            let path = path.to_path_buf();
-            return Err(OpenError::Damaged { path, source: source.clone() });
-        }
+    let (log, superblock) = match (closed.superblock(), closed.store_of_log()) {
+        (Ok(superblock), _) => (closed.log_file(superblock.store_id)?, Some(superblock)),
+        (Err(_), Some(id)) => (closed.log_file(id)?, None),
+        (Err(fault), None) => return Err(fault.of(path)),
     };
-    let superblock = superblock.ok();
     let mut names = superblock.as_ref().map(|block| names(&closed, block)).unwrap_or_default();
     let mut end = end_of(&log, superblock.as_ref());
     let (first, last) = log.extent();

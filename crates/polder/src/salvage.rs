@@ -28,7 +28,7 @@
 
 use std::path::Path;
 
-use polder_format::{FormatError, PageKind, SpaceId};
+use polder_format::{PageKind, SpaceId};
 
 use crate::durability::Durability;
 use crate::error::{OpenError, StoreError};
@@ -142,12 +142,12 @@ pub enum SalvageError {
     #[error(transparent)]
     Source(OpenError),
     /// Neither superblocks nor log tell which store it is, without which no checksum can be checked.
-    #[error("neither the superblocks nor the log of {path} tell which store it was")]
+    #[error("neither the superblocks nor the log of {path} tell which store it was: {what}")]
     NoIdentity {
         /// Where.
         path: String,
         /// What is wrong with the superblocks.
-        source: FormatError,
+        what: String,
     },
     /// The new store must not be the damaged one.
     #[error("the new store must have another directory than the damaged one")]

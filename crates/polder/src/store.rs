@@ -6,7 +6,7 @@ use std::sync::Arc;
 use polder_pool::device::Device;
 
 use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
-use crate::directory::Directory;
+use crate::directory::{DATA, Directory, LOG};
 use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
@@ -63,27 +63,17 @@ impl Store {
     pub fn open(options: Options) -> Result<Store, OpenError> {
         options.validate()?;
         let (mut directory, is_new) = Directory::lock(&options.path, options.mode)?;
-        let data = directory.data_file();
-        let error = |what| {
-            let path = data.clone();
-            move |source| OpenError::Io { what, path, source }
-        };
-        let data_device = directory.open(&data).map_err(error("open"))?;
-        let log = directory.log_file();
-        if !is_new && !log.exists() {
+        let data = directory.open(DATA)?;
+        if !is_new && !directory.has(LOG)? {
             // What is no store misses no log.
-            read_superblock(&*data_device, &options.path)?;
+            read_superblock(&*data, None, &options.path)?;
             return Err(OpenError::NoLog { path: options.path });
         }
-        let log_device = directory.open(&log).map_err(|source| OpenError::Io {
-            what: "open",
-            path: log.clone(),
-            source,
-        })?;
+        let log = directory.open(LOG)?;
         if is_new {
-            directory.sync().map_err(error("sync the directory of"))?;
+            directory.sync()?;
         }
-        Store::open_devices(data_device, log_device, Some(Arc::new(directory)), options)
+        Store::open_devices(data, log, Some(Arc::new(directory)), options)
     }
 
     /// Opens the store on two devices of one's own, for data and log, or makes it if no store was
@@ -124,7 +114,7 @@ impl Store {
             let (budget, limit) = (options.new_budget(size), options.new_log_limit());
             (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {
-            read_superblock(&*data, &path)?
+            read_superblock(&*data, Some(&*log), &path)?
         };
         superblock.log_limit = options.log_limit.unwrap_or(superblock.log_limit);
         let found = superblock.page_size.bytes() as u32;

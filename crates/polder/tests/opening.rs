@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{OpenError, OpenMode, Options, OptionsError, Store, TranslationKind};
+use polder::{OpenError, OpenMode, Options, OptionsError, SalvageError, Store, TranslationKind};
 use polder_format::{SUPERBLOCK_BYTES, Superblock, choose};
 use polder_testkit::{Errno, FaultPlan, Operation, When};
 use support::*;
@@ -398,4 +398,67 @@ fn lives_that_change_nothing_leave_no_log_behind() {
         }
         disks = disks.crash(i);
     }
+}
+
+/// What is wrong is said, and not that there is no store.
+#[test]
+fn files_that_cannot_be_read_are_told_from_those_of_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let made = |name: &str| {
+        let path = dir.path().join(name);
+        Store::open(tight(&path)).unwrap().close().unwrap();
+        path
+    };
+    let texts = |path: &Path| -> [String; 3] {
+        let salvaged = polder::salvage(path, tight(path.join("new")), &mut |_, _, _| true);
+        let dumped = polder::log_dump::dump(path, None, &mut |_| true);
+        [
+            full_text(&refused(tight(path))),
+            salvaged.err().map(|error| full_text(&error)).unwrap_or_default(),
+            dumped.err().map(|error| full_text(&error)).unwrap_or_default(),
+        ]
+    };
+    let is_directory = made("a directory");
+    for name in ["data", "log"] {
+        fs::remove_file(is_directory.join(name)).unwrap();
+        fs::create_dir(is_directory.join(name)).unwrap();
+    }
+    let loops = made("a loop");
+    fs::remove_file(loops.join("data")).unwrap();
+    std::os::unix::fs::symlink("data", loops.join("data")).unwrap();
+    for (path, what) in [(is_directory, "Is a directory"), (loops, "symbolic links")] {
+        for text in texts(&path) {
+            assert!(text.contains(what) && !text.contains("not a Polder store"), "{text}");
+        }
+    }
+    let zeroed = made("zeroed");
+    let mut bytes = fs::read(zeroed.join("data")).unwrap();
+    bytes[..2 * SUPERBLOCK_BYTES].fill(0);
+    fs::write(zeroed.join("data"), &bytes).unwrap();
+    let [text, ..] = texts(&zeroed);
+    for part in ["superblocks", "damaged", "zeros", "salvage"] {
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+/// Who has lost his lock file has the others locked all the same.
+#[test]
+fn a_store_in_use_is_seen_without_its_lock_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    let store = Store::open(tight(&path)).unwrap();
+    fs::remove_file(path.join("lock")).unwrap();
+    let salvaged = polder::salvage(&path, tight(dir.path().join("new")), &mut |_, _, _| true);
+    assert!(
+        matches!(salvaged, Err(SalvageError::Source(OpenError::Locked { .. }))),
+        "{salvaged:?}"
+    );
+    let dumped = polder::log_dump::dump(&path, None, &mut |_| true);
+    assert!(matches!(dumped, Err(OpenError::Locked { .. })), "{dumped:?}");
+    let begun = Instant::now();
+    let error = refused(tight(&path));
+    assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
+    assert!(begun.elapsed() < Duration::from_secs(10), "nobody waits long for one who is alive");
+    store.close().unwrap();
+    polder::log_dump::dump(&path, None, &mut |_| true).unwrap();
 }

@@ -13,7 +13,7 @@ use polder_log::{Gap, LogFile};
 use polder_pool::device::{Device, read_block};
 
 use super::{LogGap, SalvageError, SalvageReport};
-use crate::closed::ClosedStore;
+use crate::closed::{ClosedStore, SuperblockFault};
 use crate::error::{OpenError, with_causes};
 use crate::maps::Maps;
 use crate::page_file::PageFile;
@@ -49,7 +49,7 @@ impl Source {
         let superblock = closed.superblock();
         let (id, superblock) = match (superblock, closed.store_of_log()) {
             (Ok(superblock), _) => (superblock.store_id, Some(superblock)),
-            (Err(source @ FormatError::Newer { .. }), _) => {
+            (Err(SuperblockFault::Format(source @ FormatError::Newer { .. })), _) => {
                 let path = path.to_path_buf();
                 return Err(SalvageError::Source(OpenError::Newer { path, source }));
             }
@@ -57,9 +57,9 @@ impl Source {
                 damage.push(format!("both superblocks: {what}"));
                 (id, None)
             }
-            (Err(source), None) => {
-                let path = path.display().to_string();
-                return Err(SalvageError::NoIdentity { path, source });
+            (Err(fault), None) => {
+                let (path, what) = (path.display().to_string(), fault.to_string());
+                return Err(SalvageError::NoIdentity { path, what });
             }
         };
         let known = superblock.as_ref().map(|superblock| superblock.page_size);
