@@ -61,3 +61,18 @@ impl LogError {
         move |source| LogError::Io { what, source: Arc::new(source) }
     }
 }
+
+/// Makes room for `more` elements, or says that there is no memory for them. Buffers that are large
+/// are made with this: elsewhere the process ends where the system gives no more.
+pub(crate) fn reserve<T>(buffer: &mut Vec<T>, more: usize) -> Result<(), LogError> {
+    buffer.try_reserve(more).map_err(|_| no_memory((more * size_of::<T>()) as u64))
+}
+
+/// There is no memory for a buffer of so many bytes.
+pub(crate) fn no_memory(bytes: u64) -> LogError {
+    let text = format!(
+        "the system does not give {bytes} bytes of memory; allow the process more (`ulimit -v`), or use a smaller memory budget"
+    );
+    let source = Arc::new(io::Error::new(io::ErrorKind::OutOfMemory, text));
+    LogError::Io { what: "make a buffer for", source }
+}

@@ -13,6 +13,7 @@ use polder_pool::journal::{Journal, Outgoing, SharedError};
 use polder_pool::signal::Signal;
 
 use crate::double::Double;
+use crate::error::{LogError, no_memory};
 use crate::flush::{Leader, Syncs};
 use crate::pace::Pace;
 use crate::ring::{Change, Ring};
@@ -150,7 +151,7 @@ impl Log {
         mut segments: Segments,
         options: LogOptions,
         beginning: Beginning,
-    ) -> Arc<Log> {
+    ) -> Result<Arc<Log>, LogError> {
         let Beginning { start, tail, incarnation, tally, next_slot } = beginning;
         segments.keep(start.0, tail.0);
         let header = *segments.header();
@@ -158,7 +159,7 @@ impl Log {
         let log = Log {
             seed: LogSeed::new(header.store_id),
             incarnation,
-            ring: Ring::new(options.buffer_bytes),
+            ring: Ring::new(options.buffer_bytes).map_err(|_| no_memory(options.buffer_bytes))?,
             hot: Hot { tail: sync::AtomicU64::new(tail.0), permits: AtomicU64::new(0) },
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(start.0),
@@ -192,7 +193,7 @@ impl Log {
             data,
         };
         log.set_start(start);
-        Arc::new(log)
+        Ok(Arc::new(log))
     }
 
     /// Replay begins at `start` from now on, as far as both superblocks say; what lies below is

@@ -80,7 +80,7 @@ fn loom_cuts_see_whole_groups() {
     builder.check(|| {
         let begin = 0;
         let model = Arc::new(Model {
-            ring: Ring::new(RING_BYTES),
+            ring: Ring::new(RING_BYTES).unwrap(),
             tail: AtomicU64::new(begin),
             written: AtomicU64::new(begin),
         });

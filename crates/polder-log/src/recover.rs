@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::ops::Range;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
@@ -11,15 +11,17 @@ use polder_format::log::{Group, LOG_BLOCK_BYTES, Operation, Record, Records, Slo
 use polder_format::{ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, SpaceId};
 use polder_pool::device::{Device, is_full, read_block, write_block};
 use polder_pool::journal::Journal;
-use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Redone, Translation};
+use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Redone, Translation, threads_with_room};
 
 use crate::double::pages_checksum;
-use crate::error::LogError;
+use crate::error::{LogError, reserve};
 use crate::log::{Beginning, Log, LogOptions, lock};
 use crate::scan::{FIRST_LSN, Found, LogFile};
 
-/// Threads that redo pages: as many reads are asked of the device at a time.
-const WORKERS: usize = 16;
+/// Threads that redo pages, at most: as many reads are asked of the device at a time.
+const WORKERS: u64 = 16;
+/// One for each so many bytes of log; none for less.
+const WORKER_BYTES: u64 = 64 << 10;
 /// Bytes of groups that are dealt out at a time.
 const DEAL_BYTES: usize = 1 << 20;
 
@@ -75,13 +77,21 @@ impl Found {
         let tail = Lsn(self.end.0.next_multiple_of(LOG_BLOCK_BYTES as u64));
         let (start, tally) = (self.start, self.tally.clone());
         let beginning = Beginning { start, tail, incarnation, tally, next_slot };
-        Ok(Log::begin(file.device, data, file.segments, options, beginning))
+        Log::begin(file.device, data, file.segments, options, beginning)
     }
 }
 
 impl LogFile {
     /// The log of a new store, ready to be appended to.
-    pub fn begin(self, data: Arc<dyn Device>, options: LogOptions, incarnation: u32) -> Arc<Log> {
+    ///
+    /// # Errors
+    /// If the system has no memory to give.
+    pub fn begin(
+        self,
+        data: Arc<dyn Device>,
+        options: LogOptions,
+        incarnation: u32,
+    ) -> Result<Arc<Log>, LogError> {
         let beginning = Beginning {
             start: FIRST_LSN,
             tail: FIRST_LSN,
@@ -256,7 +266,7 @@ struct Deal {
     records: Vec<(u32, Lsn)>,
 }
 
-/// R7.
+/// R7. Where a thread cannot be started those that could do the work, or the caller alone.
 fn redo_pages<T: Translation>(
     file: &LogFile,
     found: &Found,
@@ -267,29 +277,43 @@ fn redo_pages<T: Translation>(
 ) -> Result<HashMap<PageId, PoolError>, LogError> {
     let failure: Mutex<Option<LogError>> = Mutex::new(None);
     let done = Mutex::new((HashMap::new(), 0));
-    thread::scope(|scope| {
-        let (senders, receivers): (Vec<_>, Vec<_>) =
-            (0..WORKERS).map(|_| sync_channel::<Deal>(2)).unzip();
-        for receiver in receivers {
-            let (failure, done) = (&failure, &done);
-            let work = move || match redo_deals(pool, &receiver, apply) {
-                Ok((suspects, redone)) => {
-                    let mut done = lock(done);
-                    done.0.extend(suspects);
-                    done.1 += redone;
-                }
-                Err(error) => {
-                    lock(failure).get_or_insert(error);
-                }
-            };
-            if let Err(source) = thread::Builder::new().spawn_scoped(scope, work) {
-                let what = "start a thread to read";
-                lock(failure).get_or_insert(LogError::Io { what, source: Arc::new(source) });
-            }
+    let finish = |outcome: Result<Worker<'_, T>, LogError>| match outcome {
+        Ok(worker) => {
+            let mut done = lock(&done);
+            done.0.extend(worker.suspects.pages);
+            done.1 += worker.redone;
         }
-        let dealt = deal(file, found, &senders, progress);
-        if let Err(error) = dealt {
+        Err(error) => {
             lock(&failure).get_or_insert(error);
+        }
+    };
+    thread::scope(|scope| {
+        let finish = &finish;
+        let start = |_| {
+            let (sender, receiver) = sync_channel::<Deal>(2);
+            let work = move || {
+                let mut worker = Worker::new(pool, apply);
+                let worked = receiver.iter().try_for_each(|deal| worker.redo_deal(&deal));
+                finish(worked.map(|()| worker));
+            };
+            thread::Builder::new().spawn_scoped(scope, work).ok().map(|_| sender)
+        };
+        let wanted = ((found.end.0 - found.start.0) / WORKER_BYTES).min(WORKERS);
+        let wanted = threads_with_room(wanted as usize);
+        let senders: Vec<SyncSender<Deal>> = (0..wanted).map_while(start).collect();
+        if senders.is_empty() {
+            let mut worker = Worker::new(pool, apply);
+            let mut hand = |_, deal| worker.redo_deal(&deal).map(|()| true);
+            let dealt = deal(file, found, 1, &mut hand, progress);
+            finish(dealt.map(|()| worker));
+        } else {
+            // False: a worker has ended, which tells why.
+            let mut hand = |to: usize, deal| Ok(senders[to].send(deal).is_ok());
+            let dealt = deal(file, found, senders.len(), &mut hand, progress);
+            drop(senders);
+            if let Err(error) = dealt {
+                lock(&failure).get_or_insert(error);
+            }
         }
     });
     if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
@@ -300,22 +324,28 @@ fn redo_pages<T: Translation>(
     Ok(suspects)
 }
 
+/// Takes a deal to a worker; false: it wants no more.
+type Hand<'h> = dyn FnMut(usize, Deal) -> Result<bool, LogError> + 'h;
+
 /// Reads the log and deals its records to the workers, by page.
 fn deal(
     file: &LogFile,
     found: &Found,
-    workers: &[SyncSender<Deal>],
+    workers: usize,
+    hand: &mut Hand<'_>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(), LogError> {
-    let mut bytes: Vec<u8> = Vec::with_capacity(DEAL_BYTES);
-    let mut hands: Vec<Vec<(u32, Lsn)>> = vec![Vec::new(); workers.len()];
-    // False: a worker has ended, which tells why.
-    let send = |bytes: &mut Vec<u8>, hands: &mut Vec<Vec<(u32, Lsn)>>| -> bool {
-        let shared = Arc::new(std::mem::replace(bytes, Vec::with_capacity(DEAL_BYTES)));
-        hands.iter_mut().zip(workers).all(|(records, worker)| {
-            let records = std::mem::take(records);
-            records.is_empty() || worker.send(Deal { bytes: Arc::clone(&shared), records }).is_ok()
-        })
+    let mut bytes: Vec<u8> = Vec::new();
+    let mut hands: Vec<Vec<(u32, Lsn)>> = vec![Vec::new(); workers];
+    let mut send = |bytes: &mut Vec<u8>, hands: &mut Vec<Vec<(u32, Lsn)>>| {
+        let shared = Arc::new(std::mem::take(bytes));
+        for (worker, records) in hands.iter_mut().enumerate() {
+            let deal = Deal { bytes: Arc::clone(&shared), records: std::mem::take(records) };
+            if !deal.records.is_empty() && !hand(worker, deal)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     };
     let mut goes_on = true;
     file.visit_again(found, (found.start, found.end), &mut |header, group| {
@@ -323,8 +353,12 @@ fn deal(
             return Ok(());
         }
         if bytes.len() + group.len() > DEAL_BYTES && !bytes.is_empty() {
-            goes_on = send(&mut bytes, &mut hands);
+            goes_on = send(&mut bytes, &mut hands)?;
             progress(header.lsn.0 - found.start.0);
+        }
+        if bytes.is_empty() {
+            let left = (found.end.0 - header.lsn.0) as usize;
+            reserve(&mut bytes, left.min(DEAL_BYTES).max(group.len()))?;
         }
         let begin = bytes.len();
         bytes.extend_from_slice(group);
@@ -332,43 +366,46 @@ fn deal(
         // Each record was decoded when the end of the log was looked for.
         while let Some((page, len)) = Record::peek(&bytes[at..]) {
             if page.space() != SpaceId::FILE {
-                hands[worker_of(page, workers.len())].push((at as u32, header.end()));
+                hands[worker_of(page, workers)].push((at as u32, header.end()));
             }
             at += len;
         }
         Ok(())
     })?;
-    send(&mut bytes, &mut hands);
-    Ok(())
+    send(&mut bytes, &mut hands).map(drop)
 }
 
 fn worker_of(page: PageId, workers: usize) -> usize {
     (page.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize % workers
 }
 
-fn redo_deals<T: Translation>(
-    pool: &Pool<T>,
-    deals: &Receiver<Deal>,
-    apply: ApplyRecord,
-) -> Result<(HashMap<PageId, PoolError>, u64), LogError> {
-    let mut suspects = Suspects::default();
-    let mut redo = pool.redoing(apply);
-    let mut redone = 0;
-    for deal in deals {
+/// Who redoes the records of some of the pages.
+struct Worker<'p, T: Translation> {
+    redo: Redo<'p, T>,
+    suspects: Suspects,
+    redone: u64,
+}
+
+impl<'p, T: Translation> Worker<'p, T> {
+    fn new(pool: &'p Pool<T>, apply: ApplyRecord) -> Worker<'p, T> {
+        Worker { redo: pool.redoing(apply), suspects: Suspects::default(), redone: 0 }
+    }
+
+    fn redo_deal(&mut self, deal: &Deal) -> Result<(), LogError> {
         let mut records: Vec<Record<'_>> = Vec::new();
         let mut group = Lsn(0);
         for (at, end) in &deal.records {
             let source = |source| LogError::Record { lsn: *end, offset: 0, source };
             let record = Record::decode(&deal.bytes[*at as usize..]).map_err(source)?;
             if *end != group {
-                redone += redo_group(&mut redo, group, &mut records, &mut suspects)?;
+                self.redone += redo_group(&mut self.redo, group, &mut records, &mut self.suspects)?;
                 group = *end;
             }
             records.push(record);
         }
-        redone += redo_group(&mut redo, group, &mut records, &mut suspects)?;
+        self.redone += redo_group(&mut self.redo, group, &mut records, &mut self.suspects)?;
+        Ok(())
     }
-    Ok((suspects.pages, redone))
 }
 
 /// The records of one group that this worker has.

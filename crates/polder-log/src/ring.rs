@@ -11,6 +11,7 @@
 //! dense, and leaves the lines of the groups themselves to who writes them again on the next lap.
 
 use std::cell::UnsafeCell;
+use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -96,15 +97,20 @@ impl fmt::Debug for Ring {
 }
 
 impl Ring {
-    /// A ring of `bytes`, a power of two.
-    pub(crate) fn new(bytes: u64) -> Ring {
+    /// A ring of `bytes`, a power of two. An error if there is no memory for it.
+    pub(crate) fn new(bytes: u64) -> Result<Ring, TryReserveError> {
         debug_assert!(bytes.is_power_of_two() && bytes >= LOG_BLOCK_BYTES as u64);
         let count = (bytes as usize + LOG_BLOCK_BYTES) / 8;
-        let words: Box<[_]> = (0..count).map(|_| UnsafeCell::new(0)).collect();
+        let (mut words, mut marks) = (Vec::new(), Vec::new());
+        words.try_reserve_exact(count)?;
+        words.extend((0..count).map(|_| UnsafeCell::new(0)));
+        let words = words.into_boxed_slice();
         let skip = words.as_ptr().align_offset(LOG_BLOCK_BYTES);
-        let marks = (0..bytes / MARK_BYTES).map(|_| AtomicU64::new(0)).collect();
+        let mark_count = bytes / MARK_BYTES;
+        marks.try_reserve_exact(mark_count as usize)?;
+        marks.extend((0..mark_count).map(|_| AtomicU64::new(0)));
         let watched = Watched::new((bytes / 8) as usize);
-        Ring { words, skip, marks, mask: bytes - 1, watched }
+        Ok(Ring { words, skip, marks: marks.into_boxed_slice(), mask: bytes - 1, watched })
     }
 
     #[inline]
@@ -229,7 +235,7 @@ mod tests {
 
     #[test]
     fn a_group_that_wraps_is_whole_and_marked_once() {
-        let ring = Ring::new(4096);
+        let ring = Ring::new(4096).unwrap();
         let group: Vec<u8> = (1..=64).collect();
         let change = Change::One(SpaceId::MAX, -1);
         for at in [0, 4032, 4040, 4088, 4096 * 7 - 8] {

@@ -11,8 +11,9 @@ use polder_format::log::{
 };
 use polder_format::{FormatError, Lsn, PageId, PageSize, SpaceId, StoreId, Superblock};
 use polder_pool::device::{BlockReader, Device, read_block, write_block, write_zeros};
+use polder_pool::threads_with_room;
 
-use crate::error::LogError;
+use crate::error::{LogError, reserve};
 use crate::flush::WINDOW_BYTES;
 use crate::log::LogOptions;
 use crate::segments::{self, Fresh, Segments};
@@ -505,9 +506,10 @@ impl Groups<'_> {
                 return Ok(());
             }
             let bytes = reader.bytes(len);
+            reserve(&mut self.chunk, bytes.len())?;
             self.chunk.extend_from_slice(bytes);
             let end = next + bytes.len() as u64;
-            if end < wanted || !reads_on {
+            if end < wanted || !reads_on || threads_with_room(1) == 0 {
                 self.reader = Some(reader);
             } else {
                 self.ahead = Ahead::start(self.file, end, reader);

@@ -34,7 +34,7 @@ fn disk() -> SimDisk {
 fn begin(disk: &SimDisk) -> Arc<Log> {
     let device: Arc<dyn Device> = Arc::new(disk.clone());
     let file = LogFile::create(device, ID, PageSize::MIN, &OPTIONS).unwrap();
-    file.begin(Arc::new(self::disk()), OPTIONS, 1)
+    file.begin(Arc::new(self::disk()), OPTIONS, 1).unwrap()
 }
 
 fn append(log: &Log, number: u64, len: usize) -> Lsn {
@@ -342,7 +342,7 @@ fn await_that(what: impl Fn() -> bool) {
 
 fn begin_with(device: Arc<dyn Device>, options: LogOptions) -> Arc<Log> {
     let file = LogFile::create(device, ID, PageSize::MIN, &options).unwrap();
-    file.begin(Arc::new(disk()), options, 1)
+    file.begin(Arc::new(disk()), options, 1).unwrap()
 }
 
 /// The next sync fails.

@@ -13,6 +13,7 @@ use std::thread::{self, JoinHandle};
 use polder_format::{PageNo, SpaceId};
 
 use crate::attempt::AccessHint;
+use crate::memory::threads_with_room;
 use crate::pool::{Shared, Space};
 use crate::sync::lock;
 use crate::translation::Translation;
@@ -95,7 +96,7 @@ impl<T: Translation> Readers<T> {
                 };
                 thread::Builder::new().name("polder-reader".into()).spawn(run).ok()
             };
-            (0..THREADS).filter_map(start).collect()
+            (0..threads_with_room(THREADS)).filter_map(start).collect()
         });
     }
 }

@@ -148,7 +148,9 @@ pub enum PoolError {
         limit: u64,
     },
     /// The kernel gave no memory or addresses.
-    #[error("cannot reserve {bytes} bytes of address space for {what}")]
+    #[error(
+        "cannot reserve {bytes} bytes of address space for {what}; allow the process more (`ulimit -v`), or use a smaller memory budget"
+    )]
     Memory {
         /// What for.
         what: &'static str,

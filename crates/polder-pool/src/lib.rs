@@ -123,6 +123,7 @@ pub use {
     hold::{Hold, UnknownHold},
     journal::{Change, Journal},
     kinds::{KindOps, OwnedLinks},
+    memory::threads_with_room,
     nodes::NodeId,
     pool::{FileState, Pool, PoolConfig, Space},
     redo::{ApplyRecord, Redo, Redone},

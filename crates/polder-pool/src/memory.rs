@@ -133,6 +133,19 @@ impl Drop for Reservation {
     }
 }
 
+/// Addresses that a thread may take: its stack, and what the allocator sets aside for it.
+const THREAD_BYTES: usize = 128 << 20;
+
+/// How many threads there is room for, at most so many: the address space of a process may be limited
+/// (`ulimit -v`), and threads that only make things faster shall not take what others need, who end
+/// the process if they do not get it.
+pub fn threads_with_room(most: usize) -> usize {
+    let has_room =
+        |count: &usize| *count == 0 || Reservation::new("threads", count * THREAD_BYTES, 1).is_ok();
+    let halves = std::iter::successors(Some(most), |count| Some(count / 2));
+    halves.take(usize::BITS as usize).find(has_room).unwrap_or(0)
+}
+
 /// Page-aligned scratch memory for direct I/O.
 #[derive(Debug)]
 pub(crate) struct Bounce(Reservation);

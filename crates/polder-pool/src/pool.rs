@@ -20,6 +20,7 @@ use crate::frames::Frames;
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
+use crate::memory::Reservation;
 use crate::meta::FRAME_META_BYTES;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
@@ -41,6 +42,8 @@ use crate::writer::Writer;
 const MIN_FRAMES: u64 = 128;
 /// Memory besides what grows with the frames: counters, tables, threads.
 const FIXED_BYTES: u64 = 512 << 10;
+/// What tables that are vectors take for each frame, at most: those of replacement policies.
+const TABLES_BYTES: usize = 64;
 /// What is set aside for translation, replacement and holds of one frame where the budget is compared
 /// before they are chosen: as much as any takes.
 const MOST_TRANSLATION_BYTES: u64 = 320;
@@ -305,6 +308,9 @@ impl<T: Translation> Pool<T> {
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
+        // Tables that grow with the number of frames are made as vectors, which end the process if
+        // there is no room for them.
+        drop(Reservation::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);
         // Where the page decides on its frame, or the frame is no memory, nobody knows which will
         // be used: memory comes from where the thread runs that first writes to it.
         let is_memory = !T::OWNS_PAGES && !T::FIXED_FRAMES;

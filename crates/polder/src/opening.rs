@@ -94,6 +94,7 @@ impl Opening {
         let file = file.map_err(|error| self.log_error(error))?;
         let start = Lsn(polder_format::log::LOG_BLOCK_BYTES as u64);
         let log = file.begin(Arc::clone(&self.data), options, self.superblock.incarnation);
+        let log = log.map_err(|error| self.log_error(error))?;
         let pool: Pool<T> = self.pool(&log)?;
         let made = Tree::create(pool.create_space().map_err(of_pool)?);
         let catalogue = made.map_err(|error| StoreError::of(CATALOGUE, error))?;
