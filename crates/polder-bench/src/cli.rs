@@ -71,8 +71,8 @@ fn parse(
         "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
          hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
          Policies: {}. Ways: {}.\n",
-        words(&ReplacementKind::ALL),
-        words(&Hold::ALL),
+        ReplacementKind::names(),
+        Hold::names(),
     );
     let command = Cli::command().name(program).bin_name(program).after_help(list.clone());
     let command = command.mut_subcommands(|sub| {
@@ -81,11 +81,6 @@ fn parse(
         if takes_engines { sub.after_help(list.clone()) } else { sub }
     });
     Cli::from_arg_matches(&command.try_get_matches_from(arguments)?)
-}
-
-/// All of them, with commas between.
-fn words(all: &[impl ToString]) -> String {
-    all.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// Refuses what stands in a list twice.
@@ -318,6 +313,31 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_each_policy_and_way() {
+        let words = |command: &str, id: &str| -> Vec<String> {
+            let mut cli = Cli::command();
+            let command = cli.find_subcommand_mut(command).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_id() == id).unwrap();
+            let help = arg.get_help().unwrap().to_string();
+            help.split([' ', ',', ':', '.']).map(str::to_owned).collect()
+        };
+        for command in ["lookup", "tpcc", "compare"] {
+            let ways = words(command, "hold");
+            for way in Hold::ALL {
+                assert!(ways.contains(&way.to_string()), "{command}: {way} is not in {ways:?}");
+            }
+        }
+        for (command, id) in [("lookup", "replacement"), ("replay", "policy")] {
+            let policies = words(command, id);
+            for policy in ReplacementKind::ALL {
+                let policy = policy.to_string();
+                let name = policy.split(':').next().unwrap();
+                assert!(policies.iter().any(|word| word == name), "{command}: {name}");
+            }
+        }
     }
 
     #[test]

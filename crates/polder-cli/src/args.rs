@@ -86,9 +86,16 @@ pub struct StoreArgs {
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub budget: Option<u64>,
 
-    /// How pages are found in memory: array; or direct, where all must fit in the budget.
-    #[arg(long, default_value_t = TranslationKind::Array)]
+    #[arg(long, value_name = "NAME", default_value_t, help = translation_help())]
     pub translation: TranslationKind,
+}
+
+fn translation_help() -> String {
+    format!(
+        "How pages are found in memory, chosen anew at each opening: {}. With direct and vm-huge all \
+         data must fit in the budget",
+        TranslationKind::names()
+    )
 }
 
 #[derive(Debug, Args)]
@@ -109,8 +116,7 @@ pub struct CreateArgs {
     #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
     pub log_limit: u64,
 
-    /// Tries this way of finding pages; it is chosen anew at each opening.
-    #[arg(long, default_value_t = TranslationKind::Array)]
+    #[arg(long, value_name = "NAME", default_value_t, help = translation_help())]
     pub translation: TranslationKind,
 }
 
@@ -330,5 +336,20 @@ mod tests {
     fn the_definition_is_consistent() {
         use clap::CommandFactory;
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_names_each_translation() {
+        use clap::CommandFactory;
+        for name in ["create", "get"] {
+            let mut cli = Cli::command();
+            let command = cli.find_subcommand_mut(name).unwrap();
+            let arg = command.get_arguments().find(|arg| arg.get_id() == "translation").unwrap();
+            let help = arg.get_help().unwrap().to_string();
+            let words: Vec<_> = help.split([' ', ',', '.']).collect();
+            for kind in TranslationKind::ALL {
+                assert!(words.contains(&kind.name()), "{name}: {kind} is not in {help}");
+            }
+        }
     }
 }

@@ -45,6 +45,11 @@ impl Hold {
     pub const ALL: [Hold; 5] =
         [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core, Hold::Copy];
 
+    /// The names of all, for help texts and messages.
+    pub fn names() -> String {
+        Hold::ALL.map(Hold::name).join(", ")
+    }
+
     /// Whether readers hold each page of their way as they come to it.
     pub(crate) fn holds_all(self) -> bool {
         matches!(self, Hold::Shared | Hold::Group | Hold::Core)
@@ -70,9 +75,7 @@ impl fmt::Display for Hold {
 
 /// A name that no way of holding has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "there is no way of holding a page {name:?}; there are: optimistic, shared, group, core, copy"
-)]
+#[error("there is no way of holding a page {name:?}; there are: {}", Hold::names())]
 pub struct UnknownHold {
     name: String,
 }

@@ -9,6 +9,8 @@ use polder_log::LogError;
 use polder_pool::PoolError;
 use polder_tree::TreeError;
 
+use crate::options::TranslationKind;
+
 /// An option has a value that it cannot have.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
@@ -45,7 +47,7 @@ pub enum OptionsError {
         least: u64,
     },
     /// There is no such translation.
-    #[error("there is no translation `{name}`; there are `array` and `direct`")]
+    #[error("there is no translation `{name}`; there are: {}", TranslationKind::names())]
     Translation {
         /// What was asked for.
         name: String,

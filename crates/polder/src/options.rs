@@ -62,6 +62,11 @@ impl TranslationKind {
         TranslationKind::VmHuge,
     ];
 
+    /// The names of all, for help texts and messages.
+    pub fn names() -> String {
+        TranslationKind::ALL.map(TranslationKind::name).join(", ")
+    }
+
     /// What users call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -284,6 +289,9 @@ mod tests {
         let bad = tight.memory_budget(least - 1).validate();
         assert!(matches!(bad, Err(OptionsError::Budget { .. })));
         assert_eq!("direct".parse::<TranslationKind>().unwrap(), TranslationKind::Direct);
-        assert!("hush".parse::<TranslationKind>().unwrap_err().to_string().contains("array"));
+        let unknown = "hush".parse::<TranslationKind>().unwrap_err().to_string();
+        for kind in TranslationKind::ALL {
+            assert!(unknown.contains(&format!(" {kind}")), "{unknown} does not list {kind}");
+        }
     }
 }

@@ -110,14 +110,9 @@ pub(super) struct StoreArgs {
     /// Else the kernel clears each page when it is first used, as it does for the other engines.
     #[arg(long)]
     pub(super) prefault: bool,
-    /// Which pages Polder evicts when room is needed: clock, cooling:PERCENT (cooling is 10), lru, 2q,
-    /// watt or hyperbolic [default: clock]. An engine can say otherwise by its name, as in
-    /// polder:array+lru.
-    #[arg(long, value_name = "POLICY")]
+    #[arg(long, value_name = "POLICY", help = replacement_help())]
     pub(super) replacement: Option<ReplacementKind>,
-    /// How Polder's readers hold pages: optimistic, shared, group or core [default: optimistic]. An
-    /// engine can say otherwise by its name, as in polder:array+group.
-    #[arg(long, value_name = "WAY")]
+    #[arg(long, value_name = "WAY", help = hold_help())]
     pub(super) hold: Option<Hold>,
     /// Threads that work at once; bulk has one.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
@@ -288,9 +283,7 @@ pub(super) struct ReplayArgs {
     /// of leanstore.txt, VI-B at full size, with what the paper says beside each figure.
     #[arg(value_name = "TRACE", required = true)]
     pub(super) traces: Vec<String>,
-    /// Policies, with commas between: clock, cooling, cooling:PERCENT, lru, 2q, watt, hyperbolic
-    /// [default: all].
-    #[arg(long, value_name = "POLICIES", value_delimiter = ',')]
+    #[arg(long, value_name = "POLICIES", value_delimiter = ',', help = policy_help())]
     pub(super) policy: Vec<ReplacementKind>,
     /// Frames of the pool, with commas between; each page takes one.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', value_parser = some_count)]
@@ -359,6 +352,28 @@ pub(super) struct TranslationsArgs {
     /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+}
+
+fn replacement_help() -> String {
+    format!(
+        "Which pages Polder evicts when room is needed: {} [default: {}]. An engine can say otherwise \
+         by its name, as in polder:array+lru",
+        ReplacementKind::names(),
+        ReplacementKind::default(),
+    )
+}
+
+fn hold_help() -> String {
+    format!(
+        "How Polder's readers hold pages: {} [default: {}]. An engine can say otherwise by its name, \
+         as in polder:array+group",
+        Hold::names(),
+        Hold::default(),
+    )
+}
+
+fn policy_help() -> String {
+    format!("Policies, with commas between: {} [default: all]", ReplacementKind::names())
 }
 
 fn parts_help() -> String {

@@ -59,6 +59,15 @@ impl ReplacementKind {
         ReplacementKind::Hyperbolic,
     ];
 
+    /// The names of all, for help texts and messages.
+    pub fn names() -> String {
+        let name = |kind| match kind {
+            ReplacementKind::Cooling { .. } => "cooling, cooling:PERCENT".to_owned(),
+            other => other.to_string(),
+        };
+        ReplacementKind::ALL.map(name).join(", ")
+    }
+
     /// A policy for the frames 1 to `frames`; at least one, at most [`FrameId::MAX`].
     ///
     /// [`FrameId::MAX`]: crate::FrameId::MAX
@@ -130,10 +139,7 @@ impl FromStr for ReplacementKind {
 #[non_exhaustive]
 pub enum UnknownReplacement {
     /// The name itself.
-    #[error(
-        "there is no replacement policy {0:?}; there are: clock, cooling, cooling:PERCENT, lru, \
-         2q, watt, hyperbolic"
-    )]
+    #[error("there is no replacement policy {0:?}; there are: {known}", known = ReplacementKind::names())]
     Name(String),
     /// What stands behind `cooling:`.
     #[error(
