@@ -40,6 +40,18 @@ pub enum PoolError {
         /// The translation.
         translation: &'static str,
     },
+    /// A translation that gives each page an address of its own has no more of them.
+    #[error(
+        "no address is left for {page}: the translation `{translation}` has them for {frames} pages, a few times what the budget pays for, and spaces that were larger or have gone keep theirs; use a larger budget or the translation `array`"
+    )]
+    NoAddresses {
+        /// The page.
+        page: PageId,
+        /// Pages for which there are addresses.
+        frames: u64,
+        /// The translation.
+        translation: &'static str,
+    },
     /// A way of holding pages and a translation that do not go together.
     #[error(
         "readers cannot hold pages by `{hold}` with the translation `{translation}`: {why}; use `optimistic` or `shared`, or another translation"

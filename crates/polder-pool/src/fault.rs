@@ -125,7 +125,7 @@ impl<T: Translation> Shared<T> {
 
     fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
         space.check_not_dropped()?;
-        let frame = match self.translation.place(&space.directory, page)? {
+        let frame = match self.translation.place(&self.core.frames, &space.directory, page)? {
             Placement::Prefer(frame) if self.core.free.take_this(frame) => frame,
             Placement::Prefer(frame) => self.take_frame(Some(frame))?,
             Placement::Anywhere => self.take_frame(None)?,

@@ -24,8 +24,14 @@ pub struct Frames {
 }
 
 impl Frames {
-    /// `with_bytes`: else the translation has the memory of the pages.
-    pub(crate) fn new(count: u32, size: PageSize, with_bytes: bool) -> Result<Frames, PoolError> {
+    /// `with_bytes`: else the translation has the memory of the pages. `huge`: on huge pages where
+    /// the kernel has some; else nowhere, unless the translation asks for them.
+    pub(crate) fn new(
+        count: u32,
+        size: PageSize,
+        with_bytes: bool,
+        huge: bool,
+    ) -> Result<Frames, PoolError> {
         let slots = count as usize + 1;
         let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
         let frames = Frames {
@@ -34,8 +40,18 @@ impl Frames {
             count,
             size,
         };
-        frames.bytes.prefer_huge_pages();
+        match huge {
+            true => frames.bytes.prefer_huge_pages(),
+            false => frames.bytes.prefer_small_pages(),
+        }
         Ok(frames)
+    }
+
+    /// Asks for huge pages for so many frames from this one on.
+    pub(crate) fn prefer_huge_pages(&self, first: FrameId, frames: u64) {
+        let shift = self.size.shift();
+        let (offset, len) = ((first.get() as usize) << shift, (frames as usize) << shift);
+        self.bytes.prefer_huge_pages_in(offset, len);
     }
 
     /// Asks for memory of the node for each frame of a partition. (Metadata, and what translations

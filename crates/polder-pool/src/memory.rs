@@ -75,7 +75,12 @@ impl Reservation {
 
     /// Asks for huge pages. A kernel without them ignores it.
     pub(crate) fn prefer_huge_pages(&self) {
-        let _ = self.advise(0, self.len, Advice::LinuxHugepage);
+        self.prefer_huge_pages_in(0, self.len);
+    }
+
+    /// The same for a part of the range.
+    pub(crate) fn prefer_huge_pages_in(&self, offset: usize, len: usize) {
+        let _ = self.advise(offset, len, Advice::LinuxHugepage);
     }
 
     /// Asks for small pages: parts of the range will be given back one by one.

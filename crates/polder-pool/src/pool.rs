@@ -307,7 +307,7 @@ impl<T: Translation> Pool<T> {
         let budget_frames = config.frames::<T>()?;
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
-        let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES)?;
+        let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES, !T::FIXED_FRAMES)?;
         // Tables that grow with the number of frames are made as vectors, which end the process if
         // there is no room for them.
         drop(Reservation::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);

@@ -232,7 +232,7 @@ pub enum StoreError {
         source: PoolError,
     },
     /// All frames are in use, or the data does not fit a translation that never evicts.
-    #[error("the memory budget is used up")]
+    #[error("no memory of the store is left")]
     PoolExhausted {
         /// By what.
         #[source]
@@ -307,9 +307,9 @@ impl StoreError {
         let table = || table.to_string();
         match source {
             PoolError::Full { .. } => StoreError::Full { source },
-            PoolError::Exhausted { .. } | PoolError::DoesNotFit { .. } => {
-                StoreError::PoolExhausted { source }
-            }
+            PoolError::Exhausted { .. }
+            | PoolError::DoesNotFit { .. }
+            | PoolError::NoAddresses { .. } => StoreError::PoolExhausted { source },
             PoolError::Corrupt { .. } | PoolError::Broken { .. } | PoolError::Unmapped { .. } => {
                 StoreError::Corrupt { table: table(), source }
             }

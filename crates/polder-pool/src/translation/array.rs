@@ -321,7 +321,12 @@ impl<G: Guess> Translation for Arrays<G> {
         Some(self.sparse.find(directory.id(page))?.0)
     }
 
-    fn place(&self, directory: &ArrayDirectory, page: PageNo) -> Result<Placement, PoolError> {
+    fn place(
+        &self,
+        _: &Frames,
+        directory: &ArrayDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
         let preferred =
             self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer);
         if directory.cell(page).is_some() {

@@ -284,7 +284,12 @@ impl<S: Steps> Translation for Chained<S> {
         Some(self.table.chains().find(self.table.bucket(PageHash::of(page)), page)?.0)
     }
 
-    fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
+    fn place(
+        &self,
+        _: &Frames,
+        directory: &TableDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
         Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
     }
 

@@ -3,9 +3,15 @@
 //! Nothing is ever evicted; when the budget is used up, an error says so. The frame follows from
 //! the page number by an addition, and the state words lie dense, 8 bytes a frame, so that this is
 //! the least that any translation with a latch a page must do. Frames are addresses in doubling
-//! chunks; only touched ones cost memory, and the pool counts those against the budget. Where the
-//! kernel backs them by huge pages a space costs whole ones: up to 2 MiB more than is counted.
+//! chunks; only touched ones cost memory, and the pool counts those against the budget. The first
+//! chunks of a space are small and lie on small pages of the kernel beside those of other spaces, so
+//! that many small spaces cost what they use; large chunks are on huge pages, of which the last one
+//! that a space has come to may be touched in part: up to 2 MiB more than is counted, for a space of
+//! at least 16 MiB.
+//!
+//! * `DIRECT-1` A chunk on huge pages begins where one begins, and so does what follows it.
 
+use std::array;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
@@ -21,10 +27,16 @@ use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 
-/// The first chunk of a space has 2^10 pages: 4 MiB at 4 KiB.
-const FIRST: u32 = 10;
+/// The first chunk of a space has 2 pages: the fewest that a space with something in it uses.
+const FIRST: u32 = 1;
 const CHUNKS: usize = chunk_count(FIRST);
-/// Frames reserved on top of the budget's multiple, for the first chunks of many small spaces.
+/// Chunks from this size on are on huge pages: the space has as much in smaller ones, so that the
+/// part of a huge page that it does not use is small beside it.
+const HUGE_CHUNK_BYTES: u64 = 16 << 20;
+/// Pages of the file for the smallest space: an extent. It uses three, one of them in space 0, and
+/// chunks double: so there are addresses for more such spaces than the budget pays for.
+const FILE_PAGES: u32 = 16;
+/// Frames reserved on top of the budget's multiple, for what spaces use no more.
 const SMALL_SPACES: u32 = 1 << 18;
 
 /// Direct translation.
@@ -42,6 +54,34 @@ struct Runs {
     next: u32,
     /// First frames of the chunks of dropped spaces, by their place in a directory.
     idle: [Vec<u32>; CHUNKS],
+}
+
+impl Runs {
+    /// The first frame of a chunk for the place `k` of a space's directory, if there are `most`
+    /// frames.
+    fn take(&mut self, space: SpaceId, k: usize, frames: &Frames, most: u32) -> Option<u32> {
+        // Space 0 has its pages where the file has maps: few, and far from each other. It is never
+        // dropped, so that nobody finds its chunks among the idle ones.
+        let is_sparse = space == SpaceId::FILE;
+        if let Some(first) = self.idle[k].pop_if(|_| !is_sparse) {
+            return Some(first);
+        }
+        let (len, shift) = (chunk_len(FIRST, k), frames.page_size().shift());
+        let is_huge = !is_sparse && len << shift >= HUGE_CHUNK_BYTES;
+        let first = match is_huge {
+            true => self.next.next_multiple_of((HUGE_PAGE_BYTES >> shift) as u32), // DIRECT-1
+            false => self.next,
+        };
+        let next = u64::from(first) + len;
+        if next > u64::from(most) {
+            return None;
+        }
+        if is_huge {
+            frames.prefer_huge_pages(FrameId::new(first), len);
+        }
+        self.next = next as u32;
+        Some(first)
+    }
 }
 
 /// Where the chunks of one space lie among the frames.
@@ -92,15 +132,17 @@ impl Translation for Direct {
         Ok(Direct {
             cells,
             frames,
-            runs: Mutex::new(Runs { next: 1, idle: Default::default() }),
+            runs: Mutex::new(Runs { next: 1, idle: [const { Vec::new() }; CHUNKS] }),
             give_backs: AtomicU64::new(0),
         })
     }
 
     /// Chunks double, so that a space may have reserved twice what it uses; dropped ones leave
-    /// chunks that fit only such as they were.
+    /// chunks that fit only such as they were. Space 0 has addresses for as many pages as the file,
+    /// in which the smallest space takes [`FILE_PAGES`], however few are used.
     fn frame_range(config: TranslationConfig) -> u32 {
-        config.frames.saturating_mul(4).saturating_add(SMALL_SPACES).min(FrameId::MAX.get())
+        let all = config.frames.saturating_mul(FILE_PAGES).saturating_add(SMALL_SPACES);
+        all.min(FrameId::MAX.get())
     }
 
     fn bytes_per_frame() -> u64 {
@@ -110,7 +152,7 @@ impl Translation for Direct {
     fn open(&self, space: SpaceId) -> Result<Arc<DirectDirectory>, PoolError> {
         Ok(Arc::new(DirectDirectory {
             space,
-            first_frames: Default::default(),
+            first_frames: array::from_fn(|_| AtomicU32::new(0)),
             closed: Mutex::new(false),
         }))
     }
@@ -133,7 +175,12 @@ impl Translation for Direct {
         (!cell.read_after_flag().is_evicted()).then_some(cell)
     }
 
-    fn place(&self, directory: &DirectDirectory, page: PageNo) -> Result<Placement, PoolError> {
+    fn place(
+        &self,
+        frames: &Frames,
+        directory: &DirectDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
         if let Some(frame) = directory.frame(page) {
             return Ok(Placement::Fixed(frame));
         }
@@ -143,28 +190,18 @@ impl Translation for Direct {
         }
         if directory.frame(page).is_none() {
             let k = chunk_of(FIRST, page.get());
-            let mut runs = lock(&self.runs);
-            let first = match runs.idle[k].pop() {
-                Some(first) => first,
-                None => {
-                    let first = runs.next;
-                    let next = u64::from(first) + chunk_len(FIRST, k);
-                    if next > u64::from(self.frames) {
-                        return Err(PoolError::DoesNotFit {
-                            frames: u64::from(self.frames),
-                            translation: Self::NAME,
-                        });
-                    }
-                    runs.next = next as u32;
-                    first
-                }
-            };
+            let first = lock(&self.runs).take(directory.space, k, frames, self.frames);
+            let first = first.ok_or(PoolError::NoAddresses {
+                page: PageId::new(directory.space, page),
+                frames: u64::from(self.frames),
+                translation: Self::NAME,
+            })?;
             directory.first_frames[k].store(first, Ordering::Release);
             // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
             fence(Ordering::SeqCst);
         }
         drop(closed);
-        self.place(directory, page)
+        self.place(frames, directory, page)
     }
 
     fn claim<'p>(
@@ -239,5 +276,59 @@ impl Translation for Direct {
             give_backs: self.give_backs.load(Ordering::Relaxed),
             ..Footprint::on_huge_pages(given * size_of::<StateCell>() as u64)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+
+    use super::*;
+    use crate::testing::{create, pool};
+
+    /// Each uses a page or two, and as much of the file as an extent takes.
+    #[test]
+    fn many_small_spaces_cost_what_they_use() {
+        let (_dir, pool) = pool::<Direct>(64 << 20);
+        let spaces: Vec<_> = (0..3000)
+            .map(|number| {
+                let space = pool.create_space().unwrap_or_else(|e| panic!("space {number}: {e}"));
+                create(&space);
+                space
+            })
+            .collect();
+        let resident = pool.stats().resident_pages;
+        assert!(resident < 4 * spaces.len() as u64, "{resident}");
+        let given: u64 = spaces
+            .iter()
+            .flat_map(|space| &space.space_core().directory.first_frames)
+            .zip((0..CHUNKS).cycle())
+            .filter(|(first, _)| first.load(Ordering::Relaxed) != 0)
+            .map(|(_, k)| chunk_len(FIRST, k))
+            .sum();
+        assert!(given <= 4 * spaces.len() as u64, "{given} frames were given to spaces");
+    }
+
+    /// Large chunks begin where huge pages do, whatever lies before them; those of maps do not.
+    #[test]
+    fn addresses_end_with_an_error_that_names_them() {
+        let config = TranslationConfig { frames: 128, page_size: PageSize::MIN };
+        let direct = Direct::new(config).unwrap();
+        let frames = Frames::new(direct.frames, PageSize::MIN, true, false).unwrap();
+        let directory = direct.open(SpaceId::CATALOGUE).unwrap();
+        let page = |number| PageNo::new(number).unwrap();
+        let first = |number| match direct.place(&frames, &directory, page(number)).unwrap() {
+            Placement::Fixed(frame) => frame.get(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!((first(0), first(1), first(2)), (1, 2, 3));
+        let huge_len = HUGE_CHUNK_BYTES >> PageSize::MIN.shift();
+        let huge_page = (HUGE_PAGE_BYTES >> PageSize::MIN.shift()) as u32;
+        assert_eq!(first(huge_len), huge_page);
+        let refused = direct.place(&frames, &directory, PageNo::MAX).unwrap_err();
+        assert!(matches!(refused, PoolError::NoAddresses { .. }), "{refused:?}");
+        let text = refused.to_string();
+        assert!(text.contains(&direct.frames.to_string()) && text.contains("address"), "{text}");
+        assert_eq!(first(1), 2, "others go on");
     }
 }

@@ -215,7 +215,12 @@ impl<F: FrameTable + Named<G>, G: Guess> Translation for Framed<F, G> {
         Some(self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
     }
 
-    fn place(&self, directory: &TableDirectory, page: PageNo) -> Result<Placement, PoolError> {
+    fn place(
+        &self,
+        _: &Frames,
+        directory: &TableDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
         Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
     }
 
@@ -325,7 +330,7 @@ mod tests {
         const FRAMES: u32 = 100;
         let config = TranslationConfig { frames: FRAMES, page_size: PageSize::MIN };
         let (simd, lot) = (Simd::new(config).unwrap(), ParkingLot::new());
-        let frames = Frames::new(FRAMES, PageSize::MIN, true).unwrap();
+        let frames = Frames::new(FRAMES, PageSize::MIN, true, true).unwrap();
         let directory = simd.open(SpaceId::CATALOGUE).unwrap();
         let [near, far] = [1, 2].map(|number| PageNo::new(number).unwrap());
         let elsewhere = FrameId::new(FRAMES);

@@ -247,7 +247,12 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     }
 
     /// Where the page wants to lie; makes room for its word.
-    fn place(&self, directory: &Self::Directory, page: PageNo) -> Result<Placement, PoolError>;
+    fn place(
+        &self,
+        frames: &Frames,
+        directory: &Self::Directory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError>;
 
     /// The frame that the page prefers, if it has one.
     fn preferred(&self, _directory: &Self::Directory, _page: PageNo) -> Option<FrameId> {

@@ -249,7 +249,12 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         self.address(directory, page)
     }
 
-    fn place(&self, directory: &VmDirectory, page: PageNo) -> Result<Placement, PoolError> {
+    fn place(
+        &self,
+        _: &Frames,
+        directory: &VmDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
         if directory.cell(page).is_some() {
             return Ok(Placement::Anywhere);
         }
@@ -385,11 +390,12 @@ mod tests {
     fn what_the_address_space_cannot_cover_is_refused() {
         let config = TranslationConfig { frames: 128, page_size: PageSize::MAX };
         let vm = Vm::new(config).unwrap();
+        let frames = Frames::new(128, PageSize::MAX, false, true).unwrap();
         let directory = vm.open(SpaceId::CATALOGUE).unwrap();
-        let refused = vm.place(&directory, PageNo::MAX);
+        let refused = vm.place(&frames, &directory, PageNo::MAX);
         assert!(matches!(refused, Err(PoolError::Memory { .. })), "{refused:?}");
         let first = PageNo::new(0).unwrap();
-        assert_eq!(vm.place(&directory, first).unwrap(), Placement::Anywhere);
+        assert_eq!(vm.place(&frames, &directory, first).unwrap(), Placement::Anywhere);
         assert!(vm.state(&directory, first).is_none() && vm.is_quiet(&directory));
     }
 }
