@@ -18,7 +18,7 @@ use crate::frames::Frames;
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
-use crate::memory::Bounce;
+use crate::memory::Bounces;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::parking::ParkingLot;
@@ -101,8 +101,8 @@ pub(crate) struct Core {
     pub(crate) places: Mutex<FilePlaces>,
     /// Held by who finds out which places are free. Before pages, behind the mutexes of maps.
     pub(crate) learning: Mutex<()>,
-    /// Bounce buffers that nobody uses now.
-    pub(crate) bounces: Mutex<Vec<Bounce>>,
+    /// What pages are written through.
+    pub(crate) bounces: Bounces,
     /// The last write-back that failed.
     pub(crate) last_write_error: Mutex<Option<Arc<std::io::Error>>>,
     pub(crate) signal: Signal,

@@ -20,7 +20,7 @@ use crate::frames::Frames;
 use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
-use crate::memory::Reservation;
+use crate::memory::{Bounces, Reservation};
 use crate::meta::FRAME_META_BYTES;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
@@ -125,9 +125,8 @@ impl PoolConfig {
         (frames / 16).clamp(8, slot_pages(size) as u64)
     }
 
-    /// One buffer for the background writer and one for a thread that evicts by itself.
     fn bounce_bytes(frames: u64, size: PageSize) -> u64 {
-        2 * Self::batch_pages(frames, size) * size.bytes() as u64
+        Bounces::COUNT as u64 * Self::batch_pages(frames, size) * size.bytes() as u64
     }
 }
 
@@ -323,6 +322,8 @@ impl<T: Translation> Pool<T> {
         if config.prefault && is_memory {
             frames.prefault(budget_frames)?;
         }
+        let batch_pages =
+            PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
         let core = Core {
             free: Partitions::full(&ends),
             nodes,
@@ -355,12 +356,11 @@ impl<T: Translation> Pool<T> {
             gate: RwLock::new(None),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
             learning: Mutex::default(),
-            bounces: Mutex::default(),
+            bounces: Bounces::new(batch_pages << config.page_size.shift())?,
             last_write_error: Mutex::default(),
             signal: Signal::default(),
             ahead: Ahead::default(),
-            batch_pages: PoolConfig::batch_pages(u64::from(budget_frames), config.page_size)
-                as usize,
+            batch_pages,
             admission: Admission::new(budget_frames),
             loading: Alone::default(),
             reads_ended: AtomicBool::new(false),

@@ -7,7 +7,7 @@ use std::cell::RefCell;
 use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at};
 use tempfile::TempDir;
 
-use crate::device::{FileDevice, OpenKind};
+use crate::device::{Device, FileDevice, OpenKind};
 use crate::nodes::Nodes;
 use crate::replacement::ReplacementKind;
 use crate::{
@@ -92,10 +92,20 @@ fn config(memory_budget: u64) -> PoolConfig {
 }
 
 fn open<T: Translation>(nodes: Nodes, config: PoolConfig) -> (TempDir, Pool<T>) {
+    let (dir, device) = file();
+    (dir, Pool::open_on(nodes, Box::new(device), &config, &[TEST_KIND]).unwrap())
+}
+
+/// A new file.
+pub(crate) fn file() -> (TempDir, FileDevice) {
     let dir = tempfile::tempdir().unwrap();
     let device = FileDevice::open(dir.path().join("data"), OpenKind::Create).unwrap();
-    let pool = Pool::open_on(nodes, Box::new(device), &config, &[TEST_KIND]).unwrap();
-    (dir, pool)
+    (dir, device)
+}
+
+/// A pool on a device of the test's own.
+pub(crate) fn pool_on_device<T: Translation>(device: Box<dyn Device>) -> Pool<T> {
+    Pool::open(device, &config(4 << 20), &[TEST_KIND]).unwrap()
 }
 
 /// Has the calling thread run on this core alone. False if it must not run there.

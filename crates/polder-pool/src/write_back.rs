@@ -57,14 +57,7 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let mut result = Written::default();
         // The buffer before everything else: waiting for one holds nobody up.
-        let mut bounce = match core.take_bounce() {
-            Ok(bounce) => bounce,
-            Err(error) => {
-                result.failed = frames.len() as u64;
-                result.error = Some(error);
-                return result;
-            }
-        };
+        let mut bounce = core.bounces.take();
         let frames = core.by_place(frames);
         // W0: no extent changes its place while pages of it are on their way there.
         let moving = core.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner());
@@ -81,8 +74,6 @@ impl<T: Translation> Shared<T> {
         if !copied.is_empty() {
             core.write_copies(&copied, &bounce, moving.as_deref(), &mut result);
         }
-        drop(moving);
-        core.return_bounce(bounce);
         result
     }
 
@@ -233,8 +224,8 @@ impl Core {
         let runs = || copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get());
         let request = |run: &[Copied]| {
             let bytes = run.len() << size.shift();
-            // SAFETY: inside the bounce buffer, which has room for a batch and which nobody
-            // touches until `return_bounce`.
+            // SAFETY: inside the bounce buffer, which has room for a batch, and which is the
+            // caller's until the batch is complete.
             let buffer = unsafe { Buffer::new(at, bytes) };
             // SAFETY: the next copy lies behind this run.
             at = unsafe { at.add(bytes) };
@@ -300,26 +291,80 @@ impl Core {
             .collect();
         journal.before_write(&outgoing).map(Some)
     }
-
-    pub(crate) fn take_bounce(&self) -> Result<Bounce, PoolError> {
-        let kept = lock(&self.bounces).pop();
-        kept.map_or_else(|| Bounce::new(self.batch_pages << self.page_size().shift()), Ok)
-    }
-
-    pub(crate) fn return_bounce(&self, bounce: Bounce) {
-        let mut bounces = lock(&self.bounces);
-        // One for the background writer and one for whoever evicts by itself are paid for.
-        if bounces.len() < 2 {
-            bounces.push(bounce);
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::Array;
-    use crate::testing::{create, pool};
+    use crate::device::{Device, FileDevice, Ticket};
+    use crate::testing::{create, file, pool, pool_on_device};
+
+    /// A file whose writes take a while, and that knows how many batches of them there were at once.
+    #[derive(Debug)]
+    struct Slow {
+        file: FileDevice,
+        now: AtomicUsize,
+        most: Arc<AtomicUsize>,
+    }
+
+    impl Device for Slow {
+        fn submit(&self, batch: Batch) -> Ticket {
+            if batch.requests()[0].direction == Direction::Write {
+                let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+                self.most.fetch_max(now, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(20));
+                self.now.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.file.submit(batch)
+        }
+
+        fn complete(&self, ticket: Ticket) -> Batch {
+            self.file.complete(ticket)
+        }
+
+        fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.allocate(offset, len)
+        }
+
+        fn truncate(&self, len: u64) -> io::Result<()> {
+            self.file.truncate(len)
+        }
+
+        fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.punch(offset, len)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.file.sync()
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+    }
+
+    /// Each batch has a buffer, and the budget pays for two.
+    #[test]
+    fn many_threads_write_through_two_buffers() {
+        let (_dir, file) = file();
+        let most = Arc::new(AtomicUsize::new(0));
+        let slow = Slow { file, now: AtomicUsize::new(0), most: Arc::clone(&most) };
+        let pool = pool_on_device::<Array>(Box::new(slow));
+        let space = pool.create_space().unwrap();
+        let (shared, core) = (space.shared(), space.space_core());
+        let pages: Vec<_> = (0..16).map(|_| create(&space)).collect();
+        let frame = |page| shared.latch_resident(core, page).unwrap().frame();
+        let frames: Vec<FrameId> = pages.into_iter().map(frame).collect();
+        thread::scope(|scope| {
+            for frame in &frames {
+                scope.spawn(move || assert_eq!(shared.write_back(&[*frame]).written, 1));
+            }
+        });
+        assert_eq!(most.load(Ordering::Relaxed), 2);
+    }
 
     /// However little there is to write.
     #[test]

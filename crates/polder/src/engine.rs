@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 use std::thread::JoinHandle;
 
@@ -16,14 +16,14 @@ use polder_tree::{Effect, Tree};
 use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::directory::Directory;
 use crate::durability::Durability;
+use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::keeper::Keeper;
 use crate::opening::{Opened, drop_orphans};
-use crate::passage::{Passage, stripe};
+use crate::passage::Passage;
 use crate::recovery::Recovery;
 use crate::stamps::Stamps;
 
-const STRIPES: usize = 16;
 /// What may lie in the log that no change made before a checkpoint is worth it.
 const MOST_OWN_BYTES: u64 = 64 << 10;
 
@@ -54,8 +54,8 @@ pub(crate) struct TableCore<T: Translation> {
     pub(crate) tree: Tree<T>,
     pub(crate) engine: Arc<Engine<T>>,
     dropped: AtomicBool,
-    /// Entries: what the catalogue said and what came and went, added up over the stripes.
-    entries: [EntryCount; STRIPES],
+    /// What the log said when the table was opened, and what came and went.
+    entries: EntryCount,
 }
 
 /// The running threads; dropping this stops them, and waits for their end.
@@ -86,10 +86,6 @@ impl Drop for Threads {
         self.end_checkpoints();
     }
 }
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct EntryCount(AtomicI64);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
@@ -201,14 +197,12 @@ impl<T: Translation> Engine<T> {
         let mut open = self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         // A thread that waited for `ddl` may find that another one has opened the table.
         Arc::clone(open.entry(name.to_string()).or_insert_with(|| {
-            let counts: [EntryCount; STRIPES] = Default::default();
-            counts[0].0.store(entries as i64, Ordering::Relaxed);
             Arc::new(TableCore {
                 name: name.to_string(),
                 tree,
                 engine: Arc::clone(self),
                 dropped: AtomicBool::new(false),
-                entries: counts,
+                entries: EntryCount::new(entries),
             })
         }))
     }
@@ -355,15 +349,14 @@ impl<T: Translation> TableCore<T> {
             Effect::Removed => -1,
             Effect::Same => return,
         };
-        self.entries[stripe()].0.fetch_add(change, Ordering::Relaxed);
+        self.entries.add(change);
     }
 
     pub(crate) fn add_entries(&self, entries: u64) {
-        self.entries[stripe()].0.fetch_add(entries as i64, Ordering::Relaxed);
+        self.entries.add(entries as i64);
     }
 
     pub(crate) fn len(&self) -> u64 {
-        let sum: i64 = self.entries.iter().map(|count| count.0.load(Ordering::Relaxed)).sum();
-        sum.max(0) as u64
+        self.entries.get()
     }
 }

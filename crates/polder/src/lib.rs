@@ -37,6 +37,7 @@ mod closed;
 mod directory;
 mod durability;
 mod engine;
+mod entry_count;
 mod error;
 mod file;
 mod keeper;

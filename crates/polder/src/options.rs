@@ -157,9 +157,12 @@ impl Options {
         }
     }
 
-    /// Memory for everything that the store keeps, in bytes: at least
+    /// Memory for everything that the store keeps of its data, in bytes: at least
     /// [`Options::least_memory_budget`]. By default what the store was made with; for a new one
     /// 256 MiB.
+    ///
+    /// Beside it stand the stacks of threads, a few KiB for each open table, and the kernel's page
+    /// tables.
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = Some(bytes);
         self

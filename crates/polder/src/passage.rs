@@ -90,9 +90,12 @@ impl Drop for Number {
     }
 }
 
-/// A number from 0 to 15 that spreads threads over shared counters.
+/// Over so many lines threads are spread where they share a counter.
+pub(crate) const STRIPES: usize = 16;
+
+/// A number below [`STRIPES`] that spreads threads over shared counters.
 pub(crate) fn stripe() -> usize {
-    Number::of_this_thread() % 16
+    Number::of_this_thread() % STRIPES
 }
 
 impl Passage {

@@ -19,8 +19,8 @@ use crate::pool::{Pool, Shared, Space, SpaceCore};
 use crate::sync::{Backoff, lock};
 use crate::translation::{LinkRef, Translation};
 
-/// Pages that are copied at a time.
-const COPY_PAGES: u64 = 64;
+/// What is copied at a time.
+const COPY_BYTES: usize = 256 << 10;
 /// Rounds in which pages are copied again that were written meanwhile, before the gate is closed.
 const RECOPY_ROUNDS: usize = 4;
 
@@ -184,7 +184,7 @@ impl<T: Translation> Shared<T> {
         moving: &Moving,
         to: Place,
     ) -> Result<(), PoolError> {
-        let mut bounce = Bounce::new((COPY_PAGES as usize) << self.core.page_size().shift())?;
+        let mut bounce = Bounce::new(COPY_BYTES)?;
         let all = 0..extent.pages;
         self.copy_places(all.collect(), moving.from, to, &mut bounce)?;
         for _ in 0..RECOPY_ROUNDS {
@@ -246,7 +246,7 @@ impl<T: Translation> Shared<T> {
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
         for run in pages.chunk_by(|a, b| a + 1 == *b) {
-            for part in run.chunks(COPY_PAGES as usize) {
+            for part in run.chunks(COPY_BYTES >> self.core.page_size().shift()) {
                 let at = |start: Place| Place::new(start.get() + part[0]);
                 self.transfer(Direction::Read, at(from), part.len(), bounce)?;
                 self.transfer(Direction::Write, at(to), part.len(), bounce)?;
@@ -264,7 +264,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         let size = self.core.page_size();
         let page = PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX));
-        // SAFETY: the bounce buffer has room for COPY_PAGES pages, and is ours until the batch is
+        // SAFETY: the bounce buffer has room for COPY_BYTES, and is ours until the batch is
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
         let request = Request::new(direction, page, place.offset(size), buffer);

@@ -84,10 +84,13 @@ pub struct Arrays<G: Guess> {
     moved: AtomicU64,
 }
 
-/// Entries and their group counters, in one reservation.
+/// Entries and their group counters.
 #[derive(Debug)]
 pub struct Chunk {
     memory: Reservation,
+    /// Beside the entries, not behind them: those of a small space must not cost it a page of the
+    /// kernel's.
+    counters: Box<[Group]>,
     entries: u64,
     /// Entries in a group.
     group_len: u64,
@@ -107,12 +110,15 @@ impl Chunk {
     fn new(k: usize, index: usize, group_bytes: usize) -> Result<Chunk, PoolError> {
         let entries = chunk_len(FIRST, k);
         let group_len = (group_bytes / size_of::<StateCell>()) as u64;
-        let bytes = entries as usize * size_of::<StateCell>()
-            + (entries / group_len) as usize * size_of::<Group>();
+        let bytes = entries as usize * size_of::<StateCell>();
         let memory = Reservation::new("a translation array", bytes, group_bytes)?;
         memory.prefer_small_pages();
+        let counters = Box::new_zeroed_slice((entries / group_len) as usize);
+        // SAFETY: zeroed memory is an empty group.
+        let counters = unsafe { counters.assume_init() };
         let mut chunk = Chunk {
             memory,
+            counters,
             entries,
             group_len,
             k,
@@ -152,10 +158,7 @@ impl Chunk {
 
     fn group(&self, entry: u64) -> &Group {
         debug_assert!(entry < self.entries);
-        let group = (entry / self.group_len) as usize;
-        // SAFETY: the counters lie behind the entries, one for each group of them, and zeroed
-        // memory is a valid counter.
-        unsafe { &*self.cells().add(self.entries as usize).cast::<Group>().add(group) }
+        &self.counters[(entry / self.group_len) as usize]
     }
 
     fn note_page_table(&self, entry: u64) {

@@ -10,11 +10,15 @@
 //! The state word's frame is a number in the pool's accounts (metadata, versions, the clock's
 //! round: vmcache's resident set), not a place.
 //!
-//! * `VM-1` Chunks of words and pages, once mapped, stay mapped until the pool is dropped
-//!   (`POOL-2`); those of a dropped space serve others.
+//! The small chunks of all spaces are cut from common arenas, so that a small space costs no page of
+//! words, no entry among the kernel's mappings and no page table of its own.
+//!
+//! * `VM-1` Arenas of words and pages, once mapped, stay mapped until the pool is dropped
+//!   (`POOL-2`); chunks of a dropped space serve others.
 //! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
 //!   who come too late read zeros and do not validate.
 
+use std::array;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
@@ -33,9 +37,11 @@ use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 
-/// The first chunk of a space has 2^13 pages: 32 MiB of addresses at 4 KiB.
-const FIRST: u32 = 13;
+/// The first chunk of a space has 2 pages.
+const FIRST: u32 = 1;
 const CHUNKS: usize = chunk_count(FIRST);
+/// Pages of a common arena, in bytes. Chunks of half as much or more have arenas of their own.
+const ARENA_BYTES: u64 = 32 << 20;
 
 /// What stands behind the pages.
 pub trait Backing: Debug + Send + Sync + 'static {
@@ -72,20 +78,49 @@ pub type VmHuge = VirtualMemory<HugePages>;
 #[derive(Debug)]
 pub struct VirtualMemory<B: Backing> {
     page_size: PageSize,
-    chunks: Mutex<ChunkStore<Chunk, CHUNKS>>,
+    memory: Mutex<Memory>,
     /// System calls that gave memory back; each interrupts all processors on which we run.
     give_backs: AtomicU64,
     backing: PhantomData<B>,
 }
 
+/// All arenas, and how they are cut into chunks.
+#[derive(Debug, Default)]
+struct Memory {
+    chunks: ChunkStore<Chunk, CHUNKS>,
+    arenas: Vec<Arc<Arena>>,
+    /// The arena from which small chunks are cut, and how many of its pages are given out.
+    common: Option<(Arc<Arena>, u64)>,
+}
+
+/// Addresses of words and pages.
+#[derive(Debug)]
+struct Arena {
+    words: Reservation,
+    pages: Reservation,
+    /// A bit for each huge page's worth of pages that was ever used: the kernel's tables stay.
+    touched: Box<[AtomicU64]>,
+}
+
 /// Words and pages of a run of page numbers.
 #[derive(Debug)]
 struct Chunk {
-    words: Reservation,
-    pages: Reservation,
+    arena: Arc<Arena>,
+    /// Where it begins in the arena, in pages.
+    first: u64,
     index: usize,
-    /// A bit for each huge page's worth of pages that was ever used: the kernel's tables stay.
-    touched: Box<[AtomicU64]>,
+}
+
+impl Chunk {
+    fn words(&self) -> *mut StateCell {
+        let words = self.arena.words.base().as_ptr().cast::<StateCell>();
+        words.wrapping_add(self.first as usize)
+    }
+
+    fn pages(&self, size: PageSize) -> *mut u8 {
+        let pages = self.arena.pages.base().as_ptr();
+        pages.wrapping_add((self.first as usize) << size.shift())
+    }
 }
 
 /// Where the chunks of one space are.
@@ -118,7 +153,7 @@ impl VmDirectory {
     fn chunk(&self, page: PageNo) -> Option<(&Chunk, u64)> {
         let k = chunk_of(FIRST, page.get());
         let chunk = self.chunks[k].load(Ordering::Acquire);
-        // SAFETY: null, or a box in `VirtualMemory::chunks`, which is never dropped before the pool.
+        // SAFETY: null, or a box in `Memory::chunks`, which is never dropped before the pool.
         Some((unsafe { chunk.as_ref() }?, page.get() - chunk_first(FIRST, k)))
     }
 }
@@ -132,19 +167,49 @@ impl<B: Backing> VirtualMemory<B> {
         NonNull::new(at).unwrap_or(NonNull::dangling())
     }
 
-    fn new_chunk(&self, k: usize, index: usize) -> Result<Chunk, PoolError> {
-        let len = chunk_len(FIRST, k) as usize;
-        let bytes = (len << self.page_size.shift()) + OVERRUN_BYTES;
-        let what = "addresses for every page";
-        let pages = Reservation::new(what, bytes, HUGE_PAGE_BYTES)?;
-        match B::EVICTS {
-            true => pages.prefer_small_pages(),
-            false => pages.prefer_huge_pages(),
+    fn new_arena(&self, pages: u64, huge: bool) -> Result<Arc<Arena>, PoolError> {
+        let bytes = ((pages as usize) << self.page_size.shift()) + OVERRUN_BYTES;
+        let words = pages as usize * size_of::<StateCell>();
+        let pages = Reservation::new("addresses for every page", bytes, HUGE_PAGE_BYTES)?;
+        match huge {
+            true => pages.prefer_huge_pages(),
+            false => pages.prefer_small_pages(),
         }
-        let words = Reservation::new("state words", len * size_of::<StateCell>(), OS_PAGE_BYTES)?;
+        let words = Reservation::new("state words", words, OS_PAGE_BYTES)?;
         let touched = bytes.div_ceil(HUGE_PAGE_BYTES * 64);
         let touched = (0..touched).map(|_| AtomicU64::new(0)).collect();
-        Ok(Chunk { words, pages, index, touched })
+        Ok(Arc::new(Arena { words, pages, touched }))
+    }
+
+    /// A chunk for the place `k` of the directory of this space.
+    fn take_chunk<'m>(
+        &self,
+        memory: &'m mut Memory,
+        space: SpaceId,
+        k: usize,
+    ) -> Result<&'m Chunk, PoolError> {
+        let Memory { chunks, arenas, common } = memory;
+        let (len, shift) = (chunk_len(FIRST, k), self.page_size.shift());
+        chunks.take(k, |index| {
+            if len << shift >= ARENA_BYTES / 2 {
+                // Space 0 has its pages where the file has maps: few, and far from each other.
+                let huge = !B::EVICTS && space != SpaceId::FILE;
+                let arena = self.new_arena(len, huge)?;
+                arenas.push(Arc::clone(&arena));
+                return Ok(Chunk { arena, first: 0, index });
+            }
+            let room = ARENA_BYTES >> shift;
+            let (arena, first) = match common.take_if(|(_, used)| *used + len <= room) {
+                Some(common) => common,
+                None => {
+                    let arena = self.new_arena(room, false)?;
+                    arenas.push(Arc::clone(&arena));
+                    (arena, 0)
+                }
+            };
+            *common = Some((Arc::clone(&arena), first + len));
+            Ok(Chunk { arena, first, index })
+        })
     }
 
     /// Gives small pages back. A part of a huge one cannot go without cutting it into small ones.
@@ -163,9 +228,14 @@ impl<B: Backing> VirtualMemory<B> {
         self.give_backs.fetch_add(calls, Ordering::Relaxed);
     }
 
+    /// Pages whose addresses share a page table.
+    fn pages_a_region(&self) -> u64 {
+        (HUGE_PAGE_BYTES >> self.page_size.shift()) as u64
+    }
+
     fn note_touched(&self, chunk: &Chunk, entry: u64) {
-        let region = ((entry as usize) << self.page_size.shift()) / HUGE_PAGE_BYTES;
-        let (bits, bit) = (&chunk.touched[region / 64], 1 << (region % 64));
+        let region = ((chunk.first + entry) / self.pages_a_region()) as usize;
+        let (bits, bit) = (&chunk.arena.touched[region / 64], 1 << (region % 64));
         if bits.load(Ordering::Relaxed) & bit == 0 {
             bits.fetch_or(bit, Ordering::Relaxed);
         }
@@ -195,7 +265,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         }
         Ok(VirtualMemory {
             page_size: config.page_size,
-            chunks: Mutex::default(),
+            memory: Mutex::default(),
             give_backs: AtomicU64::new(0),
             backing: PhantomData,
         })
@@ -210,9 +280,9 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     fn open(&self, space: SpaceId) -> Result<Arc<VmDirectory>, PoolError> {
         Ok(Arc::new(VmDirectory {
             space,
-            words: Default::default(),
-            pages: Default::default(),
-            chunks: Default::default(),
+            words: array::from_fn(|_| AtomicPtr::default()),
+            pages: array::from_fn(|_| AtomicPtr::default()),
+            chunks: array::from_fn(|_| AtomicPtr::default()),
             present: AtomicU64::new(0),
             closed: Mutex::new(false),
         }))
@@ -264,11 +334,11 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         }
         if directory.cell(page).is_none() {
             let k = chunk_of(FIRST, page.get());
-            let mut chunks = lock(&self.chunks);
-            let chunk = chunks.take(k, |index| self.new_chunk(k, index))?;
+            let mut memory = lock(&self.memory);
+            let chunk = self.take_chunk(&mut memory, directory.space, k)?;
             let first = chunk_first(FIRST, k) as usize;
-            let pages = chunk.pages.base().as_ptr().wrapping_sub(first << self.page_size.shift());
-            let words = chunk.words.base().as_ptr().cast::<StateCell>().wrapping_sub(first);
+            let pages = chunk.pages(self.page_size).wrapping_sub(first << self.page_size.shift());
+            let words = chunk.words().wrapping_sub(first);
             directory.pages[k].store(pages, Ordering::Relaxed);
             directory.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             // Release: who sees the word's address sees the page's.
@@ -290,7 +360,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
             return Err(PoolError::Dropped { space: directory.space });
         };
         // SAFETY: `entry` is below the number of words in this chunk.
-        let cell = unsafe { &*chunk.words.base().as_ptr().cast::<StateCell>().add(entry as usize) };
+        let cell = unsafe { &*chunk.words().add(entry as usize) };
         directory.present.fetch_add(1, Ordering::SeqCst);
         if cell.claim() {
             self.note_touched(chunk, entry);
@@ -324,21 +394,21 @@ impl<B: Backing> Translation for VirtualMemory<B> {
                 continue;
             };
             // Only where pages were ever used, or reading would make the kernel map all words.
-            let per_region = (HUGE_PAGE_BYTES >> self.page_size.shift()) as u64;
-            for region in 0..chunk_len(FIRST, k).div_ceil(per_region) {
-                let bits = chunk.touched[(region / 64) as usize].load(Ordering::SeqCst);
-                if bits >> (region % 64) & 1 == 0 {
-                    continue;
-                }
-                let from = first + region * per_region;
-                for page in (from..from + per_region).map_while(PageNo::new) {
+            let (len, per_region) = (chunk_len(FIRST, k), self.pages_a_region());
+            let mut from = 0;
+            while from < len {
+                let region = (chunk.first + from) / per_region;
+                let end = len.min((region + 1) * per_region - chunk.first);
+                let bits = chunk.arena.touched[(region / 64) as usize].load(Ordering::SeqCst);
+                let pages = if bits >> (region % 64) & 1 == 0 { end..end } else { from..end };
+                for page in pages.map_while(|entry| PageNo::new(first + entry)) {
                     if let Some(cell) = directory.cell(page)
-                        && chunk_of(FIRST, page.get()) == k
                         && !cell.read_after_flag().is_evicted()
                     {
                         visit(page);
                     }
                 }
+                from = end;
             }
         }
     }
@@ -349,7 +419,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
 
     fn close(&self, directory: &VmDirectory) {
         *lock(&directory.closed) = true;
-        let mut chunks = lock(&self.chunks);
+        let chunks = &mut lock(&self.memory).chunks;
         for k in 0..CHUNKS {
             directory.words[k].store(ptr::null_mut(), Ordering::Release);
             let chunk = directory.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
@@ -361,15 +431,15 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     fn footprint(&self) -> Footprint {
-        let regions: u64 = lock(&self.chunks)
+        let regions: u64 = lock(&self.memory)
+            .arenas
             .iter()
-            .flat_map(|chunk| &chunk.touched)
+            .flat_map(|arena| &arena.touched)
             .map(|bits| u64::from(bits.load(Ordering::Relaxed).count_ones()))
             .sum();
-        let pages_a_region = (HUGE_PAGE_BYTES >> self.page_size.shift()) as u64;
         let tables = if B::EVICTS { regions * OS_PAGE_BYTES as u64 } else { 0 };
         Footprint {
-            translation_bytes: regions * pages_a_region * size_of::<StateCell>() as u64,
+            translation_bytes: regions * self.pages_a_region() * size_of::<StateCell>() as u64,
             page_table_bytes: tables,
             give_backs: self.give_backs.load(Ordering::Relaxed),
             hole_punches: 0,
@@ -377,7 +447,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     fn huge_bytes(&self, _: &Frames) -> u64 {
-        lock(&self.chunks).iter().map(|chunk| chunk.pages.huge_bytes()).sum()
+        lock(&self.memory).arenas.iter().map(|arena| arena.pages.huge_bytes()).sum()
     }
 }
 
