@@ -41,20 +41,26 @@ const HOLDS: &[&str] = &[
     "simd-plain, core",
     "simd-plain, optimistic",
     "simd, group",
+    "simd, group:1",
     "simd, optimistic",
     "array, group",
+    "array, group:1",
     "array, optimistic",
 ];
 const COPYING: &[&str] = &[
     "array, copy",
     "array, optimistic",
     "array, group",
+    "array, copy:1",
+    "array, group:1",
     "hash, copy",
     "hash",
     "hash, group",
     "simd, copy",
     "simd, optimistic",
     "simd, group",
+    "simd, copy:1",
+    "simd, group:1",
 ];
 
 const RESIDENT_TPCC: &[&str] =

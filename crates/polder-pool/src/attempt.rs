@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
-use crate::hold::{Hold, Holds};
+use crate::hold::Holds;
 use crate::pool::{Shared, Space, SpaceCore};
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
@@ -124,8 +124,8 @@ impl<'p> Attempt<'p> {
     fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
         Attempt {
             hint,
-            holds: core.hold.holds_all(),
-            snapshots: core.hold == Hold::Copy,
+            holds: core.holds_all,
+            snapshots: core.copies,
             discarded: 0,
             patient: false,
             exclusive: false,
@@ -572,8 +572,8 @@ impl<'p, T: Translation> View<'p, T> {
         let what = std::mem::take(&mut attempt.interrupted);
         self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles)?;
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;
-        attempt.holds = attempt.patient || self.shared.core.hold.holds_all();
-        attempt.snapshots = !attempt.patient && self.shared.core.hold == Hold::Copy;
+        attempt.holds = attempt.patient || self.shared.core.holds_all;
+        attempt.snapshots = !attempt.patient && self.shared.core.copies;
         Ok(())
     }
 

@@ -90,6 +90,9 @@ pub(crate) struct Core {
     pub(crate) relocations: Alone<AtomicU64>,
     /// How readers hold pages, and by what if it is by slices.
     pub(crate) hold: Hold,
+    /// [`Hold::holds_all`] and [`Hold::copies`], which each attempt asks.
+    pub(crate) holds_all: bool,
+    pub(crate) copies: bool,
     pub(crate) pins: Option<GroupPins>,
     /// Frames that their pages left for a copy.
     pub(crate) retired: Retired,

@@ -1,7 +1,8 @@
 //! Which cores share a cache, and on which one a thread runs.
 //!
-//! Cores are numbered as the kernel does, and put in *groups*: those that share their last cache,
-//! so that a line that only they write to never crosses between caches (scalecache.txt 3.1). The
+//! Cores are numbered as the kernel does, and put in *groups*: those that share their last cache, or
+//! at most so many of them, so that a line that only they write to never crosses between caches
+//! (scalecache.txt 3.1). Only cores that are online count: a machine may have room for many more. The
 //! answer to "where am I" is old as soon as it is given; it may only decide who shares a line with
 //! whom, never whether something is right.
 //!
@@ -10,19 +11,34 @@
 //! runs, so that an older glibc, or musl, does as well: then `sched_getcpu` answers, and where that
 //! does not work each thread sticks to a group of its own choice.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 use std::ptr;
 
-/// More groups are merged: at two bytes a frame and group, this is 3% of a 4 KiB page.
-pub(crate) const MAX_GROUPS: usize = 64;
+use crate::nodes::numbers;
+
+/// More groups are merged with their neighbours.
+pub(crate) const MAX_GROUPS: usize = 512;
 
 /// How many cores make a group where the system does not tell of caches.
 const CORES_A_GROUP: usize = 4;
 
+/// Where the system tells of its cores.
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// Which cores make a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Grouping {
+    /// All that share their last cache.
+    ByCache,
+    /// At most so many of them.
+    AtMost(usize),
+}
+
 /// A group of cores, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct GroupNo(u8);
+pub(crate) struct GroupNo(u16);
 
 impl GroupNo {
     #[inline(always)]
@@ -31,7 +47,7 @@ impl GroupNo {
     }
 }
 
-const _: () = assert!(MAX_GROUPS <= u8::MAX as usize + 1, "a group's number fits");
+const _: () = assert!(MAX_GROUPS <= u16::MAX as usize + 1, "a group's number fits");
 
 /// The groups of this machine's cores.
 #[derive(Debug)]
@@ -42,39 +58,34 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Cores that share their last cache, as the system tells; where it does not, cores that are
-    /// neighbours.
-    pub(crate) fn by_cache() -> Groups {
-        Groups::read(Path::new("/sys/devices/system/cpu"))
+    /// Those of this machine, as the system tells of its caches; where it does not, of cores that
+    /// are neighbours.
+    pub(crate) fn of_machine(grouping: Grouping) -> Groups {
+        Groups::read(Path::new(CPUS), grouping)
     }
 
-    /// So many neighbours each, whatever they share. One: slices by cores.
-    pub(crate) fn of_cores(cores: usize) -> Groups {
-        Groups::neighbours(core_count(Path::new("/sys/devices/system/cpu")), cores)
-    }
-
-    fn neighbours(all: usize, cores: usize) -> Groups {
-        Groups::new((0..all).map(|core| core / cores.max(1)).collect())
-    }
-
-    fn read(cpus: &Path) -> Groups {
-        let all = core_count(cpus);
+    /// The same where a directory tells what the system's does.
+    fn read(cpus: &Path, grouping: Grouping) -> Groups {
+        let cores = online(cpus);
         let mut known: Vec<String> = Vec::new();
-        let mut groups = Vec::with_capacity(all);
-        for core in 0..all {
+        let mut caches = Vec::with_capacity(cores.len());
+        for core in &cores {
             let sharers = last_cache(&cpus.join(format!("cpu{core}/cache")));
-            let group = match sharers {
+            let cache = match sharers {
                 Some(sharers) => known.iter().position(|k| *k == sharers).unwrap_or_else(|| {
                     known.push(sharers);
                     known.len() - 1
                 }),
-                // A core that is off tells nothing. If it is switched on it goes with the one
-                // before it.
-                None => groups.last().copied().unwrap_or(0),
+                None => caches.last().copied().unwrap_or(0),
             };
-            groups.push(group);
+            caches.push(cache);
         }
-        if known.is_empty() { Groups::neighbours(all, CORES_A_GROUP) } else { Groups::new(groups) }
+        let most = match grouping {
+            Grouping::AtMost(cores) => cores.max(1),
+            Grouping::ByCache if known.is_empty() => CORES_A_GROUP,
+            Grouping::ByCache => usize::MAX,
+        };
+        Groups::new(by_core(&cores, &parts(&caches, most)))
     }
 
     /// `groups`: that of each core, with all numbers from 0 on.
@@ -84,7 +95,7 @@ impl Groups {
         }
         let found = groups.iter().max().map_or(1, |last| last + 1);
         let count = found.min(MAX_GROUPS);
-        let of_core = groups.into_iter().map(|group| GroupNo((group * count / found) as u8));
+        let of_core = groups.into_iter().map(|group| GroupNo((group * count / found) as u16));
         Groups { of_core: of_core.collect(), count, current: CurrentCore::find() }
     }
 
@@ -95,7 +106,7 @@ impl Groups {
 
     /// Each of them.
     pub(crate) fn all(&self) -> impl Iterator<Item = GroupNo> + use<> {
-        (0..self.count).map(|group| GroupNo(group as u8))
+        (0..self.count).map(|group| GroupNo(group as u16))
     }
 
     /// The one on which the calling thread was running a moment ago.
@@ -114,12 +125,43 @@ impl Groups {
     }
 }
 
-/// How many cores this machine can have, by their highest number.
-fn core_count(cpus: &Path) -> usize {
-    let possible = fs::read_to_string(cpus.join("possible")).ok();
-    let last = possible.and_then(|list| list.trim().rsplit([',', '-']).next()?.parse().ok());
-    let seen = || std::thread::available_parallelism().map_or(1, usize::from);
-    last.map_or_else(seen, |last: u16| usize::from(last) + 1)
+/// The numbers of the cores that are online, rising.
+fn online(cpus: &Path) -> Vec<usize> {
+    let told = |name| fs::read_to_string(cpus.join(name)).ok();
+    let mut cores: Vec<usize> =
+        told("online").or_else(|| told("possible")).iter().flat_map(|list| numbers(list)).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    if cores.is_empty() {
+        cores.extend(0..std::thread::available_parallelism().map_or(1, usize::from));
+    }
+    cores
+}
+
+/// Cuts what is of one cache into parts of at most so many cores, in the order of the cores. Parts are
+/// numbered as they are met.
+fn parts(caches: &[usize], most: usize) -> Vec<usize> {
+    let mut met = vec![0; caches.iter().max().map_or(0, |last| last + 1)];
+    let mut numbers = HashMap::new();
+    let number = |cache: &usize| {
+        let part = (*cache, met[*cache] / most);
+        met[*cache] += 1;
+        let next = numbers.len();
+        *numbers.entry(part).or_insert(next)
+    };
+    caches.iter().map(number).collect()
+}
+
+/// `groups` are those of `cores`. A core that is off, and may be switched on later, goes with the one
+/// before it.
+fn by_core(cores: &[usize], groups: &[usize]) -> Vec<usize> {
+    let mut of_core = Vec::new();
+    for (core, group) in cores.iter().zip(groups) {
+        let before = of_core.last().copied().unwrap_or(*group);
+        of_core.resize(*core, before);
+        of_core.push(*group);
+    }
+    of_core
 }
 
 /// The cores that share a core's last cache, as the system writes them: cores with the same text

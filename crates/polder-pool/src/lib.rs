@@ -120,7 +120,7 @@ pub use {
     copy::Shadow,
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
-    hold::{Hold, UnknownHold},
+    hold::{GroupSize, Hold, UnknownHold},
     journal::{Change, Journal},
     kinds::{KindOps, OwnedLinks},
     memory::threads_with_room,

@@ -20,10 +20,13 @@ use std::path::Path;
 
 use polder_format::PageSize;
 
-use crate::cpu::{Groups, MAX_GROUPS};
+use crate::cpu::Groups;
 use crate::memory::HUGE_PAGE_BYTES;
 
 pub(crate) mod policy;
+
+/// A machine that tells of more is taken as one that has one.
+const MOST_NODES: usize = 64;
 
 /// A node's number, as the kernel has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -173,7 +176,7 @@ impl Told {
             .with_memory()
             .filter(|(_, node)| may_use(node.id) && node.cores.iter().any(|core| may_run_on(*core)))
             .collect();
-        if !(2..=MAX_GROUPS).contains(&homes.len()) {
+        if !(2..=MOST_NODES).contains(&homes.len()) {
             return None;
         }
         let last = self.0.iter().flat_map(|node| &node.cores).max()?;
@@ -202,7 +205,7 @@ impl Told {
 }
 
 /// The numbers of a list as `0-3,8`, as far as it makes sense.
-fn numbers(list: &str) -> impl Iterator<Item = usize> {
+pub(crate) fn numbers(list: &str) -> impl Iterator<Item = usize> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
         Some(first.parse::<u16>().ok()?..=last.parse().ok()?)

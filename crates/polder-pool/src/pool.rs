@@ -90,30 +90,40 @@ impl FileState {
 impl PoolConfig {
     /// The least budget in bytes at this page size.
     pub fn least_budget(size: PageSize) -> u64 {
-        let frame = Self::frame_cost(size, MOST_TRANSLATION_BYTES);
-        FIXED_BYTES + MIN_FRAMES * frame + Self::bounce_bytes(MIN_FRAMES, size)
+        Self::least_budget_at(size, Self::frame_cost(size, MOST_TRANSLATION_BYTES))
+    }
+
+    fn least_budget_at(size: PageSize, frame_cost: u64) -> u64 {
+        FIXED_BYTES + MIN_FRAMES * frame_cost + Self::bounce_bytes(MIN_FRAMES, size)
     }
 
     /// The frames that a budget pays for with this translation.
     pub fn frames<T: Translation>(&self) -> Result<u32, PoolError> {
-        let (given, least) = (self.memory_budget, Self::least_budget(self.page_size));
+        self.frames_beside::<T>(self.beside_bytes(self.groups().as_ref()))
+    }
+
+    /// The same, with so many bytes of replacement and slices for each frame.
+    fn frames_beside<T: Translation>(&self, beside_bytes: u64) -> Result<u32, PoolError> {
+        let (given, size) = (self.memory_budget, self.page_size);
+        let cost = Self::frame_cost(size, T::bytes_per_frame() + beside_bytes);
+        // On a machine with many groups of cores slices may take more than is set aside for them.
+        let least = Self::least_budget(size).max(Self::least_budget_at(size, cost));
         if given < least {
             return Err(PoolError::Budget { given, least });
         }
         let rest = given - FIXED_BYTES;
-        let cost = Self::frame_cost(self.page_size, T::bytes_per_frame() + self.beside_bytes());
-        let frames = (rest - Self::bounce_bytes(rest / cost, self.page_size)) / cost;
+        let frames = (rest - Self::bounce_bytes(rest / cost, size)) / cost;
         Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
     }
 
+    /// The groups of cores by which readers hold pages, if they do by groups.
+    fn groups(&self) -> Option<Groups> {
+        self.hold.grouping().map(Groups::of_machine)
+    }
+
     /// Memory of replacement and slices for each frame.
-    fn beside_bytes(&self) -> u64 {
-        let slices = match self.hold {
-            Hold::Optimistic | Hold::Shared => 0,
-            Hold::Group | Hold::Copy => GroupPins::bytes_with(&Groups::by_cache()),
-            Hold::Core => GroupPins::bytes_with(&Groups::of_cores(1)),
-        };
-        self.replacement.bytes_per_frame() + slices
+    fn beside_bytes(&self, groups: Option<&Groups>) -> u64 {
+        self.replacement.bytes_per_frame() + groups.map_or(0, GroupPins::bytes_with)
     }
 
     fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {
@@ -296,14 +306,16 @@ impl<T: Translation> Pool<T> {
     ) -> Result<Pool<T>, PoolError> {
         let why_not = match config.hold {
             Hold::Optimistic | Hold::Shared => None,
-            Hold::Group | Hold::Core => T::NOT_BY_SLICES,
-            Hold::Copy => T::NOT_BY_COPY,
+            Hold::Group | Hold::GroupOf(_) | Hold::Core => T::NOT_BY_SLICES,
+            Hold::Copy | Hold::CopyOf(_) => T::NOT_BY_COPY,
         };
         if let Some(why) = why_not {
             let (hold, translation) = (config.hold, T::NAME);
             return Err(PoolError::Combination { hold, translation, why });
         }
-        let budget_frames = config.frames::<T>()?;
+        let groups = config.groups();
+        let beside_bytes = config.beside_bytes(groups.as_ref());
+        let budget_frames = config.frames_beside::<T>(beside_bytes)?;
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES, !T::FIXED_FRAMES)?;
@@ -346,11 +358,9 @@ impl<T: Translation> Pool<T> {
             },
             relocations: Alone::default(),
             hold: config.hold,
-            pins: match config.hold {
-                Hold::Optimistic | Hold::Shared => None,
-                Hold::Group | Hold::Copy => Some(GroupPins::new(range, Groups::by_cache())?),
-                Hold::Core => Some(GroupPins::new(range, Groups::of_cores(1))?),
-            },
+            holds_all: config.hold.holds_all(),
+            copies: config.hold.copies(),
+            pins: groups.map(|groups| GroupPins::new(range, groups)).transpose()?,
             retired: Retired::default(),
             moves: Moves::default(),
             gate: RwLock::new(None),
@@ -374,7 +384,7 @@ impl<T: Translation> Pool<T> {
             directory: PagedArray::new(config.file.space_directory),
             next_space: Mutex::new(config.file.next_space),
             memory_budget: config.memory_budget,
-            beside_bytes: config.beside_bytes(),
+            beside_bytes,
             translation,
         });
         let (writer, readers) = (Writer::start(&shared), Readers::new(&shared));
@@ -488,5 +498,26 @@ impl<T: Translation> Space<T> {
     #[inline(always)]
     pub(crate) fn space_core(&self) -> &SpaceCore<T> {
         &self.space
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Array;
+    use crate::testing::config;
+
+    /// As many slices as there can be: a pool of fewer frames than it works with is refused.
+    #[test]
+    fn slices_of_many_cores_are_paid_for() {
+        let least = PoolConfig::least_budget(PageSize::MIN);
+        let slices = (2 * crate::cpu::MAX_GROUPS) as u64;
+        let refused = config(least).frames_beside::<Array>(slices);
+        let Err(PoolError::Budget { given, least: needed }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(given == least && needed > least);
+        assert!(u64::from(config(needed).frames_beside::<Array>(slices).unwrap()) >= MIN_FRAMES);
+        assert!(u64::from(config(least).frames::<Array>().unwrap()) >= MIN_FRAMES);
     }
 }

@@ -10,7 +10,6 @@ use crate::attempt::View;
 use crate::counters::Counter;
 use crate::dice::one_in;
 use crate::guard::{Exclusive, Optimistic};
-use crate::hold::Hold;
 use crate::pool::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
@@ -41,11 +40,11 @@ impl<T: Translation> View<'_, T> {
             && page.space() == self.space.id
             && preferred != found.frame
         {
-            aside(|| match core.hold {
+            aside(|| match core.copies {
                 // Who holds a leaf validates it, and would find that it has gone.
-                Hold::Copy if !core.kinds.has_links(found.page) => (),
-                Hold::Copy => self.go_home(Optimistic::new(core, found, wraps), preferred),
-                _ => self.shared.promote(self, page, found, preferred),
+                true if !core.kinds.has_links(found.page) => (),
+                true => self.go_home(Optimistic::new(core, found, wraps), preferred),
+                false => self.shared.promote(self, page, found, preferred),
             });
         }
     }

@@ -78,7 +78,7 @@ pub(crate) fn prefaulted_on<T: Translation>(
     open(nodes, PoolConfig { prefault: true, ..config(memory_budget) })
 }
 
-fn config(memory_budget: u64) -> PoolConfig {
+pub(crate) fn config(memory_budget: u64) -> PoolConfig {
     PoolConfig {
         memory_budget,
         page_size: PageSize::MIN,

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, FileState, Hash, Hold, Open, Pool, PoolConfig, Predictive,
+    AccessHint, Array, ArrayPlain, FileState, GroupSize, Hash, Hold, Open, Pool, PoolConfig, Predictive,
     PredictiveHashed, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
@@ -51,10 +51,13 @@ fn a_writer_gets_in<T: Translation>(hold: Hold) -> bool {
     during
 }
 
+/// Groups of one core: on a machine with one cache there are several all the same.
+const BY_ONE: Hold = Hold::GroupOf(GroupSize::ONE);
+
 #[test]
 fn who_holds_a_page_keeps_writers_out() {
     assert!(a_writer_gets_in::<Array>(Hold::Optimistic));
-    for hold in [Hold::Shared, Hold::Group, Hold::Core] {
+    for hold in [Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
         assert!(!a_writer_gets_in::<Array>(hold), "{hold}");
         assert!(!a_writer_gets_in::<Simd>(hold), "{hold}");
         assert!(!a_writer_gets_in::<Open>(hold), "{hold}");
@@ -65,7 +68,7 @@ fn who_holds_a_page_keeps_writers_out() {
 /// And keeps the page resident, however much room is needed.
 #[test]
 fn who_holds_a_page_keeps_it_resident() {
-    for hold in [Hold::Shared, Hold::Group, Hold::Core] {
+    for hold in [Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
         let disk = disk();
         let config = PoolConfig { hold, ..config(1, FileState::NEW) };
         let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
@@ -198,7 +201,7 @@ fn pages_move_when_what_was_in_the_way_is_gone() {
     }
     run::<Predictive>(Hold::Optimistic);
     run::<Predictive>(Hold::Shared);
-    for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core] {
+    for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
         run::<Array>(hold);
         run::<Simd>(hold);
     }

@@ -63,7 +63,7 @@ pub use error::{OpenError, OptionsError, StoreError};
 pub use options::{OpenMode, Options, TranslationKind};
 pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
-pub use polder_pool::{Hold, NodeId, NodeStats, UnknownHold};
+pub use polder_pool::{GroupSize, Hold, NodeId, NodeStats, UnknownHold};
 pub use polder_tree::Change;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

@@ -189,7 +189,8 @@ impl Options {
     }
 
     /// How readers hold the pages of their way; [`Hold::Optimistic`] by default. Not every way goes
-    /// with every translation: opening tells.
+    /// with every translation: opening tells. By groups of cores, a group is all cores that are online
+    /// and share their last cache, or at most so many of them ([`Hold::GroupOf`], [`Hold::CopyOf`]).
     pub fn hold(mut self, hold: Hold) -> Options {
         self.hold = hold;
         self

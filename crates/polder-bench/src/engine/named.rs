@@ -121,6 +121,11 @@ mod tests {
             assert_eq!(named.hold(), hold);
             assert_eq!(named.to_string(), format!("polder:simd+cooling:20+{hold}"));
         }
+        for name in ["polder:array+group:4", "polder:simd+copy:1", "polder:vm+lru+group:512"] {
+            assert_eq!(find(name).unwrap().to_string(), name);
+        }
+        let (four, all) = (find("polder:array+group:4"), find("polder:array+group"));
+        assert!(!four.unwrap().is_same(&all.unwrap()));
         assert_eq!(find("device").unwrap().to_string(), "device");
     }
 
@@ -154,6 +159,9 @@ mod tests {
         assert!(why("polder:vm-huge+lru").contains("never evicts"));
         assert!(find("polder:direct+shared").is_ok());
         assert!(why("polder:predictive+group").contains("shared"));
+        assert!(why("polder:predictive+group:4").contains("shared"));
+        assert!(why("polder:vm+copy:4").contains("copy:4"));
+        assert!(why("polder:array+group:0").contains("1 to 512"));
         assert!(matches!(find("nobody+lru"), Err(BenchError::NoSuchEngine { .. })));
     }
 }

@@ -89,17 +89,15 @@ pub(super) fn can_have(
         (Some(Offer { evicts: false, .. }), Some(replacement), _) => Err(format!(
             "{engine} never evicts: the replacement policy {replacement} is not for it"
         )),
-        (
-            Some(Offer { not_by_slices: Some(why), .. }),
-            _,
-            Some(Hold::Group | Hold::Core | Hold::Copy),
-        ) => Err(format!(
-            "{engine} can be held in the ways {} and {} alone: {why}",
-            Hold::Optimistic,
-            Hold::Shared
-        )),
-        (Some(Offer { not_by_copy: Some(why), .. }), _, Some(Hold::Copy)) => {
-            Err(format!("{engine} cannot be held in the way {}: {why}", Hold::Copy))
+        (Some(Offer { not_by_slices: Some(why), .. }), _, Some(hold)) if hold.is_by_cores() => {
+            Err(format!(
+                "{engine} can be held in the ways {} and {} alone: {why}",
+                Hold::Optimistic,
+                Hold::Shared
+            ))
+        }
+        (Some(Offer { not_by_copy: Some(why), .. }), _, Some(hold)) if hold.copies() => {
+            Err(format!("{engine} cannot be held in the way {hold}: {why}"))
         }
         _ => Ok(()),
     }

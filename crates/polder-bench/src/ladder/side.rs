@@ -1,8 +1,8 @@
 //! What is compared: a translation, how readers hold pages on it, which pages go when room is
 //! needed, and whether the kernel may back memory by huge pages.
 
-use polder_pool::Hold;
 use polder_pool::replacement::ReplacementKind;
+use polder_pool::{GroupSize, Hold};
 
 /// A translation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -213,6 +213,10 @@ pub(crate) const EVICTING: &[Side] =
 /// Those that move pages to the frames that they prefer, of which places are looked at.
 pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE, SIMD];
 
+/// Groups of one core: several on a machine with one cache, where all cores are one group else.
+const GROUPS_OF_ONE: Hold = Hold::GroupOf(GroupSize::ONE);
+const COPIES_BY_ONE: Hold = Hold::CopyOf(GroupSize::ONE);
+
 /// The steps of scalecache.txt 4.2, and where no step is left to take.
 pub(crate) const HOLDS: &[Side] = &[
     holding("hash, shared", TranslationName::Hash, Hold::Shared),
@@ -222,8 +226,10 @@ pub(crate) const HOLDS: &[Side] = &[
     holding("simd-plain, core", TranslationName::SimdPlain, Hold::Core),
     holding("simd-plain, optimistic", TranslationName::SimdPlain, Hold::Optimistic),
     holding("simd, group", TranslationName::Simd, Hold::Group),
+    holding("simd, group:1", TranslationName::Simd, GROUPS_OF_ONE),
     holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
     holding("array, group", TranslationName::Array, Hold::Group),
+    holding("array, group:1", TranslationName::Array, GROUPS_OF_ONE),
     holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
 ];
 
@@ -232,12 +238,16 @@ pub(crate) const COPYING: &[Side] = &[
     holding("array, copy", TranslationName::Array, Hold::Copy),
     holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
     holding("array, group", TranslationName::Array, Hold::Group),
+    holding("array, copy:1", TranslationName::Array, COPIES_BY_ONE),
+    holding("array, group:1", TranslationName::Array, GROUPS_OF_ONE),
     holding("hash, copy", TranslationName::Hash, Hold::Copy),
     HASH,
     holding("hash, group", TranslationName::Hash, Hold::Group),
     holding("simd, copy", TranslationName::Simd, Hold::Copy),
     holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
     holding("simd, group", TranslationName::Simd, Hold::Group),
+    holding("simd, copy:1", TranslationName::Simd, COPIES_BY_ONE),
+    holding("simd, group:1", TranslationName::Simd, GROUPS_OF_ONE),
 ];
 
 /// Those of resident TPC-C: `direct` as the yardstick, `hash` as the traditional pool, and what one

@@ -4,6 +4,7 @@ use std::thread;
 
 use super::slice::MOST_HOLDS;
 use super::*;
+use crate::cpu::Grouping;
 use crate::parking::ParkingLot;
 use crate::state::Version;
 use crate::sync::Backoff;
@@ -23,7 +24,7 @@ fn resident(number: u32) -> StateCell {
 
 #[test]
 fn who_holds_a_page_keeps_it_from_others_until_the_last_is_gone() {
-    let pins = GroupPins::new(FRAMES, Groups::of_cores(1)).unwrap();
+    let pins = GroupPins::new(FRAMES, Groups::of_machine(Grouping::AtMost(1))).unwrap();
     let (cell, neighbour) = (resident(2), resident(3));
     let seen = cell.read();
     let holds = [0, 0, pins.groups().count() - 1];
@@ -59,7 +60,7 @@ fn who_holds_a_page_keeps_it_from_others_until_the_last_is_gone() {
 
 #[test]
 fn a_full_slice_takes_no_more_and_does_not_wrap() {
-    let pins = GroupPins::new(FRAMES, Groups::of_cores(1)).unwrap();
+    let pins = GroupPins::new(FRAMES, Groups::of_machine(Grouping::AtMost(1))).unwrap();
     let cell = resident(1);
     let group = pins.groups().here();
     let hold = || pins.hold_in(group, frame(1), &cell, cell.read());
@@ -74,10 +75,26 @@ fn a_full_slice_takes_no_more_and_does_not_wrap() {
     pins.release(hold().unwrap());
 }
 
+/// Machines with one group to as many as there can be.
+#[test]
+fn a_hold_in_any_group_is_seen() {
+    for groups in [1, 8, 64, 65, 512] {
+        let pins = GroupPins::new(FRAMES, Groups::new((0..groups).collect())).unwrap();
+        let cell = resident(2);
+        assert_eq!(pins.groups().all().count(), groups);
+        for group in pins.groups().all() {
+            let held = pins.hold_in(group, frame(2), &cell, cell.read()).unwrap();
+            assert!(!pins.is_free(frame(2)) && pins.is_free(frame(3)), "{group:?} of {groups}");
+            pins.release(held);
+            assert!(pins.is_free(frame(2)));
+        }
+    }
+}
+
 #[test]
 fn groups_share_no_cache_line() {
-    for (frames, cores) in [(1, 1), (63, 1), (64, 1), (1000, 2)] {
-        let pins = GroupPins::new(frames, Groups::of_cores(cores)).unwrap();
+    for (frames, groups) in [(1, 1), (63, 2), (64, 8), (1000, 65), (1000, 512)] {
+        let pins = GroupPins::new(frames, Groups::new((0..groups).collect())).unwrap();
         assert_eq!(GroupPins::bytes_with(pins.groups()), 2 * pins.groups().count() as u64);
         let line = |group, number| {
             std::ptr::from_ref(pins.slice(group, frame(number))) as usize / APART_BYTES
@@ -104,7 +121,7 @@ struct Page {
 fn holders_and_writers_of_a_few_pages() {
     const HOLDS: u64 = 150_000;
     const WRITES: u64 = 50_000;
-    let pins = GroupPins::new(FRAMES, Groups::of_cores(1)).unwrap();
+    let pins = GroupPins::new(FRAMES, Groups::of_machine(Grouping::AtMost(1))).unwrap();
     let pages: Vec<_> = (1..=FRAMES)
         .map(|number| Page {
             cell: resident(number),

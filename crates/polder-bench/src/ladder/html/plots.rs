@@ -247,7 +247,7 @@ plots! {
     LOOKUPS "multi" ["queries"] "Queries of ten keys", Unit::Count("queries a second"), Axis::Named("threads"),
         Linear, HOLDS:
         "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
-        "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out.";
+        "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out. Groups are of all cores that share a cache, group:1 is of one core each.";
     LOOKUPS "splits" ["descents"] "Eight threads descend while one splits", Unit::Count("descents a second"), Axis::None,
         Linear, COPYING:
         "scalecache.txt 3.2: no figure of its own; latches by groups with copies are one of three steps there.";

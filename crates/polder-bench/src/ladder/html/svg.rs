@@ -64,6 +64,7 @@ impl Style {
             _ if side.contains(", lru") => "8 4",
             Some("shared" | "swapped") => "2 4",
             Some("group") => "8 4",
+            Some("group:1" | "copy:1") => "4 2",
             Some("core") => "8 3 2 3",
             Some("by hash") => "5 3",
             _ => "",
