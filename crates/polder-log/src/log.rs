@@ -268,8 +268,11 @@ impl Log {
         &self.hot.tail
     }
 
-    /// The error that made the log unusable.
-    pub(crate) fn check(&self) -> Result<(), SharedError> {
+    /// Whether the log can be used.
+    ///
+    /// # Errors
+    /// What made it unusable.
+    pub fn check(&self) -> Result<(), SharedError> {
         if !self.poisoned.load(Ordering::Acquire) {
             return Ok(());
         }

@@ -160,22 +160,39 @@ impl LogFile {
         superblock: &Superblock,
         progress: &mut dyn FnMut(u64),
     ) -> Result<Found, LogError> {
-        let start = superblock.redo_start;
+        let told = Told {
+            start: superblock.redo_start,
+            checkpoint: superblock.checkpoint,
+            durable: superblock.durable,
+            closed: superblock.clean,
+            next_version: superblock.next_version,
+            next_space: superblock.next_space,
+        };
+        self.find_end_of(&told, progress)
+    }
+
+    /// R2 and R3 of a log of which somebody told this.
+    pub(crate) fn find_end_of(
+        &self,
+        told: &Told,
+        progress: &mut dyn FnMut(u64),
+    ) -> Result<Found, LogError> {
+        let start = told.start;
         let mut found = Found {
             start,
             end: start,
             behind: None,
-            durable: superblock.durable.max(superblock.checkpoint),
+            durable: told.durable.max(told.checkpoint),
             incarnation: 0,
             groups: 0,
-            next_version: superblock.next_version,
-            next_space: superblock.next_space,
+            next_version: told.next_version,
+            next_space: told.next_space,
             tally: Tally::default(),
             maps: None,
             freed: HashMap::new(),
             gaps: Vec::new(),
         };
-        let mut checkpoint = CheckpointParts::Begin(superblock.checkpoint);
+        let mut checkpoint = CheckpointParts::Begin(told.checkpoint);
         let mut groups = self.groups(start);
         while let Some((header, bytes)) = groups.next()? {
             found.add(&header, bytes, start, &mut checkpoint).map_err(|source| {
@@ -188,16 +205,21 @@ impl LogFile {
         found.gaps = std::mem::take(&mut groups.gaps);
         let ended = groups.ended.take();
         // A store that was closed ends behind its checkpoint; nobody has written there.
-        if !superblock.clean || found.end != superblock.durable {
+        let as_closed = told.closed && found.end == told.durable;
+        if !as_closed {
             self.look_ahead(&mut found)?;
         }
         if found.durable > found.end {
-            let offset = self.segments.offset(found.end.0).unwrap_or(0);
-            let source = ended.unwrap_or(FormatError::Broken("its segment is missing"));
-            let (lsn, durable) = (found.end, found.durable);
+            let offset = self.segments.offset(found.end.0);
+            let nothing = match offset {
+                Some(_) => "there is no log group",
+                None => "its segment is missing",
+            };
+            let source = ended.unwrap_or(FormatError::Broken(nothing));
+            let (lsn, offset, durable) = (found.end, offset.unwrap_or(0), found.durable);
             return Err(LogError::Damaged { lsn, offset, durable, source });
         }
-        found.behind = ended;
+        found.behind = ended.filter(|_| !as_closed);
         Ok(found)
     }
 
@@ -231,6 +253,21 @@ impl LogFile {
     }
 }
 
+/// What is known of a log before it is read.
+#[derive(Debug)]
+pub(crate) struct Told {
+    /// Where replay begins.
+    pub(crate) start: Lsn,
+    /// Where the groups of the last checkpoint begin; zero: there was none.
+    pub(crate) checkpoint: Lsn,
+    /// Up to where it was durable at least.
+    pub(crate) durable: Lsn,
+    /// Nothing was written behind `durable`.
+    pub(crate) closed: bool,
+    pub(crate) next_version: u64,
+    pub(crate) next_space: SpaceId,
+}
+
 /// Called with a group's header and the whole group.
 pub type Visit<'v> = dyn FnMut(&GroupHeader, &[u8]) -> Result<(), LogError> + 'v;
 
@@ -241,7 +278,8 @@ pub struct Found {
     pub start: Lsn,
     /// Where the log ends.
     pub end: Lsn,
-    /// Why it ends there, if there is something behind it that is no group.
+    /// Why it ends there, if there is something behind it that is neither a group nor known to be
+    /// left over: from an earlier use of the segment, or behind the end of a log that was closed.
     pub behind: Option<FormatError>,
     /// Up to where it is known to have been durable.
     pub durable: Lsn,
@@ -369,6 +407,10 @@ impl Groups<'_> {
                 Look::Pad(len) => self.at = Lsn(self.at.0 + u64::from(len)),
                 Look::Group(header) => return Ok(Some(self.give(header))),
                 Look::Nothing(why) => {
+                    let why = match why {
+                        Some(_) if self.is_left_over()? => None,
+                        why => why,
+                    };
                     // A later life of the store may go on at the next block, and knows this end.
                     let next = Lsn(self.at.0.next_multiple_of(BLOCK));
                     if next > self.at
@@ -382,6 +424,17 @@ impl Groups<'_> {
                 }
             }
         }
+    }
+
+    /// Whether a whole group lies here that an earlier use of the segment has left.
+    fn is_left_over(&mut self) -> Result<bool, LogError> {
+        let (seed, at, share) = (self.file.seed, self.at, self.file.segments.header().share());
+        let bytes = self.bytes(at.0, GROUP_HEADER_BYTES)?;
+        let Some(lsn) = GroupHeader::claimed_lsn(bytes) else { return Ok(false) };
+        let is_earlier = lsn < at && (at.0 - lsn.0).is_multiple_of(share);
+        let len = GroupHeader::claimed_len(bytes).filter(|len| *len as u64 <= GROUP_BYTES_MAX);
+        let Some(len) = len.filter(|_| is_earlier) else { return Ok(false) };
+        Ok(GroupHeader::verify(self.bytes(at.0, len)?, seed, lsn).is_ok())
     }
 
     fn give(&mut self, header: GroupHeader) -> (GroupHeader, &[u8]) {

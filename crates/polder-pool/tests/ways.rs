@@ -11,8 +11,8 @@ use std::time::Duration;
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, FileState, GroupSize, Hash, Hold, Open, Pool, PoolConfig, Predictive,
-    PredictiveHashed, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, FileState, GroupSize, Hash, Hold, Open, Pool, PoolConfig,
+    Predictive, PredictiveHashed, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use polder_format::Superblock;
+use polder_format::{Lsn, Superblock};
 use polder_log::{CheckpointMark, Log};
 use polder_pool::{Pool, PoolError, Translation};
 
@@ -63,6 +63,22 @@ impl<T: Translation> Keeper<T> {
         Ok(true)
     }
 
+    /// Has the superblocks tell that the log is durable up to `end`, if they do not: nothing was
+    /// synced behind it for a while that would tell. Else nobody would know if its last blocks were
+    /// lost.
+    fn note_end(&self, end: Lsn) {
+        // A checkpoint that is under way will tell, and the last one has told.
+        let Ok(goes_on) = self.turn.try_lock() else { return };
+        let mut superblock = lock(&self.superblock);
+        if !*goes_on || superblock.durable >= end || self.log.check().is_err() {
+            return;
+        }
+        superblock.durable = end;
+        if let Err(error) = write_superblocks(self.pool.device(), &mut superblock) {
+            self.log.poison("writing the superblocks", &error);
+        }
+    }
+
     /// What the superblock says of the file.
     pub(crate) fn describe(&self, superblock: &mut Superblock) {
         let state = self.pool.file_state();
@@ -79,8 +95,13 @@ impl<T: Translation> Keeper<T> {
     }
 
     fn run(&self) {
+        let mut durable = self.log.durable();
         while let Some(wanted) = self.log.await_checkpoint(REST) {
+            let before = std::mem::replace(&mut durable, self.log.durable());
             if !wanted {
+                if before == durable {
+                    self.note_end(durable);
+                }
                 continue;
             }
             if let Err(error) = self.checkpoint(false, false) {
