@@ -28,7 +28,8 @@ Durability: when a write survives the end of the process, of the system and of t
 
 Exit codes:
     0  all went well
-    1  not found: the key or the table; or damage was found; or a salvage could not save all
+    1  not found: the key or the table; or damage was found; or something may be missing in what a
+       salvage has saved: it says what (0: nothing is, as far as anybody can know)
     2  the command line or a row of the input is wrong
     3  the store cannot be opened: none there, held by a process, damaged, foreign, newer
     4  reading or writing failed, or the device or the memory budget is full

@@ -5,15 +5,15 @@ use std::io;
 use std::sync::Arc;
 
 use polder_format::log::{
-    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SlotHeader, slot_pages,
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, SlotHeader, slot_pages,
 };
-use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, StoreId};
+use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, SpaceId, StoreId};
 use polder_pool::device::{Device, read_block};
 
 use crate::double::pages_checksum;
 use crate::error::LogError;
 use crate::log::{Log, LogOptions, lock};
-use crate::scan::{FIRST_LSN, LogFile, SLOTS};
+use crate::scan::{FIRST_LSN, Found, LogFile, SLOTS, Told};
 use crate::segments::Segments;
 
 /// A part of the log that cannot be read, between groups that can.
@@ -99,6 +99,50 @@ impl LogFile {
         let run = held.iter().rev().zip(0..).take_while(|(n, i)| held.last() == Some(&(**n + i)));
         let first = run.last().map_or(0, |(first, _)| *first);
         Lsn((first * self.segments.header().share()).max(FIRST_LSN.0))
+    }
+
+    /// As `find_end` of a log whose superblocks are lost: by its last checkpoint. `None`: there is
+    /// none, and the log does not begin with the store.
+    ///
+    /// # Errors
+    /// As `find_end`.
+    pub fn find_end_alone(&self) -> Result<Option<Found>, LogError> {
+        let never = || (self.extent().0 == FIRST_LSN).then_some((Lsn(0), FIRST_LSN));
+        let Some((checkpoint, start)) = self.last_checkpoint().or_else(never) else {
+            return Ok(None);
+        };
+        let told = Told {
+            start,
+            checkpoint,
+            durable: Lsn(0),
+            closed: false,
+            next_version: 0,
+            next_space: SpaceId::CATALOGUE,
+        };
+        self.find_end_of(&told, &mut |_| {}).map(Some)
+    }
+
+    /// Where the last checkpoint of which all groups can be read begins, and from where it has the
+    /// log replayed.
+    fn last_checkpoint(&self) -> Option<(Lsn, Lsn)> {
+        let (first, end) = self.extent();
+        let (mut begun, mut last) = (None, None);
+        self.visit_readable(first, end, &mut |header, group| {
+            for record in Records::of_group(group).map_while(Result::ok) {
+                let Operation::Checkpoint(counts) = record.operation else { continue };
+                let goes_on = |(_, start, life): &(Lsn, Lsn, u32)| {
+                    *start == counts.start && *life == header.incarnation
+                };
+                let of_this = begun.take().filter(goes_on);
+                let (at, ..) = of_this.unwrap_or((header.lsn, counts.start, header.incarnation));
+                match counts.more {
+                    true => begun = Some((at, counts.start, header.incarnation)),
+                    false => last = Some((at, counts.start)),
+                }
+            }
+            true
+        });
+        last
     }
 
     /// Calls `visit` with each group that can be read from `start` to `end`, in order, until it

@@ -490,10 +490,10 @@ impl Worker<'_> {
             seen = old.map(<[u8]>::to_vec);
             Change::Insert(new.clone())
         };
-        if self.time("update", || own.update_with(&key, change))?.is_some() {
-            if seen != self.model.insert(number, new) {
-                return Err(format!("an update of {number} has seen {seen:?}").into());
-            }
+        if self.time("update", || own.update_with(&key, change))?.is_some()
+            && seen != self.model.insert(number, new)
+        {
+            return Err(format!("an update of {number} has seen {seen:?}").into());
         }
         Ok(())
     }

@@ -68,7 +68,8 @@ pub use polder_tree::Change;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;
 pub use salvage::{
-    LogGap, SalvageError, SalvagePhase, SalvageReport, SalvagedTable, UnreadablePage, salvage,
+    KeyGap, LogGap, Loss, SalvageError, SalvagePhase, SalvageReport, SalvagedTable, UnreadablePage,
+    salvage,
 };
 pub use stats::{Stats, TableStats};
 pub use store::Store;

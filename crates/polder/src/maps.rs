@@ -14,6 +14,10 @@ use polder_format::{
 
 use crate::page_file::{PageFault, PageFile};
 
+mod changes;
+
+pub(crate) use changes::{MapChanges, image_bytes};
+
 /// Levels that a paged array has at most.
 const MAX_HEIGHT: u8 = 6;
 
@@ -65,6 +69,8 @@ pub(crate) struct Laid {
 #[derive(Debug)]
 pub(crate) struct Maps {
     file: PageFile,
+    /// What the log tells of them.
+    changes: MapChanges,
     schedule: ExtentSchedule,
     /// None: where it begins is not known.
     directory: Option<ArrayFound>,
@@ -80,9 +86,16 @@ pub(crate) struct Maps {
 impl Maps {
     /// Reads the arrays. `directory`: the root of the space directory, if it is known.
     pub(crate) fn read(file: PageFile, directory: Option<Place>) -> Maps {
+        Maps::read_with(file, directory, MapChanges::default())
+    }
+
+    /// As `read`, with changes that the log tells of.
+    pub(crate) fn read_with(file: PageFile, directory: Option<Place>, changes: MapChanges) -> Maps {
+        let directory = changes.directory().or(directory);
         let mut maps = Maps {
             schedule: ExtentSchedule::new(file.size),
             file,
+            changes,
             directory: None,
             spaces: BTreeMap::new(),
             alloc_maps: HashMap::new(),
@@ -106,6 +119,19 @@ impl Maps {
         self.faults.push(MapFault { place: Place::new(place), page, what: what.to_string() });
     }
 
+    /// A page of an array: its number is its place.
+    fn map_page(&self, place: u64) -> Result<(PageHeader, Vec<u8>), PageFault> {
+        let no = PageNo::new(place).ok_or(FormatError::Broken("there is no such place"))?;
+        let page = PageId::new(SpaceId::FILE, no);
+        self.changes.complete(page, self.file.page(Place::new(place), page))
+    }
+
+    /// Whether every array could be read, so that a place that no extent has belongs to nobody.
+    pub(crate) fn knows_all_places(&self) -> bool {
+        let is_whole = |array: &ArrayFound| array.parts.iter().all(|(_, _, lsn)| lsn.is_some());
+        self.directory.as_ref().is_some_and(is_whole) && self.spaces.values().all(is_whole)
+    }
+
     fn array(&mut self, root: u64) -> ArrayFound {
         let mut found = ArrayFound::default();
         self.array_page(root, 0, None, &mut found);
@@ -119,7 +145,7 @@ impl Maps {
         let fanout = array_fanout(self.file.size);
         let span = |height: u8| fanout.saturating_pow(u32::from(height));
         let (is_root, is_new) = (height.is_none(), self.seen.insert(place));
-        let page = self.file.map_page(place).and_then(|(header, bytes)| {
+        let page = self.map_page(place).and_then(|(header, bytes)| {
             let found = bytes[ARRAY_HEIGHT_AT];
             let sound = header.kind == PageKind::ARRAY
                 && found <= MAX_HEIGHT
@@ -218,7 +244,7 @@ impl Maps {
         } else {
             self.file.page(Place::new(place), page)
         };
-        match read {
+        match self.changes.complete(page, read) {
             Ok((header, bytes)) if header.kind == PageKind::ALLOC_MAP => {
                 Some((header.lsn, bytes[ALLOC_MAP_BITS_AT..].to_vec()))
             }

@@ -3,9 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use polder_format::{
-    ChecksumSeed, FormatError, PageHeader, PageId, PageNo, PageSize, Place, SpaceId, StoreId,
-};
+use polder_format::{ChecksumSeed, FormatError, PageHeader, PageId, PageSize, Place, StoreId};
 use polder_pool::device::{Device, read_block};
 
 /// Bytes that are read at a time.
@@ -57,12 +55,6 @@ impl PageFile {
         let bytes = self.bytes(place)?;
         let header = self.seed.verify(&bytes, id)?;
         Ok((header, bytes))
-    }
-
-    /// A page of the maps: its number is its place.
-    pub(crate) fn map_page(&self, place: u64) -> Result<(PageHeader, Vec<u8>), PageFault> {
-        let no = PageNo::new(place).ok_or(FormatError::Broken("there is no such place"))?;
-        self.page(Place::new(place), PageId::new(SpaceId::FILE, no))
     }
 
     /// What the page is that lies in these bytes, whichever it is, if it is whole.

@@ -25,6 +25,12 @@
 //! * A table whose entry in the catalogue was lost is called `space-N`. One that was dropped comes
 //!   back under such a name if neither catalogue nor maps nor log can tell any more.
 //! * Version words and the tag of the last batch are not kept.
+//!
+//! **What is said.** What was found is compared with all that tells what there was: the maps name the
+//! pages in use, the fences of the leaves of a table must meet, the log counts the entries of each
+//! table and the changes of each page. What does not agree is in [`SalvageReport::losses`]. A page
+//! that lies in the place of a newer copy of itself is told only if the log still has a change that it
+//! lacks, or the number of entries differs.
 
 use std::path::Path;
 
@@ -38,6 +44,9 @@ use crate::store::Store;
 
 mod catalogue;
 mod copies;
+mod coverage;
+mod evidence;
+mod losses;
 mod replay;
 mod source;
 mod tables;
@@ -68,6 +77,12 @@ pub struct SalvageReport {
     pub pages_unreadable: u64,
     /// The first thousand of them.
     pub unreadable: Vec<UnreadablePage>,
+    /// Pages in use, by the maps, that are not whole where they should lie, or are older than the log
+    /// says; and pages that cannot be read of which no map tells. Those that the log has whole are
+    /// not counted.
+    pub pages_missing: u64,
+    /// The first thousand of them.
+    pub missing: Vec<UnreadablePage>,
     /// Bytes of the log that were read.
     pub log_bytes: u64,
     /// Inserts and removes in them.
@@ -76,8 +91,21 @@ pub struct SalvageReport {
     pub log_gaps: Vec<LogGap>,
     /// What else was amiss: superblocks, maps, the log's header.
     pub damage: Vec<String>,
+    /// All that may be missing in the new store. Empty: nothing is, as far as anybody can know; only
+    /// a page that lies in the place of a newer copy of itself cannot always be told.
+    pub losses: Vec<Loss>,
     /// Whether the salvage was stopped before it was done.
     pub stopped: bool,
+}
+
+/// Something that may be missing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loss {
+    /// The table of the new store; none: it may be any.
+    pub table: Option<String>,
+    /// What.
+    pub what: String,
 }
 
 /// A table of the new store.
@@ -90,12 +118,29 @@ pub struct SalvagedTable {
     pub named: bool,
     /// Entries that were saved.
     pub entries: u64,
+    /// Entries that the table had, as the log counts them; none if the log is not whole.
+    pub counted: Option<u64>,
     /// At most so many of them come from leaves of which no map tells whether they are in use.
     pub doubtful: u64,
     /// Entries of which the key is known and the value is lost.
     pub lost: u64,
     /// The first thousand of their keys.
     pub lost_keys: Vec<Vec<u8>>,
+    /// Stretches of keys of which no leaf was found, or an old one only. What the log tells of them
+    /// was saved.
+    pub key_gaps: u64,
+    /// The first thousand of them.
+    pub gaps: Vec<KeyGap>,
+}
+
+/// A stretch of keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeyGap {
+    /// The first key that may lie in it; empty: it begins with the first key of the table.
+    pub from: Vec<u8>,
+    /// The first key behind it; none: it goes to the last key of the table.
+    pub to: Option<Vec<u8>>,
 }
 
 /// A page that could not be read.
@@ -170,14 +215,18 @@ pub enum SalvageError {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// let report = polder::salvage("damaged".as_ref(), polder::Options::new("new"), &mut |_, _, _| true)?;
 /// for table in &report.tables {
-///     println!("{}: {} entries, {} lost", table.name, table.entries, table.lost);
+///     println!("{}: {} entries", table.name, table.entries);
+/// }
+/// for loss in &report.losses {
+///     println!("may be missing: {}", loss.what);
 /// }
 /// # Ok(())
 /// # }
 /// ```
 ///
 /// # Errors
-/// [`SalvageError`]. Damage of the old store is no error, but is in the report.
+/// [`SalvageError`]. Damage of the old store is no error, but is in the report:
+/// [`SalvageReport::losses`] is empty only if nothing is known to be missing.
 pub fn salvage(
     from: &Path,
     to: Options,
@@ -195,6 +244,7 @@ pub fn salvage(
     let names = Replay { source: &source, copies: &copies };
     report.stopped |=
         !names.run(&mut catalogue, &mut |done, all| progress(SalvagePhase::Names, done, all))?;
+    losses::of_catalogue(&catalogue.gaps(), &mut report);
     let page_size = to.page_size.unwrap_or(report.page_size);
     let options = to.mode(OpenMode::Create).page_size(page_size).durability(Durability::None);
     let store = Store::open(options).map_err(SalvageError::Target)?;
@@ -207,6 +257,7 @@ pub fn salvage(
     report.tables = tables.finish()?;
     store.close()?;
     source.describe(&mut report);
+    losses::sum_up(&mut report);
     Ok(report)
 }
 

@@ -1,6 +1,8 @@
 //! `polder salvage`: what is readable of a damaged store, in a new one.
 
-use polder::{Options, SalvagePhase, SalvageReport, SalvagedTable, salvage};
+use polder::{
+    KeyGap, Loss, Options, SalvagePhase, SalvageReport, SalvagedTable, UnreadablePage, salvage,
+};
 use serde_json::{Value, json};
 
 use super::Context;
@@ -41,18 +43,26 @@ pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
         print(args, &report)?;
     }
     context.stop.check()?;
-    let lost: u64 = report.tables.iter().map(|table| table.lost).sum();
-    if report.pages_unreadable + lost > 0 || !report.log_gaps.is_empty() {
-        let (pages, entries) = (
-            plural(report.pages_unreadable, "page", "pages"),
-            plural(lost, "entry was", "entries were"),
-        );
-        let gaps = plural(report.log_gaps.len() as u64, "gap", "gaps");
-        return Err(Failure::Damaged(format!(
-            "not all could be saved: {pages} could not be read, the log has {gaps}, and {entries} lost by name"
-        )));
+    if report.losses.is_empty() {
+        return Ok(());
     }
-    Ok(())
+    let entries: u64 = report.tables.iter().map(|table| table.entries).sum();
+    let losses: Vec<String> = report.losses.iter().take(NAMED).map(sentence).collect();
+    let more = report.losses.len() - losses.len();
+    let more = if more > 0 { format!("; and {more} more") } else { String::new() };
+    Err(Failure::Damaged(format!(
+        "{} saved, but these may be missing: {}{more}",
+        plural(entries, "entry was", "entries were"),
+        losses.join("; "),
+    )))
+}
+
+/// What may be missing, and where.
+fn sentence(loss: &Loss) -> String {
+    match &loss.table {
+        Some(table) => format!("of table {table}, {}", loss.what),
+        None => loss.what.clone(),
+    }
 }
 
 fn print(args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
@@ -60,9 +70,11 @@ fn print(args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
     for damage in &report.damage {
         out.line(&format!("damaged: {damage}"))?;
     }
-    for page in report.unreadable.iter().take(NAMED) {
-        let name = page.page.as_ref().map_or(String::new(), |page| format!("{page}, "));
-        out.line(&format!("unreadable: {name}byte {} of data: {}", page.offset, page.what))?;
+    for (what, pages) in [("unreadable", &report.unreadable), ("missing", &report.missing)] {
+        for page in pages.iter().take(NAMED) {
+            let name = page.page.as_ref().map_or(String::new(), |page| format!("{page}, "));
+            out.line(&format!("{what}: {name}byte {} of data: {}", page.offset, page.what))?;
+        }
     }
     for gap in &report.log_gaps {
         out.line(&format!(
@@ -74,14 +86,22 @@ fn print(args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
         for key in table.lost_keys.iter().take(NAMED) {
             out.line(&format!("lost: the value of {} in table {}", text::key(key), table.name))?;
         }
+        for gap in table.gaps.iter().take(NAMED) {
+            out.line(&format!(
+                "missing: a leaf of table {} for the keys {}",
+                table.name,
+                range(gap)
+            ))?;
+        }
     }
     if !report.tables.is_empty() {
         let right = Side::Right;
-        let mut columns = Columns::new(&[Side::Left, right, right, right]);
-        columns.row(["table", "saved", "doubtful", "lost"].map(String::from));
+        let mut columns = Columns::new(&[Side::Left, right, right, right, right]);
+        columns.row(["table", "saved", "counted", "doubtful", "lost"].map(String::from));
         for table in &report.tables {
             let [saved, doubtful, lost] = [table.entries, table.doubtful, table.lost].map(count);
-            columns.row([table.name.clone(), saved, doubtful, lost]);
+            let counted = table.counted.map_or("unknown".to_string(), count);
+            columns.row([table.name.clone(), saved, counted, doubtful, lost]);
         }
         columns.lines().iter().try_for_each(|line| out.line(line))?;
     }
@@ -96,23 +116,41 @@ fn print(args: &SalvageArgs, report: &SalvageReport) -> Result<(), Failure> {
     out.finish()
 }
 
+/// The keys of a stretch, for people.
+fn range(gap: &KeyGap) -> String {
+    match (gap.from.as_slice(), &gap.to) {
+        ([], None) => "from the first to the last".to_string(),
+        ([], Some(to)) => format!("before {}", text::key(to)),
+        (from, None) => format!("from {} on", text::key(from)),
+        (from, Some(to)) => format!("from {} to before {}", text::key(from), text::key(to)),
+    }
+}
+
 fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
     let table = |table: &SalvagedTable| {
         json!({
             "name": table.name,
             "named": table.named,
             "entries": table.entries,
+            "counted": table.counted,
             "doubtful": table.doubtful,
             "lost": table.lost,
             "lost_keys": table.lost_keys.iter().map(|key| text::json(key)).collect::<Vec<_>>(),
+            "key_gaps": table.key_gaps,
+            "gaps": table.gaps.iter().map(|gap| json!({
+                "from": text::json(&gap.from),
+                "to": gap.to.as_ref().map(|to| text::json(to)),
+            })).collect::<Vec<_>>(),
         })
     };
-    let unreadable = report
-        .unreadable
-        .iter()
-        .map(|page| json!({ "offset": page.offset, "page": page.page, "what": page.what }));
+    let pages = |pages: &[UnreadablePage]| -> Vec<Value> {
+        let page = |page: &UnreadablePage| json!({ "offset": page.offset, "page": page.page, "what": page.what });
+        pages.iter().map(page).collect()
+    };
     let gaps = report.log_gaps.iter();
     let gaps = gaps.map(|gap| json!({ "from": gap.from, "to": gap.to, "what": gap.what }));
+    let losses = report.losses.iter();
+    let losses = losses.map(|loss| json!({ "table": loss.table, "what": loss.what }));
     json!({
         "new": args.new.display().to_string(),
         "page_size_bytes": report.page_size,
@@ -120,11 +158,14 @@ fn as_json(args: &SalvageArgs, report: &SalvageReport) -> Value {
         "pages": report.pages,
         "leaves": report.leaves,
         "pages_unreadable": report.pages_unreadable,
-        "unreadable": unreadable.collect::<Vec<_>>(),
+        "unreadable": pages(&report.unreadable),
+        "pages_missing": report.pages_missing,
+        "missing": pages(&report.missing),
         "log_bytes": report.log_bytes,
         "log_records": report.log_records,
         "log_gaps": gaps.collect::<Vec<_>>(),
         "damage": report.damage,
+        "losses": losses.collect::<Vec<_>>(),
         "interrupted": report.stopped,
     })
 }

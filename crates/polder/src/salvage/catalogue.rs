@@ -5,6 +5,8 @@ use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
 
+use super::KeyGap;
+use super::coverage::Coverage;
 use super::replay::{Heir, LeafFound, Stored};
 use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::error::StoreError;
@@ -15,6 +17,7 @@ pub(crate) struct Catalogue {
     tables: BTreeMap<Vec<u8>, SpaceId>,
     /// Spaces that had a name and lost it.
     dropped: BTreeSet<SpaceId>,
+    covered: Coverage,
 }
 
 /// What tables are called.
@@ -25,6 +28,11 @@ pub(crate) struct Names {
 }
 
 impl Catalogue {
+    /// Stretches of names of which nothing tells.
+    pub(super) fn gaps(&self) -> Vec<KeyGap> {
+        self.covered.gaps()
+    }
+
     /// The names at the end.
     pub(crate) fn names(self) -> Names {
         let named = self.tables.into_iter().filter_map(|(name, space)| {
@@ -57,6 +65,7 @@ impl Heir for Catalogue {
     }
 
     fn leaf(&mut self, leaf: &LeafFound) -> Result<(), StoreError> {
+        self.covered.add(leaf);
         let lower = leaf.lower.clone().map_or(Bound::Unbounded, Bound::Included);
         let upper = leaf.upper.clone().map_or(Bound::Unbounded, Bound::Excluded);
         let there = self.tables.range((lower, upper)).map(|(name, _)| name.clone());

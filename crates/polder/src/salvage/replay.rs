@@ -7,8 +7,9 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, PageNo, PageSize, SpaceId
 use polder_tree::node::{NodeRef, Value};
 
 use super::copies::{Copies, Leaf, Where};
-use super::source::{Source, image_bytes, page_buf};
+use super::source::{Source, page_buf};
 use crate::error::StoreError;
+use crate::maps::image_bytes;
 
 /// Long values: length and link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,6 +32,8 @@ pub(crate) struct LeafFound {
     pub(crate) lsn: Lsn,
     /// No map tells whether the leaf is in use.
     pub(crate) doubtful: bool,
+    /// Nothing that came behind it can be missing, as far as is known.
+    pub(crate) current: bool,
     /// None: from the first key on.
     pub(crate) lower: Option<Vec<u8>>,
     /// None: to the last key.
@@ -147,7 +150,7 @@ impl Replay<'_> {
                     let marked = taken(loading, record.page, runs);
                     self.tell_loaded(heir, marked, false)?;
                 }
-                operation => tell_record(heir, self.source.size, at, record.page, operation)?,
+                operation => self.tell_record(heir, at, record.page, operation)?,
             }
         }
         Ok(tell(*next, header.end()))
@@ -164,7 +167,8 @@ impl Replay<'_> {
             let image = self.source.image(page, begin);
             let leaf = image.and_then(|i| decode_leaf(self.source.size, page, end, doubtful, &i));
             if let Some(leaf) = leaf {
-                heir.leaf(&leaf)?;
+                let current = !doubtful && self.source.evidence.has_all_since(begin);
+                heir.leaf(&LeafFound { current, ..leaf })?;
             }
         }
         Ok(())
@@ -178,8 +182,51 @@ impl Replay<'_> {
         let Some(bytes) = read_copy(self.source, leaf.copy.lies) else { return Ok(()) };
         let (size, lsn) = (self.source.size, leaf.copy.lsn);
         match decode_leaf(size, leaf.copy.page, lsn, leaf.doubtful, &bytes) {
-            Some(found) => heir.leaf(&found),
+            Some(found) => {
+                let in_place = matches!(leaf.copy.lies, Where::Data(_));
+                let current = in_place || self.source.evidence.has_all_since(lsn);
+                heir.leaf(&LeafFound { current, ..found })
+            }
             None => Ok(()),
+        }
+    }
+
+    /// A record of the group that begins and ends at `at`.
+    fn tell_record(
+        &self,
+        heir: &mut dyn Heir,
+        (begin, end): (Lsn, Lsn),
+        page: PageId,
+        operation: &Operation<'_>,
+    ) -> Result<(), StoreError> {
+        let (space, size) = (page.space(), self.source.size);
+        match *operation {
+            Operation::Insert { key, value, .. } => {
+                let value = match value {
+                    LoggedValue::Inline(bytes) => Stored::Inline(bytes.to_vec()),
+                    LoggedValue::Long { len, link } => Stored::Long(LongValue { len, link }),
+                };
+                heir.insert(space, end, key, &value)
+            }
+            Operation::Remove { key } => heir.remove(space, end, key),
+            Operation::Image { size: image_size, low, high } => {
+                let Some(bytes) = image_bytes(size, (image_size, low, high)) else { return Ok(()) };
+                match PageHeader::decode(&bytes).map(|header| header.kind) {
+                    Ok(PageKind::TREE_LEAF) => match decode_leaf(size, page, end, false, &bytes) {
+                        Some(leaf) => {
+                            let current = self.source.evidence.has_all_since(begin);
+                            heir.leaf(&LeafFound { current, ..leaf })
+                        }
+                        None => Ok(()),
+                    },
+                    Ok(PageKind::OVERFLOW) => {
+                        heir.overflow(page, end, begin);
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                }
+            }
+            _ => Ok(()),
         }
     }
 }
@@ -213,42 +260,6 @@ pub(super) fn read_copy(source: &Source, lies: Where) -> Option<Vec<u8>> {
     }
 }
 
-/// A record of the group that begins and ends at `at`.
-fn tell_record(
-    heir: &mut dyn Heir,
-    size: PageSize,
-    (begin, end): (Lsn, Lsn),
-    page: PageId,
-    operation: &Operation<'_>,
-) -> Result<(), StoreError> {
-    let space = page.space();
-    match *operation {
-        Operation::Insert { key, value, .. } => {
-            let value = match value {
-                LoggedValue::Inline(bytes) => Stored::Inline(bytes.to_vec()),
-                LoggedValue::Long { len, link } => Stored::Long(LongValue { len, link }),
-            };
-            heir.insert(space, end, key, &value)
-        }
-        Operation::Remove { key } => heir.remove(space, end, key),
-        Operation::Image { size: image_size, low, high } => {
-            let Some(bytes) = image_bytes(size, (image_size, low, high)) else { return Ok(()) };
-            match PageHeader::decode(&bytes).map(|header| header.kind) {
-                Ok(PageKind::TREE_LEAF) => match decode_leaf(size, page, end, false, &bytes) {
-                    Some(leaf) => heir.leaf(&leaf),
-                    None => Ok(()),
-                },
-                Ok(PageKind::OVERFLOW) => {
-                    heir.overflow(page, end, begin);
-                    Ok(())
-                }
-                _ => Ok(()),
-            }
-        }
-        _ => Ok(()),
-    }
-}
-
 /// What a leaf says, if it is one and holds together.
 pub(crate) fn decode_leaf(
     size: PageSize,
@@ -278,5 +289,5 @@ pub(crate) fn decode_leaf(
     {
         return None;
     }
-    Some(LeafFound { page, lsn, doubtful, lower, upper, entries })
+    Some(LeafFound { page, lsn, doubtful, current: true, lower, upper, entries })
 }

@@ -9,13 +9,14 @@ use polder_format::{
     ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, Place, SUPERBLOCK_AREA_BYTES,
     StoreId, Superblock,
 };
-use polder_log::{Gap, LogFile};
+use polder_log::{Gap, LogFile, Tally};
 use polder_pool::device::{Device, read_block};
 
-use super::{LogGap, SalvageError, SalvageReport};
+use super::evidence::Evidence;
+use super::{LogGap, Loss, SalvageError, SalvageReport};
 use crate::closed::{ClosedStore, SuperblockFault};
 use crate::error::{OpenError, with_causes};
-use crate::maps::Maps;
+use crate::maps::{MapChanges, Maps, image_bytes};
 use crate::page_file::PageFile;
 
 /// The log limit that a store is most likely to have had whose superblocks are gone.
@@ -35,10 +36,18 @@ pub(super) struct Source {
     /// What is read of the log.
     pub(super) log_range: (Lsn, Lsn),
     pub(super) maps: Option<RefCell<Maps>>,
+    /// What the log tells about pages.
+    pub(super) evidence: Evidence,
+    /// How many entries each table had at the end of the log; none: nobody knows.
+    pub(super) tally: Option<Tally>,
     /// Where a recovery would begin; gaps before it are of no interest.
     redo_start: Option<Lsn>,
+    /// The store was closed: all that was in the log is in place.
+    closed: bool,
     gaps: RefCell<Vec<Gap>>,
     damage: Vec<String>,
+    /// What of the damage may mean that something is lost.
+    losses: Vec<String>,
     _closed: ClosedStore,
 }
 
@@ -67,20 +76,38 @@ impl Source {
         let size = known.or_else(guessed).unwrap_or(PageSize::MIN);
         let pages = |device: &Arc<dyn Device>| PageFile::new(Arc::clone(device), size, id);
         let file = closed.data.as_ref().map(pages);
+        let log_pages = closed.log.as_ref().map(pages);
+        let mut losses = Vec::new();
+        if superblock.is_none() {
+            let what = "the last changes, as no superblock tells how far the log went";
+            losses.push(what.to_string());
+        }
+        let log = open_log(&closed, id, size, superblock.as_ref(), (&mut damage, &mut losses));
+        let known = log.as_ref().map(|log| Known::of(log, superblock.as_ref()));
+        let Known { range, redo_start, tally, what } = known.unwrap_or_default();
+        losses.extend(what.iter().map(|what| format!("changes that are in the log alone: {what}")));
+        damage.extend(what);
+        let redo_start = superblock.as_ref().map(|superblock| superblock.redo_start).or(redo_start);
+        let (evidence, changes) = match (&log, &log_pages) {
+            (Some(log), Some(pages)) => Evidence::read(log, pages, range, redo_start),
+            _ => (Evidence::none(), MapChanges::default()),
+        };
         let directory = superblock.as_ref().map(|superblock| superblock.space_directory);
-        let maps = file.clone().map(|file| RefCell::new(Maps::read(file, directory)));
-        let log = open_log(&closed, id, size, superblock.as_ref(), &mut damage);
-        let log_range = log.as_ref().map(|log| range_of(log, superblock.as_ref(), &mut damage));
+        let read = |file| RefCell::new(Maps::read_with(file, directory, changes));
         Ok(Source {
             size,
+            maps: file.clone().map(read),
             file,
-            log_pages: closed.log.as_ref().map(pages),
+            log_pages,
             log,
-            log_range: log_range.unwrap_or_default(),
-            maps,
-            redo_start: superblock.map(|superblock| superblock.redo_start),
+            log_range: range,
+            evidence,
+            tally,
+            redo_start,
+            closed: superblock.is_some_and(|superblock| superblock.clean),
             gaps: RefCell::default(),
             damage,
+            losses,
             _closed: closed,
         })
     }
@@ -122,8 +149,17 @@ impl Source {
         self.damage.is_empty() && !self.gaps.borrow().iter().any(|gap| self.is_of_interest(gap))
     }
 
+    /// Where the log ends, if its end was found.
+    pub(super) fn log_end(&self) -> Option<Lsn> {
+        self.tally.as_ref().map(|_| self.log_range.1)
+    }
+
     /// Adds what is damaged beside pages.
-    pub(super) fn describe(self, report: &mut SalvageReport) {
+    pub(super) fn describe(mut self, report: &mut SalvageReport) {
+        // What a closed store had in its log is in its pages.
+        if !self.closed {
+            report.losses.extend(self.losses.drain(..).map(Loss::of_store));
+        }
         let gaps = self.gaps.take();
         let gaps: Vec<_> = gaps.into_iter().filter(|gap| self.is_of_interest(gap)).collect();
         report.damage.extend(self.damage);
@@ -163,10 +199,11 @@ fn open_log(
     id: StoreId,
     size: PageSize,
     superblock: Option<&Superblock>,
-    damage: &mut Vec<String>,
+    (damage, losses): (&mut Vec<String>, &mut Vec<String>),
 ) -> Option<LogFile> {
     let Some(device) = closed.log.clone() else {
         damage.push("there is no log file".to_string());
+        losses.push("what was only in the log, as there is no log file".to_string());
         return None;
     };
     if closed.store_of_log() != Some(id) {
@@ -176,25 +213,42 @@ fn open_log(
     let log = LogFile::open_damaged(device, id, size, limit);
     if !matches!(log, Ok(Some(_))) {
         damage.push("no segment of the log can be read".to_string());
+        losses.push("what was only in the log, of which no segment can be read".to_string());
     }
     log.ok().flatten()
 }
 
-/// From where to where the log is to be read: all that its segments hold, which reaches further
-/// back than a recovery needs; a sound log up to its end, behind which there may be what nobody was
-/// promised.
-fn range_of(
-    log: &LogFile,
-    superblock: Option<&Superblock>,
-    damage: &mut Vec<String>,
-) -> (Lsn, Lsn) {
-    let (first, end) = log.extent();
-    let Some(superblock) = superblock else { return (first, end) };
-    match log.find_end(superblock, &mut |_| {}) {
-        Ok(found) => (first, found.end),
-        Err(error) => {
-            damage.push(with_causes(&error));
-            (first, end)
+/// What the log and the superblocks together tell of the log.
+#[derive(Default)]
+struct Known {
+    /// From where to where the log is to be read: all that its segments hold, which reaches further
+    /// back than a recovery needs; a sound log up to its end, behind which there may be what nobody
+    /// was promised.
+    range: (Lsn, Lsn),
+    redo_start: Option<Lsn>,
+    /// Entries of all tables, if the log was found to be sound.
+    tally: Option<Tally>,
+    /// What is wrong.
+    what: Option<String>,
+}
+
+impl Known {
+    fn of(log: &LogFile, superblock: Option<&Superblock>) -> Known {
+        let (first, end) = log.extent();
+        let found = match superblock {
+            Some(superblock) => log.find_end(superblock, &mut |_| {}).map(Some),
+            None => log.find_end_alone(),
+        };
+        let unknown = Known { range: (first, end), ..Known::default() };
+        match found {
+            Ok(Some(found)) => Known {
+                range: (first, found.end),
+                redo_start: Some(found.start),
+                tally: Some(found.tally),
+                what: None,
+            },
+            Ok(None) => unknown,
+            Err(error) => Known { what: Some(with_causes(&error)), ..unknown },
         }
     }
 }
@@ -204,19 +258,6 @@ pub(super) fn page_buf(bytes: &[u8], size: PageSize) -> polder_pool::bytes::Page
     let mut page = polder_pool::bytes::PageBuf::new(size);
     page.bytes_mut().copy_from_slice(bytes);
     page
-}
-
-/// The bytes of a page whose image is in the log, or nothing if the image has another size.
-pub(super) fn image_bytes(size: PageSize, image: (u32, &[u8], &[u8])) -> Option<Vec<u8>> {
-    let (image_size, low, high) = image;
-    if image_size as usize != size.bytes() {
-        return None;
-    }
-    let mut bytes = vec![0; size.bytes()];
-    bytes[..low.len()].copy_from_slice(low);
-    let at = size.bytes().checked_sub(high.len())?;
-    bytes[at..].copy_from_slice(high);
-    Some(bytes)
 }
 
 /// Where the first page can lie.

@@ -1,18 +1,21 @@
 //! The new store: what was found is put into its tables.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
+use polder_log::Tally;
 
 use super::catalogue::Names;
 use super::copies::Copies;
+use super::coverage::Coverage;
 use super::replay::{Heir, LeafFound, Stored};
 use super::source::Source;
 use super::values::Values;
 use super::{LISTED, SalvagedTable};
 use crate::error::StoreError;
-use crate::maps::Standing;
+use crate::maps::{Maps, Standing};
 use crate::store::Store;
 use crate::table::Table;
 
@@ -37,6 +40,7 @@ struct Made {
     doubtful: u64,
     /// Keys whose values are lost.
     lost: BTreeSet<Vec<u8>>,
+    covered: Coverage,
 }
 
 impl<'s> Tables<'s> {
@@ -52,21 +56,40 @@ impl<'s> Tables<'s> {
 
     /// Makes the tables of which nothing but the name was found, and says what there is.
     pub(super) fn finish(mut self) -> Result<Vec<SalvagedTable>, StoreError> {
-        for space in self.names.all().map(|(space, _)| space).collect::<Vec<_>>() {
+        for space in self.unmade() {
             made(&mut self.made, self.store, &self.names, space)?;
         }
         self.store.flush()?;
-        let about = |made: Made| SalvagedTable {
-            name: made.table.name().to_string(),
-            named: made.named,
-            entries: made.table.len(),
-            doubtful: made.doubtful.min(made.table.len()),
-            lost: made.lost.len() as u64,
-            lost_keys: made.lost.into_iter().take(LISTED).collect(),
+        let tally = self.source.tally.as_ref();
+        let about = |(space, made): (SpaceId, Made)| {
+            let gaps = made.covered.gaps();
+            SalvagedTable {
+                name: made.table.name().to_string(),
+                named: made.named,
+                entries: made.table.len(),
+                counted: tally.map(|tally| tally.entries(space)),
+                doubtful: made.doubtful.min(made.table.len()),
+                lost: made.lost.len() as u64,
+                lost_keys: made.lost.into_iter().take(LISTED).collect(),
+                key_gaps: gaps.len() as u64,
+                gaps: gaps.into_iter().take(LISTED).collect(),
+            }
         };
-        let mut tables: Vec<_> = self.made.into_values().map(about).collect();
+        let mut tables: Vec<_> = self.made.into_iter().map(about).collect();
         tables.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(tables)
+    }
+
+    /// Tables of which nothing but the name or the number of entries was found.
+    fn unmade(&self) -> Vec<SpaceId> {
+        let counts = self.source.tally.as_ref().map(Tally::counts).unwrap_or_default();
+        let counted = counts.into_iter().map(|count| count.space).filter(|space| {
+            let maps = self.source.maps.as_ref();
+            let is_there =
+                |maps: &RefCell<Maps>| maps.borrow().has_space(*space, Lsn(0)) == Standing::InUse;
+            self.wants(*space) && maps.is_some_and(is_there)
+        });
+        self.names.all().map(|(space, _)| space).chain(counted).collect()
     }
 
     /// Whether a space was there at `lsn`, as far as anybody knows.
@@ -119,7 +142,13 @@ fn made<'t>(
         Entry::Vacant(vacant) => {
             let name = names.get(space).map_or_else(|| names.make(space), str::to_string);
             let (table, named) = (store.create_table(&name)?, names.get(space).is_some());
-            Ok(vacant.insert(Made { table, named, doubtful: 0, lost: BTreeSet::new() }))
+            Ok(vacant.insert(Made {
+                table,
+                named,
+                doubtful: 0,
+                lost: BTreeSet::new(),
+                covered: Coverage::default(),
+            }))
         }
     }
 }
@@ -169,6 +198,7 @@ impl Heir for Tables<'_> {
             return Ok(());
         }
         let made = made(&mut self.made, self.store, &self.names, space)?;
+        made.covered.add(leaf);
         made.clear(leaf)?;
         if leaf.doubtful {
             made.doubtful += leaf.entries.len() as u64;
