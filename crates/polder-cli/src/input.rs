@@ -48,14 +48,15 @@ impl Input {
     /// Opens a file, or standard input for `-`.
     pub fn open(path: &Path) -> Result<Input, Failure> {
         let (chunks, bytes, name) = if path == Path::new("-") {
-            (read_ahead(|| Ok(io::stdin())), None, "standard input".to_owned())
+            let name = "standard input".to_owned();
+            (read_ahead(&name, || Ok(io::stdin()))?, None, name)
         } else {
             let name = path.display().to_string();
             let about =
                 std::fs::metadata(path).map_err(Failure::io(format!("cannot read {name}")))?;
             let bytes = about.is_file().then_some(about.len());
             let path: PathBuf = path.into();
-            (read_ahead(move || File::open(path)), bytes, name)
+            (read_ahead(&name, move || File::open(path))?, bytes, name)
         };
         Ok(Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0 })
     }
@@ -130,16 +131,19 @@ impl Input {
 /// Starts the thread that reads. It ends with its input, or when nobody wants more; one that waits
 /// for silent input ends with the process.
 fn read_ahead<R: Read>(
+    name: &str,
     open: impl FnOnce() -> io::Result<R> + Send + 'static,
-) -> Receiver<io::Result<Vec<u8>>> {
+) -> Result<Receiver<io::Result<Vec<u8>>>, Failure> {
     let (sender, receiver) = sync_channel(CHUNKS_AHEAD);
-    thread::spawn(move || {
+    let read = move || {
         if let Err(error) = open().and_then(|source| pump(source, &sender)) {
             // Nobody is left to tell if this fails.
             let _ = sender.send(Err(error));
         }
-    });
-    receiver
+    };
+    let started = thread::Builder::new().name("read-ahead".to_owned()).spawn(read);
+    started.map_err(Failure::io(format!("cannot start a thread to read {name}")))?;
+    Ok(receiver)
 }
 
 fn pump(mut source: impl Read, chunks: &SyncSender<io::Result<Vec<u8>>>) -> io::Result<()> {

@@ -1,14 +1,13 @@
 //! A bar on standard error while something takes long; nothing where that is no terminal.
+//!
+//! Whoever works draws it: it needs no thread, which a process that is short of memory or threads
+//! may not get.
 
 use std::fmt::Write;
-use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::units::count;
-
-/// How often a bar that waits is drawn.
-const TICK: Duration = Duration::from_millis(200);
 
 /// What is counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,7 +42,8 @@ impl Progress {
         };
         bar.set_style(style);
         bar.set_message(label.to_owned());
-        bar.enable_steady_tick(TICK);
+        // From here on it is drawn when it moves: a thread that draws it might not be to be had.
+        bar.tick();
         Progress(bar)
     }
 

@@ -97,11 +97,16 @@ impl Part<'_> {
         let begun = Instant::now();
         let outcomes: Vec<Result<u64, Failure>> = thread::scope(|scope| {
             let worker = &worker;
-            let threads: Vec<_> =
-                (0..self.threads).map(|seed| scope.spawn(move || worker(seed))).collect();
-            self.wait(begun, &over);
+            let start = |seed| {
+                let started = thread::Builder::new().spawn_scoped(scope, move || worker(seed));
+                started.map_err(Failure::io("cannot start a thread"))
+            };
+            let threads: Vec<_> = (0..self.threads).map(start).collect();
+            if threads.iter().all(Result::is_ok) {
+                self.wait(begun, &over);
+            }
             over.store(true, Relaxed);
-            threads.into_iter().map(|thread| joined(thread.join())).collect()
+            threads.into_iter().map(|thread| joined(thread?.join())).collect()
         });
         let time = begun.elapsed();
         let operations = outcomes.into_iter().sum::<Result<u64, Failure>>()?;

@@ -262,9 +262,12 @@ pub fn recount(
         };
         thread::scope(|scope| {
             let walker = &walker;
-            let threads: Vec<_> =
-                (0..plan.waiters as u64).map(|part| scope.spawn(move || walker(part))).collect();
-            threads.into_iter().map(|thread| joined(thread.join())).collect::<Result<Vec<_>, _>>()
+            let start = |part| {
+                let started = thread::Builder::new().spawn_scoped(scope, move || walker(part));
+                started.map_err(Failure::io("cannot start a thread"))
+            };
+            let threads: Vec<_> = (0..plan.waiters as u64).map(start).collect();
+            threads.into_iter().map(|thread| joined(thread?.join())).collect::<Result<Vec<_>, _>>()
         })
     })?;
     let found = found.into_iter().fold(Seen::default(), Add::add);
