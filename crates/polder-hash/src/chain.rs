@@ -82,10 +82,21 @@ impl<T: Translation> HashIndex<T> {
         attempt: &mut Attempt<'p>,
         hash: KeyHash,
     ) -> Result<Vec<Optimistic<'p>>, Restart> {
-        let mut last = bucket(&self.space, attempt, hash)?;
-        let mut pages = vec![last];
+        let first = bucket(&self.space, attempt, hash)?;
+        self.rest_of_chain(attempt, first, vec![first])
+    }
+
+    /// A chain of which these pages are known, `last` being the last one of them.
+    fn rest_of_chain<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        mut last: Optimistic<'p>,
+        mut pages: Vec<Optimistic<'p>>,
+    ) -> Result<Vec<Optimistic<'p>>, Restart> {
         while BucketRef::new(last.page()).has_next() {
             if pages.len() == MAX_CHAIN {
+                // Pages of different times can be more than there were at any time.
+                validate_all(&pages)?;
                 return Err(circle(attempt, last));
             }
             let prefix = Prefix::only(BucketRef::new(last.page()).chain_hash());
@@ -305,4 +316,68 @@ fn write<'p>(
     BucketMut::new(old.page_mut()).remove(entry);
     insert(new);
     Ok(Written::Done(Applied { effect: Effect::Same, lsn }))
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::{ChecksumSeed, PageSize, StoreId};
+    use polder_pool::{Array, FileState, Pool, PoolConfig};
+    use polder_testkit::{FaultPlan, SimDisk};
+
+    use super::*;
+    use crate::KINDS;
+    use crate::hash::step;
+
+    /// A key with the hash that all of these keys have.
+    fn key(number: u64) -> Vec<u8> {
+        let behind_first = step(step(16) ^ number);
+        [number.to_le_bytes(), behind_first.to_le_bytes()].concat()
+    }
+
+    /// A reader is on its way in a chain of as many pages as there can be. One that it has passed goes,
+    /// and another one comes at the end: it sees one page more than there ever were.
+    #[test]
+    fn a_chain_that_changes_under_a_reader_is_no_circle() {
+        let config = PoolConfig {
+            memory_budget: 8 << 20,
+            page_size: PageSize::MIN,
+            prefault: false,
+            seed: ChecksumSeed::new(StoreId([1; 16])),
+            file: FileState::NEW,
+            journal: None,
+            replacement: Default::default(),
+            hold: Default::default(),
+        };
+        let disk = Box::new(SimDisk::new(FaultPlan::new(1)));
+        let pool: Pool<Array> = Pool::open(disk, &config, &KINDS).unwrap();
+        let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
+        let hash = KeyHash::of(&key(0));
+        let fill = |from: u64| {
+            (from..).find(|number| index.insert(&key(*number), &[1; 900]).is_err()).unwrap()
+        };
+        let refused = fill(0);
+        let mut tries = 0;
+        let found = index.space.run(AccessHint::Normal, |attempt| {
+            let mut pages = index.chain(attempt, hash)?;
+            assert_eq!(pages.len(), MAX_CHAIN);
+            tries += 1;
+            if tries == 1 {
+                pages.truncate(3);
+                let gone = (0..refused).filter(|number| {
+                    let entry = BucketRef::new(pages[1].page()).search(&key(*number), hash);
+                    entry.is_ok()
+                });
+                for number in gone.collect::<Vec<_>>() {
+                    index.remove(&key(number)).unwrap();
+                }
+                fill(refused);
+            }
+            let last = pages[pages.len() - 1];
+            let pages = index.rest_of_chain(attempt, last, pages)?;
+            validate_all(&pages)?;
+            Ok(pages.len())
+        });
+        assert_eq!(found.unwrap(), MAX_CHAIN);
+        assert_eq!(tries, 2);
+    }
 }

@@ -58,7 +58,7 @@ impl KeyHash {
 }
 
 #[inline(always)]
-fn step(mut x: u64) -> u64 {
+pub(crate) fn step(mut x: u64) -> u64 {
     x = x.wrapping_add(GAMMA);
     x = (x ^ x >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     x = (x ^ x >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -264,11 +264,11 @@ fn leaf_and_next<'p, T: Translation>(
     key: &[u8],
     next: &mut Vec<PageNo>,
 ) -> Result<Optimistic<'p>, Restart> {
-    let place = descend(space, attempt, key, 0)?;
-    if let Some((parent, at)) = place.parent {
+    let place = descend(space, attempt, Target::Key(key), 0)?;
+    if let Some((parent, index)) = place.parent {
         let node = NodeRef::new(parent.page());
-        let first = node.link_index(at).map_or(usize::MAX, |index| index + 1);
-        let last = node.count().min(first.saturating_add(AHEAD - 1));
+        let first = index + 1;
+        let last = node.count().min(first + AHEAD - 1);
         next.extend((first..=last).map(|index| page_of(node.link(index))));
         parent.validate()?;
     }

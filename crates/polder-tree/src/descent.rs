@@ -6,6 +6,11 @@
 //!
 //! Optimistic lock coupling (leanstore.txt, IV-I): the state of the child is read, then the parent
 //! is validated, then the child is read. No latch is taken.
+//!
+//! A lookup takes each page for what the page above says of it. Whoever wants to change more than a
+//! leaf, or has reason to doubt, goes by [`descend`], which compares them.
+
+use std::cmp::Ordering;
 
 use polder_format::PageNo;
 use polder_pool::{Attempt, LinkRef, Optimistic, PoolError, Restart, Space, Translation};
@@ -68,40 +73,89 @@ pub(crate) fn leaf<'p, T: Translation>(
     Err(too_deep(attempt, page))
 }
 
-/// A node, and the parent with the link that led to it (none for the root).
+/// A node, and the parent with the number of the link that led to it (none for the root).
 pub(crate) struct Place<'p> {
     pub(crate) page: Optimistic<'p>,
     pub(crate) parent: Option<(Optimistic<'p>, usize)>,
 }
 
-/// Descends to the node of `level` that covers `key`, for who wants to change its parent as well.
-/// If the tree is not that high: to the root.
+/// Descends to the node of `level` for `target`, for who wants to change its parent as well. If the
+/// tree is not that high: to the root. Levels and fences are what the page above says: so nothing
+/// that follows from them goes on for ever.
 pub(crate) fn descend<'p, T: Translation>(
     space: &'p Space<T>,
     attempt: &mut Attempt<'p>,
-    key: &[u8],
+    target: Target<'_>,
     level: u8,
 ) -> Result<Place<'p>, Restart> {
-    let root = PageNo::new(ROOT).ok_or(Restart)?;
-    let mut place = Place { page: space.root(attempt, root)?, parent: None };
-    for _ in 0..MAX_HEIGHT {
-        let node = NodeRef::new(place.page.page());
+    let root = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
+    let seen = NodeRef::new(root.page()).verify_root();
+    ensure(attempt, &[root], seen)?;
+    let mut place = Place { page: root, parent: None };
+    // Each step goes down by one level.
+    loop {
+        let (above, node) = (place.page, NodeRef::new(place.page.page()));
         if node.level() <= level {
             return Ok(place);
         }
-        let at = next_link(node, Target::Key(key));
-        let link = LinkRef::InPage(place.page.page(), at);
-        let child = space.follow(attempt, link, Some(&place.page))?;
-        place = Place { page: child, parent: Some((place.page, at)) };
+        let index = child_index(node, target);
+        let link = LinkRef::InPage(above.page(), node.link_offset(index));
+        let child = space.follow(attempt, link, Some(&above))?;
+        let seen = node.verify_child(index, NodeRef::new(child.page()));
+        ensure(attempt, &[child, above], seen)?;
+        place = Place { page: child, parent: Some((above, index)) };
     }
-    Err(too_deep(attempt, place.page))
+}
+
+/// The number of the link to follow.
+fn child_index(node: NodeRef<'_>, target: Target<'_>) -> usize {
+    match target {
+        Target::Key(key) => node.child_index(key),
+        Target::Before(key) => node.child_index_before(key),
+        Target::First => 0,
+        Target::Last => node.count(),
+    }
+}
+
+/// Where the target stands to the node: `Equal` if it is the one of its level that covers it.
+pub(crate) fn standing(node: NodeRef<'_>, target: Target<'_>) -> Ordering {
+    match target {
+        Target::Key(key) => node.compare_to_fences(key),
+        Target::Before(key) => node.compare_below_to_fences(key),
+        Target::First if node.has_lower() => Ordering::Less,
+        Target::Last if node.has_upper() => Ordering::Greater,
+        Target::First | Target::Last => Ordering::Equal,
+    }
+}
+
+/// Ends the operation if what was seen in these pages contradicts itself, and they were so at one
+/// time. The first of them is the one that is named.
+pub(crate) fn ensure<'p>(
+    attempt: &mut Attempt<'p>,
+    pages: &[Optimistic<'p>],
+    seen: Result<(), &'static str>,
+) -> Result<(), Restart> {
+    match (seen, pages) {
+        (Err(what), [page, ..]) => Err(contradiction(attempt, *page, pages, what)),
+        _ => Ok(()),
+    }
 }
 
 #[cold]
-pub(crate) fn too_deep(attempt: &mut Attempt<'_>, page: Optimistic<'_>) -> Restart {
-    let broken = PoolError::Broken { page: page.id(), what: "the tree's links form a circle" };
-    match page.validate() {
+fn contradiction<'p>(
+    attempt: &mut Attempt<'p>,
+    page: Optimistic<'p>,
+    pages: &[Optimistic<'p>],
+    what: &'static str,
+) -> Restart {
+    let broken = PoolError::Broken { page: page.id(), what };
+    match pages.iter().try_for_each(Optimistic::validate) {
         Ok(()) => attempt.fail(broken),
         Err(restart) => restart,
     }
+}
+
+#[cold]
+fn too_deep<'p>(attempt: &mut Attempt<'p>, page: Optimistic<'p>) -> Restart {
+    contradiction(attempt, page, &[page], "the tree's links form a circle")
 }

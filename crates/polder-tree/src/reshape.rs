@@ -18,7 +18,7 @@ use polder_pool::{
     AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, Restart, Shadow,
 };
 
-use crate::descent::{MAX_HEIGHT, descend};
+use crate::descent::{MAX_HEIGHT, Target, descend};
 use crate::error::TreeError;
 use crate::node::{NewValue, NodeMut, NodeRef, Split};
 use crate::tree::{Tree, is_underfull};
@@ -164,7 +164,7 @@ impl<T: Translation> Tree<T> {
         newcomer: Newcomer<'_>,
         spares: &[NewPage<'p>],
     ) -> Result<Outcome, Restart> {
-        let place = descend(&self.space, attempt, newcomer.key(), level)?;
+        let place = descend(&self.space, attempt, Target::Key(newcomer.key()), level)?;
         let Some((parent, _)) = place.parent else {
             let mut root = self.latch(attempt, place.page)?;
             if !split_is_needed(&root, level, newcomer) {
@@ -236,12 +236,11 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         level: u8,
     ) -> Result<Merged, Restart> {
-        let place = descend(&self.space, attempt, key, level)?;
-        let Some((parent, at)) = place.parent else {
+        let place = descend(&self.space, attempt, Target::Key(key), level)?;
+        let Some((parent, index)) = place.parent else {
             return self.try_lower_root(attempt, change, place.page);
         };
         let above = NodeRef::new(parent.page());
-        let Some(index) = above.link_index(at) else { return Err(Restart) };
         if is_underfull(NodeRef::new(place.page.page())) {
             // With the neighbour on the right, else with that on the left.
             for left in [Some(index), index.checked_sub(1)].into_iter().flatten() {

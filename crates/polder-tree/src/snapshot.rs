@@ -6,17 +6,22 @@
 //! (Lehman and Yao, 1981). Nodes that were freed are the pool's business: their readers start over.
 //! The leaf is one in which nobody changes anything while it is held, and which covers the key: the
 //! right one, whichever way led to it.
+//!
+//! The lower fence of a node stays what it is as long as the node lives: splits take keys from its
+//! upper end, and merges add some there. So a right link leads to where the upper fence beside it says,
+//! however old the snapshot, and as a node's fences ascend, right links never lead back. How many of
+//! them there are to follow says nothing: others may add nodes while a reader sleeps.
 
 use std::cmp::Ordering;
 
-use polder_format::{PageId, PageNo};
-use polder_pool::{Attempt, LinkRef, Optimistic, Restart, Space, Translation};
+use polder_format::{PageId, PageNo, header_at};
+use polder_pool::{Attempt, LinkRef, Optimistic, PoolError, Restart, Space, Translation};
 
-use crate::descent::{ROOT, Target, next_link, too_deep};
+use crate::descent::{ROOT, Target, descend, next_link, standing};
 use crate::node::NodeRef;
 
-/// More steps down and to the right than this mean that links form a circle.
-const MOST_STEPS: usize = 1 << 16;
+/// After so many steps to the right the way from the root is shorter.
+const STEPS_ASIDE: usize = 1 << 10;
 
 /// Descends to the leaf for `target`.
 #[cold]
@@ -27,34 +32,107 @@ pub(crate) fn leaf<'p, T: Translation>(
     target: Target<'_>,
 ) -> Result<Optimistic<'p>, Restart> {
     let root = PageId::new(space.id(), PageNo::new(ROOT).ok_or(Restart)?);
-    let mut page = space.snapshot(attempt, LinkRef::Root(root), None)?;
+    let page = space.snapshot(attempt, LinkRef::Root(root), None)?;
+    below(space, attempt, target, page)
+}
+
+/// Descends from the root, of which there is a snapshot.
+fn below<'p, T: Translation>(
+    space: &'p Space<T>,
+    attempt: &mut Attempt<'p>,
+    target: Target<'_>,
+    mut page: Optimistic<'p>,
+) -> Result<Optimistic<'p>, Restart> {
     let mut level = NodeRef::new(page.page()).level();
-    for _ in 0..MOST_STEPS {
+    for _ in 0..STEPS_ASIDE {
         let node = NodeRef::new(page.page());
-        if !node.is_node() || node.level() != level {
-            return Err(Restart);
-        }
-        let link = match standing(node, target) {
-            Ordering::Less => return Err(Restart),
-            Ordering::Greater => LinkRef::Id(PageId::from_link(node.right_link())),
+        page = match standing(node, target) {
+            // Damage, perhaps: validation tells.
+            _ if !node.is_node() || node.level() != level => break,
+            Ordering::Less => break,
+            Ordering::Greater => aside(space, attempt, page)?,
             Ordering::Equal if level == 0 => return Ok(page),
             Ordering::Equal => {
                 level -= 1;
-                LinkRef::InPage(page.page(), next_link(node, target))
+                let link = LinkRef::InPage(page.page(), next_link(node, target));
+                space.snapshot(attempt, link, Some(&page))?
             }
         };
-        page = space.snapshot(attempt, link, Some(&page))?;
     }
-    Err(too_deep(attempt, page))
+    descend(space, attempt, target, 0).map(|place| place.page)
 }
 
-/// Where the target stands to the node: `Equal` if it is the one of its level that covers it.
-fn standing(node: NodeRef<'_>, target: Target<'_>) -> Ordering {
-    match target {
-        Target::Key(key) => node.compare_to_fences(key),
-        Target::Before(key) => node.compare_below_to_fences(key),
-        Target::First if node.has_lower() => Ordering::Less,
-        Target::Last if node.has_upper() => Ordering::Greater,
-        Target::First | Target::Last => Ordering::Equal,
+/// Goes to the right neighbour.
+fn aside<'p, T: Translation>(
+    space: &'p Space<T>,
+    attempt: &mut Attempt<'p>,
+    page: Optimistic<'p>,
+) -> Result<Optimistic<'p>, Restart> {
+    let node = NodeRef::new(page.page());
+    let (right, upper) = (PageId::from_link(node.right_link()), node.upper_fence());
+    let left = PageId::from_link(page.page().u64(header_at::PAGE_ID));
+    let page = space.snapshot(attempt, LinkRef::Id(right), Some(&page))?;
+    let node = NodeRef::new(page.page());
+    let (lower, above) = (node.lower_fence(), node.upper_fence());
+    let ascends = lower < above || above.is_none();
+    if !node.is_node() || lower != upper || !ascends {
+        let what = "the right link leads to a node that does not begin where this one ends";
+        return Err(attempt.fail(PoolError::Broken { page: left, what }));
+    }
+    Ok(page)
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::{ChecksumSeed, PageSize, StoreId};
+    use polder_pool::{AccessHint, Array, FileState, Hold, Pool, PoolConfig};
+    use polder_testkit::{FaultPlan, SimDisk};
+
+    use super::*;
+    use crate::{KINDS, Tree};
+
+    fn key(number: u64) -> [u8; 8] {
+        number.to_be_bytes()
+    }
+
+    /// A reader has the root in its hand and sleeps, while others append more leaves than it will
+    /// step over one by one.
+    #[test]
+    fn a_reader_may_sleep_through_any_number_of_splits() {
+        let config = PoolConfig {
+            memory_budget: 64 << 20,
+            page_size: PageSize::MIN,
+            prefault: false,
+            seed: ChecksumSeed::new(StoreId([1; 16])),
+            file: FileState::NEW,
+            journal: None,
+            replacement: Default::default(),
+            hold: Hold::Copy,
+        };
+        let disk = Box::new(SimDisk::new(FaultPlan::new(1)));
+        let pool: Pool<Array> = Pool::open(disk, &config, &KINDS).unwrap();
+        let tree = Tree::create(pool.create_space().unwrap()).unwrap();
+        let value = [7; 900];
+        let append = |range: std::ops::Range<u64>| {
+            for number in range {
+                tree.insert(&key(number), &value, 1).unwrap();
+            }
+        };
+        append(0..100);
+        let (last, mut tries) = (5 * STEPS_ASIDE as u64, 0);
+        let root = PageId::new(tree.space.id(), PageNo::new(ROOT).unwrap());
+        let found = tree.space.run(AccessHint::Normal, |attempt| {
+            let page = tree.space.snapshot(attempt, LinkRef::Root(root), None)?;
+            tries += 1;
+            if tries == 1 {
+                append(100..last + 1);
+            }
+            let key = key(last);
+            let leaf = below(&tree.space, attempt, Target::Key(&key), page)?;
+            let found = NodeRef::new(leaf.page()).search_covered(&key).is_ok();
+            leaf.validate()?;
+            Ok(found)
+        });
+        assert!(found.unwrap(), "after {tries} tries");
     }
 }

@@ -120,9 +120,15 @@ impl NodeRef<'_> {
     /// below it. `key` is as in [`NodeRef::search_covered`].
     #[inline]
     pub fn child_at(self, key: &[u8]) -> usize {
+        self.link_offset(self.child_index(key))
+    }
+
+    /// The number of the link that leads to `key`.
+    #[inline]
+    pub fn child_index(self, key: &[u8]) -> usize {
         match self.search_covered(key) {
-            Ok(slot) => self.link_offset(slot + 1),
-            Err(slot) => self.link_offset(slot),
+            Ok(slot) => slot + 1,
+            Err(slot) => slot,
         }
     }
 
@@ -130,8 +136,14 @@ impl NodeRef<'_> {
     /// greatest separator below it. `key` is as in [`NodeRef::search_covered`].
     #[inline]
     pub fn child_before(self, key: &[u8]) -> usize {
+        self.link_offset(self.child_index_before(key))
+    }
+
+    /// The number of the link that leads to the keys just below `key`.
+    #[inline]
+    pub fn child_index_before(self, key: &[u8]) -> usize {
         let (Ok(slot) | Err(slot)) = self.search_covered(key);
-        self.link_offset(slot)
+        slot
     }
 
     /// The first slot below `count` whose head is not below `head`, or `count`.

@@ -155,7 +155,7 @@ impl NodeRef<'_> {
         self.prefix_len() + self.slot(slot).suffix_len()
     }
 
-    fn key(self, slot: usize) -> Vec<u8> {
+    pub(super) fn key(self, slot: usize) -> Vec<u8> {
         let mut key = Vec::new();
         self.append_key(slot, &mut key);
         key

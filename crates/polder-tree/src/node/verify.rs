@@ -75,6 +75,23 @@ impl NodeRef<'_> {
         ensure(last_covered, "a key lies above the upper fence")
     }
 
+    /// Checks that this can be a root: a node that covers all keys.
+    pub fn verify_root(self) -> Result<(), &'static str> {
+        ensure(self.is_node(), "this is not a node of a tree")?;
+        ensure(!self.has_lower() && !self.has_upper(), "the root has a fence")
+    }
+
+    /// Checks that the node that link `index` of `0..=count` leads to is what this one says of it.
+    pub fn verify_child(self, index: usize, child: NodeRef<'_>) -> Result<(), &'static str> {
+        ensure(child.is_node(), "this is not a node of a tree")?;
+        let below = u16::from(child.level()) + 1 == u16::from(self.level());
+        ensure(below, "the node is not one level below its parent")?;
+        let lower = if index == 0 { self.lower_fence() } else { Some(self.key(index - 1)) };
+        let upper = if index < self.count() { Some(self.key(index)) } else { self.upper_fence() };
+        ensure(child.lower_fence() == lower, "the lower fence is not what the parent says")?;
+        ensure(child.upper_fence() == upper, "the upper fence is not what the parent says")
+    }
+
     fn verify_fences(self) -> Result<(), Fault> {
         let flags = self.page.u8(at::FLAGS);
         ensure(flags & !(HAS_LOWER | HAS_UPPER) == 0, "the node has unknown flags")?;
