@@ -79,10 +79,8 @@ pub(crate) fn check(
     wanted: u8,
     prefix: Prefix,
 ) -> Result<(), Restart> {
-    let right = level(page.page()) == wanted && page::prefix(page.page()) == prefix;
-    if !right {
+    if let Err(what) = page::verify_below(page.page(), wanted, prefix) {
         page.validate()?;
-        let what = "a page of a hash index is not what the page above says";
         return Err(attempt.fail(broken(page.id(), what)));
     }
     Ok(())

@@ -4,7 +4,9 @@ use polder_format::PageKind;
 use polder_pool::{KindOps, OwnedLinks};
 
 use crate::bucket::{self, BucketRef};
+use crate::hash::Prefix;
 use crate::node::NodeRef;
+use crate::page;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with hash indexes.
 pub const KINDS: [KindOps; 2] = [
@@ -17,6 +19,13 @@ pub const KINDS: [KindOps; 2] = [
         links: Some(OwnedLinks {
             count: |page| NodeRef::new(page).count(),
             offset: |page, index| NodeRef::new(page).link_offset(index),
+            fits: |page, child, below| {
+                let node = NodeRef::new(page);
+                let child = node.children().find(|(_, link)| *link == child.to_bits());
+                child.map_or(Ok(()), |(prefix, _)| {
+                    page::verify_below(below, node.level().wrapping_sub(1), prefix)
+                })
+            },
         }),
     },
     KindOps {
@@ -24,6 +33,13 @@ pub const KINDS: [KindOps; 2] = [
         name: "hash bucket",
         max_layout: 1,
         check: |page| BucketRef::new(page).verify_shape(),
-        links: Some(OwnedLinks { count: |_| 1, offset: |_, _| bucket::at::NEXT }),
+        links: Some(OwnedLinks {
+            count: |_| 1,
+            offset: |_, _| bucket::at::NEXT,
+            fits: |page, _, next| {
+                let hash = BucketRef::new(page).chain_hash();
+                page::verify_below(next, 0, Prefix::only(hash))
+            },
+        }),
     },
 ];

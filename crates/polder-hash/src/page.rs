@@ -50,6 +50,16 @@ pub(crate) fn verify(page: PageRef<'_>) -> Result<(), &'static str> {
     ensure(clean, "a prefix has bits behind its end")
 }
 
+/// Whether a page has the level and the prefix that the page above says.
+pub(crate) fn verify_below(
+    page: PageRef<'_>,
+    wanted: u8,
+    covered: Prefix,
+) -> Result<(), &'static str> {
+    let right = level(page) == wanted && prefix(page) == covered;
+    ensure(right, "a page of a hash index is not what the page above says")
+}
+
 pub(crate) fn ensure(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
     if holds { Ok(()) } else { Err(otherwise) }
 }

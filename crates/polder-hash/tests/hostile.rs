@@ -4,6 +4,10 @@
 
 mod support;
 
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
 use polder_format::{ChecksumSeed, PageHeader, PageKind, PageSize, StoreId};
 use polder_hash::HashIndex;
 use polder_pool::{Array, FileState, Swizzle, Translation};
@@ -12,6 +16,8 @@ use polder_testkit::{FaultPlan, Random, SimDisk};
 use support::*;
 
 const PAGE: usize = 4096;
+/// No file keeps the operations busy for longer.
+const DEADLINE: Duration = Duration::from_secs(20);
 
 fn key(number: u64) -> Vec<u8> {
     match number % 6 {
@@ -69,18 +75,34 @@ fn use_all<T: Translation>(index: &HashIndex<T>, random: &mut Random) {
         };
     }
     let mut cursor = index.cursor();
-    for _ in 0..20_000 {
-        if !matches!(cursor.next(), Ok(Some(_))) {
-            break;
-        }
+    let mut progress = 0.0;
+    while let Ok(Some(_)) = cursor.next() {
+        assert!(cursor.progress() >= progress, "the cursor goes back");
+        progress = cursor.progress();
     }
     let _ = index.check(&mut |_| true);
 }
 
+/// Tries as many files in a thread of its own, and waits for none of them longer than for the deadline.
 fn rounds<T: Translation>(times: u64) {
+    let (begin, begun) = mpsc::channel();
+    let work = thread::spawn(move || try_files::<T>(times, &begin));
+    let mut round = 0;
+    loop {
+        match begun.recv_timeout(DEADLINE) {
+            Ok(next) => round = next,
+            Err(RecvTimeoutError::Timeout) => panic!("file {round}: an operation does not end"),
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+    }
+    assert!(work.join().is_ok(), "file {round}: see above");
+}
+
+fn try_files<T: Translation>(times: u64, begin: &mpsc::Sender<u64>) {
     let (image, file, pages) = sample();
     let seed = ChecksumSeed::new(StoreId([1; 16]));
     for round in 0..times * scale() {
+        begin.send(round).unwrap();
         let mut random = Random::new(round);
         let mut image = image.clone();
         for _ in 0..1 + random.below(4) {

@@ -598,6 +598,7 @@ impl<'p, T: Translation> View<'p, T> {
         obstacles.waited = true;
         match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
+                self.check_link(page, parent)?;
                 if obstacles.pins.len() == most_pins {
                     obstacles.pins.remove(0);
                 }
@@ -613,6 +614,21 @@ impl<'p, T: Translation> View<'p, T> {
                 if moved && obstacles.unreadable < UNREADABLE_TRIES { Ok(()) } else { Err(error) }
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// A page was loaded: it must be what the page that led to it says of it, if that is still so.
+    fn check_link(self, id: PageId, parent: Option<Optimistic<'p>>) -> Result<(), PoolError> {
+        let core = &self.shared.core;
+        let wraps = core.wraps.get();
+        let found = self.find(id).filter(|found| found.word.is_readable());
+        let (Some(parent), Some(found)) = (parent, found) else { return Ok(()) };
+        let page = Optimistic::new(core, found, wraps);
+        match core.kinds.check_link(parent.page(), id, page.page()) {
+            Err(what) if page.stands() && parent.stands() => {
+                Err(PoolError::Broken { page: id, what })
+            }
+            _ => Ok(()),
         }
     }
 

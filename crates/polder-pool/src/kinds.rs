@@ -5,7 +5,7 @@
 //! them is what lets all later code rely on a page's offsets; where links are must be known to who
 //! makes them hot or plain (`swizzle.rs`) without knowing the structure.
 
-use polder_format::{FormatError, PageHeader, PageKind, SpaceId, header_at};
+use polder_format::{FormatError, PageHeader, PageId, PageKind, SpaceId, header_at};
 
 use crate::bytes::PageRef;
 use crate::swip::Swip;
@@ -34,6 +34,9 @@ pub struct OwnedLinks {
     pub count: fn(PageRef<'_>) -> usize,
     /// The offset of one of them, a multiple of 8.
     pub offset: fn(PageRef<'_>, usize) -> usize,
+    /// Whether the page with this id, which a link in the first one leads to, is what that one says
+    /// of it. Asked when it has been loaded.
+    pub fits: fn(PageRef<'_>, PageId, PageRef<'_>) -> Result<(), &'static str>,
 }
 
 /// The kinds that a pool knows.
@@ -99,6 +102,17 @@ impl PageKinds {
                 there.copy_from_slice(&Swip::new(page.u64(at)).plain(space).to_le_bytes());
             }
         }
+    }
+
+    /// Whether a page is what the one that led to it says of it.
+    pub(crate) fn check_link(
+        &self,
+        parent: PageRef<'_>,
+        id: PageId,
+        page: PageRef<'_>,
+    ) -> Result<(), &'static str> {
+        let links = self.get(PageKind(parent.u8(header_at::KIND))).and_then(|kind| kind.links);
+        links.map_or(Ok(()), |links| (links.fits)(parent, id, page))
     }
 
     /// F8: whether the page is one that the structures can work with.

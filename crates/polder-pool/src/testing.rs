@@ -128,7 +128,11 @@ const TEST_KIND: KindOps = KindOps {
     name: "test page",
     max_layout: 1,
     check: |_| Ok(()),
-    links: Some(OwnedLinks { count: |_| LINKS, offset: |_, index| LINKS_AT + 8 * index }),
+    links: Some(OwnedLinks {
+        count: |_| LINKS,
+        offset: |_, index| LINKS_AT + 8 * index,
+        fits: |_, _, _| Ok(()),
+    }),
 };
 
 /// A page that is linked.

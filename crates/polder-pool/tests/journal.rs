@@ -172,7 +172,11 @@ fn a_full_log_loses_no_places() {
 fn images_have_no_hot_links() {
     const LINKS: [usize; 2] = [48, 4080];
     const PARENT: KindOps = KindOps {
-        links: Some(OwnedLinks { count: |_| 2, offset: |_, index| LINKS[index] }),
+        links: Some(OwnedLinks {
+            count: |_| 2,
+            offset: |_, index| LINKS[index],
+            fits: |_, _, _| Ok(()),
+        }),
         ..KIND
     };
     let watch = Arc::new(Watch::default());

@@ -10,11 +10,11 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use polder_format::log::Operation;
-use polder_format::{Lsn, PageNo};
+use polder_format::{Lsn, PageId, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{Change, Exclusive, Interrupted, Obstacles, Translation};
+use polder_pool::{Change, Exclusive, Interrupted, Obstacles, PoolError, Translation};
 
-use crate::descent::{Target, leaf};
+use crate::descent::{Rounds, Target, latch_leaf, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
 use crate::overflow::Long;
@@ -24,6 +24,8 @@ use crate::tree::{Effect, Stored, Tree, is_underfull};
 const LATCH_TRIES: u32 = 200;
 /// What an entry takes in a leaf besides key and value, at most.
 const ENTRY_BYTES: usize = 32;
+/// After each so many tries of a whole batch the way to what is in its way is examined.
+const EXAMINED_EACH: u32 = 16;
 /// Tries of a whole batch after which it rests longer.
 const TRIES_IN_HASTE: u32 = 10;
 
@@ -106,6 +108,8 @@ enum Tried<'p> {
     Interrupted(usize, Box<Interrupted<'p>>),
     /// More leaves than one operation may hold.
     TooLarge,
+    /// The keys of this page are not in order.
+    Broken(PageId),
 }
 
 /// Does a batch: all of it, or nothing. `ops` are in the order of their trees' spaces and keys; of
@@ -159,7 +163,7 @@ fn run<T: Translation>(
 ) -> Result<BatchOutcome, TreeError> {
     let mut obstacles = Obstacles::default();
     let mut old = OldPages::new();
-    let mut tries = 0;
+    let (mut tries, mut rounds) = (0, Rounds::default());
     loop {
         let mut change = first.tree.space().change(most_bytes(ops, stored, &old))?;
         let tried = try_batch(ops, stored, &old, &mut change);
@@ -173,21 +177,33 @@ fn run<T: Translation>(
                 return Ok(BatchOutcome::Done { effects, lsn });
             }
             Tried::Unexpected(index) => return Ok(BatchOutcome::Unexpected(index)),
+            Tried::Broken(page) => {
+                return Err(PoolError::Broken { page, what: "keys are not in order" }.into());
+            }
             Tried::TooLarge => {
                 let limit = first.tree.space().most_pages_held();
                 return Err(TreeError::BatchTooLarge { limit });
             }
-            Tried::NoRoom(range) => make_room(&ops[range.clone()], &stored[range])?,
+            Tried::NoRoom(range) => {
+                let op = &ops[range.start];
+                make_room(&ops[range.clone()], &stored[range])?;
+                rounds.next(op.tree, op.key)?;
+            }
             Tried::HasLong(index, version, long) => {
                 let op = &ops[index];
                 if let Some(pages) = op.tree.pages_of_long(op.key, version, long)? {
                     old.insert(index, (version, pages));
                 }
+                rounds.next(op.tree, op.key)?;
             }
             Tried::Interrupted(index, what) => {
                 tries += 1;
                 let rest = tries / TRIES_IN_HASTE;
                 ops[index].tree.space().make_way(*what, &mut obstacles)?;
+                if tries % EXAMINED_EACH == 0 {
+                    // Two ways may lead to one leaf, which the batch holds itself.
+                    ops[index].tree.examine(ops[index].key)?;
+                }
                 std::thread::sleep(std::time::Duration::from_micros(u64::from(rest.min(1000))));
             }
         }
@@ -244,7 +260,7 @@ fn try_batch<'p, T: Translation>(
     };
     let slots = match find_all(ops, &leaves) {
         Ok(slots) => slots,
-        Err(index) => return Tried::Unexpected(index),
+        Err(tried) => return tried,
     };
     let mut freed: Vec<(usize, u64)> = Vec::new();
     for held in &leaves {
@@ -328,7 +344,7 @@ fn latch_all<'p, T: Translation>(
         let page = loop {
             let tried = op.tree.space().run_once(|attempt| {
                 let leaf = leaf(op.tree.space(), attempt, Target::Key(op.key))?;
-                attempt.upgrade(leaf)
+                latch_leaf(attempt, leaf)
             });
             match tried {
                 Ok(page) => break page,
@@ -345,20 +361,25 @@ fn latch_all<'p, T: Translation>(
     Ok(leaves)
 }
 
-/// Finds all keys. The number of the first part that expects something else, if there is one.
-fn find_all<T: Translation>(
+/// Finds all keys, in the order of their slots, and whether each part finds what it expects.
+fn find_all<'p, T: Translation>(
     ops: &[BatchOp<'_, T>],
     leaves: &[HeldLeaf<'_>],
-) -> Result<Slots, usize> {
+) -> Result<Slots, Tried<'p>> {
     let mut slots = Slots::with_capacity(ops.len());
     for held in leaves {
-        let node = held.node();
+        let (node, mut before) = (held.node(), 0);
         for index in held.ops.clone() {
             let slot = node.search_covered(ops[index].key);
+            let (Ok(at) | Err(at)) = slot;
+            if at < before {
+                return Err(Tried::Broken(held.page.id()));
+            }
+            before = at;
             if let Some(Expected(expected)) = ops[index].expect
                 && slot.ok().map(|slot| node.version(slot)) != expected
             {
-                return Err(index);
+                return Err(Tried::Unexpected(index));
             }
             slots.push(slot);
         }

@@ -8,14 +8,16 @@
 //! * `CURSOR-1` Each key that is there all the time is given exactly once, in order.
 //! * `CURSOR-2` Keys that come or go while the cursor is on its way are given or not; what is given
 //!   was there, with that value, at some time since the cursor was made.
+//! * `CURSOR-3` Each key is beyond the one before it, in the direction of the step, and each leaf covers
+//!   what it was asked for, or the step ends with an error. So no file makes a cursor go on for ever.
 
 use std::fmt;
 
-use polder_format::PageNo;
+use polder_format::{PageId, PageNo, header_at};
 use polder_pool::bytes::PageBuf;
-use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Space, Translation};
+use polder_pool::{AccessHint, Attempt, Optimistic, PoolError, Restart, Space, Translation};
 
-use crate::descent::{Target, descend, leaf};
+use crate::descent::{Target, covers, descend, ensure, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
 use crate::overflow::{Long, page_of};
@@ -79,7 +81,7 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn cursor_first(&self) -> Result<Cursor<T>, TreeError> {
         let mut cursor = self.cursor();
-        cursor.load(Target::First)?;
+        cursor.load(Target::First, None)?;
         Ok(cursor)
     }
 
@@ -89,7 +91,7 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn cursor_last(&self) -> Result<Cursor<T>, TreeError> {
         let mut cursor = self.cursor();
-        cursor.load(Target::Last)?;
+        cursor.load(Target::Last, None)?;
         cursor.slot = cursor.count;
         Ok(cursor)
     }
@@ -100,8 +102,7 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn cursor_at(&self, key: &[u8]) -> Result<Cursor<T>, TreeError> {
         let mut cursor = self.cursor();
-        cursor.load(Target::Key(key))?;
-        cursor.slot = position(cursor.node(), key);
+        cursor.load(Target::Key(key), Some(key))?;
         Ok(cursor)
     }
 
@@ -110,12 +111,8 @@ impl<T: Translation> Tree<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn cursor_behind(&self, key: &[u8]) -> Result<Cursor<T>, TreeError> {
-        let mut cursor = self.cursor();
-        cursor.load(Target::Key(key))?;
-        cursor.slot = match cursor.node().search(key) {
-            Ok(slot) => slot + 1,
-            Err(slot) => slot,
-        };
+        let mut cursor = self.cursor_at(key)?;
+        cursor.slot += usize::from(cursor.node().search(key).is_ok());
         Ok(cursor)
     }
 }
@@ -130,11 +127,12 @@ impl<T: Translation> Cursor<T> {
         if self.leaves > SCAN_FROM { AccessHint::Scan } else { AccessHint::Normal }
     }
 
-    /// Copies the leaf for `target`. On an error the cursor stays where it is.
+    /// Copies the leaf for `target`, and stands in front of the first entry in it, or of the first one
+    /// at or above `from`. On an error the cursor stays where it is.
     ///
     /// Always from the root: what a right link in the copy leads to may have been freed since, and
     /// still be found resident, as it was (a fault that came too late loads it).
-    fn load(&mut self, target: Target<'_>) -> Result<(), TreeError> {
+    fn load(&mut self, target: Target<'_>, from: Option<&[u8]>) -> Result<(), TreeError> {
         let hint = self.hint();
         let Cursor { tree, next_leaf: copy, ahead, cold, .. } = self;
         let waited = tree.space.run(hint, |attempt| {
@@ -145,6 +143,8 @@ impl<T: Translation> Cursor<T> {
             };
             copy.copy_from(leaf.page());
             leaf.validate()?;
+            let seen = covers(NodeRef::new(copy.page()), target);
+            ensure(attempt, &[leaf], seen)?;
             Ok(attempt.has_waited())
         })?;
         let asks = !ahead.is_empty() && tree.space.load_ahead(ahead.drain(..)) > 0;
@@ -152,9 +152,14 @@ impl<T: Translation> Cursor<T> {
             AccessHint::Scan if waited || asks => COLD,
             _ => cold.saturating_sub(1),
         };
+        let node = NodeRef::new(copy.page());
+        let slot = match from {
+            Some(key) => position(node, key).ok_or_else(|| out_of_order(node))?,
+            None => 0,
+        };
         std::mem::swap(&mut self.leaf, &mut self.next_leaf);
         self.count = self.node().count();
-        self.slot = 0;
+        self.slot = slot;
         Ok(())
     }
 
@@ -166,11 +171,10 @@ impl<T: Translation> Cursor<T> {
         let mut fence = std::mem::take(&mut self.fence);
         fence.clear();
         self.node().append_upper_fence(&mut fence);
-        let loaded = self.load(Target::Key(&fence));
+        // After a merge the leaf that covers the fence begins below it.
+        let loaded = self.load(Target::Key(&fence), Some(&fence));
         self.fence = fence;
         loaded?;
-        // After a merge the leaf that covers the fence begins below it.
-        self.slot = position(self.node(), &self.fence);
         // The next leaf comes into the cache while this one's entries are given out. Nothing is
         // read there, so that a right link that is no longer true does no harm.
         self.tree.space.prefetch(page_of(self.node().right_link()));
@@ -185,10 +189,9 @@ impl<T: Translation> Cursor<T> {
         let mut fence = std::mem::take(&mut self.fence);
         fence.clear();
         self.node().append_lower_fence(&mut fence);
-        let loaded = self.load(Target::Before(&fence));
+        let loaded = self.load(Target::Before(&fence), Some(&fence));
         self.fence = fence;
         loaded?;
-        self.slot = position(self.node(), &self.fence);
         Ok(true)
     }
 
@@ -239,6 +242,9 @@ impl<T: Translation> Cursor<T> {
         let node = NodeRef::new(self.leaf.page());
         self.key.clear();
         node.append_key(slot, &mut self.key);
+        if !node.stands_right(slot, &self.key) {
+            return Err(out_of_order(node));
+        }
         self.value.clear();
         match node.value(slot) {
             Value::Inline { at, len } => node.page().append_to(at, len, &mut self.value),
@@ -275,8 +281,16 @@ fn leaf_and_next<'p, T: Translation>(
     Ok(place.page)
 }
 
-/// The first slot at or above `key`.
-fn position(node: NodeRef<'_>, key: &[u8]) -> usize {
+/// The first slot at or above `key`; `None` if its neighbours say that it is not.
+fn position(node: NodeRef<'_>, key: &[u8]) -> Option<usize> {
     let (Ok(slot) | Err(slot)) = node.search(key);
-    slot
+    let below = slot == 0 || node.key(slot - 1).as_slice() < key;
+    let above = slot == node.count() || node.key(slot).as_slice() >= key;
+    (below && above).then_some(slot)
+}
+
+#[cold]
+fn out_of_order(node: NodeRef<'_>) -> TreeError {
+    let page = PageId::from_link(node.page().u64(header_at::PAGE_ID));
+    PoolError::Broken { page, what: "keys are not in order, or not within the fences" }.into()
 }

@@ -12,11 +12,14 @@
 
 use std::cmp::Ordering;
 
-use polder_format::PageNo;
-use polder_pool::{Attempt, LinkRef, Optimistic, PoolError, Restart, Space, Translation};
+use polder_format::{PageId, PageKind, PageNo};
+use polder_pool::Translation;
+use polder_pool::{AccessHint, Attempt, Exclusive, LinkRef, Optimistic, PoolError, Restart, Space};
 
+use crate::error::TreeError;
 use crate::node::NodeRef;
 use crate::snapshot;
+use crate::tree::Tree;
 
 /// Page 1 of a space is the root of its tree, always.
 pub(crate) const ROOT: u64 = 1;
@@ -89,8 +92,7 @@ pub(crate) fn descend<'p, T: Translation>(
     level: u8,
 ) -> Result<Place<'p>, Restart> {
     let root = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
-    let seen = NodeRef::new(root.page()).verify_root();
-    ensure(attempt, &[root], seen)?;
+    ensure(attempt, &[root], verify_root(NodeRef::new(root.page())))?;
     let mut place = Place { page: root, parent: None };
     // Each step goes down by one level.
     loop {
@@ -101,9 +103,42 @@ pub(crate) fn descend<'p, T: Translation>(
         let index = child_index(node, target);
         let link = LinkRef::InPage(above.page(), node.link_offset(index));
         let child = space.follow(attempt, link, Some(&above))?;
-        let seen = node.verify_child(index, NodeRef::new(child.page()));
+        let below = NodeRef::new(child.page());
+        let seen = node.verify_child(index, below).and_then(|()| covers(below, target));
         ensure(attempt, &[child, above], seen)?;
         place = Place { page: child, parent: Some((above, index)) };
+    }
+}
+
+fn verify_root(node: NodeRef<'_>) -> Result<(), &'static str> {
+    node.verify_root()?;
+    match usize::from(node.level()) < MAX_HEIGHT {
+        true => Ok(()),
+        false => Err("the tree has more levels than any tree"),
+    }
+}
+
+/// That this is a node, and the one of its level that the target lies in.
+pub(crate) fn covers(node: NodeRef<'_>, target: Target<'_>) -> Result<(), &'static str> {
+    if !node.is_node() {
+        return Err("this is not a node of a tree");
+    }
+    match standing(node, target) {
+        Ordering::Equal => Ok(()),
+        _ => Err("the fences do not enclose the keys that lead to this node"),
+    }
+}
+
+/// Latches a leaf to change it. Nobody writes to a page that is no leaf, whatever leads there.
+#[inline(always)]
+pub(crate) fn latch_leaf<'p>(
+    attempt: &mut Attempt<'p>,
+    leaf: Optimistic<'p>,
+) -> Result<Exclusive<'p>, Restart> {
+    let leaf = attempt.upgrade(leaf)?;
+    match NodeRef::new(leaf.page()).kind() {
+        PageKind::TREE_LEAF => Ok(leaf),
+        _ => Err(fail(attempt, leaf.id(), "this is not a leaf of a tree")),
     }
 }
 
@@ -141,6 +176,12 @@ pub(crate) fn ensure<'p>(
     }
 }
 
+/// Ends the operation: what is wrong was seen in a page that is latched.
+#[cold]
+pub(crate) fn fail(attempt: &mut Attempt<'_>, page: PageId, what: &'static str) -> Restart {
+    attempt.fail(PoolError::Broken { page, what })
+}
+
 #[cold]
 fn contradiction<'p>(
     attempt: &mut Attempt<'p>,
@@ -158,4 +199,65 @@ fn contradiction<'p>(
 #[cold]
 fn too_deep<'p>(attempt: &mut Attempt<'p>, page: Optimistic<'p>) -> Restart {
     contradiction(attempt, page, &[page], "the tree's links form a circle")
+}
+
+/// Rounds in which an operation made what it needed, and did not find it afterwards.
+const MOST_ROUNDS: u32 = 4096;
+/// After each so many of them the way to the key is examined.
+const EXAMINED_EACH: u32 = 16;
+
+/// How often an operation has begun again. Others may be in its way, but not for ever; pages whose
+/// shape is wrong would be.
+#[derive(Default)]
+pub(crate) struct Rounds(u32);
+
+impl Rounds {
+    /// One round more.
+    ///
+    /// # Errors
+    /// [`PoolError::Broken`], if the way to `key` is not sound, or after very many rounds.
+    pub(crate) fn next<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        key: &[u8],
+    ) -> Result<(), TreeError> {
+        self.0 += 1;
+        if self.0.is_multiple_of(EXAMINED_EACH) {
+            tree.examine(key)?;
+        }
+        if self.0 < MOST_ROUNDS {
+            return Ok(());
+        }
+        let page = tree.space.run(AccessHint::Normal, |attempt| {
+            let leaf = leaf(&tree.space, attempt, Target::Key(key))?;
+            let page = leaf.id();
+            leaf.validate()?;
+            Ok(page)
+        })?;
+        let what = "the leaf is not what the ways to it say, however often it is changed";
+        Err(PoolError::Broken { page, what }.into())
+    }
+}
+
+impl<T: Translation> Tree<T> {
+    /// Looks at each node on the way to `key`, and whether it is what the one above says of it.
+    ///
+    /// # Errors
+    /// [`PoolError::Broken`], which names what is not sound, and those of loading pages.
+    #[cold]
+    pub(crate) fn examine(&self, key: &[u8]) -> Result<(), TreeError> {
+        let mut level = 0;
+        loop {
+            let is_root = self.space.run(AccessHint::Normal, |attempt| {
+                let place = descend(&self.space, attempt, Target::Key(key), level)?;
+                let seen = NodeRef::new(place.page.page()).verify_whole();
+                ensure(attempt, &[place.page], seen)?;
+                Ok(place.parent.is_none())
+            })?;
+            if is_root {
+                return Ok(());
+            }
+            level += 1;
+        }
+    }
 }

@@ -18,6 +18,11 @@ pub const KINDS: [KindOps; 4] = [
         links: Some(OwnedLinks {
             count: |page| NodeRef::new(page).count() + 1,
             offset: |page, index| NodeRef::new(page).link_offset(index),
+            fits: |page, child, below| {
+                let node = NodeRef::new(page);
+                let index = (0..=node.count()).find(|index| node.link(*index) == child.to_bits());
+                index.map_or(Ok(()), |index| node.verify_child(index, NodeRef::new(below)))
+            },
         }),
     },
     KindOps {

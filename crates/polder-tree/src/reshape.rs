@@ -18,7 +18,7 @@ use polder_pool::{
     AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, Restart, Shadow,
 };
 
-use crate::descent::{MAX_HEIGHT, Target, descend};
+use crate::descent::{MAX_HEIGHT, Rounds, Target, descend, ensure, fail};
 use crate::error::TreeError;
 use crate::node::{NewValue, NodeMut, NodeRef, Split};
 use crate::tree::{Tree, is_underfull};
@@ -108,7 +108,7 @@ impl<T: Translation> Tree<T> {
         newcomer: Newcomer<'_>,
         spares: &mut Vec<NewPage<'p>>,
     ) -> Result<(), TreeError> {
-        let mut wanted = 1;
+        let (mut wanted, mut rounds) = (1, Rounds::default());
         loop {
             while spares.len() < wanted {
                 spares.push(self.space.create()?);
@@ -129,6 +129,7 @@ impl<T: Translation> Tree<T> {
                     self.split(level + 1, Newcomer::Separator(&separator), spares)?;
                 }
             }
+            rounds.next(self, newcomer.key())?;
         }
     }
 
@@ -172,8 +173,11 @@ impl<T: Translation> Tree<T> {
             }
             let [left, right, ..] = spares else { return Ok(Outcome::RootNeedsTwo) };
             let pages = [left.id().page(), right.id().page()];
+            let Some(split) = choose(attempt, &root, newcomer)? else {
+                return Ok(Outcome::Done { pages: 0 });
+            };
             change.mark(&self.space, attempt, &pages, true)?;
-            return split_root(change, &mut root, newcomer, left, right);
+            return split_root(change, &mut root, &split, left, right);
         };
         let mut parent = self.latch(attempt, parent)?;
         let mut node = self.latch(attempt, place.page)?;
@@ -181,7 +185,7 @@ impl<T: Translation> Tree<T> {
         if !split_is_needed(&node, level, newcomer) {
             return Ok(Outcome::Done { pages: 0 });
         }
-        let Some(split) = newcomer.choose(NodeRef::new(node.page())) else {
+        let Some(split) = choose(attempt, &node, newcomer)? else {
             return Ok(Outcome::Done { pages: 0 });
         };
         let right_link = spares[0].id().to_bits();
@@ -270,7 +274,10 @@ impl<T: Translation> Tree<T> {
         let above = NodeRef::new(parent.page());
         let child = |attempt: &mut Attempt<'p>, index: usize| {
             let link = LinkRef::InPage(parent.page(), above.link_offset(index));
-            self.space.follow(attempt, link, Some(&parent))
+            let child = self.space.follow(attempt, link, Some(&parent))?;
+            let seen = above.verify_child(index, NodeRef::new(child.page()));
+            ensure(attempt, &[child, parent], seen)?;
+            Ok(child)
         };
         let (left, right) = (child(attempt, left)?, child(attempt, right_index)?);
         if !worth_merging(NodeRef::new(left.page()), NodeRef::new(right.page())) {
@@ -313,6 +320,7 @@ impl<T: Translation> Tree<T> {
         }
         let link = LinkRef::InPage(root.page(), node.link_offset(0));
         let child = self.space.follow(attempt, link, Some(&root))?;
+        ensure(attempt, &[child, root], node.verify_child(0, NodeRef::new(child.page())))?;
         let mut root = self.latch(attempt, root)?;
         let child = attempt.upgrade(child)?;
         let freed = [child.id().page()];
@@ -343,6 +351,23 @@ fn split_is_needed(page: &Exclusive<'_>, level: u8, newcomer: Newcomer<'_>) -> b
     node.level() == level && free < newcomer.bytes_at_most()
 }
 
+/// Where to split a node that is latched; `None` if it need not be. A split that its redo would
+/// refuse is none: it divides the keys where they are not in order.
+fn choose(
+    attempt: &mut Attempt<'_>,
+    page: &Exclusive<'_>,
+    newcomer: Newcomer<'_>,
+) -> Result<Option<Split>, Restart> {
+    let node = NodeRef::new(page.page());
+    let split = newcomer.choose(node);
+    match &split {
+        Some(split) if !node.admits(split) => {
+            Err(fail(attempt, page.id(), "keys are not in order, or not within the fences"))
+        }
+        _ => Ok(split),
+    }
+}
+
 /// Pushes an image of a node.
 fn push_node(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let hole = NodeRef::new(page.page()).hole();
@@ -352,19 +377,16 @@ fn push_node(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
 fn split_root<'p>(
     change: &mut Change<'p>,
     root: &mut Exclusive<'p>,
-    newcomer: Newcomer<'_>,
+    split: &Split,
     left: &NewPage<'p>,
     right: &NewPage<'p>,
 ) -> Result<Outcome, Restart> {
     let level = NodeRef::new(root.page()).level();
-    let Some(split) = newcomer.choose(NodeRef::new(root.page())) else {
-        return Ok(Outcome::Done { pages: 0 });
-    };
     let (left_link, right_link) = (left.id().to_bits(), right.id().to_bits());
     let (mut left, mut right) = (left.latch()?, right.latch()?);
     let mut left_node = NodeMut::new(left.page_mut());
     left_node.copy_content_from(NodeRef::new(root.page()));
-    left_node.split_into(&mut NodeMut::new(right.page_mut()), right_link, &split);
+    left_node.split_into(&mut NodeMut::new(right.page_mut()), right_link, split);
     let mut above = NodeMut::new(root.page_mut());
     above.init(level + 1, None, None, 0, left_link);
     // An empty node has room for any key.

@@ -9,7 +9,7 @@ use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
 use polder_pool::{AccessHint, Attempt, Change as LogChange, Optimistic};
 use polder_pool::{PoolError, Restart, Space, Translation};
 
-use crate::descent::{ROOT, Target, leaf};
+use crate::descent::{ROOT, Rounds, Target, latch_leaf, leaf};
 use crate::error::TreeError;
 use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Value, max_key_len, must_overflow};
 use crate::overflow::Long;
@@ -431,7 +431,7 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Option<Applied>, TreeError> {
-        let mut old = OldLong::new();
+        let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
         loop {
             let mut most = group_bytes(1, key.len() + stored.logged_len());
             if !stored.pages().is_empty() || !old.pages.is_empty() {
@@ -463,6 +463,7 @@ impl<T: Translation> Tree<T> {
                 Written::Changed => return Ok(None),
                 Written::HasLong => self.know_long(key, &mut old)?,
             }
+            rounds.next(self, key)?;
         }
     }
 
@@ -498,7 +499,7 @@ impl<T: Translation> Tree<T> {
         }
         let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
         // The upgrade goes through only if the page is still what was searched.
-        let mut leaf = attempt.upgrade(leaf)?;
+        let mut leaf = latch_leaf(attempt, leaf)?;
         self.mark_long(attempt, change, stored.pages(), if long_gone { &old.pages } else { &[] })?;
         let new = stored.as_new();
         if !NodeRef::new(leaf.page()).has_room(slot, key, new) {
@@ -553,7 +554,7 @@ impl<T: Translation> Tree<T> {
     }
 
     fn try_remove(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        let mut old = OldLong::new();
+        let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
         loop {
             let most = group_bytes(1, key.len()) + mark_bytes(&old.pages);
             let mut change = self.space.change(most)?;
@@ -562,7 +563,10 @@ impl<T: Translation> Tree<T> {
             })?;
             drop(change);
             match removed {
-                Written::HasLong => self.know_long(key, &mut old)?,
+                Written::HasLong => {
+                    self.know_long(key, &mut old)?;
+                    rounds.next(self, key)?;
+                }
                 Written::Done { applied, underfull, long_gone } => {
                     if long_gone {
                         self.free_pages(&old.pages);
@@ -603,7 +607,7 @@ impl<T: Translation> Tree<T> {
             return Ok(Written::Done { applied, underfull: false, long_gone: false });
         };
         let long_gone = is_long(node, slot);
-        let mut leaf = attempt.upgrade(leaf)?;
+        let mut leaf = latch_leaf(attempt, leaf)?;
         self.mark_long(attempt, change, &[], if long_gone { &old.pages } else { &[] })?;
         change.push(leaf.id(), &Operation::Remove { key });
         let lsn = change.commit(&mut [&mut leaf]);

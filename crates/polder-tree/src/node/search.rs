@@ -116,6 +116,20 @@ impl NodeRef<'_> {
         }
     }
 
+    /// Whether `key`, which is that of a slot, stands below that of the next one, and within the fences
+    /// where it is the first or the last.
+    #[inline]
+    pub fn stands_right(self, slot: usize, key: &[u8]) -> bool {
+        if slot == 0 && self.has_lower() && self.compare_to_fences(key).is_ne() {
+            return false;
+        }
+        if slot + 1 >= self.count() {
+            return self.is_below_upper(key);
+        }
+        let suffix = self.suffix_of(key);
+        self.compare_slot(self.slot(slot + 1), head_of(suffix), suffix).is_gt()
+    }
+
     /// Where in the page the link begins that leads to `key`: that of the greatest separator at or
     /// below it. `key` is as in [`NodeRef::search_covered`].
     #[inline]
@@ -187,18 +201,22 @@ impl NodeRef<'_> {
         key.get(self.prefix_len()..).unwrap_or_default()
     }
 
+    /// Where the key of a slot stands to the one with this suffix and this head.
+    #[inline]
+    fn compare_slot(self, slot: Slot, head: u32, suffix: &[u8]) -> Ordering {
+        slot.head().cmp(&head).then_with(|| {
+            let rest = self.page.compare(self.rest_at(slot), slot.rest_len(), rest_of(suffix));
+            rest.then_with(|| slot.suffix_len().cmp(&suffix.len()))
+        })
+    }
+
     /// The rest of a search among slots from `first` on, which is the first slot that has the same
     /// head as `key`, or is behind slots that have it and lie below `key`.
     #[inline(never)]
     fn search_equal_heads(self, key: &[u8], first: usize) -> Result<usize, usize> {
         let suffix = self.suffix_of(key);
         let head = head_of(suffix);
-        let compare = |slot: Slot| {
-            slot.head().cmp(&head).then_with(|| {
-                let rest = self.page.compare(self.rest_at(slot), slot.rest_len(), rest_of(suffix));
-                rest.then_with(|| slot.suffix_len().cmp(&suffix.len()))
-            })
-        };
+        let compare = |slot: Slot| self.compare_slot(slot, head, suffix);
         // Mostly the first one decides: so it is looked at before all others.
         let (mut first, mut end) = (first, self.count());
         let mut middle = first;

@@ -134,14 +134,16 @@ impl NodeRef<'_> {
         Some(Split { separator: self.key(middle), left_count: middle })
     }
 
-    /// Whether this can have been chosen for this node, whose fences the separator lies between:
-    /// it divides the entries where it says, and has room beside those that stay.
+    /// Whether this can have been chosen for this node: the separator lies between the fences,
+    /// divides the entries where it says, and has room beside those that stay.
     pub fn admits(self, split: &Split) -> bool {
         let searched = self.search_covered(&split.separator);
         let (Ok(cut) | Err(cut)) = searched;
         let left: usize = (0..cut).map(|index| self.entry_bytes(index)).sum();
         let fences = self.lower_len() + split.separator.len();
-        cut == split.left_count
+        self.compare_to_fences(&split.separator).is_eq()
+            && !self.lower_fence_is(&split.separator)
+            && cut == split.left_count
             && (self.is_leaf() || searched.is_ok())
             && left <= capacity(self.is_leaf(), self.page.size(), fences)
     }
@@ -155,7 +157,7 @@ impl NodeRef<'_> {
         self.prefix_len() + self.slot(slot).suffix_len()
     }
 
-    pub(super) fn key(self, slot: usize) -> Vec<u8> {
+    pub(crate) fn key(self, slot: usize) -> Vec<u8> {
         let mut key = Vec::new();
         self.append_key(slot, &mut key);
         key
