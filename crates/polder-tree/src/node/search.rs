@@ -134,7 +134,10 @@ impl NodeRef<'_> {
     /// below it. `key` is as in [`NodeRef::search_covered`].
     #[inline]
     pub fn child_at(self, key: &[u8]) -> usize {
-        self.link_offset(self.child_index(key))
+        match self.search_covered(key) {
+            Ok(slot) => self.link_offset(slot + 1),
+            Err(slot) => self.link_offset(slot),
+        }
     }
 
     /// The number of the link that leads to `key`.
@@ -202,7 +205,7 @@ impl NodeRef<'_> {
     }
 
     /// Where the key of a slot stands to the one with this suffix and this head.
-    #[inline]
+    #[inline(always)]
     fn compare_slot(self, slot: Slot, head: u32, suffix: &[u8]) -> Ordering {
         slot.head().cmp(&head).then_with(|| {
             let rest = self.page.compare(self.rest_at(slot), slot.rest_len(), rest_of(suffix));
