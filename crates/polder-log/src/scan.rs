@@ -63,9 +63,12 @@ impl LogFile {
         let make = || -> io::Result<()> {
             let first = header.segment_offset(0);
             device.allocate(0, first)?;
-            // Written and not only allocated, so that syncs of it have nothing else to write.
-            write_zeros(&*device, 0..first, &mut || ())?;
+            // Durable before anything is written behind it: where there is no header, nothing is
+            // (`tells_of_store`), however a crash tears what is written here.
             write_block(&*device, 0, &header.encode())?;
+            device.sync()?;
+            // Written and not only allocated, so that syncs of it have nothing else to write.
+            write_zeros(&*device, BLOCK..first, &mut || ())?;
             (0..FIRST_SEGMENTS).try_for_each(|index| {
                 segments::make(&*device, &header, index, Fresh::Written, &mut || ())
             })?;

@@ -50,11 +50,9 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
     for index in 0..len.saturating_sub(header.segment_offset(0)) / header.segment_bytes {
         let offset = header.segment_offset(index);
         let bytes = blocks.read(device, offset, header.segment_bytes as usize)?;
-        // While a store is made the first segment alone is written, and its header may be the part
-        // of it that a crash takes.
         let is_later = match SegmentHeader::decode(bytes, seed) {
             Ok(segment) => segment.number > 0,
-            Err(_) => index > 0 && bytes.iter().any(|byte| *byte != 0),
+            Err(_) => has_later_group(bytes, seed),
         };
         if is_later {
             return Ok(LogTells::Made);
@@ -75,6 +73,17 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
         }
     }
     Ok(LogTells::Begun)
+}
+
+/// Whether a segment without a header holds a group of another share than the first, which alone is
+/// written while a store is made.
+fn has_later_group(segment: &[u8], seed: LogSeed) -> bool {
+    let stream = &segment[LOG_BLOCK_BYTES..];
+    let mut groups = (0..stream.len()).step_by(LOG_BLOCK_BYTES).map(|at| &stream[at..]);
+    groups.any(|group| {
+        let lsn = GroupHeader::claimed_lsn(group).filter(|lsn| lsn.0 >= stream.len() as u64);
+        lsn.is_some_and(|lsn| GroupHeader::verify(group, seed, lsn).is_ok())
+    })
 }
 
 /// Whether there are only zeros in this range, from a block on; a part of a block at its end is left

@@ -107,14 +107,13 @@ pub(crate) fn write_superblocks(
     Ok(())
 }
 
-/// Leaves nothing of a store that could not be made. The log goes last: beside a data file that is
-/// there it is needed.
+/// Leaves nothing of a store that could not be made. The log goes last, when the data file is empty for
+/// good: beside one that is not it is needed. Devices that fail to sync keep what there is, which is
+/// what a crash would leave: a whole store, or the beginning of one.
 pub(crate) fn unmake(data: &dyn Device, log: &dyn Device) {
+    let emptied = log.sync().and_then(|()| data.truncate(0)).and_then(|()| data.sync());
     // What made it fail is the error to report.
-    let _ = data.truncate(0).and_then(|()| {
-        let _ = data.sync();
-        log.truncate(0)
-    });
+    let _ = emptied.and_then(|()| log.truncate(0));
 }
 
 /// What lies where a store may be.
