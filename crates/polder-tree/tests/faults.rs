@@ -165,7 +165,7 @@ fn no_write_works_for_a_while() {
         }
     };
     assert!(is_of_device(&error), "{error:?}");
-    assert!(error.to_string().contains("cannot be written"), "{error}");
+    assert!(error.to_string().contains("the last write failed"), "{error}");
     disk.set_plan(FaultPlan::new(1));
     tree.insert(&there.to_be_bytes(), &[1; 900], there).unwrap();
     assert_sound(&tree, there + 1);
