@@ -182,7 +182,7 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let reached = medians(&results, "files", "ring: sum of depths", "array");
     assert_eq!(reached[0]["median"], 4.0);
     let criteria = results["criteria"].as_array().unwrap();
-    assert_eq!(criteria.len(), 19);
+    assert_eq!(criteria.len(), 21);
     assert!(criteria.iter().all(|criterion| criterion["ratio"].is_number()), "{criteria:?}");
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(printed.lines().count(), criteria.len());

@@ -320,9 +320,9 @@ impl<T: Translation> Space<T> {
     }
 
     /// How many pages one operation may keep resident or latched at the same time, so that others
-    /// can go on: a quarter of the pool.
+    /// can go on: half of the pool.
     pub fn most_pages_held(&self) -> usize {
-        self.core().budget_frames as usize / 4
+        self.core().budget_frames as usize / 2
     }
 }
 

@@ -326,7 +326,7 @@ impl<T: Translation> Space<T> {
         obstacles: &mut Obstacles<'p>,
     ) -> Result<(), PoolError> {
         // The pages that it holds, and those on the ways to them.
-        let most_pins = self.most_pages_held() * 2 + MAX_PINS;
+        let most_pins = self.most_pages_held() + MAX_PINS;
         self.view().make_way(what, AccessHint::Normal, most_pins, obstacles)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
 //!   changed. While latches are held nobody waits for the device, and only for other latches.
-//!   A batch holds at most a quarter of the pool's pages, so that others can go on.
+//!   A batch holds at most half of the pool's pages, so that others can go on.
 //! * `BATCH-2` Nothing is changed before every expectation holds and all leaves have room for what
 //!   they get. Then one group is logged, and the changes are made in place: none can fail.
 

@@ -35,7 +35,7 @@ pub enum TreeError {
     NotEmpty,
     /// A batch changes more pages at the same time than one may hold.
     #[error(
-        "the batch changes more than {limit} pages, which is the most that one may hold at a time: a quarter of the memory budget; make smaller batches or use a larger budget"
+        "the batch changes more than {limit} pages, which is the most that one may hold at a time: half of the memory budget; make smaller batches or use a larger budget"
     )]
     BatchTooLarge {
         /// How many it may hold.

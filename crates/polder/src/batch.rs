@@ -225,9 +225,9 @@ impl Store {
     /// Makes all changes of a batch, or none.
     ///
     /// While it is made, all pages that a batch changes stay in memory, and its records go to the log
-    /// as one. It may change as many pages as a quarter of the memory budget pays for: keys that lie
-    /// far from each other need a page each, neighbours share one. In the smallest store that are 32
-    /// pages; with a budget of 64 MiB, some 4000.
+    /// as one. It may change as many pages as half of the memory budget pays for: keys that lie
+    /// far from each other need a page each, neighbours share one. In the smallest store that are 64
+    /// pages; with a budget of 64 MiB, some 8000.
     ///
     /// # Errors
     /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::Log`] if it is

@@ -240,7 +240,7 @@ pub enum StoreError {
     },
     /// A batch changes more pages than one may hold at the same time. Nothing was changed.
     #[error(
-        "the batch changes more than {limit} pages, which is the most that one may hold at a time: a quarter of the memory budget; make smaller batches or use a larger budget"
+        "the batch changes more than {limit} pages, which is the most that one may hold at a time: half of the memory budget; make smaller batches or use a larger budget"
     )]
     BatchTooLarge {
         /// How many pages it may change.

@@ -433,7 +433,7 @@ fn a_batch_that_is_too_large_is_refused() {
     let BatchError::Store(StoreError::BatchTooLarge { limit }) = error else {
         panic!("{error:?}");
     };
-    assert!((32..40).contains(&limit), "a quarter of some 130 frames: {limit}");
+    assert!((64..75).contains(&limit), "half of some 130 frames: {limit}");
     let text = full_text(&error);
     assert!(text.contains(&format!("{limit} pages")), "{text}");
     // A key and a value that no table takes.

@@ -494,7 +494,9 @@ fn loads_that_failed_bring_nothing() {
     let written = store.create_table("written").unwrap();
     let during = entries(2000).inspect(|(key, _)| {
         if *key == 1000u64.to_be_bytes() {
-            written.insert(key, &[4; SHORT]).unwrap();
+            // By another thread: this one is inside of the load.
+            let write = || written.insert(key, &[4; SHORT]).unwrap();
+            std::thread::scope(|scope| scope.spawn(write).join().unwrap());
         }
     });
     written.bulk_load(during).unwrap_err();

@@ -233,7 +233,10 @@ fn an_older_copy_of_a_leaf_with_other_entries() {
         "entries in whose place removed ones came back: the log counts {}, not {ROWS}",
         ROWS - 20
     );
-    assert!(losses(&report).contains(&(Some("t"), what.as_str())), "{:?}", report.losses);
+    // A checkpoint that came late leaves changes in the log, which tell that the page is old.
+    let page = "what was in 1 page in use, not found or not readable";
+    let is_told = [(Some("t"), what.as_str()), (None, page)];
+    assert!(losses(&report).iter().any(|loss| is_told.contains(loss)), "{:?}", report.losses);
 }
 
 #[test]

@@ -115,7 +115,8 @@ mod tests {
         assert!(check(&["--side", "array", "--side", "hash"]).is_ok());
         let Err(BenchError::Options(why)) = check(&["--side", "hash, shared"]) else { panic!() };
         assert!(
-            why.contains("\"hash, shared\"") && why.contains("array; array-swizzled; direct;"),
+            why.contains("\"hash, shared\"")
+                && why.contains("array; array-plain; array-swizzled; direct;"),
             "{why}"
         );
     }
