@@ -7,6 +7,7 @@
 
 use polder_format::{PageId, PageNo};
 
+use crate::admission::{Admitted, Exhaustion};
 use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::counters::Counter;
@@ -116,7 +117,14 @@ pub struct Obstacles<'p> {
     /// A page was missing.
     waited: bool,
     unreadable: u32,
+    kept: Option<Box<Kept<'p>>>,
+}
+
+/// What an operation that met obstacles keeps until its end. In a box: most meet none.
+#[derive(Debug, Default)]
+struct Kept<'p> {
     pins: Vec<Pin<'p>>,
+    admitted: Option<Admitted<'p>>,
 }
 
 impl<'p> Attempt<'p> {
@@ -294,9 +302,9 @@ impl<T: Translation> Space<T> {
     pub fn run<'p, R>(
         &'p self,
         hint: AccessHint,
-        mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
     ) -> Result<R, PoolError> {
-        self.patiently(|| self.view().run(hint, &mut operation))
+        self.view().run_as::<true, R>(hint, operation)
     }
 
     /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
@@ -401,8 +409,19 @@ impl<T: Translation> Space<T> {
 }
 
 impl<'p, T: Translation> View<'p, T> {
+    /// As [`Space::run`], for a part of what the pool does, which may stand under its locks: waits for
+    /// no frame.
     #[inline]
     pub(crate) fn run<R>(
+        self,
+        hint: AccessHint,
+        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, PoolError> {
+        self.run_as::<false, R>(hint, operation)
+    }
+
+    #[inline(always)]
+    fn run_as<const WAITS: bool, R>(
         self,
         hint: AccessHint,
         mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
@@ -414,7 +433,7 @@ impl<'p, T: Translation> View<'p, T> {
             core.counters.add(Counter::PagesRead, std::mem::take(&mut attempt.pages));
             match result {
                 Ok(result) => return Ok(result),
-                Err(Restart) => self.recover(&mut attempt)?,
+                Err(Restart) => self.recover::<WAITS>(&mut attempt)?,
             }
         }
     }
@@ -567,10 +586,18 @@ impl<'p, T: Translation> View<'p, T> {
 
     /// After a restart: what must be done before the next try.
     #[cold]
-    fn recover(self, attempt: &mut Attempt<'p>) -> Result<(), PoolError> {
+    fn recover<const WAITS: bool>(self, attempt: &mut Attempt<'p>) -> Result<(), PoolError> {
         attempt.release();
         let what = std::mem::take(&mut attempt.interrupted);
-        self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles)?;
+        let made = self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles);
+        if let Err(error) = made {
+            let kept = attempt.obstacles.kept.get_or_insert_default();
+            kept.pins.clear();
+            if !WAITS || !error.is_exhausted() || kept.admitted.is_some() {
+                return Err(error);
+            }
+            kept.admitted = Some(self.shared.admit().ok_or(error)?);
+        }
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;
         attempt.holds = attempt.patient || self.shared.core.holds_all;
         attempt.snapshots = !attempt.patient && self.shared.core.copies;
@@ -599,10 +626,11 @@ impl<'p, T: Translation> View<'p, T> {
         match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
                 self.check_link(page, parent)?;
-                if obstacles.pins.len() == most_pins {
-                    obstacles.pins.remove(0);
+                let pins = &mut obstacles.kept.get_or_insert_default().pins;
+                if pins.len() == most_pins {
+                    pins.remove(0);
                 }
-                obstacles.pins.push(pin);
+                pins.push(pin);
                 Ok(())
             }
             Ok(None) => Ok(()),

@@ -178,11 +178,13 @@ pub(crate) fn ensure<'p>(
 
 /// Ends the operation: what is wrong was seen in a page that is latched.
 #[cold]
+#[inline(never)]
 pub(crate) fn fail(attempt: &mut Attempt<'_>, page: PageId, what: &'static str) -> Restart {
     attempt.fail(PoolError::Broken { page, what })
 }
 
 #[cold]
+#[inline(never)]
 fn contradiction<'p>(
     attempt: &mut Attempt<'p>,
     page: Optimistic<'p>,
@@ -197,6 +199,7 @@ fn contradiction<'p>(
 }
 
 #[cold]
+#[inline(never)]
 fn too_deep<'p>(attempt: &mut Attempt<'p>, page: Optimistic<'p>) -> Restart {
     contradiction(attempt, page, &[page], "the tree's links form a circle")
 }

@@ -234,6 +234,7 @@ impl Drop for Pass<'_> {
 
 /// Why nobody is let in.
 #[cold]
+#[inline(never)]
 fn refusal(state: u8) -> StoreError {
     if state == FORKED { StoreError::Forked } else { StoreError::Closed }
 }
