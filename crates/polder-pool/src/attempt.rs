@@ -127,6 +127,22 @@ struct Kept<'p> {
     admitted: Option<Admitted<'p>>,
 }
 
+impl Drop for Obstacles<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            let_go_of_all(kept);
+        }
+    }
+}
+
+/// By itself, so that an operation that met no obstacle runs no code of this.
+#[cold]
+#[inline(never)]
+fn let_go_of_all(kept: Box<Kept<'_>>) {
+    drop(kept);
+}
+
 impl<'p> Attempt<'p> {
     #[inline(always)]
     fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
@@ -591,11 +607,15 @@ impl<'p, T: Translation> View<'p, T> {
         let what = std::mem::take(&mut attempt.interrupted);
         let made = self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles);
         if let Err(error) = made {
-            let kept = attempt.obstacles.kept.get_or_insert_default();
-            kept.pins.clear();
-            if !WAITS || !error.is_exhausted() || kept.admitted.is_some() {
+            if !WAITS || !error.is_exhausted() {
                 return Err(error);
             }
+            let kept = attempt.obstacles.kept.get_or_insert_default();
+            if kept.admitted.is_some() {
+                return Err(error);
+            }
+            // Others may wait for what it holds.
+            kept.pins.clear();
             kept.admitted = Some(self.shared.admit().ok_or(error)?);
         }
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;

@@ -60,6 +60,19 @@ pub(crate) fn leaf<'p, T: Translation>(
     if T::NOT_BY_COPY.is_none() && attempt.takes_snapshots() {
         return snapshot::leaf(space, attempt, target);
     }
+    // What kind of target it is, is asked once and not at each node.
+    match target {
+        Target::Key(key) => leaf_by(space, attempt, |node| node.child_at(key)),
+        other => leaf_by(space, attempt, |node| next_link(node, other)),
+    }
+}
+
+#[inline(always)]
+fn leaf_by<'p, T: Translation>(
+    space: &'p Space<T>,
+    attempt: &mut Attempt<'p>,
+    link_in: impl Fn(NodeRef<'_>) -> usize,
+) -> Result<Optimistic<'p>, Restart> {
     let mut page = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
     for _ in 0..MAX_HEIGHT {
         let node = NodeRef::new(page.page());
@@ -67,7 +80,7 @@ pub(crate) fn leaf<'p, T: Translation>(
         if level == 0 {
             return Ok(page);
         }
-        let link = LinkRef::InPage(page.page(), next_link(node, target));
+        let link = LinkRef::InPage(page.page(), link_in(node));
         page = space.follow(attempt, link, Some(&page))?;
         if level == 1 {
             NodeRef::new(page.page()).prefetch();
@@ -207,7 +220,7 @@ fn too_deep<'p>(attempt: &mut Attempt<'p>, page: Optimistic<'p>) -> Restart {
 /// Rounds in which an operation made what it needed, and did not find it afterwards.
 const MOST_ROUNDS: u32 = 4096;
 /// After each so many of them the way to the key is examined.
-const EXAMINED_EACH: u32 = 16;
+pub(crate) const EXAMINED_EACH: u32 = 16;
 
 /// How often an operation has begun again. Others may be in its way, but not for ever; pages whose
 /// shape is wrong would be.
