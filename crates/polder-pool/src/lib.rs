@@ -9,8 +9,8 @@
 
 #![cfg_attr(loom, allow(dead_code))]
 
-#[cfg(not(loom))]
 /// Names a step at which a test may have something else happen (`testing::at`). Nothing elsewhere.
+#[cfg(not(loom))]
 macro_rules! reached {
     ($step:ident) => {
         #[cfg(all(test, not(loom)))]

@@ -14,7 +14,7 @@ use polder_format::{Lsn, PageId, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
 use polder_pool::{Change, Exclusive, Interrupted, Obstacles, PoolError, Translation};
 
-use crate::descent::{Rounds, Target, latch_leaf, leaf};
+use crate::descent::{EXAMINED_EACH, Rounds, Target, latch_leaf, leaf};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
 use crate::overflow::Long;
@@ -24,8 +24,6 @@ use crate::tree::{Effect, Stored, Tree, is_underfull};
 const LATCH_TRIES: u32 = 200;
 /// What an entry takes in a leaf besides key and value, at most.
 const ENTRY_BYTES: usize = 32;
-/// After each so many tries of a whole batch the way to what is in its way is examined.
-const EXAMINED_EACH: u32 = 16;
 /// Tries of a whole batch after which it rests longer.
 const TRIES_IN_HASTE: u32 = 10;
 

@@ -19,7 +19,8 @@ use crate::table::Table;
 /// Changes that are made all together or not at all ([`Store::apply`]): in memory and on disk.
 ///
 /// Several changes of one key are made in their order, and an update sees what those before it have
-/// made of its key. Expectations are about what was there before the batch. (Until there are snapshots, a reader that is at work meanwhile may see part of it.)
+/// made of its key. Expectations are about what was there before the batch. A reader that is at work
+/// meanwhile may see part of it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

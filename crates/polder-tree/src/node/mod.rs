@@ -363,9 +363,4 @@ impl NodeRef<'_> {
     fn id(self) -> PageId {
         PageId::from_link(self.page.u64(header_at::PAGE_ID))
     }
-
-    /// The index of the link that begins at `offset` in the page.
-    pub fn link_index(self, offset: usize) -> Option<usize> {
-        (0..=self.count()).find(|index| self.link_offset(*index) == offset)
-    }
 }

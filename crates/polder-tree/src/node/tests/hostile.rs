@@ -27,7 +27,7 @@ fn read_all(node: NodeRef<'_>, key: &[u8]) {
     for slot in (0..count).step_by(count / 20 + 1).chain([count]) {
         out.clear();
         node.append_key(slot, &mut out);
-        let _ = (node.version(slot), node.link(slot), node.link_index(slot));
+        let _ = (node.version(slot), node.link(slot));
         if let Value::Inline { at, len } = node.value(slot) {
             assert!(at + len <= size);
         }

@@ -38,10 +38,7 @@ fn check(level: &Level, model: &Model) {
         }
         for slot in 0..node.count() {
             found.push((key_of(node, slot), node.link(slot + 1)));
-            assert_eq!(node.link_index(node.link_offset(slot + 1)), Some(slot + 1));
         }
-        assert_eq!(node.link_index(node.link_offset(0)), Some(0));
-        assert_eq!(node.link_index(64), None);
     }
     let found: Model = found.into_iter().collect();
     assert_eq!(&found, model);
@@ -56,7 +53,7 @@ fn expected(model: &Model, key: &[u8]) -> (u64, u64) {
 
 fn descend(level: &Level, key: &[u8]) -> (u64, u64) {
     let link = |node: NodeRef<'_>, offset| {
-        assert!(node.link_index(offset).is_some());
+        assert!((0..=node.count()).any(|index| node.link_offset(index) == offset));
         node.page().u64(offset)
     };
     let index = level.covering(key);
