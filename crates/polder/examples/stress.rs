@@ -106,11 +106,11 @@ impl Tally {
     }
 
     /// Times an operation. `None`: it found no frame, where that is excused.
-    fn time<R>(
+    fn time<R, E: Into<BatchError>>(
         &mut self,
         what: &'static str,
         may_exhaust: bool,
-        operation: impl FnOnce() -> Result<R, StoreError>,
+        operation: impl FnOnce() -> Result<R, E>,
     ) -> Result<Option<R>, Failure> {
         let note = |now| *self.now.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = now;
         let begun = Instant::now();
@@ -123,9 +123,9 @@ impl Tally {
         if took > SLOWEST {
             return Err(format!("{what} took {took:?}").into());
         }
-        match result {
+        match result.map_err(Into::into) {
             Ok(result) => Ok(Some(result)),
-            Err(StoreError::PoolExhausted { .. }) if may_exhaust => {
+            Err(BatchError::Store(StoreError::PoolExhausted { .. })) if may_exhaust => {
                 self.exhausted += 1;
                 Ok(None)
             }
@@ -391,10 +391,10 @@ impl Worker<'_> {
         self.setup.evicts() && self.setup.threads >= 24
     }
 
-    fn time<R>(
+    fn time<R, E: Into<BatchError>>(
         &mut self,
         what: &'static str,
-        operation: impl FnOnce() -> Result<R, StoreError>,
+        operation: impl FnOnce() -> Result<R, E>,
     ) -> Result<Option<R>, Failure> {
         let may_exhaust = self.may_exhaust();
         self.tally.time(what, may_exhaust, operation)
@@ -516,10 +516,7 @@ impl Worker<'_> {
             batch.insert(own, &keys[0], &new);
             batch.update_with(counters, &at.to_be_bytes(), add_one);
             batch.update_with(counters, &at.to_be_bytes(), add_one);
-            store.apply(batch).map_err(|error| match error {
-                BatchError::Store(error) => error,
-                other => StoreError::TableExists { name: other.to_string() },
-            })
+            store.apply(batch)
         })?;
         if applied.is_some() {
             self.added[at as usize].fetch_add(2, Relaxed);
