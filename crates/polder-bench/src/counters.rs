@@ -1,7 +1,7 @@
 //! The processor's own counters of one thread, where the kernel permits them (`perf_event_open`).
 //!
-//! Each thread of a workload opens its own three counters around its loop, in user mode only:
-//! threads of the engine itself are not in them, nor is the kernel's work.
+//! Each thread of a workload opens its own counters around its loop, in user mode only: threads of
+//! the engine itself are not in them, nor is the kernel's work.
 
 use std::io;
 use std::mem;
@@ -9,10 +9,44 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 const PERF_TYPE_HARDWARE: u32 = 0;
 const PERF_TYPE_HW_CACHE: u32 = 3;
-const PERF_COUNT_HW_INSTRUCTIONS: u64 = 1;
-const PERF_COUNT_HW_CACHE_MISSES: u64 = 3;
-/// Data TLB (3), on reads (0), misses (1).
-const DTLB_READ_MISSES: u64 = 3 | (1 << 16);
+
+/// What is counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Event {
+    Instructions,
+    CacheMisses,
+    DtlbMisses,
+    Cycles,
+    BranchMisses,
+    FrontendStalls,
+}
+
+impl Event {
+    /// All; those that every processor counts come first.
+    const ALL: [Event; EVENTS] = [
+        Event::Instructions,
+        Event::CacheMisses,
+        Event::DtlbMisses,
+        Event::Cycles,
+        Event::BranchMisses,
+        Event::FrontendStalls,
+    ];
+
+    /// The kernel's kind and number.
+    fn numbers(self) -> (u32, u64) {
+        match self {
+            Event::Cycles => (PERF_TYPE_HARDWARE, 0),
+            Event::Instructions => (PERF_TYPE_HARDWARE, 1),
+            Event::CacheMisses => (PERF_TYPE_HARDWARE, 3),
+            Event::BranchMisses => (PERF_TYPE_HARDWARE, 5),
+            Event::FrontendStalls => (PERF_TYPE_HARDWARE, 7),
+            // Data TLB (3), on reads (0), misses (1).
+            Event::DtlbMisses => (PERF_TYPE_HW_CACHE, 3 | (1 << 16)),
+        }
+    }
+}
+
+const EVENTS: usize = 6;
 
 /// Both times are read with the value, to scale for the turns that the counter was not on.
 const READ_FORMAT_TIMES: u64 = 0b11;
@@ -39,39 +73,48 @@ struct Attributes {
     config1: u64,
 }
 
-/// What the counters gave, in all threads together.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Counts {
-    pub(crate) instructions: f64,
-    pub(crate) cache_misses: f64,
-    pub(crate) dtlb_misses: f64,
+/// What the counters gave, in all threads together; `None` for what the processor does not count.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Counts([Option<f64>; EVENTS]);
+
+impl Default for Counts {
+    /// Nothing so far.
+    fn default() -> Counts {
+        Counts([Some(0.0); EVENTS])
+    }
 }
 
 impl Counts {
     /// Adds another thread's.
     pub(crate) fn add(&mut self, other: Counts) {
-        self.instructions += other.instructions;
-        self.cache_misses += other.cache_misses;
-        self.dtlb_misses += other.dtlb_misses;
+        for (sum, count) in self.0.iter_mut().zip(other.0) {
+            *sum = sum.zip(count).map(|(sum, count)| sum + count);
+        }
+    }
+
+    /// How often.
+    pub(crate) fn of(self, event: Event) -> Option<f64> {
+        self.0[event as usize]
     }
 }
 
 /// The counters of this thread.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    instructions: OwnedFd,
-    cache_misses: OwnedFd,
-    dtlb_misses: OwnedFd,
-}
+pub(crate) struct Counters([Option<OwnedFd>; EVENTS]);
 
 impl Counters {
-    /// Opens them, not counting yet.
+    /// Opens them, not counting yet: those that the processor has.
+    ///
+    /// # Errors
+    /// Those of the first, if it has none.
     pub(crate) fn open() -> io::Result<Counters> {
-        Ok(Counters {
-            instructions: open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_INSTRUCTIONS)?,
-            cache_misses: open(PERF_TYPE_HARDWARE, PERF_COUNT_HW_CACHE_MISSES)?,
-            dtlb_misses: open(PERF_TYPE_HW_CACHE, DTLB_READ_MISSES)?,
-        })
+        let instructions = open(Event::ALL[0])?;
+        let mut counters = [const { None }; EVENTS];
+        for (counter, event) in counters.iter_mut().zip(Event::ALL).skip(1) {
+            *counter = open(event).ok();
+        }
+        counters[0] = Some(instructions);
+        Ok(Counters(counters))
     }
 
     /// Begins to count.
@@ -82,15 +125,15 @@ impl Counters {
     /// Ends counting, and says what came together.
     pub(crate) fn stop(&self) -> io::Result<Counts> {
         self.all(IOC_DISABLE)?;
-        Ok(Counts {
-            instructions: read(&self.instructions)?,
-            cache_misses: read(&self.cache_misses)?,
-            dtlb_misses: read(&self.dtlb_misses)?,
-        })
+        let mut counts = Counts([None; EVENTS]);
+        for (count, counter) in counts.0.iter_mut().zip(&self.0) {
+            *count = counter.as_ref().map(read).transpose()?;
+        }
+        Ok(counts)
     }
 
     fn all(&self, request: libc::c_ulong) -> io::Result<()> {
-        for counter in [&self.instructions, &self.cache_misses, &self.dtlb_misses] {
+        for counter in self.0.iter().flatten() {
             // SAFETY: enabling and disabling take no memory of ours; the descriptor is open.
             if unsafe { libc::ioctl(counter.as_raw_fd(), request as _, 0) } != 0 {
                 return Err(io::Error::last_os_error());
@@ -100,7 +143,8 @@ impl Counters {
     }
 }
 
-fn open(kind: u32, config: u64) -> io::Result<OwnedFd> {
+fn open(event: Event) -> io::Result<OwnedFd> {
+    let (kind, config) = event.numbers();
     let attributes = Attributes {
         kind,
         size: mem::size_of::<Attributes>() as u32,
@@ -153,6 +197,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_one_thread_could_not_count_is_not_known() {
+        let mut sum = Counts::default();
+        sum.add(Counts([Some(1.0), Some(2.0), Some(3.0), Some(4.0), Some(5.0), None]));
+        sum.add(Counts([Some(1.0), None, Some(3.0), Some(4.0), Some(5.0), Some(6.0)]));
+        assert_eq!(Event::ALL.map(|event| event as usize), [0, 1, 2, 3, 4, 5]);
+        let of = Event::ALL.map(|event| sum.of(event));
+        assert_eq!(of, [Some(2.0), None, Some(6.0), Some(8.0), Some(10.0), None]);
+    }
+
+    #[test]
     fn counters_count_or_say_why_not() {
         let counters = match Counters::open() {
             Ok(counters) => counters,
@@ -164,6 +218,6 @@ mod tests {
         counters.start().unwrap();
         let sum: u64 = (0..100_000u64).map(std::hint::black_box).sum();
         let counts = counters.stop().unwrap();
-        assert!(sum > 0 && counts.instructions > 100_000.0);
+        assert!(sum > 0 && counts.of(Event::Instructions).unwrap() > 100_000.0);
     }
 }

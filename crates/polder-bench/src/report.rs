@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bench::Bench;
+use crate::counters::Event;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::interval::{Median, median};
@@ -72,6 +73,9 @@ pub(crate) struct RunResult {
     pub(crate) peak_rss_bytes: Option<u64>,
     /// Counters are `None` without `--counters`, or where the kernel refuses them.
     pub(crate) instructions_per_op: Option<f64>,
+    pub(crate) cycles_per_op: Option<f64>,
+    pub(crate) branch_misses_per_op: Option<f64>,
+    pub(crate) frontend_stalls_per_op: Option<f64>,
     pub(crate) cache_misses_per_op: Option<f64>,
     pub(crate) dtlb_misses_per_op: Option<f64>,
     /// Of TPC-C alone, whose operations are transactions.
@@ -92,6 +96,7 @@ impl RunResult {
         let timed = !outcome.latencies.is_empty();
         let quantile = |q: f64| timed.then(|| outcome.latencies.value_at_quantile(q));
         let per_op = |count: f64| count / ops;
+        let counted = |event| outcome.counts.and_then(|counts| counts.of(event)).map(per_op);
         let ops_per_s = outcome.ops as f64 / seconds;
         let tpcc = plan.tpcc.zip(outcome.tpcc.as_deref());
         let user_bytes = match tpcc {
@@ -128,9 +133,12 @@ impl RunResult {
             device_bytes_written: cost.written_bytes,
             write_amplification: amplified.map(|bytes| bytes as f64 / user_bytes as f64),
             peak_rss_bytes: cost.peak_rss_bytes,
-            instructions_per_op: outcome.counts.map(|counts| per_op(counts.instructions)),
-            cache_misses_per_op: outcome.counts.map(|counts| per_op(counts.cache_misses)),
-            dtlb_misses_per_op: outcome.counts.map(|counts| per_op(counts.dtlb_misses)),
+            instructions_per_op: counted(Event::Instructions),
+            cycles_per_op: counted(Event::Cycles),
+            branch_misses_per_op: counted(Event::BranchMisses),
+            frontend_stalls_per_op: counted(Event::FrontendStalls),
+            cache_misses_per_op: counted(Event::CacheMisses),
+            dtlb_misses_per_op: counted(Event::DtlbMisses),
             tpcc: tpcc.map(|(of, tally)| TpccResult::new(of, tally, outcome.seconds, check_s)),
         }
     }
@@ -159,6 +167,9 @@ impl RunResult {
         ];
         for (name, count) in [
             ("instructions", self.instructions_per_op),
+            ("cycles", self.cycles_per_op),
+            ("branch misses", self.branch_misses_per_op),
+            ("frontend stalls", self.frontend_stalls_per_op),
             ("cache misses", self.cache_misses_per_op),
             ("dTLB misses", self.dtlb_misses_per_op),
         ] {
@@ -237,6 +248,9 @@ pub(crate) struct EngineSummary {
     /// The largest of all rounds.
     pub(crate) peak_rss_bytes: Option<u64>,
     pub(crate) instructions_per_op: Option<f64>,
+    pub(crate) cycles_per_op: Option<f64>,
+    pub(crate) branch_misses_per_op: Option<f64>,
+    pub(crate) frontend_stalls_per_op: Option<f64>,
     pub(crate) cache_misses_per_op: Option<f64>,
     pub(crate) dtlb_misses_per_op: Option<f64>,
     /// Of TPC-C alone.
@@ -283,6 +297,9 @@ impl EngineSummary {
             device_ratio_high: device.map(|ratio| ratio.high),
             peak_rss_bytes: rounds.iter().filter_map(|round| round.peak_rss_bytes).max(),
             instructions_per_op: known(|round| round.instructions_per_op),
+            cycles_per_op: known(|round| round.cycles_per_op),
+            branch_misses_per_op: known(|round| round.branch_misses_per_op),
+            frontend_stalls_per_op: known(|round| round.frontend_stalls_per_op),
             cache_misses_per_op: known(|round| round.cache_misses_per_op),
             dtlb_misses_per_op: known(|round| round.dtlb_misses_per_op),
             tpcc: TpccSummary::new(rounds.iter().filter_map(|round| round.tpcc.as_ref())),
@@ -414,6 +431,9 @@ pub(crate) mod tests {
             write_amplification: Some(2.5),
             peak_rss_bytes: Some(1000),
             instructions_per_op: None,
+            cycles_per_op: None,
+            branch_misses_per_op: None,
+            frontend_stalls_per_op: None,
             cache_misses_per_op: None,
             dtlb_misses_per_op: None,
             tpcc: None,

@@ -163,7 +163,12 @@ impl<T: Translation> Pool<T> {
     /// How many chains of the translation's table have how many entries, where it has chains:
     /// element 0 counts the empty ones. Looks at every bucket.
     pub fn chain_lengths(&self) -> Option<Vec<u64>> {
-        self.shared().translation.chain_lengths()
+        self.shared().translation.chain_lengths(None)
+    }
+
+    /// The same if the table had so many buckets that there were `fill` of its pages for each.
+    pub fn chain_lengths_at(&self, fill: f64) -> Option<Vec<u64>> {
+        self.shared().translation.chain_lengths(Some(fill))
     }
 
     fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {

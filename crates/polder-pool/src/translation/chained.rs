@@ -182,11 +182,38 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
         }
     }
 
+    /// How long the chain of each bucket would be with as few buckets as make `fill` entries for each.
+    fn lengths_at(&self, fill: f64) -> Vec<usize> {
+        let chains = self.chains();
+        let first = chains.buckets.iter().filter_map(Bucket::first);
+        let entries = first.chain(chains.slots.iter().map(Slot::entry));
+        let pages: Vec<PageId> =
+            entries.map(|entry| entry.page()).filter(|page| !page.is_null()).collect();
+        let buckets = (pages.len() as f64 / fill).round().clamp(1.0, f64::from(u32::MAX)) as u32;
+        let mut lengths = vec![0; buckets as usize];
+        for page in pages {
+            lengths[PageHash::of(page).below(buckets) as usize] += 1;
+        }
+        lengths
+    }
+
     /// Memory of the buckets, and of the slots in use (the lowest go first).
     pub(super) fn bytes(&self) -> (u64, u64) {
         let slots = u64::from(self.slot_count).saturating_sub(self.spare.len() as u64);
         (self.buckets.len() as u64, slots * size_of::<Slot>() as u64)
     }
+}
+
+/// How often each length is there, from 0 on.
+fn histogram(lengths: impl IntoIterator<Item = usize>) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for length in lengths {
+        if counts.len() <= length {
+            counts.resize(length + 1, 0);
+        }
+        counts[length] += 1;
+    }
+    counts
 }
 
 /// Translation by a chained hash table.
@@ -341,17 +368,12 @@ impl<S: Steps> Translation for Chained<S> {
 
     fn close(&self, _: &TableDirectory) {}
 
-    fn chain_lengths(&self) -> Option<Vec<u64>> {
+    fn chain_lengths(&self, fill: Option<f64>) -> Option<Vec<u64>> {
         let chains = self.table.chains();
-        let mut lengths = Vec::new();
-        for bucket in chains.buckets {
-            let length = chains.length(bucket);
-            if lengths.len() <= length {
-                lengths.resize(length + 1, 0);
-            }
-            lengths[length] += 1;
+        match fill {
+            Some(fill) => Some(histogram(self.table.lengths_at(fill))),
+            None => Some(histogram(chains.buckets.iter().map(|bucket| chains.length(bucket)))),
         }
-        Some(lengths)
     }
 
     fn footprint(&self) -> Footprint {

@@ -322,8 +322,9 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     }
 
     /// How many chains have how many entries, where there are chains: element 0 counts the empty
-    /// ones (predictive-translation.txt, figure 10).
-    fn chain_lengths(&self) -> Option<Vec<u64>> {
+    /// ones (predictive-translation.txt, figure 10). With `fill` they are those of a table in which the
+    /// same pages were so many for each bucket.
+    fn chain_lengths(&self, _fill: Option<f64>) -> Option<Vec<u64>> {
         None
     }
 

@@ -27,8 +27,8 @@ use crate::ladder::trees::{Keys, Stored, reader_of, touch};
 const TIMES: u64 = 5;
 /// Exponents; 0 is uniform.
 const SKEWS: [f64; 9] = [0.0, 0.5, 0.8, 1.0, 1.2, 1.4, 1.6, 1.8, 2.0];
-/// Those at which shares are compared.
-const COOLING_SKEWS: [f64; 4] = [0.0, 1.0, 1.4, 1.8];
+/// Those at which shares are compared: in the paper most happens between 1.5 and 1.7.
+const COOLING_SKEWS: [f64; 7] = [0.0, 1.0, 1.4, 1.5, 1.6, 1.7, 1.8];
 /// Pages that cool, in percent.
 const SHARES: [u8; 6] = [1, 2, 5, 10, 20, 50];
 /// The share by which others are given.
