@@ -32,6 +32,13 @@ impl Measured {
         self.figures.push(Figure { metric: metric.into(), at, value });
     }
 
+    /// The values of a metric, in the order in which they came.
+    #[cfg(test)]
+    pub(crate) fn of(&self, metric: &str) -> Vec<f64> {
+        let of_metric = |figure: &&Figure| figure.metric == metric;
+        self.figures.iter().filter(of_metric).map(|figure| figure.value).collect()
+    }
+
     /// Says how many lines of pages are gone to.
     pub(crate) fn push_touched(&mut self, lines: u64) {
         self.push(TOUCHED, 0.0, (lines * LINE_BYTES) as f64);

@@ -16,9 +16,11 @@ mod growing;
 mod heap;
 mod lookup;
 mod memory;
+mod memory_growing;
 mod multi;
 mod placement;
 mod ramp_up;
+mod scaling;
 mod scan;
 mod scans;
 mod skew;
@@ -70,7 +72,7 @@ const fn of_stores(name: &'static str, sides: &'static [Side], run: Run) -> Part
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 19] = [
+pub(crate) static PARTS: [Part; 21] = [
     part!("scan", ENGINES, scan::run),
     part!("heap", PEERS, heap::run),
     part!("graph", ENGINES, graph::run),
@@ -85,8 +87,10 @@ pub(crate) static PARTS: [Part; 19] = [
     part!("scans", SCANNED, scans::run),
     part!("placement", PROMOTING, placement::run),
     part!("memory", EVICTING, memory::run),
+    part!("memory-growing", EVICTING, memory_growing::run),
     of_stores("tpcc", RESIDENT_TPCC, tpcc::run),
     of_stores("features", FEATURES, tpcc::run),
+    of_stores("scaling", DESIGNS, scaling::run),
     of_stores("tpcc-larger", EVICTING, tpcc_larger::run),
     of_stores("tpcc-growing", DESIGNS_AND_SWAP, tpcc_growing::run),
     of_stores("ramp-up", DESIGNS, ramp_up::run),

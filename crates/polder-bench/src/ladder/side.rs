@@ -206,9 +206,13 @@ pub(crate) const PAGE_SIZES: &[Side] = &[
 /// A chained table as it was, and as it became.
 pub(crate) const CHAINED: &[Side] = &[HASH, PREDICTIVE];
 
+/// LeanStore's own way to choose pages, beside the clock that the others have.
+const SWIZZLE_COOLING: Side =
+    featured("swizzle, cooling", TranslationName::Swizzle, COOLING, Hold::Optimistic);
+
 /// Those that evict.
 pub(crate) const EVICTING: &[Side] =
-    &[ARRAY, ARRAY_SWIZZLED, HASH, OPEN, PREDICTIVE, SIMD, SWIZZLE, VM];
+    &[ARRAY, ARRAY_SWIZZLED, HASH, OPEN, PREDICTIVE, SIMD, SWIZZLE, SWIZZLE_COOLING, VM];
 
 /// Those that move pages to the frames that they prefer, of which places are looked at.
 pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE, SIMD];
@@ -274,6 +278,7 @@ pub(crate) const DESIGNS_AND_SWAP: &[Side] = &[
     ARRAY,
     PREDICTIVE,
     SWIZZLE,
+    SWIZZLE_COOLING,
     VM,
     Side { swapped: true, ..plain("direct, swapped", TranslationName::Direct) },
 ];
@@ -281,7 +286,7 @@ pub(crate) const DESIGNS_AND_SWAP: &[Side] = &[
 pub(crate) const COOLED: &[Side] = &[SWIZZLE];
 
 /// One of each kind that evicts.
-pub(crate) const SCANNED: &[Side] = &[ARRAY, HASH, SIMD, SWIZZLE, VM];
+pub(crate) const SCANNED: &[Side] = &[ARRAY, HASH, SIMD, SWIZZLE, SWIZZLE_COOLING, VM];
 
 /// Those of which lookups are taken apart: each run holds pages in several ways by itself, so these
 /// say the translation alone.
@@ -289,3 +294,7 @@ pub(crate) const BROKEN_DOWN: &[Side] = &[HASH, SIMD, ARRAY];
 pub(crate) const HASH_ALONE: &[Side] = &[HASH];
 pub(crate) const SIMD_ALONE: &[Side] = &[SIMD];
 pub(crate) const ARRAY_ALONE: &[Side] = &[ARRAY];
+pub(crate) const SWIZZLE_ALONE: &[Side] = &[SWIZZLE];
+
+/// Those that have a word for each page of the data, and give words back.
+pub(crate) const MAPPED: &[Side] = &[ARRAY, ARRAY_SWIZZLED];

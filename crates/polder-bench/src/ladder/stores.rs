@@ -7,9 +7,9 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use polder::{Durability, OpenMode, Options, Store, TranslationKind};
+use polder::{Durability, OpenMode, Options, Stats, Store, TranslationKind};
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
@@ -33,6 +33,8 @@ const LEAST_GROWTH: u64 = 64 << 20;
 const FILES: [&str; 2] = ["data", "log"];
 /// Tables that are read at once when everything is touched.
 const TOUCHING_THREADS: usize = 4;
+/// How often the one who takes samples looks for the end.
+const PATIENCE: Duration = Duration::from_millis(20);
 /// Intervals that a measurement over time has at least.
 const LEAST_INTERVALS: f64 = 10.0;
 
@@ -188,7 +190,14 @@ impl TpccFiles {
         let tables = Tables::open(&store)?;
         let data = self.dir.join(FILES[0]);
         let (warehouses, phases) = (self.warehouses, AtomicU64::new(0));
-        Ok(TpccStore { setup, store, tables, data, warehouses, phases })
+        Ok(TpccStore { setup, store, tables, data, warehouses, affinity: false, phases })
+    }
+}
+
+impl TpccFiles {
+    /// Removes them: nobody has the store open.
+    pub(crate) fn remove(self) -> Result<(), BenchError> {
+        fs::remove_dir_all(&self.dir).map_err(BenchError::file(&self.dir))
     }
 }
 
@@ -216,6 +225,8 @@ pub(crate) struct TpccStore<'a> {
     tables: Tables,
     data: PathBuf,
     warehouses: u16,
+    /// Whether threads have warehouses of their own.
+    pub(crate) affinity: bool,
     /// So that none repeats the input of another.
     phases: AtomicU64,
 }
@@ -267,7 +278,7 @@ impl TpccStore<'_> {
         let number = self.phases.fetch_add(1, Relaxed);
         let plan = TpccPlan {
             warehouses: self.warehouses,
-            affinity: false,
+            affinity: self.affinity,
             mix: Mix::Standard,
             check: false,
         };
@@ -293,6 +304,46 @@ impl TpccStore<'_> {
             TpccResult::new(plan, &tally, outcome.seconds, None);
         over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);
         Ok(Ran { per_s, conflicts: conflicts_per_op, interval_s, over_time })
+    }
+
+    /// The same, and a sample at the end of each interval; `enough` of one ends the run.
+    pub(crate) fn run_watched<S: Send>(
+        &self,
+        threads: usize,
+        seconds: f64,
+        step_s: f64,
+        sample: impl Fn() -> Result<S, BenchError> + Sync,
+        enough: impl Fn(&S) -> bool + Sync,
+    ) -> Result<(Ran, Vec<S>), BenchError> {
+        let (until, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let step = interval(seconds, step_s);
+        let watch = || -> Result<Vec<S>, BenchError> {
+            let (started, mut samples) = (Instant::now(), Vec::new());
+            while !is_over.load(Relaxed) {
+                let next = step * (samples.len() as u32 + 1);
+                let left = next.saturating_sub(started.elapsed());
+                if !left.is_zero() {
+                    thread::sleep(left.min(PATIENCE));
+                    continue;
+                }
+                let sampled = sample()?;
+                until.fetch_or(enough(&sampled), Relaxed);
+                samples.push(sampled);
+            }
+            Ok(samples)
+        };
+        thread::scope(|scope| {
+            let watcher = scope.spawn(watch);
+            let ran = self.run(threads, seconds, step_s, Some(&until));
+            is_over.store(true, Relaxed);
+            let samples = watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+            Ok((ran?, samples?))
+        })
+    }
+
+    /// What the store says of itself.
+    pub(crate) fn stats(&self) -> Stats {
+        self.store.stats()
     }
 
     /// Length of the data file. It grows by extents, a sixteenth of a table at most.

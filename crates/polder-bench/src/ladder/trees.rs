@@ -207,6 +207,11 @@ fn inner_nodes<T: Translation>(tree: &Tree<T>) -> Result<u64, BenchError> {
     Ok(count)
 }
 
+/// How many bytes of leaves so many records fill.
+pub(crate) fn bytes_of(records: u64) -> u64 {
+    records.div_ceil(RECORDS_A_LEAF) * PAGE.bytes() as u64
+}
+
 /// How many records fill so many bytes of leaves.
 pub(crate) fn records_of(bytes: u64) -> u64 {
     (bytes * RECORDS_A_LEAF / PAGE.bytes() as u64).max(1)

@@ -3,8 +3,8 @@
 use super::super::results::Results;
 use super::super::side::{
     ARRAY_ALONE, CHAINED, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES,
-    HASH_ALONE, HOLDS, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, RESIDENT_TPCC, SCANNED,
-    SIMD_ALONE, STEPS, Side, TO_PREDICTIVE,
+    HASH_ALONE, HOLDS, MAPPED, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, RESIDENT_TPCC, SCANNED,
+    SIMD_ALONE, STEPS, SWIZZLE_ALONE, Side, TO_PREDICTIVE,
 };
 use super::svg::Scale;
 use crate::size::show_count;
@@ -166,12 +166,16 @@ pub(super) fn sections() -> [&'static str; 7] {
 
 const SYSTEM_WIDE: &str = "Those of the whole system: the kernel does not say for whom.";
 
+const MICROARCHITECTURE: &str = "predictive-translation.txt 6.5, uniform lookups by one thread: PrediCache, vmcache and the traditional pool take 3510, 3939, 5090 cycles, 1915, 1315, 1574 instructions (0.55, 0.33, 0.31 a cycle), 11 mispredicted branches each, and miss the data TLB 3.5, 5.1, 3.7 times.";
+const COUNTED_BY_PROCESSOR: &str = "Where the kernel and the machine count for us, which many virtual machines do not; in user mode alone.";
+const SCALING: &str = "leanstore.txt V-D, table I, 60 cores on four nodes: 45 K a second by one thread, 33.3 times that by 60, 50.4 with warehouses of their own, 52.7 with memory faulted in, 56.9 with memory by node.";
+const SCALING_HERE: &str = "By the most threads that the ladder was given. Memory is always by node where there are several.";
 const TAKEN_APART: &str = "Differences between whole runs: rest by direct, where no table is asked and readers hold nothing; translation what the table adds; pin what it adds that readers count themselves at each page, in slices of groups of cores; latch what it adds that they count in the page's state word instead, a pin and a shared latch in one. What saves time is below zero.";
 const SCANNING: &str = "Trees of 10 and 0.7 parts, a thread for each, at least one whole scan of the large one; cursors as for any table, whose pages go first when room is needed and which read ahead.";
 
 macro_rules! plots {
     ($($section:ident $part:literal [$($metric:literal),*] $title:literal, $unit:expr, $axis:expr,
-       $scale:ident, $sides:ident: $paper:literal; $ours:expr;)*) => {
+       $scale:ident, $sides:ident: $paper:expr; $ours:expr;)*) => {
         /// All plots.
         pub(super) const PLOTS: &[Listed] = &[$(Listed {
             section: $section,
@@ -236,6 +240,22 @@ plots! {
         Linear, PAGE_SIZES:
         "calico.txt 6.6: huge pages for frames 1.35 times in vector search; predictive-translation.txt 6.1: 7% in TPC-C.";
         "Without them the whole process has none: frames and tables.";
+    LOOKUPS "lookup" ["uniform: cycles"] "Uniform lookups: cycles", Unit::Count("cycles a lookup"), Axis::None,
+        Linear, STEPS:
+        MICROARCHITECTURE;
+        COUNTED_BY_PROCESSOR;
+    LOOKUPS "lookup" ["uniform: instructions a cycle"] "Uniform lookups: instructions a cycle", Unit::Count("instructions a cycle"), Axis::None,
+        Linear, STEPS:
+        MICROARCHITECTURE;
+        COUNTED_BY_PROCESSOR;
+    LOOKUPS "lookup" ["uniform: branch misses"] "Uniform lookups: branches", Unit::Count("mispredicted branches a lookup"), Axis::None,
+        Linear, STEPS:
+        MICROARCHITECTURE;
+        COUNTED_BY_PROCESSOR;
+    LOOKUPS "lookup" ["uniform: dTLB misses"] "Uniform lookups: addresses", Unit::Count("misses of the data TLB a lookup"), Axis::None,
+        Linear, STEPS:
+        MICROARCHITECTURE;
+        COUNTED_BY_PROCESSOR;
     LOOKUPS "lookup" ["chains"] "Lengths of chains, pool half full", Unit::Share("of the chains that are not empty"), Axis::Named("length (4: and more)"),
         Linear, CHAINED:
         "predictive-translation.txt 6.6, figure 10: 77% have one entry at half fill.";
@@ -244,6 +264,10 @@ plots! {
         Linear, CHAINED:
         "predictive-translation.txt 6.6, figure 10: 77% have one entry at half fill.";
         "Counted at the end of the runs out of memory, with half an entry for each bucket.";
+    LOOKUPS "lookup" ["chains at fill 0.25", "chains at fill 0.5", "chains at fill 0.75", "chains at fill 1"] "Lengths of chains by fill", Unit::Share("of the chains that are not empty"), Axis::Named("length (4: and more)"),
+        Linear, HASH_ALONE:
+        "predictive-translation.txt 6.6, figure 10: 77% have one entry at fill 0.5; at fill 1 97% have at most three.";
+        "Pages of a tree, put by the table's own hash into as few buckets as make so many entries for each.";
     LOOKUPS "multi" ["queries"] "Queries of ten keys", Unit::Count("queries a second"), Axis::Named("threads"),
         Linear, HOLDS:
         "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
@@ -326,6 +350,14 @@ plots! {
         Linear, PROMOTING:
         "predictive-translation.txt 6.7, figure 11: below 1 byte in memory, somewhat more at first out of memory.";
         "After at most ten measurements' time, or when fewer than one access in 10000 moves a page.";
+    PLACES "placement" ["moved bytes over time, 0.5"] "Bytes copied over time, data of half the pool", Unit::Count("bytes an access"), Axis::Seconds,
+        Linear, PROMOTING:
+        "predictive-translation.txt 6.7, figure 11, left: low from the beginning, and constant.";
+        "From the first lookup behind the load on.";
+    PLACES "placement" ["moved bytes over time, 3"] "Bytes copied over time, data of three times the pool", Unit::Count("bytes an access"), Axis::Seconds,
+        Linear, PROMOTING:
+        "predictive-translation.txt 6.7, figure 11, right: more at first, as hot pages move to their frames, and then low.";
+        "From an empty pool on: until it is full, pages get their frames as they are read.";
     PLACES "lookup" ["uniform: in place"] "Pages in place for uniform lookups", Unit::Share("of resident pages"), Axis::None,
         Linear, STEPS:
         "none."; "Before the first measurement, after at most ten measurements' time.";
@@ -350,6 +382,14 @@ plots! {
         Log, EVICTING:
         "calico.txt 6.5, figure 10, data 50 times the pool: array 0.50 of a hash table, 95.7% punched out.";
         "New records go behind the last key, as in the paper's read-latest load.";
+    MEMORY "memory-growing" ["translation"] "Growing data, the latest asked for: translation", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
+        Log, EVICTING:
+        "calico.txt 6.5, figure 10, YCSB-D from the first record to 50 times the pool: tables constant, vmcache with the data, array half of a table in the end.";
+        "Half of the operations insert, behind the last key; the others ask for the latest records.";
+    MEMORY "memory-growing" ["reclaimed"] "The same: what was given back", Unit::Share("of a word for each page of the data"), Axis::Named("data, in memory budgets"),
+        Linear, MAPPED:
+        "calico.txt 6.5: 95.7% of 1,600 MB in YCSB-D, 86.2% in TPC-C by a pool of 16 GB.";
+        "What the map takes beside its words counts against it.";
     MEMORY "memory" ["scattered hot keys: translation"] "Scattered hot keys: translation alone", Unit::Share("of the frames' bytes"), Axis::Named("data, in memory budgets"),
         Log, EVICTING:
         "calico.txt 6.5 leaves it open: one hot page keeps a group of 512 entries.";
@@ -369,6 +409,10 @@ plots! {
     TPCC "features" ["conflicts"] "The same: conflicts", Unit::Count("lost tries a transaction"), Axis::Named("threads"),
         Linear, FEATURES:
         "none."; "As above.";
+    TPCC "scaling" ["one thread", "all threads", "with warehouses of their own", "with memory faulted in"] "LeanStore's table I, by swizzle", Unit::Count("transactions a second"), Axis::None,
+        Linear, SWIZZLE_ALONE:
+        SCALING;
+        SCALING_HERE;
     TPCC "tpcc-larger" ["transactions"] "TPC-C, data four times the budget", Unit::Count("transactions a second"), Axis::Named("threads"),
         Linear, EVICTING:
         "predictive-translation.txt 6.2, figure 6, data eight times the pool: the traditional pool is as good as the others, LeanStore ahead for 50 s.";
@@ -377,6 +421,14 @@ plots! {
         Linear, EVICTING:
         "predictive-translation.txt 6.2, figure 6, over 100 s and more: without standstills.";
         "The first round, in intervals of half a second. A checkpoint begins when half of the log is full.";
+    TPCC "tpcc-larger" ["bytes read over time"] "The same: reads of the device", Unit::Count("bytes a second"), Axis::Seconds,
+        Linear, EVICTING:
+        "predictive-translation.txt 6.2, figure 7: LeanStore asks more of the device than the others, for its less compact tree.";
+        "Of the data file, the first round. A tree is the same under each translation here.";
+    TPCC "tpcc-larger" ["bytes written over time"] "The same: writes to the device", Unit::Count("bytes a second"), Axis::Seconds,
+        Linear, EVICTING:
+        "As above.";
+        "Of the data file, without the log.";
     TPCC "tpcc-growing" ["transactions over time"] "TPC-C, growing beyond the budget", Unit::Count("transactions a second"), Axis::Seconds,
         Linear, DESIGNS_AND_SWAP:
         "leanstore.txt VI-A, figure 9: LeanStore stays close to its in-memory speed; the in-memory tree on swap drops severely and is unstable.";
@@ -389,6 +441,10 @@ plots! {
         Linear, DESIGNS_AND_SWAP:
         "leanstore.txt VI-A, figure 9: from 10 to 50 GB, by a pool of 20 GB.";
         "The file grows by extents, a sixteenth of a table at most.";
+    TPCC "tpcc-growing" ["translation"] "The same: translation and page tables", Unit::Share("of the memory budget"), Axis::Many("data, in memory budgets"),
+        Linear, DESIGNS_AND_SWAP:
+        "calico.txt 6.5, figure 10, 18 to 800 GB by a pool of 16 GB: tables constant, vmcache with the data; array 1.89 times a table at the end, 86.2% given back.";
+        "The kernel's page tables of the frames are in it. Data grow threefold instead of 44 times.";
     TPCC "ramp-up" ["transactions over time"] "TPC-C from cold caches", Unit::Count("transactions a second"), Axis::Seconds,
         Linear, DESIGNS:
         "leanstore.txt VI-A: the peak is reached after 8 s on a PCIe SSD and 35 s on a SATA SSD, with 10 GB.";

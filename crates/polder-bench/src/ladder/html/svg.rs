@@ -62,6 +62,7 @@ impl Style {
         };
         let dashes = match side.rsplit(", ").next() {
             _ if side.contains(", lru") => "8 4",
+            _ if side == "swizzle, cooling" => "5 3",
             Some("shared" | "swapped") => "2 4",
             Some("group") => "8 4",
             Some("group:1" | "copy:1") => "4 2",

@@ -1,11 +1,14 @@
 //! Point lookups in a tree that is all resident: uniform (predictive-translation.txt 6.1, 6.4) and
-//! zipfian (YCSB-C), and how long chains are (predictive-translation.txt 6.6). calico.txt 3.2,
-//! table 3, has YCSB-C and does not say with which distribution.
+//! zipfian (YCSB-C), what the processor counts of them (6.5), and how long chains are (6.6).
+//! calico.txt 3.2, table 3, has YCSB-C and does not say with which distribution.
 //!
 //! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
 
+use std::time::{Duration, Instant};
+
 use polder_pool::{Pool, Translation};
 
+use crate::counters::{Counters, Event};
 use crate::dist::Dist;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
@@ -14,6 +17,22 @@ use crate::ladder::trees::{Keys, reader, resident};
 
 /// Chains this long and longer are counted together.
 const LONGEST: usize = 4;
+/// Entries for each bucket at which chains are looked at.
+const FILLS: [(&str, f64); 4] = [
+    ("chains at fill 0.25", 0.25),
+    ("chains at fill 0.5", 0.5),
+    ("chains at fill 0.75", 0.75),
+    ("chains at fill 1", 1.0),
+];
+/// What is counted, and as what.
+const COUNTED: [(Event, &str); 6] = [
+    (Event::Cycles, "cycles"),
+    (Event::Instructions, "instructions"),
+    (Event::CacheMisses, "cache misses"),
+    (Event::DtlbMisses, "dTLB misses"),
+    (Event::BranchMisses, "branch misses"),
+    (Event::FrontendStalls, "frontend stalls"),
+];
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.records);
@@ -33,20 +52,109 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
             let driven = setup.drive(threads, worker)?;
             measured.push_driven(metric, threads as f64, &driven);
         }
+        counted(setup, metric, worker(0), &mut measured)?;
     }
     chains(&pool, &mut measured);
     Ok(measured)
 }
 
-/// Which share of the chains that are not empty has which length.
+/// What the processor counts while one thread does turns of lookups, for each of them; nothing where
+/// it does not count, or the kernel does not let us ask.
+fn counted(
+    setup: &Setup<'_>,
+    metric: &str,
+    mut turn: impl FnMut() -> Result<u64, BenchError>,
+    measured: &mut Measured,
+) -> Result<(), BenchError> {
+    let Some(counters) = Counters::open().ok().filter(|counters| counters.start().is_ok()) else {
+        return Ok(());
+    };
+    let (began, limit) = (Instant::now(), Duration::from_secs_f64(setup.seconds));
+    let mut lookups = 0;
+    while began.elapsed() < limit {
+        setup.interrupt.check()?;
+        lookups += turn()?;
+    }
+    let Ok(counts) = counters.stop() else { return Ok(()) };
+    let each = |event| counts.of(event).map(|count| count / lookups.max(1) as f64);
+    for (event, name) in COUNTED {
+        if let Some(count) = each(event) {
+            measured.push(format!("{metric}: {name}"), 1.0, count);
+        }
+    }
+    if let Some((instructions, cycles)) = each(Event::Instructions).zip(each(Event::Cycles)) {
+        measured.push(format!("{metric}: instructions a cycle"), 1.0, instructions / cycles);
+    }
+    Ok(())
+}
+
+/// Which share of the chains that are not empty has which length: in the pool as it is, and in tables
+/// of other sizes.
 pub(super) fn chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
-    let Some(lengths) = pool.chain_lengths() else { return };
+    if let Some(lengths) = pool.chain_lengths() {
+        push_chains("chains", &lengths, measured);
+    }
+    for (metric, fill) in FILLS {
+        if let Some(lengths) = pool.chain_lengths_at(fill) {
+            push_chains(metric, &lengths, measured);
+        }
+    }
+}
+
+fn push_chains(metric: &str, lengths: &[u64], measured: &mut Measured) {
     let all: u64 = lengths.iter().skip(1).sum();
     let mut shares = [0; LONGEST];
     for (length, count) in lengths.iter().enumerate().skip(1) {
         shares[length.min(LONGEST) - 1] += count;
     }
     for (i, count) in shares.into_iter().enumerate() {
-        measured.push("chains", i as f64 + 1.0, count as f64 / all.max(1) as f64);
+        measured.push(metric, i as f64 + 1.0, count as f64 / all.max(1) as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::Hash;
+
+    use super::*;
+    use crate::ladder::setup::testing::run;
+
+    /// Hashed pages are in buckets as if by chance, so that a bucket of a table with `fill` entries
+    /// for each has k of them as Poisson's law says.
+    #[test]
+    fn chains_are_as_long_as_chance_has_them() {
+        run(|setup| {
+            let (pool, _tree) = resident::<Hash>(setup, Keys::new(600_000)).unwrap();
+            let mut measured = Measured::default();
+            chains(&pool, &mut measured);
+            let pages = |lengths: Vec<u64>| -> u64 {
+                lengths.iter().zip(0..).map(|(count, length)| count * length).sum()
+            };
+            for (metric, fill) in FILLS {
+                let shares = measured.of(metric);
+                let empty = (-fill).exp();
+                let one = fill * empty / (1.0 - empty);
+                assert!((shares[0] - one).abs() < 0.02, "{fill}: {shares:?}, expected {one}");
+                assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
+                let counted = pages(pool.chain_lengths_at(fill).unwrap());
+                assert_eq!(counted, pages(pool.chain_lengths().unwrap()));
+            }
+        });
+    }
+
+    #[test]
+    fn what_is_counted_is_counted_for_each_lookup() {
+        run(|setup| {
+            let mut measured = Measured::default();
+            let turn = || {
+                std::hint::black_box((0..64_000u64).map(std::hint::black_box).sum::<u64>());
+                Ok(64)
+            };
+            counted(setup, "uniform", turn, &mut measured).unwrap();
+            match measured.of("uniform: instructions").first() {
+                Some(instructions) => assert!((1000.0..100_000.0).contains(instructions)),
+                None => eprintln!("skipped, no counters here"),
+            }
+        });
     }
 }

@@ -15,7 +15,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_pool::{Pool, Translation};
+use polder_pool::{Pool, PoolStats, Translation};
 use polder_tree::Tree;
 
 use crate::dist::{Chooser, Dist, YCSB_THETA};
@@ -85,13 +85,25 @@ fn footprint<T: Translation>(pool: &Pool<T>, name: &str, at: f64, measured: &mut
     let stats = pool.stats();
     let all = stats.translation_bytes + stats.page_table_bytes + stats.metadata_bytes;
     let of_frames = stats.frame_page_table_bytes;
-    let translation = stats.translation_bytes + stats.page_table_bytes - of_frames;
-    let frame_bytes = (stats.frames * stats.page_size_bytes).max(1) as f64;
-    for (what, bytes) in
-        [("translation", translation), ("page tables of frames", of_frames), ("all", all)]
-    {
-        measured.push(format!("{name}: {what}"), at, bytes as f64 / frame_bytes);
+    for (what, by_frames) in [
+        ("translation", translation_by_frames(&stats)),
+        ("page tables of frames", by_frames(&stats, of_frames)),
+        ("all", by_frames(&stats, all)),
+    ] {
+        measured.push(format!("{name}: {what}"), at, by_frames);
     }
+}
+
+/// The map with the kernel's page tables of it, by the bytes of the frames.
+pub(super) fn translation_by_frames(stats: &PoolStats) -> f64 {
+    by_frames(
+        stats,
+        stats.translation_bytes + stats.page_table_bytes - stats.frame_page_table_bytes,
+    )
+}
+
+fn by_frames(stats: &PoolStats, bytes: u64) -> f64 {
+    bytes as f64 / (stats.frames * stats.page_size_bytes).max(1) as f64
 }
 
 /// Operations on one pool.

@@ -1,12 +1,13 @@
 //! Which pages lie in the frame that they prefer, how many accesses find theirs there, and what
-//! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups.
+//! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups: over
+//! time from the first lookup on, and once pages have settled.
 //!
 //! *Allowed* is what hashing allows, whatever the side does: if pages choose frames by chance,
 //! `(1 - e^-x) / x` of them can have their own, `x` being pages by frames: a frame that nobody chose
 //! stays free or goes to a page that wanted another one. Of pages that choose by their number more
 //! can: *possible* are all of them while there are as many frames, else as many as there are frames.
 
-use polder_pool::{Pool, Translation};
+use polder_pool::{Pool, PoolStats, Translation};
 use polder_tree::Tree;
 
 use crate::dist::Dist;
@@ -20,6 +21,10 @@ const HALF: f64 = 0.5;
 const THREE: f64 = 3.0;
 /// Lookups of which each access is looked at.
 const SAMPLES: u64 = 20_000;
+/// Copied bytes are looked at so often while pages move to their frames.
+const STEPS: u32 = 16;
+/// Of these, in the time of one measurement.
+const STEPS_A_MEASUREMENT: f64 = 4.0;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let (mut measured, streams) = (Measured::default(), setup.streams());
@@ -46,13 +51,22 @@ fn places<T: Translation>(
 ) -> Result<(), BenchError> {
     (setup.tell)(&format!("{at} times the pool"));
     let worker = |_| reader(streams, tree, keys, Dist::Uniform, keys.records);
+    let step = Setup { seconds: setup.seconds / STEPS_A_MEASUREMENT, ..*setup };
+    for number in 1..=STEPS {
+        let before = pool.stats();
+        step.drive(1, worker)?;
+        let moved = moved_bytes(&before, &pool.stats());
+        measured.push(
+            format!("moved bytes over time, {at}"),
+            f64::from(number) * step.seconds,
+            moved,
+        );
+    }
     settle(pool, || setup.drive(1, worker).map(|_| ()))?;
     let before = pool.stats();
     setup.drive(1, worker)?;
     let now = pool.stats();
-    let accesses = (now.hits + now.faults).saturating_sub(before.hits + before.faults).max(1);
-    let moved = now.moved_bytes - before.moved_bytes;
-    measured.push("moved bytes", at, moved as f64 / accesses as f64);
+    measured.push("moved bytes", at, moved_bytes(&before, &now));
 
     let space = tree.space();
     measured.push("pages", at, in_place(space)?.unwrap_or(0.0));
@@ -73,6 +87,12 @@ fn places<T: Translation>(
     Ok(())
 }
 
+/// Bytes that were copied for each access between the two.
+fn moved_bytes(before: &PoolStats, now: &PoolStats) -> f64 {
+    let accesses = (now.hits + now.faults).saturating_sub(before.hits + before.faults);
+    (now.moved_bytes - before.moved_bytes) as f64 / accesses.max(1) as f64
+}
+
 fn share(places: &[bool]) -> f64 {
     places.iter().filter(|is_preferred| **is_preferred).count() as f64 / places.len().max(1) as f64
 }
@@ -89,7 +109,23 @@ fn possible(load: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use polder_pool::Predictive;
+
     use super::*;
+    use crate::ladder::setup::testing;
+
+    #[test]
+    fn pages_are_copied_once_there_is_no_room() {
+        testing::run(|setup| {
+            let setup = Setup { seconds: 0.2, ..*setup };
+            let measured = run::<Predictive>(&setup).unwrap();
+            let larger = measured.of("moved bytes over time, 3");
+            assert_eq!(larger.len(), STEPS as usize);
+            assert_eq!(measured.of("moved bytes over time, 0.5").len(), STEPS as usize);
+            // While there is room, each page gets the frame that it prefers.
+            assert!(larger.iter().sum::<f64>() > 2.0 * larger[0], "{larger:?}");
+        });
+    }
 
     #[test]
     fn half_full_pools_allow_four_fifths() {

@@ -141,10 +141,7 @@ mod tests {
         run(|setup| {
             let setup = Setup { round: 2, ..*setup };
             let measured = run_cooling::<Swizzle>(&setup).unwrap();
-            let of = |metric: &str| -> Vec<f64> {
-                let figures = measured.figures.iter().filter(|figure| figure.metric == metric);
-                figures.map(|figure| figure.value).collect()
-            };
+            let of = |metric| measured.of(metric);
             assert_eq!(of("cooling:10"), [1.0; COOLING_SKEWS.len()]);
             for (i, share) in of("clock").into_iter().enumerate() {
                 let rate = of("clock: lookups")[i] / of("cooling:10: lookups")[i];

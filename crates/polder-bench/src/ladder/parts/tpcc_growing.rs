@@ -5,18 +5,19 @@
 //! length of the data file. No checkpoint comes: what is written beside the log is what has to go
 //! from memory, as in the papers, which have no log.
 //!
+//! What the translation takes meanwhile is by the budget, too: the map and the kernel's page tables
+//! (calico.txt 6.5, figure 10).
+//!
 //! The side that is swapped has a budget in which everything fits, and a control group whose limit
 //! is the budget of the others: what is more is up to the kernel.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use polder::Stats;
 
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::memory_group::enter;
 use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, Ran, TpccStore, growth_bytes, interval};
+use crate::ladder::stores::{Checkpoints, Loaded, Ran, TpccStore, growth_bytes};
 
 /// Budget by data at the beginning.
 const BUDGET: f64 = 2.0;
@@ -30,8 +31,6 @@ const WARM: f64 = 0.55;
 const STEP_S: f64 = 0.25;
 /// Of data by budget, how much is shown as one.
 const DATA_STEP: f64 = 0.05;
-/// How often the one who looks at the data looks for the end.
-const PATIENCE: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let threads = setup.threads.iter().copied().max().unwrap_or(1);
@@ -49,61 +48,57 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     store.touch()?;
     let bytes = |times: f64| (times * budget as f64) as u64;
     grow(&store, threads, setup.seconds, bytes(WARM))?;
-    let (ran, data) = grow(&store, threads, LENGTH * setup.seconds, bytes(END))?;
+    let (ran, samples) = grow(&store, threads, LENGTH * setup.seconds, bytes(END))?;
     let mut measured = Measured::default();
     ran.push_over_time("transactions over time", &mut measured);
-    let data: Vec<f64> = data.into_iter().map(|bytes| bytes as f64 / budget as f64).collect();
+    let by_budget = |bytes: u64| bytes as f64 / budget as f64;
+    let data: Vec<f64> = samples.iter().map(|sample| by_budget(sample.data_bytes)).collect();
     for (data, number) in data.iter().zip(1..) {
         measured.push("data over time", ran.ended_at(number), *data);
     }
     for (data, per_s) in by_data(&data, &ran.over_time) {
         measured.push("transactions", data, per_s);
     }
+    let translation: Vec<f64> =
+        samples.iter().map(|sample| by_budget(sample.translation_bytes)).collect();
+    for (data, translation) in by_data(&data, &translation) {
+        measured.push("translation", data, translation);
+    }
     Ok(measured)
 }
 
-/// Has transactions run until the data have so many bytes, and gives these at the end of each
+/// What is looked at while data grow.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    data_bytes: u64,
+    /// Of the map and of the kernel's page tables.
+    translation_bytes: u64,
+}
+
+/// Has transactions run until the data have so many bytes, and gives what was there at the end of each
 /// interval.
 fn grow(
     store: &TpccStore<'_>,
     threads: usize,
     seconds: f64,
     end_bytes: u64,
-) -> Result<(Ran, Vec<u64>), BenchError> {
-    let (enough, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-    let step = interval(seconds, STEP_S);
-    let watch = || -> Result<Vec<u64>, BenchError> {
-        let (started, mut data) = (Instant::now(), Vec::new());
-        while !is_over.load(Ordering::Relaxed) {
-            let next = step * (data.len() as u32 + 1);
-            let left = next.saturating_sub(started.elapsed());
-            if !left.is_zero() {
-                thread::sleep(left.min(PATIENCE));
-                continue;
-            }
-            let bytes = store.data_bytes()?;
-            data.push(bytes);
-            enough.fetch_or(bytes >= end_bytes, Ordering::Relaxed);
-        }
-        Ok(data)
+) -> Result<(Ran, Vec<Sample>), BenchError> {
+    let sample = || {
+        let Stats { translation_bytes, page_table_bytes, .. } = store.stats();
+        let translation_bytes = translation_bytes + page_table_bytes;
+        Ok(Sample { data_bytes: store.data_bytes()?, translation_bytes })
     };
-    thread::scope(|scope| {
-        let watcher = scope.spawn(watch);
-        let ran = store.run(threads, seconds, STEP_S, Some(&enough));
-        is_over.store(true, Ordering::Relaxed);
-        let data = watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        Ok((ran?, data?))
-    })
+    store.run_watched(threads, seconds, STEP_S, sample, |now| now.data_bytes >= end_bytes)
 }
 
-/// Transactions a second by data, the mean of what belongs to each step; ascending.
-fn by_data(data: &[f64], per_s: &[f64]) -> Vec<(f64, f64)> {
+/// A figure by data, the mean of what belongs to each step; ascending.
+fn by_data(data: &[f64], values: &[f64]) -> Vec<(f64, f64)> {
     let mut steps: Vec<(u32, Vec<f64>)> = Vec::new();
-    for (data, per_s) in data.iter().zip(per_s) {
+    for (data, value) in data.iter().zip(values) {
         let step = (data / DATA_STEP).round() as u32;
         match steps.iter_mut().find(|(of, _)| *of == step) {
-            Some((_, all)) => all.push(*per_s),
-            None => steps.push((step, vec![*per_s])),
+            Some((_, all)) => all.push(*value),
+            None => steps.push((step, vec![*value])),
         }
     }
     steps.sort_by_key(|(step, _)| *step);
@@ -134,7 +129,9 @@ mod tests {
             let began = store.data_bytes().unwrap();
             let (ran, data) = grow(&store, 2, 600.0, began + 1).unwrap();
             let (last, before) = data.split_last().unwrap();
-            assert!(*last > began && before.iter().all(|bytes| *bytes == began), "{data:?}");
+            let has_grown = |sample: &Sample| sample.data_bytes > began;
+            assert!(has_grown(last) && !before.iter().any(has_grown), "{data:?}");
+            assert!(last.translation_bytes > 0);
             assert!(ran.over_time.len() >= data.len() - 1, "{ran:?}");
         });
     }

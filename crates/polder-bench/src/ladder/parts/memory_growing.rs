@@ -1,0 +1,127 @@
+//! What the translation takes while data grow to many times the budget, by YCSB-D: the latest records
+//! are asked for, new ones go behind them, and what lies before is never gone to again
+//! (calico.txt 6.5, figure 10).
+//!
+//! Nothing is timed. *Translation* is as in `memory`, by the bytes of the frames. *Reclaimed* is which
+//! share is gone of what a word for each page of the data takes: of the map and of nothing beside it,
+//! so it says something of maps alone.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+
+use polder_pool::device::OpenKind;
+use polder_pool::{FileState, Pool, Translation};
+use polder_tree::{KINDS, Tree};
+
+use super::memory::translation_by_frames;
+use crate::dist::{Chooser, Dist, YCSB_THETA};
+use crate::error::BenchError;
+use crate::ladder::clock::drive_all;
+use crate::ladder::measured::Measured;
+use crate::ladder::setup::{Setup, Streams, open};
+use crate::ladder::trees::{Keys, PAGE, bytes_of};
+
+/// Data by budget, at the end of each step.
+const STEPS: [u64; 6] = [1, 2, 5, 10, 20, LAST];
+const LAST: u64 = 50;
+/// One operation in so many inserts: a twentieth in YCSB-D, by which data would take long to grow.
+const INSERT_ONE_IN: u64 = 2;
+const THREADS: usize = 8;
+/// Operations between two looks at what is left.
+const TURN: u64 = 32;
+/// Bytes of a page's word in a map.
+const WORD_BYTES: u64 = 8;
+
+pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    let keys = Keys::new(setup.scale.memory_records);
+    let config = setup.config(PAGE, bytes_of(keys.records) / LAST, FileState::NEW);
+    let pool: Pool<T> = open(&setup.dir.join("data"), OpenKind::Create, &config, &KINDS)?;
+    let tree = Tree::create(pool.create_space()?)?;
+    let growth = Growth { streams: &setup.streams(), tree: &tree, keys, there: AtomicU64::new(0) };
+    let mut measured = Measured::default();
+    for times in STEPS {
+        (setup.tell)(&format!("growing to {times} times the budget"));
+        growth.grow(setup, (keys.records * times / LAST).max(1))?;
+        let stats = pool.stats();
+        let at = times as f64;
+        measured.push("translation", at, translation_by_frames(&stats));
+        let of_all = tree.space().pages_in_use()? * WORD_BYTES;
+        let reclaimed = 1.0 - stats.translation_bytes as f64 / of_all as f64;
+        measured.push("reclaimed", at, reclaimed.max(0.0));
+        measured.push("groups given back", at, stats.hole_punches as f64);
+    }
+    Ok(measured)
+}
+
+/// A tree to which records are added, in the order of their keys.
+struct Growth<'a, T: Translation> {
+    streams: &'a Streams,
+    tree: &'a Tree<T>,
+    keys: Keys,
+    /// Records that have been begun.
+    there: AtomicU64,
+}
+
+impl<T: Translation> Growth<'_, T> {
+    /// Until there are so many.
+    fn grow(&self, setup: &Setup<'_>, records: u64) -> Result<(), BenchError> {
+        if self.there.load(Acquire) == 0 {
+            // One that can be read.
+            self.insert(0)?;
+            self.there.store(1, Release);
+        }
+        let turns = records.saturating_sub(self.there.load(Relaxed)).div_ceil(TURN);
+        let left = &AtomicU64::new(turns);
+        drive_all(THREADS, turns * TURN * INSERT_ONE_IN, setup.interrupt, |_| {
+            let mut random = self.streams.next();
+            let mut chooser = Chooser::new(Dist::Latest, YCSB_THETA, self.keys.records);
+            move || {
+                if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
+                    return Ok(0);
+                }
+                for operation in 0..TURN * INSERT_ONE_IN {
+                    if operation % INSERT_ONE_IN == 0 {
+                        self.insert(self.there.fetch_add(1, Relaxed))?;
+                        continue;
+                    }
+                    let record = chooser.record(&mut random, self.there.load(Relaxed));
+                    // The latest may be one that another thread is about to insert.
+                    self.tree.contains_key(&self.keys.key(record))?;
+                }
+                Ok(TURN * INSERT_ONE_IN)
+            }
+        })?;
+        Ok(())
+    }
+
+    fn insert(&self, record: u64) -> Result<(), BenchError> {
+        let key = self.keys.key(record);
+        self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::{Array, Hash};
+
+    use super::*;
+    use crate::ladder::plan::Scale;
+    use crate::ladder::setup::testing;
+
+    #[test]
+    fn maps_of_what_is_cold_are_given_back() {
+        testing::run(|setup| {
+            let scale = Scale { memory_records: 500_000, ..setup.scale };
+            let setup = Setup { scale, ..*setup };
+            let array = run::<Array>(&setup).unwrap();
+            let reclaimed = array.of("reclaimed");
+            assert!(reclaimed[STEPS.len() - 1] > 0.5, "{reclaimed:?}");
+            assert!(array.of("groups given back")[STEPS.len() - 1] > 0.0);
+            std::fs::remove_file(setup.dir.join("data")).unwrap();
+            let hash = run::<Hash>(&setup).unwrap().of("translation");
+            let (first, last) = (hash[0], hash[STEPS.len() - 1]);
+            assert!(last < 1.2 * first, "a table does not grow with the data: {hash:?}");
+        });
+    }
+}
