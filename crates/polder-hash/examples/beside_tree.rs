@@ -14,7 +14,7 @@ use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_hash::HashIndex;
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{Array, ArraySwizzled, Direct, Hash, Predictive, Simd, Swizzle, Vm};
-use polder_pool::{FileState, Pool, PoolConfig, Translation};
+use polder_pool::{Pool, PoolConfig, Translation};
 use polder_testkit::Random;
 use polder_testkit::random::scramble;
 use polder_tree::Tree;
@@ -40,17 +40,10 @@ fn timed(keys: u64, lookups: u64, seed: u64, mut look: impl FnMut(&[u8]) -> u64)
 fn compare<T: Translation>(keys: u64) -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let page_size = PageSize::MIN;
-    let config = PoolConfig {
-        // About twice what both need.
-        memory_budget: PoolConfig::least_budget(page_size) + keys * 400,
-        page_size,
-        prefault: true,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
-        file: FileState::NEW,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
-    };
+    // About twice what both need.
+    let memory_budget = PoolConfig::least_budget(page_size) + keys * 400;
+    let seed = ChecksumSeed::new(StoreId([1; 16]));
+    let config = PoolConfig { prefault: true, ..PoolConfig::new(memory_budget, page_size, seed) };
     let device = Box::new(FileDevice::open(folder.path().join("data"), OpenKind::Create)?);
     let kinds = [polder_hash::KINDS.as_slice(), polder_tree::KINDS.as_slice()].concat();
     let pool: Pool<T> = Pool::open(device, &config, &kinds)?;

@@ -55,14 +55,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("data");
     let config = |file| PoolConfig {
-        memory_budget: PoolConfig::least_budget(PageSize::MIN),
-        page_size: PageSize::MIN,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
+        ..PoolConfig::new(
+            PoolConfig::least_budget(PageSize::MIN),
+            PageSize::MIN,
+            ChecksumSeed::new(StoreId([1; 16])),
+        )
     };
     let device = Box::new(FileDevice::open(&path, OpenKind::Create)?);
     let pool: Pool<Swizzle> = Pool::open(device, &config(FileState::NEW), &KINDS)?;

@@ -321,7 +321,7 @@ fn write<'p>(
 #[cfg(test)]
 mod tests {
     use polder_format::{ChecksumSeed, PageSize, StoreId};
-    use polder_pool::{Array, FileState, Pool, PoolConfig};
+    use polder_pool::{Array, Pool, PoolConfig};
     use polder_testkit::{FaultPlan, SimDisk};
 
     use super::*;
@@ -338,16 +338,7 @@ mod tests {
     /// and another one comes at the end: it sees one page more than there ever were.
     #[test]
     fn a_chain_that_changes_under_a_reader_is_no_circle() {
-        let config = PoolConfig {
-            memory_budget: 8 << 20,
-            page_size: PageSize::MIN,
-            prefault: false,
-            seed: ChecksumSeed::new(StoreId([1; 16])),
-            file: FileState::NEW,
-            journal: None,
-            replacement: Default::default(),
-            hold: Default::default(),
-        };
+        let config = PoolConfig::new(8 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
         let disk = Box::new(SimDisk::new(FaultPlan::new(1)));
         let pool: Pool<Array> = Pool::open(disk, &config, &KINDS).unwrap();
         let index = HashIndex::create(pool.create_space().unwrap()).unwrap();

@@ -23,20 +23,12 @@ const STACK_VALUE_BYTES: usize = 1024;
 ///
 /// ```
 /// # use polder_format::{ChecksumSeed, PageSize, StoreId};
-/// # use polder_pool::{Array, FileState, Pool, PoolConfig};
+/// # use polder_pool::{Array, Pool, PoolConfig};
 /// # use polder_testkit::{FaultPlan, SimDisk};
 /// use polder_hash::{Effect, HashIndex, KINDS};
 ///
-/// # let config = PoolConfig {
-/// #     memory_budget: PoolConfig::least_budget(PageSize::MIN),
-/// #     page_size: PageSize::MIN,
-/// #     prefault: false,
-/// #     seed: ChecksumSeed::new(StoreId([1; 16])),
-/// #     file: FileState::NEW,
-/// #     journal: None,
-/// #     replacement: Default::default(),
-/// #     hold: Default::default(),
-/// # };
+/// # let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+/// # let config = PoolConfig::new(PoolConfig::least_budget(size), size, seed);
 /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
 /// let pool: Pool<Array> = Pool::open(device, &config, &KINDS)?;
 /// let index = HashIndex::create(pool.create_space()?)?;

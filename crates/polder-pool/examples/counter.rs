@@ -57,14 +57,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = folder.path().join("data");
     let page_size = PageSize::MIN;
     let config = |file| PoolConfig {
-        memory_budget: PoolConfig::least_budget(page_size),
-        page_size,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
+        ..PoolConfig::new(
+            PoolConfig::least_budget(page_size),
+            page_size,
+            ChecksumSeed::new(StoreId([1; 16])),
+        )
     };
 
     let device = Box::new(FileDevice::open(&path, OpenKind::Create)?);

@@ -88,6 +88,21 @@ impl FileState {
 }
 
 impl PoolConfig {
+    /// A pool on a file that holds nothing yet, without a log, and all else as it usually is; for more
+    /// there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`.
+    pub fn new(memory_budget: u64, page_size: PageSize, seed: ChecksumSeed) -> PoolConfig {
+        PoolConfig {
+            memory_budget,
+            page_size,
+            prefault: false,
+            seed,
+            file: FileState::NEW,
+            journal: None,
+            replacement: ReplacementKind::default(),
+            hold: Hold::default(),
+        }
+    }
+
     /// The least budget in bytes at this page size.
     pub fn least_budget(size: PageSize) -> u64 {
         Self::least_budget_at(size, Self::frame_cost(size, MOST_TRANSLATION_BYTES))

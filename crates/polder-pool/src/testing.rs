@@ -10,9 +10,7 @@ use tempfile::TempDir;
 use crate::device::{Device, FileDevice, OpenKind};
 use crate::nodes::Nodes;
 use crate::replacement::ReplacementKind;
-use crate::{
-    AccessHint, FileState, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation,
-};
+use crate::{AccessHint, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
 
 /// Steps of the code at which a test can have something else happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,16 +77,7 @@ pub(crate) fn prefaulted_on<T: Translation>(
 }
 
 pub(crate) fn config(memory_budget: u64) -> PoolConfig {
-    PoolConfig {
-        memory_budget,
-        page_size: PageSize::MIN,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([0; 16])),
-        file: FileState::NEW,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
-    }
+    PoolConfig::new(memory_budget, PageSize::MIN, ChecksumSeed::new(StoreId([0; 16])))
 }
 
 fn open<T: Translation>(nodes: Nodes, config: PoolConfig) -> (TempDir, Pool<T>) {

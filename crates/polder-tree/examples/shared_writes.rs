@@ -25,9 +25,8 @@ mod counting {
     use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
     use polder_pool::counted::{self, SharedWrites};
     use polder_pool::{
-        Array, Direct, FileState, Hash, HashInlined, HashOptimistic, HashOptimisticInlined,
-        HashPreferred, Hold, Open, Pool, PoolConfig, Predictive, PredictiveHashed, Simd,
-        Translation, Vm, VmHuge,
+        Array, Direct, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred,
+        Hold, Open, Pool, PoolConfig, Predictive, PredictiveHashed, Simd, Translation, Vm, VmHuge,
     };
     use polder_testkit::{FaultPlan, Random, SimDisk};
     use polder_tree::{KINDS, Tree};
@@ -54,14 +53,8 @@ mod counting {
     /// Writes to shared lines in lookups by several threads at once.
     fn measure<T: Translation>(hold: Hold) -> Option<SharedWrites> {
         let config = PoolConfig {
-            memory_budget: 64 << 20,
-            page_size: PageSize::MIN,
-            prefault: false,
-            seed: ChecksumSeed::new(StoreId([1; 16])),
-            file: FileState::NEW,
-            journal: None,
-            replacement: Default::default(),
             hold,
+            ..PoolConfig::new(64 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
         };
         let disk = SimDisk::new(FaultPlan::new(1));
         let pool = Pool::<T>::open(Box::new(disk), &config, &KINDS).ok()?;

@@ -100,22 +100,13 @@ struct Growing<'h> {
 ///
 /// ```
 /// # use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
-/// # use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig};
+/// # use polder_pool::{AccessHint, Array, Pool, PoolConfig};
 /// # use polder_testkit::{FaultPlan, SimDisk};
 /// use std::ops::ControlFlow;
 /// use polder_tree::{Heap, KINDS};
 ///
-/// # let file = FileState::NEW;
-/// # let config = PoolConfig {
-/// #     memory_budget: PoolConfig::least_budget(PageSize::MIN),
-/// #     page_size: PageSize::MIN,
-/// #     prefault: false,
-/// #     seed: ChecksumSeed::new(StoreId([1; 16])),
-/// #     file,
-/// #     journal: None,
-/// #     replacement: Default::default(),
-/// #     hold: Default::default(),
-/// # };
+/// # let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+/// # let config = PoolConfig::new(PoolConfig::least_budget(size), size, seed);
 /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
 /// let pool: Pool<Array> = Pool::open(device, &config, &KINDS)?;
 /// let heap = Heap::create(pool.create_space()?)?;

@@ -85,7 +85,7 @@ fn aside<'p, T: Translation>(
 #[cfg(test)]
 mod tests {
     use polder_format::{ChecksumSeed, PageSize, StoreId};
-    use polder_pool::{AccessHint, Array, FileState, Hold, Pool, PoolConfig};
+    use polder_pool::{AccessHint, Array, Hold, Pool, PoolConfig};
     use polder_testkit::{FaultPlan, SimDisk};
 
     use super::*;
@@ -100,14 +100,8 @@ mod tests {
     #[test]
     fn a_reader_may_sleep_through_any_number_of_splits() {
         let config = PoolConfig {
-            memory_budget: 64 << 20,
-            page_size: PageSize::MIN,
-            prefault: false,
-            seed: ChecksumSeed::new(StoreId([1; 16])),
-            file: FileState::NEW,
-            journal: None,
-            replacement: Default::default(),
             hold: Hold::Copy,
+            ..PoolConfig::new(64 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
         };
         let disk = Box::new(SimDisk::new(FaultPlan::new(1)));
         let pool: Pool<Array> = Pool::open(disk, &config, &KINDS).unwrap();

@@ -35,14 +35,12 @@ fn cold<T: Translation>() -> (Pool<T>, Tree<T>) {
 
 fn config(file: FileState) -> PoolConfig {
     PoolConfig {
-        memory_budget: 8 << 20,
-        page_size: PageSize::MIN,
-        prefault: false,
-        seed: polder_format::ChecksumSeed::new(polder_format::StoreId([1; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
+        ..PoolConfig::new(
+            8 << 20,
+            PageSize::MIN,
+            polder_format::ChecksumSeed::new(polder_format::StoreId([1; 16])),
+        )
     }
 }
 

@@ -79,14 +79,13 @@ fn logged_pool(
     file: FileState,
 ) -> Pool<Array> {
     let config = PoolConfig {
-        memory_budget: PoolConfig::least_budget(PageSize::MIN) * times,
-        page_size: PageSize::MIN,
-        prefault: false,
-        seed: ChecksumSeed::new(STORE),
         file,
         journal: log.map(|log| log as Arc<dyn Journal>),
-        replacement: Default::default(),
-        hold: Default::default(),
+        ..PoolConfig::new(
+            PoolConfig::least_budget(PageSize::MIN) * times,
+            PageSize::MIN,
+            ChecksumSeed::new(STORE),
+        )
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

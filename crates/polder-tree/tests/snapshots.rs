@@ -8,8 +8,8 @@ use std::thread;
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::{
-    Array, ArraySwizzled, Direct, FileState, Hash, Hold, Pool, PoolConfig, PoolError, Simd,
-    Swizzle, Translation, Vm,
+    Array, ArraySwizzled, Direct, Hash, Hold, Pool, PoolConfig, PoolError, Simd, Swizzle,
+    Translation, Vm,
 };
 use polder_testkit::Random;
 use polder_tree::{KINDS, Tree};
@@ -19,14 +19,8 @@ const READERS: u64 = 8;
 
 fn roomy<T: Translation>(hold: Hold) -> Result<Pool<T>, PoolError> {
     let config = PoolConfig {
-        memory_budget: 256 << 20,
-        page_size: PageSize::MIN,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
-        file: FileState::NEW,
-        journal: None,
-        replacement: Default::default(),
         hold,
+        ..PoolConfig::new(256 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
     };
     Pool::open(Box::new(disk()), &config, &KINDS)
 }

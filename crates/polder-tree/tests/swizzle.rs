@@ -5,7 +5,7 @@ mod support;
 
 use polder_format::PageSize;
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{Array, ArraySwizzled, FileState, Pool, PoolConfig, Swizzle, Translation};
+use polder_pool::{Array, ArraySwizzled, Pool, PoolConfig, Swizzle, Translation};
 use polder_testkit::Random;
 use polder_testkit::random::scramble;
 use polder_tree::{Effect, KINDS, Tree};
@@ -50,16 +50,11 @@ fn a_resident_tree_is_followed_by_its_links() {
 }
 
 fn least(size: PageSize) -> PoolConfig {
-    PoolConfig {
-        memory_budget: PoolConfig::least_budget(size),
-        page_size: size,
-        prefault: false,
-        seed: polder_format::ChecksumSeed::new(polder_format::StoreId([1; 16])),
-        file: FileState::NEW,
-        journal: None,
-        replacement: ReplacementKind::default(),
-        hold: Default::default(),
-    }
+    PoolConfig::new(
+        PoolConfig::least_budget(size),
+        size,
+        polder_format::ChecksumSeed::new(polder_format::StoreId([1; 16])),
+    )
 }
 
 /// On the least memory, where pages go before those above them whatever the policy names, the file

@@ -109,14 +109,14 @@ impl Setup<'_> {
     /// A pool's configuration without a log: what is measured lies below the store.
     pub(crate) fn config(&self, page_size: PageSize, budget: u64, file: FileState) -> PoolConfig {
         PoolConfig {
-            memory_budget: budget.max(PoolConfig::least_budget(page_size)),
-            page_size,
-            prefault: false,
-            seed: ChecksumSeed::new(StoreId([1; 16])),
             file,
-            journal: None,
             replacement: self.side.replacement,
             hold: self.side.hold,
+            ..PoolConfig::new(
+                budget.max(PoolConfig::least_budget(page_size)),
+                page_size,
+                ChecksumSeed::new(StoreId([1; 16])),
+            )
         }
     }
 }

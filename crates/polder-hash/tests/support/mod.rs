@@ -27,14 +27,12 @@ pub fn disk() -> SimDisk {
 pub fn config<T: Translation>(size: PageSize, file: FileState) -> PoolConfig {
     let times = if T::EVICTS { 1 } else { 64 };
     PoolConfig {
-        memory_budget: PoolConfig::least_budget(size) * times,
-        page_size: size,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
-        hold: Default::default(),
+        ..PoolConfig::new(
+            PoolConfig::least_budget(size) * times,
+            size,
+            ChecksumSeed::new(StoreId([1; 16])),
+        )
     }
 }
 

@@ -44,14 +44,13 @@ pub fn holding(hold: Hold, test: fn()) {
 /// The least budget, so many times.
 pub fn config(times: u64, file: FileState) -> PoolConfig {
     PoolConfig {
-        memory_budget: PoolConfig::least_budget(SIZE) * times,
-        page_size: SIZE,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([7; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
         hold: HOLD.get(),
+        ..PoolConfig::new(
+            PoolConfig::least_budget(SIZE) * times,
+            SIZE,
+            ChecksumSeed::new(StoreId([7; 16])),
+        )
     }
 }
 

@@ -39,14 +39,13 @@ pub fn pool_held<T: Translation>(
 ) -> Pool<T> {
     let times = if T::EVICTS { 1 } else { 64 };
     let config = PoolConfig {
-        memory_budget: PoolConfig::least_budget(size) * times,
-        page_size: size,
-        prefault: false,
-        seed: ChecksumSeed::new(StoreId([1; 16])),
         file,
-        journal: None,
-        replacement: Default::default(),
         hold,
+        ..PoolConfig::new(
+            PoolConfig::least_budget(size) * times,
+            size,
+            ChecksumSeed::new(StoreId([1; 16])),
+        )
     };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }

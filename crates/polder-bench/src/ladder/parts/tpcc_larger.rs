@@ -33,21 +33,21 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     counts.dedup();
     let mut measured = Measured::default();
     for threads in counts {
-        let (before, sample) = (Io::of(&store), || Ok(Io::of(&store)));
+        let (before, sample) = (io(&store), || Ok(io(&store)));
         let seconds = LENGTH * setup.seconds;
         let (ran, samples) = store.run_watched(threads, seconds, STEP_S, sample, |_| false)?;
         measured.push("transactions", threads as f64, ran.per_s);
         measured.push("conflicts", threads as f64, ran.conflicts);
-        let rates = Io::rates(before, &samples, ran.interval_s);
-        for (metric, of) in IO {
-            let mean = rates.iter().map(of).sum::<f64>() / rates.len().max(1) as f64;
+        let rates = rates(before, &samples, ran.interval_s);
+        for (i, metric) in IO.into_iter().enumerate() {
+            let mean = rates.iter().map(|rates| rates[i]).sum::<f64>() / rates.len().max(1) as f64;
             measured.push(metric, threads as f64, mean);
         }
         if threads == MOST {
             ran.push_over_time("transactions over time", &mut measured);
             for (rates, number) in rates.iter().zip(1..) {
-                for (metric, of) in IO {
-                    measured.push(format!("{metric} over time"), ran.ended_at(number), of(rates));
+                for (metric, rate) in IO.into_iter().zip(rates) {
+                    measured.push(format!("{metric} over time"), ran.ended_at(number), *rate);
                 }
             }
             if let Some((lowest, median)) = ran.lowest_and_median() {
@@ -60,32 +60,19 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
 }
 
 /// What the device did, or does in a second.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct Io {
-    read_bytes: f64,
-    written_bytes: f64,
+const IO: [&str; 2] = ["bytes read", "bytes written"];
+
+/// Since the store was opened, of the data file.
+fn io(store: &TpccStore<'_>) -> [f64; 2] {
+    let Stats { device_read_bytes, device_written_bytes, .. } = store.stats();
+    [device_read_bytes, device_written_bytes].map(|bytes| bytes as f64)
 }
 
-/// Its parts.
-const IO: [(&str, fn(&Io) -> f64); 2] =
-    [("bytes read", |io| io.read_bytes), ("bytes written", |io| io.written_bytes)];
-
-impl Io {
-    /// Since the store was opened: of the data file.
-    fn of(store: &TpccStore<'_>) -> Io {
-        let Stats { device_read_bytes, device_written_bytes, .. } = store.stats();
-        Io { read_bytes: device_read_bytes as f64, written_bytes: device_written_bytes as f64 }
-    }
-
-    /// A second, in each interval.
-    fn rates(before: Io, samples: &[Io], interval_s: f64) -> Vec<Io> {
-        let earlier = std::iter::once(&before).chain(samples);
-        let rate = |(from, to): (&Io, &Io)| Io {
-            read_bytes: (to.read_bytes - from.read_bytes) / interval_s,
-            written_bytes: (to.written_bytes - from.written_bytes) / interval_s,
-        };
-        earlier.zip(samples).map(rate).collect()
-    }
+/// A second, in each interval.
+fn rates(before: [f64; 2], samples: &[[f64; 2]], interval_s: f64) -> Vec<[f64; 2]> {
+    let earlier = std::iter::once(&before).chain(samples);
+    let rate = |(from, to): (&[f64; 2], &[f64; 2])| [0, 1].map(|i| (to[i] - from[i]) / interval_s);
+    earlier.zip(samples).map(rate).collect()
 }
 
 #[cfg(test)]
@@ -95,9 +82,8 @@ mod tests {
 
     #[test]
     fn rates_are_of_intervals() {
-        let io = |read_bytes, written_bytes| Io { read_bytes, written_bytes };
-        let rates = Io::rates(io(100.0, 10.0), &[io(100.0, 20.0), io(150.0, 20.0)], 0.5);
-        assert_eq!(rates, [io(0.0, 20.0), io(100.0, 0.0)]);
+        let rates = rates([100.0, 10.0], &[[100.0, 20.0], [150.0, 20.0]], 0.5);
+        assert_eq!(rates, [[0.0, 20.0], [100.0, 0.0]]);
     }
 
     #[test]
