@@ -118,8 +118,16 @@ impl NodeRef<'_> {
 
     /// Whether `key`, which is that of a slot, stands below that of the next one, and within the fences
     /// where it is the first or the last.
-    #[inline]
+    #[inline(always)]
     pub fn stands_right(self, slot: usize, key: &[u8]) -> bool {
+        // Mostly heads tell.
+        let has_neighbours = slot > 0 && slot + 1 < self.count();
+        (has_neighbours && self.slot(slot).head() < self.slot(slot + 1).head())
+            || self.stands_right_by_key(slot, key)
+    }
+
+    #[inline(never)]
+    fn stands_right_by_key(self, slot: usize, key: &[u8]) -> bool {
         if slot == 0 && self.has_lower() && self.compare_to_fences(key).is_ne() {
             return false;
         }
