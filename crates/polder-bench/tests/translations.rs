@@ -36,15 +36,48 @@ const STEPS: &[&str] = &[
 const HOLDS: &[&str] = &[
     "hash, shared",
     "hash, group",
+    "hash, copy",
     "simd-plain, shared",
     "simd-plain, group",
+    "simd-plain, group:4",
     "simd-plain, core",
+    "simd-plain, copy",
     "simd-plain, optimistic",
     "simd, group",
     "simd, group:1",
     "simd, optimistic",
     "array, group",
     "array, group:1",
+    "array, copy",
+    "array, optimistic",
+];
+const HOLDS_LARGER: &[&str] = &[
+    "hash, shared",
+    "hash, group",
+    "hash, copy",
+    "simd-plain, shared",
+    "simd-plain, group",
+    "simd-plain, copy",
+    "simd-plain, optimistic",
+    "array, optimistic",
+];
+const TPCC_HOLDS: &[&str] = &[
+    "hash, shared",
+    "hash, copy",
+    "simd, shared",
+    "simd, group",
+    "simd, group:4",
+    "simd, core",
+    "simd, copy",
+    "simd, optimistic",
+    "array, optimistic",
+];
+const TPCC_HOLDS_LARGER: &[&str] = &[
+    "hash, shared",
+    "hash, copy",
+    "simd, shared",
+    "simd, copy",
+    "simd, optimistic",
     "array, optimistic",
 ];
 const COPYING: &[&str] = &[
@@ -82,7 +115,8 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("lookup", &["uniform", "zipfian", "uniform: cpu"], PEERS),
     ("lookup", &["uniform", "zipfian"], STEPS),
     ("lookup", &["chains"], &["hash", "predictive"]),
-    ("multi", &["queries"], HOLDS),
+    ("multi", &["queries", "metadata"], HOLDS),
+    ("multi-larger", &["queries", "queries: pages read"], HOLDS_LARGER),
     ("splits", &["descents", "restarts", "inserts"], COPYING),
     ("breakdown", &["rest", "translation", "pin", "latch", "all"], &["hash", "simd", "array"]),
     ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
@@ -110,6 +144,16 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
         "tpcc-larger",
         &["transactions", "transactions over time", "lowest interval", "median interval"],
         EVICTING,
+    ),
+    (
+        "tpcc-mixes",
+        &["transactions, 0:100", "transactions, 50:50", "transactions, standard"],
+        TPCC_HOLDS,
+    ),
+    (
+        "tpcc-mixes-larger",
+        &["transactions, 0:100", "transactions, standard", "pages read, 0:100"],
+        TPCC_HOLDS_LARGER,
     ),
     ("tpcc-growing", &["transactions", "transactions over time", "data over time"], DESIGNS),
     ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),
@@ -182,7 +226,7 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let reached = medians(&results, "files", "ring: sum of depths", "array");
     assert_eq!(reached[0]["median"], 4.0);
     let criteria = results["criteria"].as_array().unwrap();
-    assert_eq!(criteria.len(), 21);
+    assert_eq!(criteria.len(), 28);
     assert!(criteria.iter().all(|criterion| criterion["ratio"].is_number()), "{criteria:?}");
     let printed = String::from_utf8(output.stdout).unwrap();
     assert_eq!(printed.lines().count(), criteria.len());

@@ -18,6 +18,7 @@ use super::results::{OfRound, Results};
 use crate::interval::{CONFIDENCE, Median};
 use crate::size::show_bytes;
 
+mod scalecache;
 mod tpcc;
 
 /// Bytes gone to, by those of the largest cache, from which figures tell of memory.
@@ -129,7 +130,7 @@ const fn placed(
     Criterion { what, of: PLACES, side, or: &[], by, others, bound: Bound::AtLeast(0.95) }
 }
 
-/// All of them but those of TPC-C.
+/// All of them but those of scalecache.txt and of TPC-C.
 const CRITERIA: [Criterion; 14] = [
     same(
         "resident lookups: predictive by hash",
@@ -267,10 +268,14 @@ impl Judged {
     }
 }
 
+/// Those of which runs tell, from everywhere.
+fn of_runs() -> impl Iterator<Item = &'static Criterion> {
+    CRITERIA.iter().chain(&scalecache::CRITERIA).chain(&tpcc::CRITERIA)
+}
+
 /// Judges all criteria.
 pub(crate) fn judge(results: &Results) -> Vec<Judged> {
-    let of_runs = CRITERIA.iter().chain(&tpcc::CRITERIA).map(|criterion| criterion.judge(results));
-    of_runs.chain([shared_writes(results)]).collect()
+    of_runs().map(|criterion| criterion.judge(results)).chain([shared_writes(results)]).collect()
 }
 
 /// Readers that only validate write nothing that others use, but for pages that move and marks that
@@ -518,7 +523,7 @@ mod tests {
 
     #[test]
     fn criteria_are_of_parts_and_sides_that_there_are() {
-        for criterion in CRITERIA.iter().chain(&tpcc::CRITERIA) {
+        for criterion in of_runs() {
             let part = Part::find(criterion.of.part).unwrap();
             let sides = criterion.others.iter().chain(criterion.or).chain([&criterion.side]);
             assert!(sides.into_iter().all(|side| part.side(side).is_some()), "{}", criterion.what);

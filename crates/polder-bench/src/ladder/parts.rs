@@ -6,7 +6,8 @@ use super::measured::Measured;
 use super::setup::Setup;
 use super::side::{
     BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, ENGINES, EVICTING, FEATURES, HOLDS,
-    PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TranslationName, instances,
+    HOLDS_LARGER, PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TPCC_HOLDS,
+    TPCC_HOLDS_LARGER, TranslationName, instances,
 };
 use crate::error::BenchError;
 
@@ -28,6 +29,7 @@ mod splits;
 mod tpcc;
 mod tpcc_growing;
 mod tpcc_larger;
+mod tpcc_mixes;
 
 /// What a part does on one translation.
 type Run = fn(&Setup<'_>) -> Result<Measured, BenchError>;
@@ -72,13 +74,14 @@ const fn of_stores(name: &'static str, sides: &'static [Side], run: Run) -> Part
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 21] = [
+pub(crate) static PARTS: [Part; 24] = [
     part!("scan", ENGINES, scan::run),
     part!("heap", PEERS, heap::run),
     part!("graph", ENGINES, graph::run),
     Part { needs_graphs: true, ..part!("files", PEERS, graph::run_files) },
     part!("lookup", STEPS, lookup::run),
     part!("multi", HOLDS, multi::run),
+    part!("multi-larger", HOLDS_LARGER, multi::run_larger),
     part!("splits", COPYING, splits::run),
     part!("breakdown", BROKEN_DOWN, breakdown::run),
     part!("growing", EVICTING, growing::run),
@@ -92,6 +95,8 @@ pub(crate) static PARTS: [Part; 21] = [
     of_stores("features", FEATURES, tpcc::run),
     of_stores("scaling", DESIGNS, scaling::run),
     of_stores("tpcc-larger", EVICTING, tpcc_larger::run),
+    of_stores("tpcc-mixes", TPCC_HOLDS, tpcc_mixes::run),
+    of_stores("tpcc-mixes-larger", TPCC_HOLDS_LARGER, tpcc_mixes::run_larger),
     of_stores("tpcc-growing", DESIGNS_AND_SWAP, tpcc_growing::run),
     of_stores("ramp-up", DESIGNS, ramp_up::run),
 ];

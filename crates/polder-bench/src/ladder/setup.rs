@@ -58,6 +58,14 @@ impl Setup<'_> {
         Streams { round: self.round, next: AtomicU64::new(0) }
     }
 
+    /// The numbers of threads that were asked for and these, ascending.
+    pub(crate) fn threads_and(&self, more: &[usize]) -> Vec<usize> {
+        let mut counts = [self.threads, more].concat();
+        counts.sort_unstable();
+        counts.dedup();
+        counts
+    }
+
     /// [`drive`] for as long as a measurement takes.
     pub(crate) fn drive<W>(
         &self,

@@ -51,6 +51,7 @@ macro_rules! instances {
         instances!([Array PredictiveHashed Predictive Simd] $($run)*)
     };
     (HOLDS, $($run:tt)*) => { instances!([Array Hash Simd SimdPlain] $($run)*) };
+    (HOLDS_LARGER, $($run:tt)*) => { instances!([Array Hash SimdPlain] $($run)*) };
     (COPYING, $($run:tt)*) => { instances!([Array Hash Simd] $($run)*) };
     (COOLED, $($run:tt)*) => { instances!([Swizzle] $($run)*) };
     (SCANNED, $($run:tt)*) => { instances!([Array Hash Simd Swizzle Vm] $($run)*) };
@@ -220,36 +221,103 @@ pub(crate) const PROMOTING: &[Side] = &[ARRAY, PREDICTIVE_HASHED, PREDICTIVE, SI
 /// Groups of one core: several on a machine with one cache, where all cores are one group else.
 const GROUPS_OF_ONE: Hold = Hold::GroupOf(GroupSize::ONE);
 const COPIES_BY_ONE: Hold = Hold::CopyOf(GroupSize::ONE);
+/// Groups of the size that scalecache.txt 4.6 compares with single cores.
+const GROUPS_OF_FOUR: Hold = match GroupSize::new(4) {
+    Some(size) => Hold::GroupOf(size),
+    None => Hold::Group,
+};
+
+const HASH_SHARED: Side = holding("hash, shared", TranslationName::Hash, Hold::Shared);
+const HASH_GROUP: Side = holding("hash, group", TranslationName::Hash, Hold::Group);
+const HASH_COPY: Side = holding("hash, copy", TranslationName::Hash, Hold::Copy);
+const SIMD_PLAIN_SHARED: Side =
+    holding("simd-plain, shared", TranslationName::SimdPlain, Hold::Shared);
+const SIMD_PLAIN_GROUP: Side =
+    holding("simd-plain, group", TranslationName::SimdPlain, Hold::Group);
+const SIMD_PLAIN_GROUP_4: Side =
+    holding("simd-plain, group:4", TranslationName::SimdPlain, GROUPS_OF_FOUR);
+const SIMD_PLAIN_CORE: Side = holding("simd-plain, core", TranslationName::SimdPlain, Hold::Core);
+const SIMD_PLAIN_COPY: Side = holding("simd-plain, copy", TranslationName::SimdPlain, Hold::Copy);
+const SIMD_PLAIN_OPTIMISTIC: Side =
+    holding("simd-plain, optimistic", TranslationName::SimdPlain, Hold::Optimistic);
+const SIMD_SHARED: Side = holding("simd, shared", TranslationName::Simd, Hold::Shared);
+const SIMD_GROUP: Side = holding("simd, group", TranslationName::Simd, Hold::Group);
+const SIMD_GROUP_4: Side = holding("simd, group:4", TranslationName::Simd, GROUPS_OF_FOUR);
+const SIMD_CORE: Side = holding("simd, core", TranslationName::Simd, Hold::Core);
+const SIMD_COPY: Side = holding("simd, copy", TranslationName::Simd, Hold::Copy);
+const SIMD_OPTIMISTIC: Side = holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic);
+const ARRAY_COPY: Side = holding("array, copy", TranslationName::Array, Hold::Copy);
+const ARRAY_OPTIMISTIC: Side =
+    holding("array, optimistic", TranslationName::Array, Hold::Optimistic);
 
 /// The steps of scalecache.txt 4.2, and where no step is left to take.
 pub(crate) const HOLDS: &[Side] = &[
-    holding("hash, shared", TranslationName::Hash, Hold::Shared),
-    holding("hash, group", TranslationName::Hash, Hold::Group),
-    holding("simd-plain, shared", TranslationName::SimdPlain, Hold::Shared),
-    holding("simd-plain, group", TranslationName::SimdPlain, Hold::Group),
-    holding("simd-plain, core", TranslationName::SimdPlain, Hold::Core),
-    holding("simd-plain, optimistic", TranslationName::SimdPlain, Hold::Optimistic),
-    holding("simd, group", TranslationName::Simd, Hold::Group),
+    HASH_SHARED,
+    HASH_GROUP,
+    HASH_COPY,
+    SIMD_PLAIN_SHARED,
+    SIMD_PLAIN_GROUP,
+    SIMD_PLAIN_GROUP_4,
+    SIMD_PLAIN_CORE,
+    SIMD_PLAIN_COPY,
+    SIMD_PLAIN_OPTIMISTIC,
+    SIMD_GROUP,
     holding("simd, group:1", TranslationName::Simd, GROUPS_OF_ONE),
-    holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
+    SIMD_OPTIMISTIC,
     holding("array, group", TranslationName::Array, Hold::Group),
     holding("array, group:1", TranslationName::Array, GROUPS_OF_ONE),
-    holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
+    ARRAY_COPY,
+    ARRAY_OPTIMISTIC,
 ];
+
+/// Of these, the steps where data are larger than memory.
+pub(crate) const HOLDS_LARGER: &[Side] = &[
+    HASH_SHARED,
+    HASH_GROUP,
+    HASH_COPY,
+    SIMD_PLAIN_SHARED,
+    SIMD_PLAIN_GROUP,
+    SIMD_PLAIN_COPY,
+    SIMD_PLAIN_OPTIMISTIC,
+    ARRAY_OPTIMISTIC,
+];
+
+/// Of these, counts for groups of four cores and for single ones.
+pub(crate) const GROUPS_AND_CORES: &[Side] = &[SIMD_PLAIN_GROUP_4, SIMD_PLAIN_CORE];
+
+/// The same steps in stores, which have no `simd` without preferred frames.
+pub(crate) const TPCC_HOLDS: &[Side] = &[
+    HASH_SHARED,
+    HASH_COPY,
+    SIMD_SHARED,
+    SIMD_GROUP,
+    SIMD_GROUP_4,
+    SIMD_CORE,
+    SIMD_COPY,
+    SIMD_OPTIMISTIC,
+    ARRAY_OPTIMISTIC,
+];
+
+/// Of these, the steps where data are larger than memory.
+pub(crate) const TPCC_HOLDS_LARGER: &[Side] =
+    &[HASH_SHARED, HASH_COPY, SIMD_SHARED, SIMD_COPY, SIMD_OPTIMISTIC, ARRAY_OPTIMISTIC];
+
+/// Of these, counts for groups of four cores and for single ones.
+pub(crate) const TPCC_GROUPS_AND_CORES: &[Side] = &[SIMD_GROUP_4, SIMD_CORE];
 
 /// Nodes that are changed in copies, beside the other ways of holding that the same tables have.
 pub(crate) const COPYING: &[Side] = &[
-    holding("array, copy", TranslationName::Array, Hold::Copy),
-    holding("array, optimistic", TranslationName::Array, Hold::Optimistic),
+    ARRAY_COPY,
+    ARRAY_OPTIMISTIC,
     holding("array, group", TranslationName::Array, Hold::Group),
     holding("array, copy:1", TranslationName::Array, COPIES_BY_ONE),
     holding("array, group:1", TranslationName::Array, GROUPS_OF_ONE),
-    holding("hash, copy", TranslationName::Hash, Hold::Copy),
+    HASH_COPY,
     HASH,
-    holding("hash, group", TranslationName::Hash, Hold::Group),
-    holding("simd, copy", TranslationName::Simd, Hold::Copy),
-    holding("simd, optimistic", TranslationName::Simd, Hold::Optimistic),
-    holding("simd, group", TranslationName::Simd, Hold::Group),
+    HASH_GROUP,
+    SIMD_COPY,
+    SIMD_OPTIMISTIC,
+    SIMD_GROUP,
     holding("simd, copy:1", TranslationName::Simd, COPIES_BY_ONE),
     holding("simd, group:1", TranslationName::Simd, GROUPS_OF_ONE),
 ];

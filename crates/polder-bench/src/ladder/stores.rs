@@ -190,7 +190,8 @@ impl TpccFiles {
         let tables = Tables::open(&store)?;
         let data = self.dir.join(FILES[0]);
         let (warehouses, phases) = (self.warehouses, AtomicU64::new(0));
-        Ok(TpccStore { setup, store, tables, data, warehouses, affinity: false, phases })
+        let (affinity, mix) = (false, Mix::Standard);
+        Ok(TpccStore { setup, store, tables, data, warehouses, affinity, mix, phases })
     }
 }
 
@@ -227,6 +228,8 @@ pub(crate) struct TpccStore<'a> {
     warehouses: u16,
     /// Whether threads have warehouses of their own.
     pub(crate) affinity: bool,
+    /// Of transactions; the standard one unless somebody sets another.
+    pub(crate) mix: Mix,
     /// So that none repeats the input of another.
     phases: AtomicU64,
 }
@@ -235,6 +238,8 @@ pub(crate) struct TpccStore<'a> {
 #[derive(Debug, Clone)]
 pub(crate) struct Ran {
     pub(crate) per_s: f64,
+    /// Pages that were not in memory, for each transaction.
+    pub(crate) pages_read: f64,
     /// Tries for each transaction that another one was faster than.
     pub(crate) conflicts: f64,
     pub(crate) interval_s: f64,
@@ -274,14 +279,10 @@ impl TpccStore<'_> {
         step_s: f64,
         until: Option<&AtomicBool>,
     ) -> Result<Ran, BenchError> {
-        (self.setup.tell)(&format!("{threads} threads"));
-        let number = self.phases.fetch_add(1, Relaxed);
-        let plan = TpccPlan {
-            warehouses: self.warehouses,
-            affinity: self.affinity,
-            mix: Mix::Standard,
-            check: false,
-        };
+        let Self { warehouses, affinity, mix, .. } = *self;
+        (self.setup.tell)(&format!("{mix} mix, {threads} threads"));
+        let (number, before) = (self.phases.fetch_add(1, Relaxed), self.store.stats().faults);
+        let plan = TpccPlan { warehouses, affinity, mix, check: false };
         let run = Run {
             store: &self.store,
             tables: &self.tables,
@@ -303,7 +304,9 @@ impl TpccStore<'_> {
         let TpccResult { conflicts_per_op, interval_s, per_s: mut over_time, .. } =
             TpccResult::new(plan, &tally, outcome.seconds, None);
         over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);
-        Ok(Ran { per_s, conflicts: conflicts_per_op, interval_s, over_time })
+        let faults = self.store.stats().faults - before;
+        let pages_read = faults as f64 / outcome.ops.max(1) as f64;
+        Ok(Ran { per_s, pages_read, conflicts: conflicts_per_op, interval_s, over_time })
     }
 
     /// The same, and a sample at the end of each interval; `enough` of one ends the run.
@@ -403,7 +406,8 @@ mod tests {
     use super::*;
 
     fn ran(over_time: &[f64]) -> Ran {
-        Ran { per_s: 0.0, conflicts: 0.0, interval_s: 0.1, over_time: over_time.to_vec() }
+        let over_time = over_time.to_vec();
+        Ran { per_s: 0.0, pages_read: 0.0, conflicts: 0.0, interval_s: 0.1, over_time }
     }
 
     #[test]
@@ -455,6 +459,23 @@ mod tests {
     }
 
     #[test]
+    fn a_store_runs_the_mix_that_it_is_told() {
+        run(|setup| {
+            let loaded = Loaded::find(setup, 1, Checkpoints::not_for(1.0)).unwrap();
+            let budget = loaded.budget(2.0) + LEAST_GROWTH;
+            let mut store = loaded.copy(setup).unwrap().open(setup, budget, false).unwrap();
+            let orders = |store: &TpccStore<'_>| store.store.table("orders").unwrap().len();
+            for (mix, inserts) in [(0, false), (100, true)] {
+                store.mix = Mix::NewOrders(mix);
+                let before = orders(&store);
+                let ran = store.run(2, 0.1, 0.1, None).unwrap();
+                assert!(ran.per_s > 0.0);
+                assert_eq!(orders(&store) > before, inserts);
+            }
+        });
+    }
+
+    #[test]
     fn somebody_can_end_a_run() {
         run(|setup| {
             let loaded = Loaded::find(setup, 1, Checkpoints::AsUsual).unwrap();
@@ -468,8 +489,12 @@ mod tests {
 
     #[test]
     fn sides_of_stores_have_translations_of_stores() {
-        use super::super::side::{DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC};
-        for side in [DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC].into_iter().flatten() {
+        use super::super::side::{
+            DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC, TPCC_HOLDS, TPCC_HOLDS_LARGER,
+        };
+        let resident = [FEATURES, RESIDENT_TPCC, TPCC_HOLDS];
+        let larger = [DESIGNS_AND_SWAP, EVICTING, TPCC_HOLDS_LARGER];
+        for side in resident.into_iter().chain(larger).flatten() {
             let kind = kind(side.translation).unwrap();
             assert!(side.name.starts_with(kind.name()), "{side:?}");
         }

@@ -3,8 +3,9 @@
 use super::super::results::Results;
 use super::super::side::{
     ARRAY_ALONE, CHAINED, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, EVICTING, FEATURES,
-    HASH_ALONE, HOLDS, MAPPED, PAGE_SIZES, PEERS, PREFERRING, PROMOTING, RESIDENT_TPCC, SCANNED,
-    SIMD_ALONE, STEPS, SWIZZLE_ALONE, Side, TO_PREDICTIVE,
+    GROUPS_AND_CORES, HASH_ALONE, HOLDS, HOLDS_LARGER, MAPPED, PAGE_SIZES, PEERS, PREFERRING,
+    PROMOTING, RESIDENT_TPCC, SCANNED, SIMD_ALONE, STEPS, SWIZZLE_ALONE, Side, TO_PREDICTIVE,
+    TPCC_GROUPS_AND_CORES, TPCC_HOLDS, TPCC_HOLDS_LARGER,
 };
 use super::svg::Scale;
 use crate::size::show_count;
@@ -171,6 +172,7 @@ const COUNTED_BY_PROCESSOR: &str = "Where the kernel and the machine count for u
 const SCALING: &str = "leanstore.txt V-D, table I, 60 cores on four nodes: 45 K a second by one thread, 33.3 times that by 60, 50.4 with warehouses of their own, 52.7 with memory faulted in, 56.9 with memory by node.";
 const SCALING_HERE: &str = "By the most threads that the ladder was given. Memory is always by node where there are several.";
 const TAKEN_APART: &str = "Differences between whole runs: rest by direct, where no table is asked and readers hold nothing; translation what the table adds; pin what it adds that readers count themselves at each page, in slices of groups of cores; latch what it adds that they count in the page's state word instead, a pin and a shared latch in one. What saves time is below zero.";
+const MIXED: &str = "Mixes are of new-order and stock-level. Steps are as in queries of ten keys; simd has preferred frames here. The paper's pool waits for its log, and here nothing waits for it.";
 const SCANNING: &str = "Trees of 10 and 0.7 parts, a thread for each, at least one whole scan of the large one; cursors as for any table, whose pages go first when room is needed and which read ahead.";
 
 macro_rules! plots {
@@ -271,7 +273,11 @@ plots! {
     LOOKUPS "multi" ["queries"] "Queries of ten keys", Unit::Count("queries a second"), Axis::Named("threads"),
         Linear, HOLDS:
         "scalecache.txt 4.2, figure 7: latches by groups +60%, SIMD hashing +15% more, all 2.6 times, on 128 cores.";
-        "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out. Groups are of all cores that share a cache, group:1 is of one core each.";
+        "On few cores there is little to win by holding pages apart; not holding them is a step that the paper leaves out. Groups are of all cores that share a cache, group:1 is of one core each. A hold is a pin and a shared latch in one, so the paper's first step and its last are one step here: from shared to group, or to copy, which changes inner nodes in copies as the paper does.";
+    LOOKUPS "multi" ["queries"] "The same: counts for four cores and for one", Unit::Count("queries a second"), Axis::Named("threads"),
+        Linear, GROUPS_AND_CORES:
+        "scalecache.txt 4.6, figure 13a, 128 cores: by groups of four 96% to 100% of what it is by cores.";
+        "A group has at most four cores, of those that share a cache.";
     LOOKUPS "splits" ["descents"] "Eight threads descend while one splits", Unit::Count("descents a second"), Axis::None,
         Linear, COPYING:
         "scalecache.txt 3.2: no figure of its own; latches by groups with copies are one of three steps there.";
@@ -310,6 +316,13 @@ plots! {
     MEMORY_BOUND "growing" ["out of memory: give-backs"] "The same: calls that give memory back", Unit::Count("calls an operation"), Axis::Named("threads"),
         Linear, EVICTING:
         "none."; "Each makes the processors on which we run forget addresses; only vm needs them.";
+    MEMORY_BOUND "multi-larger" ["queries"] "Queries of ten keys, data eight times the budget", Unit::Count("queries a second"), Axis::Named("threads"),
+        Linear, HOLDS_LARGER:
+        "scalecache.txt 4.7, figure 11, 128 cores, data 35 times the pool: 74% above the traditional pool; nearly 30% of the cycles wait for the device.";
+        "Eight times instead of 35, one read at a time in each thread: on few cores the device decides.";
+    MEMORY_BOUND "multi-larger" ["queries: pages read"] "The same: pages read", Unit::Count("pages a query"), Axis::Named("threads"),
+        Linear, HOLDS_LARGER:
+        "none."; "Of ten leaves; inner nodes stay.";
     MEMORY_BOUND "skew" ["lookups"] "Lookups by skew, data five times the budget", Unit::Count("lookups a second"), Axis::Named("exponent of Zipf's law (0: uniform)"),
         Log, EVICTING:
         "leanstore.txt VI-B, figure 10: 5 GB with a pool of 1 GB and 20 threads; at low skew about as many lookups as reads of the device, and far more as skew grows.";
@@ -394,6 +407,10 @@ plots! {
         Log, EVICTING:
         "calico.txt 6.5 leaves it open: one hot page keeps a group of 512 entries.";
         "Hot keys as far apart as can be (at 1 time the budget some share a leaf); sparse groups move to a table. What the criterion compares.";
+    MEMORY "multi" ["metadata"] "Metadata by ways of holding pages", Unit::Count("bytes a frame"), Axis::None,
+        Linear, HOLDS:
+        "scalecache.txt 3.1 and 4.6, 128 cores: counts take 64 bytes a page by groups of four, as one padded counter does, and four times as much by cores, 3% of the pool.";
+        "All that the pool keeps for a frame beside page and translation. Two bytes of it are one group's count: what is more than by optimistic. Counting in the page's word takes nothing.";
     TPCC "tpcc" ["transactions"] "TPC-C, resident", Unit::Count("transactions a second"), Axis::Named("threads"),
         Linear, RESIDENT_TPCC:
         "leanstore.txt V-B: LeanStore 67 K a second by one thread, 0.97 of the in-memory tree. predictive-translation.txt 6.1, figure 5: PrediCache 19% above LeanStore and 34% above vmcache at 192 threads.";
@@ -429,6 +446,33 @@ plots! {
         Linear, EVICTING:
         "As above.";
         "Of the data file, without the log.";
+    TPCC "tpcc-mixes" ["transactions, 0:100"] "Stock-level alone (0:100), resident", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS:
+        "scalecache.txt 4.3, figure 8, 128 cores, 580 clients: all steps together 333% above the traditional pool.";
+        MIXED;
+    TPCC "tpcc-mixes" ["transactions, 20:80"] "New-order to stock-level 20:80, resident", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS:
+        "scalecache.txt 4.3, figure 8: 136% above the traditional pool.";
+        MIXED;
+    TPCC "tpcc-mixes" ["transactions, 50:50"] "New-order to stock-level 50:50, resident", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS:
+        "scalecache.txt 4.3, figure 8: 18% above the traditional pool.";
+        MIXED;
+    TPCC "tpcc-mixes" ["transactions, standard"] "The standard mix by ways of holding, resident", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS:
+        "scalecache.txt 4.3, figure 8: some 3% above the traditional pool, since the log decides.";
+        MIXED;
+    TPCC "tpcc-mixes" ["transactions, *"] "Counts for four cores and for one: ", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_GROUPS_AND_CORES:
+        "scalecache.txt 4.6, figure 13b, 128 cores: less than 3% apart by each mix.";
+        "A group has at most four cores, of those that share a cache.";
+    TPCC "tpcc-mixes-larger" ["transactions, *"] "Data eight times the budget: ", Unit::Count("transactions a second"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS_LARGER:
+        "scalecache.txt 4.7, figure 12, 128 cores, data 29 times the pool: above the traditional pool by each mix, 3.9 times with 0:100.";
+        "Eight times instead of 29, with a log of 256 MiB. One read at a time in each thread.";
+    TPCC "tpcc-mixes-larger" ["pages read, *"] "Data eight times the budget, pages read: ", Unit::Count("pages a transaction"), Axis::Named("threads"),
+        Linear, TPCC_HOLDS_LARGER:
+        "none."; "Pages that transactions had to wait for.";
     TPCC "tpcc-growing" ["transactions over time"] "TPC-C, growing beyond the budget", Unit::Count("transactions a second"), Axis::Seconds,
         Linear, DESIGNS_AND_SWAP:
         "leanstore.txt VI-A, figure 9: LeanStore stays close to its in-memory speed; the in-memory tree on swap drops severely and is unstable.";

@@ -1,36 +1,41 @@
-//! Queries of ten random keys each, by ways of holding pages (scalecache.txt 4.2, figure 7).
+//! Queries of ten random keys each, by ways of holding pages: in a tree that is all resident
+//! (scalecache.txt 4.2, figure 7; by groups of cores and by cores: 4.6, figure 13a), and on data of
+//! several times the budget (4.7, figure 11).
 //!
-//! Timed are ten lookups one after the other, which count as one query. Drives that are not measured
-//! go before, until pages lie where they prefer.
+//! Timed are ten lookups one after the other, which count as one query. Where all is resident,
+//! drives that are not measured go before, until pages lie where they prefer. Where it is not, as
+//! many leaves are loaded as there is room for, and one drive that is not measured comes then.
+//!
+//! Counts by groups of cores cost memory for each frame. They are in the pool's metadata, whose
+//! bytes for each frame are a figure, too.
 
 use polder_pool::Translation;
+use polder_tree::Tree;
 
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, settle};
-use crate::ladder::trees::{Keys, read, resident};
+use crate::ladder::setup::{Setup, Streams, settle};
+use crate::ladder::trees::{Keys, Stored, read, resident, touch};
 
 /// Keys of a query.
 const KEYS: u64 = 10;
 /// Queries between two looks at the clock.
 const TURN: u64 = 8;
+/// The data by the budget where they are larger.
+const TIMES: u64 = 8;
+/// Threads that are measured there besides: enough to keep a device busy.
+const MOST: usize = 8;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.records);
     let (pool, tree) = resident::<T>(setup, keys)?;
     let streams = setup.streams();
-    let worker = |_| {
-        let (tree, mut random) = (tree.clone(), streams.next());
-        move || {
-            let mut sum = 0u64;
-            for _ in 0..TURN * KEYS {
-                sum = sum.wrapping_add(read(&tree, keys, random.below(keys.records))?);
-            }
-            std::hint::black_box(sum);
-            Ok(TURN)
-        }
-    };
+    let worker = |_| asker(&streams, &tree, keys);
     let mut measured = Measured::default();
+    // The word of each value that is read has a line for itself.
+    measured.push_touched(keys.records);
+    let stats = pool.stats();
+    measured.push("metadata", 0.0, stats.metadata_bytes as f64 / stats.frames as f64);
     settle(&pool, || setup.drive(1, worker).map(|_| ()))?;
     for &threads in setup.threads {
         (setup.tell)(&format!("{threads} threads"));
@@ -38,4 +43,90 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         measured.push_driven("queries", threads as f64, &driven);
     }
     Ok(measured)
+}
+
+/// On data of [`TIMES`] times the budget.
+pub(crate) fn run_larger<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    let stored = Stored::find(setup, setup.scale.records)?;
+    let keys = Keys::new(stored.records);
+    let (pool, tree) = stored.open::<T>(setup, stored.bytes / TIMES)?;
+    let streams = setup.streams();
+    let worker = |_| asker(&streams, &tree, keys);
+    (setup.tell)("filling the pool");
+    touch(setup, &tree, keys, 0..(keys.records / TIMES).max(1))?;
+    setup.drive(MOST, worker)?;
+    let mut measured = Measured::default();
+    for threads in setup.threads_and(&[MOST]) {
+        (setup.tell)(&format!("{threads} threads"));
+        let before = pool.stats().faults;
+        let driven = setup.drive(threads, worker)?;
+        measured.push_driven("queries", threads as f64, &driven);
+        let faults = (pool.stats().faults - before) as f64;
+        measured.push("queries: pages read", threads as f64, faults / driven.ops.max(1) as f64);
+    }
+    Ok(measured)
+}
+
+/// Turns of queries of one thread: [`drive`](crate::ladder::clock::drive)'s worker.
+fn asker<T: Translation>(
+    streams: &Streams,
+    tree: &Tree<T>,
+    keys: Keys,
+) -> impl FnMut() -> Result<u64, BenchError> + use<T> {
+    let (tree, mut random) = (tree.clone(), streams.next());
+    move || {
+        let mut sum = 0u64;
+        for _ in 0..TURN * KEYS {
+            sum = sum.wrapping_add(read(&tree, keys, random.below(keys.records))?);
+        }
+        std::hint::black_box(sum);
+        Ok(TURN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_pool::{GroupSize, Hash, Hold};
+
+    use super::*;
+    use crate::ladder::setup::testing::run;
+    use crate::ladder::side::Side;
+
+    /// The values of a metric, where its axis is ascending.
+    fn values(measured: &Measured, metric: &str) -> Vec<f64> {
+        let of_metric = measured.figures.iter().filter(|figure| figure.metric == metric);
+        of_metric.map(|figure| figure.value).collect()
+    }
+
+    #[test]
+    fn most_keys_are_not_in_memory_where_data_are_larger() {
+        run(|setup| {
+            for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Copy] {
+                let setup = setup.on(Side { hold, ..setup.side });
+                let measured = run_larger::<Hash>(&setup).unwrap();
+                let pages = values(&measured, "queries: pages read");
+                assert_eq!(pages.len(), 3);
+                let most = KEYS as f64 / 2.0;
+                assert!(pages.iter().all(|pages| *pages > most), "{hold}: {pages:?}");
+                assert!(values(&measured, "queries").iter().all(|queries| *queries > 0.0));
+            }
+        });
+    }
+
+    #[test]
+    fn counts_for_more_groups_take_more_memory() {
+        run(|setup| {
+            let metadata = |hold| {
+                let setup = setup.on(Side { hold, ..setup.side });
+                values(&super::run::<Hash>(&setup).unwrap(), "metadata")[0]
+            };
+            let four = Hold::GroupOf(GroupSize::new(4).unwrap());
+            let [none, word, four, core] =
+                [Hold::Optimistic, Hold::Shared, four, Hold::Core].map(metadata);
+            // The map of free frames is not quite the same for each.
+            assert!((word - none).abs() < 0.5, "{word} {none}");
+            assert!(four - none > 1.5, "{four} {none}");
+            assert!(core - four > -0.5, "{core} {four}");
+        });
+    }
 }

@@ -28,11 +28,8 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let loaded = Loaded::find(setup, setup.scale.warehouses, Checkpoints::AsUsual)?;
     let store = loaded.copy(setup)?.open(setup, loaded.budget(BUDGET), false)?;
     store.run(MOST, WARM_UP * setup.seconds, STEP_S, None)?;
-    let mut counts: Vec<usize> = THREADS.iter().chain(setup.threads).copied().collect();
-    counts.sort_unstable();
-    counts.dedup();
     let mut measured = Measured::default();
-    for threads in counts {
+    for threads in setup.threads_and(&THREADS) {
         let (before, sample) = (io(&store), || Ok(io(&store)));
         let seconds = LENGTH * setup.seconds;
         let (ran, samples) = store.run_watched(threads, seconds, STEP_S, sample, |_| false)?;
