@@ -43,6 +43,7 @@ impl Size {
             memory_records: 10_000_000,
             tpcc: tpcc::Scale::FULL,
             warehouses: 10,
+            larger_warehouses: 10,
             growing_warehouses: 4,
             swap_bytes: 4 * SWAP_A_WAREHOUSE,
         };
@@ -56,6 +57,7 @@ impl Size {
                 // A hundredth of the data must be a pool of some size.
                 memory_records: full.memory_records / 5,
                 warehouses: 2,
+                larger_warehouses: 2,
                 growing_warehouses: 2,
                 swap_bytes: 2 * SWAP_A_WAREHOUSE,
                 ..full
@@ -69,6 +71,8 @@ impl Size {
                 memory_records: 1_000_000,
                 tpcc: tpcc::Scale::TINY,
                 warehouses: 2,
+                // What stock-level asks for must not fit into the least budget that there is.
+                larger_warehouses: 16,
                 growing_warehouses: 2,
                 swap_bytes: 64 << 20,
             },
@@ -93,6 +97,8 @@ pub(crate) struct Scale {
     pub(crate) tpcc: tpcc::Scale,
     /// Warehouses of TPC-C.
     pub(crate) warehouses: u16,
+    /// Warehouses where mixes run on data of several times the budget.
+    pub(crate) larger_warehouses: u16,
     /// Warehouses where the data grow to three times what they were, which takes the longer the
     /// more there are.
     pub(crate) growing_warehouses: u16,

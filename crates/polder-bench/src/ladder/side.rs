@@ -224,7 +224,7 @@ const COPIES_BY_ONE: Hold = Hold::CopyOf(GroupSize::ONE);
 /// Groups of the size that scalecache.txt 4.6 compares with single cores.
 const GROUPS_OF_FOUR: Hold = match GroupSize::new(4) {
     Some(size) => Hold::GroupOf(size),
-    None => Hold::Group,
+    None => panic!("four cores are a group"),
 };
 
 const HASH_SHARED: Side = holding("hash, shared", TranslationName::Hash, Hold::Shared);
