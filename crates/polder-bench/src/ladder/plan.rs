@@ -97,7 +97,7 @@ pub(crate) struct Scale {
     pub(crate) tpcc: tpcc::Scale,
     /// Warehouses of TPC-C.
     pub(crate) warehouses: u16,
-    /// Warehouses where mixes run on data of several times the budget.
+    /// Warehouses where mixes run on data of many times the budget.
     pub(crate) larger_warehouses: u16,
     /// Warehouses where the data grow to three times what they were, which takes the longer the
     /// more there are.
