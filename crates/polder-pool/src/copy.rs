@@ -282,6 +282,9 @@ impl<T: Translation> Shared<T> {
         let (id, from) = (old.page(), page.frame());
         meta.assign_from(old, !page.is_changed() && !old.is_dirty(page.held()));
         core.replacement.relocate(from, to);
+        if page.is_changed() {
+            core.note_write(to);
+        }
         let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));

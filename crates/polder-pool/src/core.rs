@@ -86,6 +86,8 @@ pub(crate) struct Core {
     pub(crate) fixed_in_use: Alone<AtomicU32>,
     /// Which pages go when room is needed.
     pub(crate) replacement: Box<dyn Replacement>,
+    /// [`Replacement::wants_writes`], which each change of a page asks.
+    pub(crate) tells_writes: bool,
     /// How many extents or map pages have moved (F2, F6, M4).
     pub(crate) relocations: Alone<AtomicU64>,
     /// How readers hold pages, and by what if it is by slices.
@@ -193,6 +195,21 @@ impl Core {
     /// The same, for who holds nothing itself and can wait until it is so.
     pub(crate) fn await_holders(&self, frame: FrameId) {
         self.pins.iter().for_each(|pins| _ = await_free(pins, frame, u32::MAX));
+    }
+
+    /// Tells the policy that the page in this frame was changed, if it wants to know. The caller holds
+    /// the page exclusively.
+    #[inline(always)]
+    pub(crate) fn note_write(&self, frame: FrameId) {
+        if self.tells_writes {
+            self.tell_write(frame);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_write(&self, frame: FrameId) {
+        aside(|| self.replacement.write(frame));
     }
 
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the

@@ -356,6 +356,7 @@ impl Drop for Exclusive<'_> {
             if step {
                 self.meta().set_never_written();
             }
+            self.core.note_write(self.frame);
         }
         self.cell.release(self.held, version);
     }

@@ -351,6 +351,11 @@ impl<T: Translation> Pool<T> {
         }
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
+        // Where nothing is evicted the one that keeps nothing.
+        let replacement = match T::EVICTS {
+            true => config.replacement.build(range),
+            false => ReplacementKind::Clock.build(range),
+        };
         let core = Core {
             free: Partitions::full(&ends),
             nodes,
@@ -366,11 +371,8 @@ impl<T: Translation> Pool<T> {
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,
             fixed_in_use: Alone::default(),
-            // Where nothing is evicted the one that keeps nothing.
-            replacement: match T::EVICTS {
-                true => config.replacement.build(range),
-                false => ReplacementKind::Clock.build(range),
-            },
+            tells_writes: replacement.wants_writes(),
+            replacement,
             relocations: Alone::default(),
             hold: config.hold,
             holds_all: config.hold.holds_all(),

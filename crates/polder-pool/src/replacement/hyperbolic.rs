@@ -21,6 +21,8 @@ pub(super) struct Count(AtomicU64);
 const ONE: u64 = 1 << 32;
 
 impl Record for Count {
+    type Setting = ();
+
     fn begin(&self, now: Round, once: bool) {
         let accesses = if once { 0 } else { ONE };
         self.0.store(accesses | u64::from(now.0), Ordering::Relaxed);
@@ -48,7 +50,7 @@ impl Record for Count {
         self.0.load(Ordering::Relaxed) != 0
     }
 
-    fn worth(&self, now: Round) -> Option<f32> {
+    fn worth(&self, now: Round, (): ()) -> Option<f32> {
         let count = self.0.load(Ordering::Relaxed);
         // What came just now is not worth infinitely much.
         let age = now.0.wrapping_sub(count as u32).saturating_add(1);
@@ -64,19 +66,19 @@ mod tests {
     fn a_page_is_worth_its_accesses_by_its_time() {
         let count = Count::default();
         count.used(Round(1));
-        assert_eq!(count.worth(Round(1)), None);
+        assert_eq!(count.worth(Round(1), ()), None);
         count.begin(Round(10), false);
-        assert_eq!(count.worth(Round(10)), Some(1.0));
+        assert_eq!(count.worth(Round(10), ()), Some(1.0));
         count.used(Round(12));
-        assert_eq!(count.worth(Round(13)), Some(0.5));
+        assert_eq!(count.worth(Round(13), ()), Some(0.5));
         let moved = Count::default();
         count.move_to(&moved);
-        assert_eq!((count.worth(Round(13)), moved.worth(Round(13))), (None, Some(0.5)));
+        assert_eq!((count.worth(Round(13), ()), moved.worth(Round(13), ())), (None, Some(0.5)));
         moved.end();
-        assert_eq!(moved.worth(Round(13)), None);
+        assert_eq!(moved.worth(Round(13), ()), None);
         count.begin(Round(u32::MAX), true);
-        assert_eq!(count.worth(Round(1)), Some(0.0));
+        assert_eq!(count.worth(Round(1), ()), Some(0.0));
         count.used(Round(2));
-        assert_eq!(count.worth(Round(2)), Some(0.25));
+        assert_eq!(count.worth(Round(2), ()), Some(0.25));
     }
 }

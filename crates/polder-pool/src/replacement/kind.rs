@@ -9,12 +9,14 @@ use super::cooling::Cooling;
 use super::hyperbolic::Hyperbolic;
 use super::lru::Lru;
 use super::two_queues::TwoQueues;
-use super::watt::Watt;
+use super::watt::{ReadsOnly, Watt};
 
 /// The share that cools where none is said: what leanstore.txt, VI-B recommends.
 const DEFAULT_PERCENT: u8 = 10;
 /// More than this is not a share any more: hardly a page would be hot.
 const MOST_PERCENT: u8 = 90;
+/// What a write costs against a read where nothing is said: see `watt.rs`.
+const DEFAULT_WRITE_WEIGHT: u8 = 4;
 
 /// A replacement policy, chosen by its name.
 ///
@@ -42,20 +44,24 @@ pub enum ReplacementKind {
     Lru,
     /// 2Q: first uses and repeated uses in queues of their own.
     TwoQueues,
-    /// WATT: times of the last accesses, and samples.
-    Watt,
+    /// WATT: times of the last accesses and of the last writes, and samples.
+    Watt {
+        /// How many times as much a frequency of writes counts as the same one of accesses. 0: writes
+        /// count nothing, and are not recorded.
+        write_weight: u8,
+    },
     /// Hyperbolic caching: accesses by time in the pool, and samples.
     Hyperbolic,
 }
 
 impl ReplacementKind {
-    /// All of them, with the default share.
+    /// All of them, with the default share and weight.
     pub const ALL: [ReplacementKind; 6] = [
         ReplacementKind::Clock,
         ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
         ReplacementKind::Lru,
         ReplacementKind::TwoQueues,
-        ReplacementKind::Watt,
+        ReplacementKind::Watt { write_weight: DEFAULT_WRITE_WEIGHT },
         ReplacementKind::Hyperbolic,
     ];
 
@@ -63,6 +69,7 @@ impl ReplacementKind {
     pub fn names() -> String {
         let name = |kind| match kind {
             ReplacementKind::Cooling { .. } => "cooling, cooling:PERCENT".to_owned(),
+            ReplacementKind::Watt { .. } => "watt, watt:WEIGHT".to_owned(),
             other => other.to_string(),
         };
         ReplacementKind::ALL.map(name).join(", ")
@@ -80,8 +87,11 @@ impl ReplacementKind {
             }
             ReplacementKind::Lru => Box::new(Lru::new(frames)),
             ReplacementKind::TwoQueues => Box::new(TwoQueues::new(frames)),
-            ReplacementKind::Watt => Box::new(Watt::new(frames)),
-            ReplacementKind::Hyperbolic => Box::new(Hyperbolic::new(frames)),
+            ReplacementKind::Watt { write_weight: 0 } => Box::new(ReadsOnly::new(frames, ())),
+            ReplacementKind::Watt { write_weight } => {
+                Box::new(Watt::new(frames, write_weight.into()))
+            }
+            ReplacementKind::Hyperbolic => Box::new(Hyperbolic::new(frames, ())),
         }
     }
 
@@ -92,7 +102,8 @@ impl ReplacementKind {
             ReplacementKind::Cooling { .. } => Cooling::BYTES_PER_FRAME,
             ReplacementKind::Lru => Lru::BYTES_PER_FRAME,
             ReplacementKind::TwoQueues => TwoQueues::BYTES_PER_FRAME,
-            ReplacementKind::Watt => Watt::BYTES_PER_FRAME,
+            ReplacementKind::Watt { write_weight: 0 } => ReadsOnly::BYTES_PER_FRAME,
+            ReplacementKind::Watt { .. } => Watt::BYTES_PER_FRAME,
             ReplacementKind::Hyperbolic => Hyperbolic::BYTES_PER_FRAME,
         }
     }
@@ -105,7 +116,8 @@ impl fmt::Display for ReplacementKind {
             ReplacementKind::Cooling { percent } => write!(f, "cooling:{percent}"),
             ReplacementKind::Lru => f.write_str("lru"),
             ReplacementKind::TwoQueues => f.write_str("2q"),
-            ReplacementKind::Watt => f.write_str("watt"),
+            ReplacementKind::Watt { write_weight: DEFAULT_WRITE_WEIGHT } => f.write_str("watt"),
+            ReplacementKind::Watt { write_weight } => write!(f, "watt:{write_weight}"),
             ReplacementKind::Hyperbolic => f.write_str("hyperbolic"),
         }
     }
@@ -120,16 +132,19 @@ impl FromStr for ReplacementKind {
             "cooling" => ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
             "lru" => ReplacementKind::Lru,
             "2q" => ReplacementKind::TwoQueues,
-            "watt" => ReplacementKind::Watt,
+            "watt" => ReplacementKind::Watt { write_weight: DEFAULT_WRITE_WEIGHT },
             "hyperbolic" => ReplacementKind::Hyperbolic,
-            _ => {
-                let unknown = || UnknownReplacement::Name(text.to_owned());
-                let percent = text.strip_prefix("cooling:").ok_or_else(unknown)?;
-                match percent.parse() {
+            _ => match text.split_once(':') {
+                Some(("cooling", percent)) => match percent.parse() {
                     Ok(percent @ 0..=MOST_PERCENT) => ReplacementKind::Cooling { percent },
                     _ => return Err(UnknownReplacement::Percent(percent.to_owned())),
-                }
-            }
+                },
+                Some(("watt", weight)) => match weight.parse() {
+                    Ok(write_weight) => ReplacementKind::Watt { write_weight },
+                    Err(_) => return Err(UnknownReplacement::WriteWeight(weight.to_owned())),
+                },
+                _ => return Err(UnknownReplacement::Name(text.to_owned())),
+            },
         })
     }
 }
@@ -146,6 +161,9 @@ pub enum UnknownReplacement {
         "{0:?} is no share of cooling pages: a whole number of percent from 0 to {MOST_PERCENT}"
     )]
     Percent(String),
+    /// What stands behind `watt:`.
+    #[error("{0:?} is no weight of writes: a whole number from 0 to {most}", most = u8::MAX)]
+    WriteWeight(String),
 }
 
 #[cfg(test)]
@@ -162,6 +180,13 @@ mod tests {
         assert_eq!("cooling".parse(), cooling(10));
         assert_eq!("cooling:0".parse(), cooling(0));
         assert_eq!("cooling:90".parse(), cooling(90));
+        let watt = |write_weight| Ok(ReplacementKind::Watt { write_weight });
+        assert_eq!("watt".parse(), watt(DEFAULT_WRITE_WEIGHT));
+        for weight in [0, 1, DEFAULT_WRITE_WEIGHT, 255] {
+            assert_eq!(format!("watt:{weight}").parse(), watt(weight));
+            let kind = ReplacementKind::Watt { write_weight: weight };
+            assert_eq!(kind.to_string().parse(), Ok(kind));
+        }
         assert_eq!(ReplacementKind::default(), ReplacementKind::Clock);
     }
 
@@ -195,6 +220,10 @@ mod tests {
         for percent in ["91", "-1", "ten", "", "1000"] {
             let message = message(&format!("cooling:{percent}"));
             assert!(message.contains(&format!("{percent:?}")) && message.contains("90"));
+        }
+        for weight in ["256", "-1", "0.5", "four", ""] {
+            let message = message(&format!("watt:{weight}"));
+            assert!(message.contains(&format!("{weight:?}")) && message.contains("255"));
         }
     }
 }

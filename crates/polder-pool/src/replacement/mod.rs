@@ -7,6 +7,10 @@
 //! page and so hears of every access; those that sample put it where they looked. Nobody hears
 //! of a scan ([`AccessHint::Scan`]) that comes to what was loaded for it.
 //!
+//! A policy that [wants writes](Replacement::wants_writes) is told of each change of a page as well,
+//! by the thread that has made it and still holds the page exclusively. For all others a change
+//! costs the test of a flag.
+//!
 //! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
 //! a mark away.
 //!
@@ -16,7 +20,7 @@
 //! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
 //! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access; exact, and dear |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
-//! | `watt` | WATT, PVLDB 2023 | the last eight accesses of each page, and samples |
+//! | `watt` | WATT, PVLDB 2023 | the last eight accesses and four writes of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
 //!
 //! What each costs and how well it hits is in `docs/replacement.md`; `polder-bench replay` runs
@@ -60,6 +64,15 @@ pub trait Replacement: Debug + Send + Sync {
     /// An access to the page in `frame`, which bears the mark. Gives whether it keeps it. May come
     /// a moment late: the frame may hold another page by now, or none.
     fn access(&self, frame: FrameId) -> bool;
+
+    /// Whether the policy is to be told of writes. The pool asks once, when it is made.
+    fn wants_writes(&self) -> bool {
+        false
+    }
+
+    /// The page in `frame` was changed, by a thread that still holds it exclusively: no other thread
+    /// writes, moves or evicts the page at that time.
+    fn write(&self, _frame: FrameId) {}
 
     /// The page leaves `frame`, and may come back.
     fn leave(&self, frame: FrameId);

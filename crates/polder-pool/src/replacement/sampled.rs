@@ -34,11 +34,20 @@ pub(super) struct Round(pub(super) u32);
 
 /// What is known of the page in a frame.
 pub(super) trait Record: Default + Send + Sync {
+    /// What a policy says of its records when it is made: the same for all of them.
+    type Setting: Copy + Send + Sync;
+
+    /// Whether records are told of writes.
+    const WANTS_WRITES: bool = false;
+
     /// A page comes in. `once`: it is worth less than any other.
     fn begin(&self, now: Round, once: bool);
 
     /// The page is used. Nothing happens where there is no page.
     fn used(&self, now: Round);
+
+    /// The page was changed, by a thread that holds it exclusively. `used` is told of the access.
+    fn written(&self, _now: Round) {}
 
     /// The page was named as a victim. Should it stay it is worth more from now on, so that others
     /// come first.
@@ -54,16 +63,17 @@ pub(super) trait Record: Default + Send + Sync {
     fn is_there(&self) -> bool;
 
     /// What the page is worth; `None` where there is no page.
-    fn worth(&self, now: Round) -> Option<f32>;
+    fn worth(&self, now: Round, setting: Self::Setting) -> Option<f32>;
 }
 
 /// See the module.
-pub(super) struct Sampled<R> {
+pub(super) struct Sampled<R: Record> {
     /// By frame; the first one is nobody's.
     records: Box<[R]>,
     /// Frames that the hand has passed.
     hand: AtomicU64,
     dice: Dice,
+    setting: R::Setting,
 }
 
 /// Not the records, which are as many as frames.
@@ -76,11 +86,12 @@ impl<R: Record> fmt::Debug for Sampled<R> {
 impl<R: Record> Sampled<R> {
     pub(super) const BYTES_PER_FRAME: u64 = size_of::<R>() as u64;
 
-    pub(super) fn new(frames: u32) -> Sampled<R> {
+    pub(super) fn new(frames: u32, setting: R::Setting) -> Sampled<R> {
         Sampled {
             records: (0..=frames).map(|_| R::default()).collect(),
             hand: AtomicU64::new(0),
             dice: Dice::new(),
+            setting,
         }
     }
 
@@ -116,7 +127,7 @@ impl<R: Record> Sampled<R> {
         let mut worth = f32::INFINITY;
         for _ in 0..SAMPLE {
             let frame = FrameId::new(self.dice.below(self.frames()) + 1);
-            match self.record(frame).worth(now) {
+            match self.record(frame).worth(now, self.setting) {
                 Some(found) if found < worth && !but.contains(&frame) => {
                     (least, worth) = (Some(frame), found);
                 }
@@ -137,6 +148,14 @@ impl<R: Record> Replacement for Sampled<R> {
     fn access(&self, frame: FrameId) -> bool {
         self.record(frame).used(self.now());
         false
+    }
+
+    fn wants_writes(&self) -> bool {
+        R::WANTS_WRITES
+    }
+
+    fn write(&self, frame: FrameId) {
+        self.record(frame).written(self.now());
     }
 
     fn leave(&self, frame: FrameId) {
@@ -205,13 +224,13 @@ mod tests {
 
     #[test]
     fn what_is_used_in_many_rounds_stays() {
-        what_is_used_stays(&Watt::new(8));
-        what_is_used_stays(&Hyperbolic::new(8));
+        what_is_used_stays(&Watt::new(8, 4.0));
+        what_is_used_stays(&Hyperbolic::new(8, ()));
     }
 
     #[test]
     fn pages_of_a_scan_go_first() {
-        let policies: [&dyn Replacement; 2] = [&Watt::new(8), &Hyperbolic::new(8)];
+        let policies: [&dyn Replacement; 2] = [&Watt::new(8, 4.0), &Hyperbolic::new(8, ())];
         for policy in policies {
             let frames = TestFrames::new(8);
             for frame in 1..=8 {
@@ -223,7 +242,7 @@ mod tests {
 
     #[test]
     fn what_is_named_is_heard_of_when_it_is_used() {
-        let policies: [&dyn Replacement; 2] = [&Watt::new(64), &Hyperbolic::new(64)];
+        let policies: [&dyn Replacement; 2] = [&Watt::new(64, 4.0), &Hyperbolic::new(64, ())];
         for policy in policies {
             let frames = TestFrames::new(64);
             for frame in 1..=64 {
@@ -238,7 +257,7 @@ mod tests {
 
     #[test]
     fn records_go_with_their_pages() {
-        let policies: [&dyn Replacement; 2] = [&Watt::new(8), &Hyperbolic::new(8)];
+        let policies: [&dyn Replacement; 2] = [&Watt::new(8, 4.0), &Hyperbolic::new(8, ())];
         for policy in policies {
             let frames = TestFrames::new(8);
             for frame in 1..=6 {
@@ -253,7 +272,7 @@ mod tests {
 
     #[test]
     fn an_access_is_heard_of_once_in_a_round() {
-        let policy = Hyperbolic::new(8);
+        let policy = Hyperbolic::new(8, ());
         let frames = TestFrames::new(8);
         for frame in 1..=8 {
             frames.admit(&policy, frame, page(u64::from(frame)), false);

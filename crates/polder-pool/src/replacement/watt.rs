@@ -1,20 +1,26 @@
 //! WATT, write-aware timestamp tracking (D. Vöhringer and V. Leis, "Write-Aware Timestamp Tracking:
 //! Effective and Efficient Page Replacement for Modern Hardware", PVLDB 16(11), 2023).
 //!
-//! Of each page the times of its last eight accesses are known. The *k*th last of them, at an age
-//! of *a*, gives the frequency *k / a*; the page is worth the greatest of these. The first one is
-//! damped to a tenth, so that a page that was used once is worth little: that is what keeps scans
-//! out. How epochs and sampling work is in `sampled.rs`.
+//! Of each page the times of its last eight accesses and of its last four writes are known. The
+//! *k*th last of them, at an age of *a*, gives the frequency *k / a*; the greatest of these is what
+//! accesses, or writes, are worth. The first one is damped to a tenth, so that a page that was used
+//! once is worth little: that is what keeps scans out. A page is worth what its accesses are, and a
+//! weight times what its writes are: a page that is written often would be dirty again soon after it
+//! came back, so that to evict it costs a write besides the read. How epochs and sampling work is in
+//! `sampled.rs`; what differs from the paper is in `docs/replacement.md`.
 //!
-//! Left out: the times of writes, which make a dirty page worth more by what its write-back costs.
-//! The pool does not tell its policies of writes.
+//! A write is an access, too, and comes to the page as one. So what a write adds is its time in the
+//! second history.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::sampled::{Record, Round, Sampled};
 
 /// See the module.
-pub(super) type Watt = Sampled<Times>;
+pub(super) type Watt = Sampled<History>;
+
+/// The same without the times of writes: a third of the memory less.
+pub(super) type ReadsOnly = Sampled<Times>;
 
 /// Each word holds this many times of 16 bits, the newest in the lowest bits.
 const TIMES_PER_WORD: u32 = 4;
@@ -22,6 +28,15 @@ const TIMES_PER_WORD: u32 = 4;
 const DAMPING: u32 = 10;
 /// Times begin again after so many rounds: 0 is no time.
 const TIMES: u32 = 0xFFFF;
+
+/// What is known of a page: its accesses and its writes.
+#[derive(Debug, Default)]
+pub(super) struct History {
+    accesses: Times,
+    /// The times of the last four writes. Stored only by who holds the page exclusively, or brings
+    /// it: one thread at a time.
+    writes: AtomicU64,
+}
 
 /// The times of a page's last eight accesses.
 #[derive(Debug, Default)]
@@ -45,6 +60,8 @@ fn age(then: u64, now: u64) -> u32 {
 }
 
 impl Record for Times {
+    type Setting = ();
+
     fn begin(&self, now: Round, once: bool) {
         // As if it had not been used for half of all the time there is.
         let round = if once { Round(now.0.wrapping_sub(TIMES / 2)) } else { now };
@@ -86,30 +103,84 @@ impl Record for Times {
         self.newest.load(Ordering::Relaxed) != 0
     }
 
-    fn worth(&self, now: Round) -> Option<f32> {
-        let (newest, now) = (self.newest.load(Ordering::Relaxed), time(now));
-        if newest == 0 {
-            return None;
-        }
-        // The greatest frequency as a fraction: a division for each would take most of the time.
-        let (mut count, mut rounds) = (1, age(newest & 0xFFFF, now));
-        let mut word = newest >> 16;
-        for k in 2..=2 * TIMES_PER_WORD {
-            if k == TIMES_PER_WORD + 1 {
-                word = self.older.load(Ordering::Relaxed);
-            }
-            let then = word & 0xFFFF;
-            if then == 0 {
-                break;
-            }
-            let age = age(then, now);
-            if k * DAMPING * rounds > count * age {
-                (count, rounds) = (k * DAMPING, age);
-            }
-            word >>= 16;
-        }
-        Some(count as f32 / (DAMPING * rounds) as f32)
+    fn worth(&self, now: Round, (): ()) -> Option<f32> {
+        let newest = self.newest.load(Ordering::Relaxed);
+        let older = || self.older.load(Ordering::Relaxed);
+        (newest != 0).then(|| frequency(newest, older, now))
     }
+}
+
+impl Record for History {
+    /// What a write costs against a read.
+    type Setting = f32;
+
+    const WANTS_WRITES: bool = true;
+
+    fn begin(&self, now: Round, once: bool) {
+        self.writes.store(0, Ordering::Relaxed);
+        self.accesses.begin(now, once);
+    }
+
+    fn used(&self, now: Round) {
+        self.accesses.used(now);
+    }
+
+    fn written(&self, now: Round) {
+        let seen = self.writes.load(Ordering::Relaxed);
+        // Writes of one round count once.
+        if seen & 0xFFFF != time(now) {
+            self.writes.store((seen << 16) | time(now), Ordering::Relaxed);
+        }
+    }
+
+    fn named(&self, now: Round) {
+        self.accesses.named(now);
+    }
+
+    fn end(&self) {
+        self.accesses.end();
+    }
+
+    fn move_to(&self, to: &History) {
+        to.writes.store(self.writes.load(Ordering::Relaxed), Ordering::Relaxed);
+        self.accesses.move_to(&to.accesses);
+    }
+
+    fn is_there(&self) -> bool {
+        self.accesses.is_there()
+    }
+
+    fn worth(&self, now: Round, write_weight: f32) -> Option<f32> {
+        let of_accesses = self.accesses.worth(now, ())?;
+        let writes = self.writes.load(Ordering::Relaxed);
+        let of_writes = if writes == 0 { 0.0 } else { frequency(writes, || 0, now) };
+        Some(of_accesses + write_weight * of_writes)
+    }
+}
+
+/// The greatest frequency that these times give. There is at least one; `older` holds those before
+/// the four in `newest`.
+fn frequency(newest: u64, older: impl FnOnce() -> u64, now: Round) -> f32 {
+    let now = time(now);
+    // As a fraction: a division for each of them would take most of the time.
+    let (mut count, mut rounds) = (1, age(newest & 0xFFFF, now));
+    let mut older = Some(older);
+    let mut word = newest >> 16;
+    for k in 2..=2 * TIMES_PER_WORD {
+        if k == TIMES_PER_WORD + 1 {
+            word = older.take().map_or(0, |older| older());
+        }
+        let then = word & 0xFFFF;
+        if then == 0 {
+            break;
+        }
+        let age = age(then, now);
+        if k * DAMPING * rounds > count * age {
+            (count, rounds) = (k * DAMPING, age);
+        }
+        word >>= 16;
+    }
+    count as f32 / (DAMPING * rounds) as f32
 }
 
 #[cfg(test)]
@@ -117,16 +188,16 @@ mod tests {
     use super::*;
 
     fn near(times: &Times, now: u32, expected: f32) {
-        let worth = times.worth(Round(now)).unwrap();
+        let worth = times.worth(Round(now), ()).unwrap();
         assert!((worth - expected).abs() < 1e-6, "worth {worth} at {now}, expected {expected}");
     }
 
     #[test]
     fn a_page_is_worth_its_greatest_frequency() {
         let times = Times::default();
-        assert_eq!(times.worth(Round(1)), None);
+        assert_eq!(times.worth(Round(1), ()), None);
         times.used(Round(1));
-        assert_eq!(times.worth(Round(1)), None, "an access that came late");
+        assert_eq!(times.worth(Round(1), ()), None, "an access that came late");
         times.begin(Round(10), false);
         near(&times, 10, 0.1);
         near(&times, 19, 0.01);
@@ -138,7 +209,7 @@ mod tests {
         times.named(Round(23));
         near(&times, 109, 4.0 / 100.0);
         times.end();
-        assert_eq!(times.worth(Round(24)), None);
+        assert_eq!(times.worth(Round(24), ()), None);
     }
 
     #[test]
@@ -152,7 +223,7 @@ mod tests {
         let moved = Times::default();
         times.move_to(&moved);
         near(&moved, 10_000, 8.0 / (10_000.0 - 199.0));
-        assert_eq!(times.worth(Round(10_000)), None);
+        assert_eq!(times.worth(Round(10_000), ()), None);
         // The next page in the frame begins anew.
         moved.end();
         moved.begin(Round(10_000), false);
@@ -167,6 +238,6 @@ mod tests {
         times.used(Round(TIMES - 1));
         near(&times, TIMES + 4, 2.0 / 10.0);
         times.begin(Round(5), true);
-        assert!(times.worth(Round(5)).unwrap() < 1e-5, "a scan's page");
+        assert!(times.worth(Round(5), ()).unwrap() < 1e-5, "a scan's page");
     }
 }
