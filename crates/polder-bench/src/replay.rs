@@ -2,8 +2,8 @@
 //!
 //! The policies are the pool's own ([`polder_pool::replacement`]), run on simulated frames; beside
 //! them stand references that know a trace rather than frames: exact LRU, FIFO, random, and the
-//! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` makes
-//! one, `frames` runs a policy on it, `exact` and `optimum` are the references, `report` prints.
+//! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` and
+//! `mixed` make one, `frames` runs a policy on it, `exact` and `optimum` are the references, `report` prints.
 
 use std::time::Instant;
 
@@ -17,6 +17,7 @@ use crate::interrupt::Interrupt;
 mod exact;
 mod formats;
 mod frames;
+mod mixed;
 mod optimum;
 mod packed;
 mod report;
@@ -24,6 +25,7 @@ mod trace;
 mod zipf;
 
 pub(crate) use formats::Format;
+pub(crate) use mixed::Mixed;
 pub(crate) use report::{Replayed, Table};
 pub(crate) use zipf::{Paper, Zipfian};
 
@@ -47,6 +49,8 @@ pub(crate) enum Source {
     Zipfian(Zipfian),
     /// The lookups of leanstore.txt, VI-B.
     Paper(Paper),
+    /// Transactions like those of TPC-C.
+    Mixed(Mixed),
 }
 
 /// How much the cache holds.
@@ -76,13 +80,15 @@ impl Player {
     }
 }
 
-/// Hits among the requests that count.
+/// Hits and writes among the requests that count.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) requests: u64,
     pub(crate) hits: u64,
     /// Hits of which the policy heard, as the page bore the mark. References hear of none.
     pub(crate) heard: u64,
+    /// Pages that had been changed when they went: what goes to the device.
+    pub(crate) writes: u64,
 }
 
 /// Requests between two looks at whether somebody wants to stop.
@@ -157,6 +163,7 @@ impl Source {
                 .map_or(path.display().to_string(), |name| name.to_string_lossy().into_owned()),
             Source::Zipfian(zipfian) => format!("zipf:{}", zipfian.theta),
             Source::Paper(_) => Paper::NAME.to_owned(),
+            Source::Mixed(_) => Mixed::NAME.to_owned(),
         }
     }
 
@@ -171,6 +178,7 @@ impl Source {
             Source::File(..) => None,
             Source::Zipfian(zipfian) => Some(zipfian.requests),
             Source::Paper(paper) => Some(paper.requests),
+            Source::Mixed(mixed) => Some(mixed.requests),
         }
     }
 
@@ -179,6 +187,7 @@ impl Source {
             Source::File(path, said) => formats::read(path, *said, interrupt),
             Source::Zipfian(zipfian) => zipfian.trace(interrupt),
             Source::Paper(paper) => paper.trace(interrupt),
+            Source::Mixed(mixed) => mixed.trace(interrupt),
         };
         trace.map_err(|error| match error {
             BenchError::Options(why) => BenchError::Options(format!("{}: {why}", self.name())),

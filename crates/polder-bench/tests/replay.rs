@@ -172,7 +172,7 @@ fn what_cannot_be_replayed_is_said() {
         (format!("{path} --frames 10"), 1, "bad.lis:2"),
         ("/nowhere/a.lis --frames 10".to_owned(), 1, "/nowhere/a.lis"),
         ("zipf:1 --requests 1k --pages 10 --bytes 1MiB".to_owned(), 2, "--frames"),
-        (format!("{unknown} --frames 10"), 1, "--format lis or oracle"),
+        (format!("{unknown} --frames 10"), 1, "--format lis, oracle or spc"),
         ("zipf:1 /nowhere/a.lis --frames 10".to_owned(), 1, "/nowhere/a.lis"),
         (format!("zipf:1 {path} --frames 10 --bytes 1MiB"), 2, "zipf:1: its pages have no sizes"),
         (format!("{path} --frames 10 --bytes 1MiB"), 2, "bad.lis: its pages have no sizes"),

@@ -79,7 +79,9 @@ pub(super) enum Command {
     /// LRU, FIFO, random replacement and the optimum.
     ///
     /// "heard" is the share of requests that find the page and make the policy do something; all
-    /// other hits cost it nothing. Times are those of the whole replay, the simulation's own share
+    /// other hits cost it nothing. "writes" are pages that had been changed when they went, each of
+    /// which is written to the device: with the misses, what the device has to do. They are 0 where
+    /// the trace does not say what is changed. Times are those of the whole replay, the simulation's own share
     /// included: compare them with each other only.
     Replay(ReplayArgs),
     /// The ladder of translations: each in turn, in every regime of access, on the pool and the tree
@@ -279,8 +281,9 @@ pub(super) struct DeviceArgs {
 /// What a replay takes.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// Files; zipf:THETA for a made trace of --requests to --pages; leanstore-vi-b for the lookups
-    /// of leanstore.txt, VI-B at full size, with what the paper says beside each figure.
+    /// Files; zipf:THETA for a made trace of --requests to --pages; tpcc-like for the pages that the
+    /// transactions of TPC-C come to on ten warehouses; leanstore-vi-b for the lookups of
+    /// leanstore.txt, VI-B at full size, with what the paper says beside each figure.
     #[arg(value_name = "TRACE", required = true)]
     pub(super) traces: Vec<String>,
     #[arg(long, value_name = "POLICIES", value_delimiter = ',', help = policy_help())]
@@ -293,12 +296,15 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = some_bytes)]
     pub(super) bytes: Vec<u64>,
     /// How requests stand in files; each may be packed with zstd (.zst) [default: by the name: .lis,
-    /// .bin or .oracleGeneral, else ids].
+    /// .bin or .oracleGeneral, .spc, else ids].
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
     /// Pages of a zipf trace [default: 1M].
     #[arg(long, value_name = "COUNT", value_parser = some_count)]
     pub(super) pages: Option<u64>,
+    /// How many requests of a zipf trace in a hundred change their page [default: 0].
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(0..=100))]
+    pub(super) writes: Option<u8>,
     /// Requests of a made trace; the first fifth fills the cache and is not counted [default: 20M].
     #[arg(long, value_name = "COUNT", value_parser = some_count)]
     pub(super) requests: Option<u64>,

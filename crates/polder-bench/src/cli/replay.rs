@@ -10,7 +10,7 @@ use polder_pool::replacement::ReplacementKind;
 use super::args::{ReplayArgs, theta};
 use super::{each_once, listen, print, to_json};
 use crate::error::BenchError;
-use crate::replay::{CacheSize, Paper, Replay, Replayed, Source, Table, Zipfian};
+use crate::replay::{CacheSize, Mixed, Paper, Replay, Replayed, Source, Table, Zipfian};
 
 /// What the paper's table has beside the policies as they are by themselves.
 const PAPER_SHARES: [u8; 3] = [5, 20, 50];
@@ -58,6 +58,7 @@ fn replays(args: &ReplayArgs) -> Result<Vec<Replay>, BenchError> {
     for (said, option, has_use, of) in [
         (args.format.is_some(), "--format", any(Source::is_file), "files"),
         (args.pages.is_some(), "--pages", any(Source::is_zipfian), "traces zipf:THETA"),
+        (args.writes.is_some(), "--writes", any(Source::is_zipfian), "traces zipf:THETA"),
         (args.requests.is_some(), "--requests", any(|source| !source.is_file()), "made traces"),
         (!args.policy.is_empty(), "--policy", !no_policy, "caches that count --frames"),
     ] {
@@ -97,6 +98,9 @@ fn source(trace: &str, args: &ReplayArgs) -> Result<Source, BenchError> {
     if trace == Paper::NAME {
         return Ok(Source::Paper(Paper { requests }));
     }
+    if trace == Mixed::NAME {
+        return Ok(Source::Mixed(Mixed { requests }));
+    }
     let Some(exponent) = trace.strip_prefix("zipf:") else {
         return Ok(Source::File(PathBuf::from(trace), args.format));
     };
@@ -104,7 +108,8 @@ fn source(trace: &str, args: &ReplayArgs) -> Result<Source, BenchError> {
     let theta = theta(exponent).map_err(refused)?;
     let pages = args.pages.unwrap_or(DEFAULT_PAGES);
     let pages = u32::try_from(pages).map_err(|_| refused(format!("{pages} pages are too many")))?;
-    Ok(Source::Zipfian(Zipfian { theta, pages, requests }))
+    let write_percent = args.writes.unwrap_or(0);
+    Ok(Source::Zipfian(Zipfian { theta, pages, requests, write_percent }))
 }
 
 #[cfg(test)]
@@ -125,7 +130,7 @@ mod tests {
     #[test]
     fn traces_policies_and_sizes_are_resolved() {
         let line = "x replay a.lis zipf:0.8 --policy clock,cooling:5 --frames 10,1k \
-                    --pages 500 --requests 7k";
+                    --pages 500 --requests 7k --writes 30";
         let found = parsed(&line.replace('\\', "")).unwrap();
         let [file, zipf] = &found[..] else { panic!("{found:?}") };
         assert_eq!(file.source.name(), "a.lis");
@@ -135,6 +140,9 @@ mod tests {
         assert_eq!(file.sizes, sizes);
         let Source::Zipfian(zipfian) = &zipf.source else { panic!("{zipf:?}") };
         assert_eq!((zipfian.theta, zipfian.pages, zipfian.requests), (0.8, 500, 7000));
+        assert_eq!(zipfian.write_percent, 30);
+        let found = parsed("x replay tpcc-like --frames 10 --requests 7k").unwrap();
+        assert_eq!(found[0].source.name(), "tpcc-like");
     }
 
     #[test]
@@ -170,6 +178,7 @@ mod tests {
             "x replay a --frames 0",
             "x replay a.bin --bytes 0",
             "x replay a --policy arc --frames 1",
+            "x replay zipf:1 --frames 1 --writes 101",
         ] {
             assert!(Cli::try_parse_from(line.split_whitespace()).is_err(), "{line}");
         }
@@ -180,6 +189,7 @@ mod tests {
         for (line, option) in [
             ("x replay a.lis --frames 1 --pages 10", "--pages"),
             ("x replay leanstore-vi-b --pages 10", "--pages"),
+            ("x replay tpcc-like --frames 1 --writes 10", "--writes"),
             ("x replay a.lis --frames 1 --requests 10", "--requests"),
             ("x replay zipf:1 leanstore-vi-b --frames 1 --format lis", "--format"),
             ("x replay a.bin --bytes 1MiB --policy lru", "--policy"),

@@ -84,7 +84,7 @@ fn ring(
     let mut ring = Ring::new(trace.pages)?;
     let mut resident = filled(false, trace.pages as usize, "pages")?;
     let mut used = 0;
-    trace.count(interrupt, |_, page| {
+    trace.count(interrupt, |_, page, dirty| {
         let hit = resident[page as usize];
         if hit && order == Order::Lru {
             ring.remove(page);
@@ -95,6 +95,7 @@ fn ring(
                 let Some(first) = ring.first() else { break };
                 ring.remove(first);
                 resident[first as usize] = false;
+                dirty.evict(first);
                 used -= room.of(first);
             }
             ring.push(page);
@@ -110,13 +111,14 @@ fn random(trace: &Trace, room: &Room<'_>, interrupt: &Interrupt) -> Result<Tally
     let mut resident: Vec<u32> = Vec::new();
     let mut is_resident = filled(false, trace.pages as usize, "pages")?;
     let mut used = 0;
-    trace.count(interrupt, |_, page| {
+    trace.count(interrupt, |_, page, dirty| {
         let hit = is_resident[page as usize];
         if !hit && room.of(page) <= room.all {
             while used + room.of(page) > room.all {
                 let drawn = random.below(resident.len() as u64);
                 let gone = resident.swap_remove(drawn as usize);
                 is_resident[gone as usize] = false;
+                dirty.evict(gone);
                 used -= room.of(gone);
             }
             resident.push(page);

@@ -18,13 +18,25 @@ pub(crate) enum Format {
     Lis,
     /// libCacheSim's oracleGeneral: 24 bytes packed, u32 time, u64 id, u32 size, i64 next.
     Oracle,
-    /// A decimal id on each line.
+    /// UMass traces of storage, by the format of the Storage Performance Council: lines
+    /// `unit,sector,bytes,R or W,seconds`, with sectors of 512 bytes. A request for each 4 KiB that it
+    /// touches.
+    Spc,
+    /// A decimal id on each line, and behind a comma whether the request changes its page: 0 or 1. So
+    /// are the traces of WATT (PVLDB 2023), whose first line names the two.
     Ids,
 }
 
 const ORACLE_RECORD_BYTES: usize = 24;
 /// What a line may ask for at once; more is a damaged file.
 const MOST_BLOCKS_PER_LINE: u64 = 1 << 20;
+/// The first line of the traces of WATT.
+const IDS_HEADING: &str = "pages,is_write";
+const SECTOR_BYTES: u64 = 512;
+const SPC_PAGE_BYTES: u64 = 4096;
+/// More than a disk has, and how many disks there can be so that all pages have numbers.
+const UNIT_BYTES: u64 = 1 << 52;
+const UNITS: u64 = 1 << 20;
 
 impl Format {
     /// What the name says.
@@ -35,6 +47,8 @@ impl Format {
             Some(Format::Lis)
         } else if name.ends_with(".bin") || name.ends_with(".oracleGeneral") {
             Some(Format::Oracle)
+        } else if name.ends_with(".spc") {
+            Some(Format::Spc)
         } else {
             None
         }
@@ -65,13 +79,14 @@ pub(super) fn read(
     let read = match format {
         Some(Format::Oracle) => read_oracle(source, path, interrupt, &mut builder),
         Some(Format::Lis) => read_lines(source, path, interrupt, |line| blocks(line, &mut builder)),
-        Some(Format::Ids) | None => read_lines(source, path, interrupt, |line| {
-            builder.request(line.parse().map_err(|_| format!("{} is no id", quoted(line)))?)
-        }),
+        Some(Format::Spc) => read_lines(source, path, interrupt, |line| spc(line, &mut builder)),
+        Some(Format::Ids) | None => {
+            read_lines(source, path, interrupt, |line| id(line, &mut builder))
+        }
     };
     read.map_err(|error| match (format, error) {
         (None, BenchError::Trace { path, at, why }) => {
-            let why = format!("{why} (read as ids: say --format lis or oracle, or unpack it)");
+            let why = format!("{why} (read as ids: say --format lis, oracle or spc, or unpack it)");
             BenchError::Trace { path, at, why }
         }
         (_, error) => error,
@@ -116,7 +131,46 @@ fn blocks(line: &str, builder: &mut Builder) -> Result<(), String> {
     };
     let end = start.checked_add(count).filter(|_| count <= MOST_BLOCKS_PER_LINE);
     let end = end.ok_or_else(|| format!("{count} blocks from {start} are too many"))?;
-    (start..end).try_for_each(|block| builder.request(block))
+    (start..end).try_for_each(|block| builder.request(block, false))
+}
+
+/// `id`, or `id,write`.
+fn id(line: &str, builder: &mut Builder) -> Result<(), String> {
+    if line == IDS_HEADING && builder.is_empty() {
+        return Ok(());
+    }
+    let (id, write) = line.split_once(',').unwrap_or((line, "0"));
+    let id = id.trim().parse().map_err(|_| format!("{} is no id", quoted(id)))?;
+    let is_write = match write.trim() {
+        "0" => false,
+        "1" => true,
+        other => return Err(format!("{} is neither 0 (a read) nor 1 (a write)", quoted(other))),
+    };
+    builder.request(id, is_write)
+}
+
+/// `unit,sector,bytes,R or W,seconds`.
+fn spc(line: &str, builder: &mut Builder) -> Result<(), String> {
+    let mut fields = line.split(',').map(str::trim);
+    let mut number = || fields.next().and_then(|field| field.parse::<u64>().ok());
+    let (Some(unit), Some(sector), Some(bytes)) = (number(), number(), number()) else {
+        return Err("it does not begin with a unit, a sector and a number of bytes".to_owned());
+    };
+    let is_write = match fields.next() {
+        Some("R" | "r") => false,
+        Some("W" | "w") => true,
+        _ => return Err("its fourth field is neither R nor W".to_owned()),
+    };
+    // Units are disks of their own: far from each other.
+    let begin = sector.checked_mul(SECTOR_BYTES).filter(|begin| *begin < UNIT_BYTES);
+    let end = begin.and_then(|begin| begin.checked_add(bytes));
+    let end = end.filter(|_| unit < UNITS && bytes <= MOST_BLOCKS_PER_LINE * SPC_PAGE_BYTES);
+    let (Some(begin), Some(end)) = (begin, end) else {
+        return Err(format!("{bytes} bytes from sector {sector} of unit {unit} are too many"));
+    };
+    let base = unit * (UNIT_BYTES / SPC_PAGE_BYTES);
+    let pages = begin / SPC_PAGE_BYTES..end.div_ceil(SPC_PAGE_BYTES);
+    pages.into_iter().try_for_each(|page| builder.request(base + page, is_write))
 }
 
 fn read_oracle(
@@ -203,6 +257,30 @@ mod tests {
     }
 
     #[test]
+    fn ids_may_say_what_is_written() {
+        let trace = written("t.csv", b"pages,is_write\n7,0\n8,1\n7\n7, 1\n", None).unwrap();
+        assert_eq!(trace.requests, [0, 1, 0, 0]);
+        assert_eq!(trace.writes, [false, true, false, true]);
+        let trace = written("t.csv", b"7,0\n8,0\n", None).unwrap();
+        assert!(trace.writes.is_empty(), "no request writes");
+        assert!(why("t.csv", b"7,0\n8,2\n").contains(":2:"));
+        assert!(why("t.csv", b"7,0\npages,is_write\n").contains(":2:"));
+    }
+
+    #[test]
+    fn lines_of_the_storage_council_are_requests_for_pages() {
+        let lines = b"0,8,4096,R,0.1\n0,15,1024,W,0.2\n1,8,512,w,0.3,7\n";
+        let trace = written("t.spc", lines, None).unwrap();
+        // The second begins in the last sector of a page, and ends in the next one.
+        assert_eq!((trace.requests, trace.pages), (vec![0, 0, 1, 2], 3));
+        assert_eq!(trace.writes, [false, true, true, true]);
+        for bad in [&b"0,8,4096\n"[..], b"0,x,1,R\n", b"0,8,4096,D,1\n", b"0,8,99999999999999,R\n"]
+        {
+            assert!(why("t.spc", bad).contains(":1:"));
+        }
+    }
+
+    #[test]
     fn damage_is_an_error_that_names_the_line() {
         assert!(why("t.lis", b"7 3 0 0\nseven\n").contains(":2:"));
         assert!(why("t.lis", b"7\n").contains(":1:"));
@@ -219,7 +297,10 @@ mod tests {
     fn what_was_guessed_is_said() {
         for (name, bytes) in [("t.csv", &b"1,2\n"[..]), ("t.lis.gz", b"\x1F\x8B\x08\0\xFF\n")] {
             let why = why(name, bytes);
-            assert!(why.contains(":1: ") && why.contains("say --format lis or oracle"), "{why}");
+            assert!(
+                why.contains(":1: ") && why.contains("say --format lis, oracle or spc"),
+                "{why}"
+            );
         }
         assert!(!why("t.lis", b"seven\n").contains("--format"));
         let long = [b'x'; 1000];

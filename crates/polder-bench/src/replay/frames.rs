@@ -97,11 +97,15 @@ pub(super) fn run(
     let mut at = filled(FrameId::NONE, trace.pages as usize, "pages")?;
     let mut victims = Vec::new();
     let (mut filled, mut heard) = (0, 0);
-    let tally = trace.count(interrupt, |request, page| {
+    let tally = trace.count(interrupt, |request, page, dirty| {
+        let is_write = trace.is_write(request);
         let frame = at[page as usize];
         if frame != FrameId::NONE {
             let was_heard = frames.access(policy, frame);
             heard += u64::from(was_heard && request >= trace.warmup);
+            if is_write {
+                policy.write(frame);
+            }
             return Ok(true);
         }
         let frame = if filled < count {
@@ -112,11 +116,15 @@ pub(super) fn run(
             let (victim, gone) =
                 evicted.ok_or(BenchError::NoVictim { policy: kind.to_string() })?;
             at[gone as usize] = FrameId::NONE;
+            dirty.evict(gone);
             victim
         };
         let no = PageNo::new(u64::from(page)).expect("32 bits fit in 34");
         let marked = policy.admit(frame, PageId::new(SpaceId::CATALOGUE, no), false);
         frames.cell(frame).set(Content::Page { page, marked });
+        if is_write {
+            policy.write(frame);
+        }
         at[page as usize] = frame;
         Ok(false)
     })?;

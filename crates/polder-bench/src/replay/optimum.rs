@@ -3,7 +3,7 @@
 //!
 //! As in a pool, and in libCacheSim, the page that is asked for always comes in, whether it will
 //! be used again or not. With pages of different sizes this is not the best there can be, but what
-//! libCacheSim calls Belady.
+//! libCacheSim calls Belady. It is the best in misses alone: what it writes it does not look at.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -43,13 +43,14 @@ pub(super) fn run(
     // pages, because their time has passed, so none of them is ever popped.
     let mut heap: BinaryHeap<(u32, Reverse<u32>)> = BinaryHeap::new();
     let (mut used, mut resident) = (0, 0usize);
-    trace.count(interrupt, |at, page| {
+    trace.count(interrupt, |at, page, dirty| {
         let (hit, fits) = (due[page as usize] != NOT_RESIDENT, room.of(page) <= room.all);
         if !hit && fits {
             while used + room.of(page) > room.all {
                 let Some((when, Reverse(gone))) = heap.pop() else { break };
                 debug_assert_eq!(due[gone as usize], when);
                 due[gone as usize] = NOT_RESIDENT;
+                dirty.evict(gone);
                 used -= room.of(gone);
                 resident -= 1;
             }

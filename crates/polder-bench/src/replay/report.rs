@@ -18,6 +18,9 @@ pub(crate) struct Replayed {
     pub(crate) hits: u64,
     pub(crate) hit_percent: f64,
     pub(crate) misses: u64,
+    /// Dirty pages that went, each of which is written to the device. Those that are dirty at the end
+    /// are not among them.
+    pub(crate) writes: u64,
     /// Hits of which the policy heard; 0 for the references, which know the trace.
     pub(crate) heard: u64,
     /// Of the whole replay, the simulation's own share included.
@@ -39,7 +42,7 @@ impl Replayed {
             CacheSize::Frames(frames) => (Some(frames), None),
             CacheSize::Bytes(bytes) => (None, Some(bytes)),
         };
-        let Tally { requests, hits, heard } = tally;
+        let Tally { requests, hits, heard, writes } = tally;
         Replayed {
             trace: trace.to_owned(),
             policy: policy.to_owned(),
@@ -49,6 +52,7 @@ impl Replayed {
             hits,
             hit_percent: 100.0 * hits as f64 / requests.max(1) as f64,
             misses: requests - hits,
+            writes,
             heard,
             ns_per_request,
             paper_percent,
@@ -82,8 +86,8 @@ impl Table {
             let _ = writeln!(text, "{trace}, {}, {} requests", size.show(), row.requests);
             let _ = writeln!(
                 text,
-                "  {:<12} {:>12} {:>9} {:>12} {:>9} {:>11}{paper}",
-                "policy", "hits", "hit ratio", "misses", "heard", "ns/request"
+                "  {:<12} {:>12} {:>9} {:>12} {:>12} {:>9} {:>11}{paper}",
+                "policy", "hits", "hit ratio", "misses", "writes", "heard", "ns/request"
             );
         }
         let paper = match row.paper_percent {
@@ -92,11 +96,12 @@ impl Table {
         };
         let _ = write!(
             text,
-            "  {:<12} {:>12} {:>8.3}% {:>12} {:>8.3}% {:>11.1}{paper}",
+            "  {:<12} {:>12} {:>8.3}% {:>12} {:>12} {:>8.3}% {:>11.1}{paper}",
             row.policy,
             row.hits,
             row.hit_percent,
             row.misses,
+            row.writes,
             100.0 * row.heard as f64 / row.requests.max(1) as f64,
             row.ns_per_request
         );

@@ -47,6 +47,7 @@ impl Played {
 const LRU: Player = Player::Reference(Order::Lru);
 const FIFO: Player = Player::Reference(Order::Fifo);
 const RANDOM: Player = Player::Reference(Order::Random);
+const WATT: ReplacementKind = ReplacementKind::Watt { write_weight: 4 };
 
 fn near(found: f64, expected: f64, most: f64, what: &str) {
     assert!((found - expected).abs() <= most, "{what}: {found:.4}, expected {expected}");
@@ -66,7 +67,7 @@ fn oltp_has_its_known_answers() {
     // The pool's own LRU is exact, too.
     assert_eq!(oltp.hits(Player::Policy(ReplacementKind::Lru), 1000), 300_122);
     // ARC gets 38.945 and 55.252 here: what aims higher than LRU must come near to it.
-    for kind in [ReplacementKind::TwoQueues, ReplacementKind::Watt] {
+    for kind in [ReplacementKind::TwoQueues, WATT] {
         assert!(oltp.percent(Player::Policy(kind), 1000) > 36.0, "{kind}");
     }
 }
@@ -102,7 +103,7 @@ fn cloud_physics_has_its_known_answers_by_bytes() {
 fn pages_of_different_sizes_make_room_for_each_other() {
     // Pages 0 to 3 take 4, 3, 10 and 4 of 8 bytes: 2 never fits, 3 drives out one of the others.
     let requests = vec![0, 1, 2, 0, 3, 1, 0, 2];
-    let played = Played(Trace { requests, pages: 4, bytes: vec![4, 3, 10, 4], warmup: 0 });
+    let played = Played(Trace { requests, pages: 4, bytes: vec![4, 3, 10, 4], ..Trace::default() });
     let hits = |player| played.tally(player, CacheSize::Bytes(8)).hits;
     assert_eq!((hits(LRU), hits(FIFO), hits(Player::Optimum)), (1, 2, 2));
     assert_eq!(played.tally(RANDOM, CacheSize::Bytes(21)).hits, 4, "all fit");
@@ -131,7 +132,7 @@ fn the_table_of_leanstore_comes_out_within_a_point() {
 
 #[test]
 fn policies_hear_of_what_they_must_know() {
-    let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000 };
+    let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000, write_percent: 0 };
     let played = Played::new(&Source::Zipfian(zipfian));
     for kind in ReplacementKind::ALL {
         let tally = played.tally(Player::Policy(kind), CacheSize::Frames(10_000));
@@ -155,7 +156,7 @@ fn policies_hear_of_what_they_must_know() {
 fn zipfian_traces_hit_as_theory_says() {
     const PAGES: u32 = 20_000;
     const FRAMES: u32 = 2_000;
-    let zipfian = Zipfian { theta: 0.9, pages: PAGES, requests: 2_000_000 };
+    let zipfian = Zipfian { theta: 0.9, pages: PAGES, requests: 2_000_000, write_percent: 0 };
     let played = Played::new(&Source::Zipfian(zipfian));
     let weights: Vec<f64> = (1..=PAGES).map(|k| f64::from(k).powf(-0.9)).collect();
     let sum: f64 = weights.iter().sum();
@@ -180,7 +181,7 @@ fn zipfian_traces_hit_as_theory_says() {
         |percent| played.percent(Player::Policy(ReplacementKind::Cooling { percent }), FRAMES);
     let (ten, fifty) = (share(10), share(50));
     assert!(random + 0.3 < ten && ten + 0.3 < fifty && fifty < lru, "{random} {ten} {fifty} {lru}");
-    for kind in [ReplacementKind::TwoQueues, ReplacementKind::Watt, ReplacementKind::Hyperbolic] {
+    for kind in [ReplacementKind::TwoQueues, WATT, ReplacementKind::Hyperbolic] {
         let percent = played.percent(Player::Policy(kind), FRAMES);
         assert!(percent > lru + 1.0, "{kind}: {percent}, LRU {lru}");
     }
@@ -225,7 +226,8 @@ fn nothing_is_better_than_the_optimum() {
 
 #[test]
 fn rows_say_what_was_counted() {
-    let source = Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000 });
+    let source =
+        Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000, write_percent: 0 });
     let policies = vec![ReplacementKind::Clock];
     let frames = vec![CacheSize::Frames(100)];
     let replay = Replay::new(source.clone(), policies.clone(), frames).unwrap();
@@ -261,7 +263,7 @@ fn what_would_fail_on_the_way_is_refused_before() {
     let bytes = || vec![CacheSize::Frames(1), CacheSize::Bytes(1 << 20)];
     let file = |name: &str, said| Source::File(PathBuf::from(name), said);
     for sizeless in [
-        Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000 }),
+        Source::Zipfian(Zipfian { theta: 1.0, pages: 100, requests: 1000, write_percent: 0 }),
         Source::Paper(Paper { requests: 1000 }),
         file("a/t.lis", None),
         file("a/t.bin", Some(Format::Ids)),

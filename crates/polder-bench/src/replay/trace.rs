@@ -1,4 +1,4 @@
-//! A trace: which page is asked for, one request after the other.
+//! A trace: which page is asked for, one request after the other, and whether it is changed.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -16,6 +16,8 @@ pub(super) struct Trace {
     pub(super) requests: Vec<u32>,
     /// Numbers are below this.
     pub(super) pages: u32,
+    /// Which requests change their page, in the same order; empty where none does.
+    pub(super) writes: Vec<bool>,
     /// Bytes of each page as its first request says; empty where all are equal.
     pub(super) bytes: Vec<u32>,
     /// So many requests at the beginning fill the cache and are not counted.
@@ -36,7 +38,30 @@ impl Room<'_> {
     }
 }
 
+/// Which pages in the cache were changed since they came in. A page that goes while it is dirty is
+/// written to the device.
+#[derive(Debug)]
+pub(super) struct Dirty {
+    /// By page; empty where no request changes one.
+    pages: Vec<bool>,
+    written: u64,
+}
+
+impl Dirty {
+    /// The page leaves the cache.
+    pub(super) fn evict(&mut self, page: u32) {
+        if let Some(dirty) = self.pages.get_mut(page as usize) {
+            self.written += u64::from(std::mem::take(dirty));
+        }
+    }
+}
+
 impl Trace {
+    /// Whether the request with this number changes its page.
+    pub(super) fn is_write(&self, request: usize) -> bool {
+        self.writes.get(request).is_some_and(|write| *write)
+    }
+
     /// In bytes only for pages that have sizes: [`super::Replay::new`] sees to that.
     pub(super) fn room(&self, size: CacheSize) -> Room<'_> {
         match size {
@@ -45,21 +70,32 @@ impl Trace {
         }
     }
 
-    /// Counts hits; `is_hit` is asked of each request in turn.
+    /// Counts hits and the pages that are written as they go; `is_hit` is asked of each request in
+    /// turn, and says which pages go. Pages that are dirty at the end are not written. (Traces whose
+    /// pages have sizes have no writes: a page that is larger than the cache is never dirty.)
     pub(super) fn count(
         &self,
         interrupt: &Interrupt,
-        mut is_hit: impl FnMut(usize, u32) -> Result<bool, BenchError>,
+        mut is_hit: impl FnMut(usize, u32, &mut Dirty) -> Result<bool, BenchError>,
     ) -> Result<Tally, BenchError> {
         let mut tally = Tally::default();
+        let has_writes = !self.writes.is_empty();
+        debug_assert!(!has_writes || self.bytes.is_empty());
+        let pages = if has_writes { self.pages as usize } else { 0 };
+        let mut dirty = Dirty { pages: filled(false, pages, "pages")?, written: 0 };
         for (stretch, requests) in self.requests.chunks(STRETCH).enumerate() {
             interrupt.check()?;
             for (i, &page) in requests.iter().enumerate() {
                 let at = stretch * STRETCH + i;
-                let hit = is_hit(at, page)?;
+                let written_before = dirty.written;
+                let hit = is_hit(at, page, &mut dirty)?;
+                if self.is_write(at) {
+                    dirty.pages[page as usize] = true;
+                }
                 let counts = u64::from(at >= self.warmup);
                 tally.requests += counts;
                 tally.hits += counts * u64::from(hit);
+                tally.writes += counts * (dirty.written - written_before);
             }
         }
         Ok(tally)
@@ -83,13 +119,22 @@ pub(super) struct Builder {
 }
 
 impl Builder {
-    /// A request for the page that its source calls `id`. Fails where numbers run out.
-    pub(super) fn request(&mut self, id: u64) -> Result<(), String> {
+    /// A request for the page that its source calls `id`, which it may change. Fails where numbers
+    /// run out.
+    pub(super) fn request(&mut self, id: u64, writes: bool) -> Result<(), String> {
         let number = self.number(id)?.0;
-        self.push(number)
+        let before = self.trace.requests.len();
+        self.push(number)?;
+        if writes && self.trace.writes.is_empty() {
+            self.trace.writes.resize(before, false);
+        }
+        if writes || !self.trace.writes.is_empty() {
+            self.trace.writes.push(writes);
+        }
+        Ok(())
     }
 
-    /// The same for an object that knows its size.
+    /// A request that changes nothing, for an object that knows its size.
     pub(super) fn request_sized(&mut self, id: u64, bytes: u32) -> Result<(), String> {
         let (number, is_new) = self.number(id)?;
         if is_new {
@@ -116,6 +161,10 @@ impl Builder {
                 Ok((*new.insert(number), true))
             }
         }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.trace.requests.is_empty()
     }
 
     pub(super) fn finish(self) -> Trace {

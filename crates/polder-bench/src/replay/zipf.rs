@@ -1,6 +1,6 @@
 //! Traces that are made: pages by Zipf's law, and the lookups of leanstore.txt, VI-B.
 
-use super::trace::Trace;
+use super::trace::{Trace, filled};
 use crate::dist::Zipf;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -8,6 +8,8 @@ use crate::random::Random;
 
 /// A request in so many of a made trace only fills the cache.
 const WARMUP_SHARE: usize = 5;
+/// Requests that one draw brings at most.
+pub(super) const MOST_PER_DRAW: usize = 64;
 /// Draws between two looks at whether somebody wants to stop.
 const STRETCH: u64 = 1 << 16;
 
@@ -17,18 +19,25 @@ pub(crate) struct Zipfian {
     pub(crate) theta: f64,
     pub(crate) pages: u32,
     pub(crate) requests: u64,
+    /// How many requests in a hundred change their page, drawn for each by itself.
+    pub(crate) write_percent: u8,
 }
 
 impl Zipfian {
     pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
-        let draw = |rank: u64, to: &mut Vec<u32>| to.push(rank as u32);
-        made(
-            self.requests,
-            self.pages,
-            Zipf::new(u64::from(self.pages), self.theta),
-            draw,
-            interrupt,
-        )
+        let zipf = Zipf::new(u64::from(self.pages), self.theta);
+        let draw = |random: &mut Random, trace: &mut Trace| {
+            trace.requests.push((zipf.rank(random) - 1) as u32);
+        };
+        let mut trace = made(self.requests, self.pages, draw, interrupt)?;
+        if self.write_percent > 0 {
+            // Of another stream, so that the pages are the same whatever is written.
+            let mut random = Random::new(1, 1);
+            let writes = || random.below(100) < u64::from(self.write_percent);
+            trace.writes = filled(false, trace.requests.len(), "requests")?;
+            trace.writes.fill_with(writes);
+        }
+        Ok(trace)
     }
 }
 
@@ -80,36 +89,38 @@ impl Paper {
     pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
         let leaves = Self::RECORDS.div_ceil(Self::RECORDS_PER_LEAF);
         let pages = leaves + leaves.div_ceil(Self::CHILDREN);
-        let draw = |rank: u64, requests: &mut Vec<u32>| {
-            let leaf = rank / Self::RECORDS_PER_LEAF;
-            requests.push((leaves + leaf / Self::CHILDREN) as u32);
-            requests.push(leaf as u32);
+        let zipf = Zipf::new(Self::RECORDS, 1.0);
+        let draw = |random: &mut Random, trace: &mut Trace| {
+            let leaf = (zipf.rank(random) - 1) / Self::RECORDS_PER_LEAF;
+            trace.requests.push((leaves + leaf / Self::CHILDREN) as u32);
+            trace.requests.push(leaf as u32);
         };
-        made(self.requests, pages as u32, Zipf::new(Self::RECORDS, 1.0), draw, interrupt)
+        made(self.requests, pages as u32, draw, interrupt)
     }
 }
 
-/// Draws ranks, from 0, until there are enough requests.
-fn made(
+/// Draws until there are enough requests.
+pub(super) fn made(
     requests: u64,
     pages: u32,
-    zipf: Zipf,
-    draw: impl Fn(u64, &mut Vec<u32>),
+    mut draw: impl FnMut(&mut Random, &mut Trace),
     interrupt: &Interrupt,
 ) -> Result<Trace, BenchError> {
     let too_many = || BenchError::Options(format!("{requests} requests do not fit in memory"));
     let requests = usize::try_from(requests).map_err(|_| too_many())?;
     let mut random = Random::new(1, 0);
     let mut trace = Trace { pages, warmup: requests / WARMUP_SHARE, ..Trace::default() };
-    // A draw may bring two.
-    trace.requests.try_reserve_exact(requests.saturating_add(1)).map_err(|_| too_many())?;
+    trace
+        .requests
+        .try_reserve_exact(requests.saturating_add(MOST_PER_DRAW))
+        .map_err(|_| too_many())?;
     while trace.requests.len() < requests {
         interrupt.check()?;
         for _ in 0..STRETCH {
             if trace.requests.len() >= requests {
                 break;
             }
-            draw(zipf.rank(&mut random) - 1, &mut trace.requests);
+            draw(&mut random, &mut trace);
         }
     }
     Ok(trace)
