@@ -203,6 +203,37 @@ fn a_page_that_is_used_while_it_is_written_stays() {
     assert!(none_resident(&space, dirty), "they go at last");
 }
 
+/// How often pages had to be loaded that are changed in each round, and how often others that are
+/// only read in each. Between the rounds others come and go.
+fn faults_of_changed_and_read(replacement: ReplacementKind) -> (usize, usize) {
+    let (changed, only_read) = (1..25, 25..49);
+    let pool = pool(replacement, Box::new(disk()));
+    let space = pool.create_space().unwrap();
+    let frames = pool.stats().frames;
+    create_many(&space, 4 * frames as usize);
+    pool.flush().unwrap();
+    let (mut next, mut faults) = (frames, (0, 0));
+    let absent = |page: &u64| !is_resident(&space, number(*page));
+    for _ in 0..60 {
+        faults.0 += changed.clone().filter(absent).count();
+        faults.1 += only_read.clone().filter(absent).count();
+        changed.clone().for_each(|page| increment(&space, number(page)).unwrap());
+        read_all(&space, only_read.clone());
+        read_all(&space, next..next + frames / 2);
+        next = if next > 3 * frames { frames } else { next + frames / 2 };
+    }
+    faults
+}
+
+/// Who changes a page tells WATT, by whose value it stays.
+#[test]
+fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
+    let (changed, only_read) = faults_of_changed_and_read("watt:100".parse().unwrap());
+    assert!(2 * changed < only_read, "{changed} faults of changed pages, {only_read} of others");
+    let (changed, only_read) = faults_of_changed_and_read("watt:0".parse().unwrap());
+    assert!(2 * changed > only_read, "{changed} faults of changed pages, {only_read} of others");
+}
+
 /// What 2Q knows of pages that may come back outlives a space that is dropped.
 #[test]
 fn pages_of_a_dropped_space_leave_no_trace() {

@@ -47,7 +47,7 @@ impl Played {
 const LRU: Player = Player::Reference(Order::Lru);
 const FIFO: Player = Player::Reference(Order::Fifo);
 const RANDOM: Player = Player::Reference(Order::Random);
-const WATT: ReplacementKind = ReplacementKind::Watt { write_weight: 4 };
+const WATT: ReplacementKind = ReplacementKind::Watt { write_weight: 1 };
 
 fn near(found: f64, expected: f64, most: f64, what: &str) {
     assert!((found - expected).abs() <= most, "{what}: {found:.4}, expected {expected}");
@@ -281,4 +281,60 @@ fn what_would_fail_on_the_way_is_refused_before() {
     }
     let endless = Source::Paper(Paper { requests: u64::from(u32::MAX) });
     assert!(matches!(Replay::new(endless, Vec::new(), Vec::new()), Err(BenchError::Options(_))));
+}
+
+/// Misses, and dirty pages that went, of WATT with this weight of writes.
+fn watt_io(played: &Played, write_weight: u8, frames: u32) -> (u64, u64) {
+    let player = Player::Policy(ReplacementKind::Watt { write_weight });
+    let tally = played.tally(player, CacheSize::Frames(frames));
+    (tally.requests - tally.hits, tally.writes)
+}
+
+#[test]
+fn writes_that_watt_weighs_spare_more_than_they_cost() {
+    let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000, write_percent: 50 };
+    let traces = [Source::Zipfian(zipfian), Source::Mixed(Mixed { requests: 2_000_000 })];
+    for (source, frames) in traces.into_iter().zip([[800, 2000, 6000], [8000, 20_000, 60_000]]) {
+        let played = Played::new(&source);
+        for frames in frames {
+            let ((misses, writes), (misses_without, writes_without)) =
+                (watt_io(&played, 1, frames), watt_io(&played, 0, frames));
+            let what = format!(
+                "{} at {frames}: {misses} misses and {writes} writes, \
+                 without {misses_without} and {writes_without}",
+                source.name()
+            );
+            println!("{what}");
+            assert!(writes < writes_without, "{what}");
+            assert!(misses + writes < misses_without + writes_without, "{what}");
+        }
+    }
+}
+
+#[test]
+fn a_greater_weight_writes_less_and_misses_more() {
+    let played = Played::new(&Source::Mixed(Mixed { requests: 1_000_000 }));
+    let [none, one, four] = [0, 1, 4].map(|weight| watt_io(&played, weight, 20_000));
+    assert!(none.1 > one.1 && one.1 > four.1, "writes: {none:?} {one:?} {four:?}");
+    assert!(four.0 > none.0, "misses: {none:?} {four:?}");
+}
+
+/// The pages that are dirty when they go, by hand.
+#[test]
+fn dirty_pages_that_go_are_counted_once_each_time() {
+    let requests = vec![0, 1, 2, 0, 0, 1, 3, 2];
+    let writes = vec![true, false, false, false, true, false, false, true];
+    let trace = Trace { requests, writes, pages: 4, ..Trace::default() };
+    let mut played = Played(trace);
+    let two = CacheSize::Frames(2);
+    // LRU evicts 0 (dirty), 1, 2, 0 (dirty) and 1; the last 2 stays, and is not written.
+    for player in [LRU, Player::Policy(ReplacementKind::Lru)] {
+        let tally = played.tally(player, two);
+        assert_eq!((tally.hits, tally.writes), (1, 2), "{}", player.name());
+    }
+    // What went before requests count does not count, though it was changed then.
+    played.0.warmup = 3;
+    assert_eq!(played.tally(LRU, two).writes, 1);
+    played.0.writes = Vec::new();
+    assert_eq!(played.tally(LRU, two).writes, 0);
 }

@@ -16,7 +16,7 @@ const DEFAULT_PERCENT: u8 = 10;
 /// More than this is not a share any more: hardly a page would be hot.
 const MOST_PERCENT: u8 = 90;
 /// What a write costs against a read where nothing is said: see `watt.rs`.
-const DEFAULT_WRITE_WEIGHT: u8 = 4;
+const DEFAULT_WRITE_WEIGHT: u8 = 1;
 
 /// A replacement policy, chosen by its name.
 ///
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!("cooling:90".parse(), cooling(90));
         let watt = |write_weight| Ok(ReplacementKind::Watt { write_weight });
         assert_eq!("watt".parse(), watt(DEFAULT_WRITE_WEIGHT));
-        for weight in [0, 1, DEFAULT_WRITE_WEIGHT, 255] {
+        for weight in [0, DEFAULT_WRITE_WEIGHT, 4, 255] {
             assert_eq!(format!("watt:{weight}").parse(), watt(weight));
             let kind = ReplacementKind::Watt { write_weight: weight };
             assert_eq!(kind.to_string().parse(), Ok(kind));

@@ -196,7 +196,7 @@ mod tests {
     use super::*;
     use crate::replacement::hyperbolic::Hyperbolic;
     use crate::replacement::testing::{TestFrames, page};
-    use crate::replacement::watt::Watt;
+    use crate::replacement::watt::{ReadsOnly, Watt};
 
     /// The frames that a policy names one after the other, with none leaving.
     fn first_victims(policy: &dyn Replacement, frames: &TestFrames, count: usize) -> Vec<u32> {
@@ -226,6 +226,33 @@ mod tests {
     fn what_is_used_in_many_rounds_stays() {
         what_is_used_stays(&Watt::new(8, 4.0));
         what_is_used_stays(&Hyperbolic::new(8, ()));
+    }
+
+    /// Of eight pages that are used as often, four of which are written: who goes first.
+    fn first_of_written_and_clean(policy: &dyn Replacement) -> Vec<u32> {
+        let frames = TestFrames::new(8);
+        for frame in 1..=8 {
+            frames.admit(policy, frame, page(u64::from(frame)), false);
+        }
+        for _ in 0..4 {
+            // Nothing goes: the hand goes round once, and marks all.
+            policy.propose(&frames, 2, false, &mut Vec::new());
+            (1..=8).for_each(|frame| frames.access(policy, frame));
+            [2, 3, 5, 7].into_iter().for_each(|frame| policy.write(FrameId::new(frame)));
+        }
+        let mut first = first_victims(policy, &frames, 4);
+        first.sort_unstable();
+        first
+    }
+
+    #[test]
+    fn what_is_written_as_often_as_it_is_read_stays_before_what_is_only_read() {
+        let with_writes = Watt::new(8, 1.0);
+        assert!(with_writes.wants_writes());
+        assert_eq!(first_of_written_and_clean(&with_writes), [1, 4, 6, 8]);
+        let without = ReadsOnly::new(8, ());
+        assert!(!without.wants_writes());
+        assert_ne!(first_of_written_and_clean(&without), [1, 4, 6, 8], "by chance");
     }
 
     #[test]

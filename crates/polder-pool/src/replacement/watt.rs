@@ -19,7 +19,7 @@ use super::sampled::{Record, Round, Sampled};
 /// See the module.
 pub(super) type Watt = Sampled<History>;
 
-/// The same without the times of writes: a third of the memory less.
+/// The same without the times of writes, which takes a third less memory.
 pub(super) type ReadsOnly = Sampled<Times>;
 
 /// Each word holds this many times of 16 bits, the newest in the lowest bits.
@@ -210,6 +210,59 @@ mod tests {
         near(&times, 109, 4.0 / 100.0);
         times.end();
         assert_eq!(times.worth(Round(24), ()), None);
+    }
+
+    /// What a page with these writes is worth at `now` beside one without, by this weight.
+    fn extra(written: &[u32], now: u32, write_weight: f32) -> f32 {
+        let (history, times) = (History::default(), Times::default());
+        history.begin(Round(1), false);
+        times.begin(Round(1), false);
+        written.iter().for_each(|round| history.written(Round(*round)));
+        history.worth(Round(now), write_weight).unwrap() - times.worth(Round(now), ()).unwrap()
+    }
+
+    #[test]
+    fn writes_are_worth_their_greatest_frequency_by_their_weight() {
+        let near = |found: f32, expected: f32| {
+            assert!((found - expected).abs() < 1e-6, "{found}, expected {expected}");
+        };
+        near(extra(&[], 10, 4.0), 0.0);
+        // The last one is damped, like that of accesses.
+        near(extra(&[10], 19, 1.0), 0.1 / 10.0);
+        near(extra(&[10, 10, 10], 19, 1.0), 0.1 / 10.0);
+        near(extra(&[10, 15], 19, 1.0), 2.0 / 10.0);
+        near(extra(&[10, 15], 19, 4.0), 4.0 * 2.0 / 10.0);
+        near(extra(&[10, 15], 19, 0.0), 0.0);
+        // Four are known: the fifth one drops the first.
+        near(extra(&[2, 102, 202, 302], 1001, 1.0), 4.0 / 1000.0);
+        near(extra(&[2, 102, 202, 302, 402], 1001, 1.0), 4.0 / 900.0);
+    }
+
+    #[test]
+    fn writes_go_with_their_page() {
+        let (one, other) = (History::default(), History::default());
+        one.written(Round(7));
+        assert_eq!(one.worth(Round(7), 1.0), None, "a page is there from its admission on");
+        one.begin(Round(8), false);
+        let clean = one.worth(Round(9), 1.0).unwrap();
+        one.written(Round(8));
+        let written = one.worth(Round(9), 1.0).unwrap();
+        assert!(written > clean, "{written} {clean}");
+        one.move_to(&other);
+        assert_eq!((one.worth(Round(9), 1.0), other.worth(Round(9), 1.0)), (None, Some(written)));
+        other.end();
+        other.begin(Round(8), false);
+        assert_eq!(other.worth(Round(9), 1.0), Some(clean), "the next page was not written");
+    }
+
+    #[test]
+    fn a_write_is_no_access() {
+        let history = History::default();
+        history.begin(Round(1), false);
+        history.written(Round(5));
+        let clean = Times::default();
+        clean.begin(Round(1), false);
+        assert_eq!(history.worth(Round(9), 0.0), clean.worth(Round(9), ()));
     }
 
     #[test]
