@@ -15,7 +15,8 @@ use super::watt::{ReadsOnly, Watt};
 const DEFAULT_PERCENT: u8 = 10;
 /// More than this is not a share any more: hardly a page would be hot.
 const MOST_PERCENT: u8 = 90;
-/// What a write costs against a read where nothing is said: see `watt.rs`.
+/// What a write counts against a read where nothing is said: more of it misses more than it spares
+/// (`docs/replacement.md`, "What goes to the device").
 const DEFAULT_WRITE_WEIGHT: u8 = 1;
 
 /// A replacement policy, chosen by its name.
