@@ -144,6 +144,33 @@ fn each_policy_and_reference_gives_a_line_of_json() {
 }
 
 #[test]
+fn dirty_pages_that_go_stand_beside_the_misses() {
+    let dir = tempfile::tempdir().unwrap();
+    let (csv, spc) = (dir.path().join("ids.csv"), dir.path().join("disk.spc"));
+    // Pages 1, 2, 3, 1 and 2 in two frames: all miss, and of the three that go 1 and 3 are dirty.
+    fs::write(&csv, "pages,is_write\n1,1\n2,0\n3,1\n1,0\n2,0\n").unwrap();
+    fs::write(
+        &spc,
+        "0,8,512,W,0.1\n0,16,512,R,0.2\n0,24,512,W,0.3\n0,8,512,R,0.4\n0,16,512,R,0.5\n",
+    )
+    .unwrap();
+    for file in [csv, spc] {
+        for row in rows(&format!("{} --frames 2 --policy lru", file.display())) {
+            if ["lru", "exact LRU", "FIFO"].contains(&row["policy"].as_str().unwrap()) {
+                assert_eq!((&row["misses"], &row["writes"]), (&5.into(), &2.into()), "{row}");
+            }
+        }
+    }
+    let line = "zipf:1 --pages 1000 --requests 20k --frames 50 --policy watt";
+    let (clean, written) = (rows(line), rows(&format!("{line} --writes 100")));
+    for (clean, written) in clean.iter().zip(&written) {
+        assert_eq!(clean["writes"], 0, "{clean}");
+        // Each page that goes was changed, and each that comes in drives one out.
+        assert_eq!(written["writes"], written["misses"], "{written}");
+    }
+}
+
+#[test]
 fn several_traces_stand_below_each_other() {
     let dir = tempfile::tempdir().unwrap();
     let (one, two) = (dir.path().join("one.lis"), dir.path().join("two.txt"));
