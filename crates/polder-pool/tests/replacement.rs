@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, SpaceId};
 use polder_pool::device::{Batch, Device, Direction, Ticket};
 use polder_pool::replacement::{Look, Pages, ReplacementKind};
-use polder_pool::{Array, FileState, FrameId, Pool, PoolConfig, Space};
+use polder_pool::{AccessHint, Array, FileState, FrameId, Hold, Pool, PoolConfig, Space};
 use polder_testkit::SimDisk;
 
 use support::*;
@@ -205,33 +205,76 @@ fn a_page_that_is_used_while_it_is_written_stays() {
 
 /// How often pages had to be loaded that are changed in each round, and how often others that are
 /// only read in each. Between the rounds others come and go.
-fn faults_of_changed_and_read(replacement: ReplacementKind) -> (usize, usize) {
+fn faults_of_changed_and_read(
+    replacement: ReplacementKind,
+    hold: Hold,
+    change: fn(&Space<Array>, PageNo),
+) -> (usize, usize) {
     let (changed, only_read) = (1..25, 25..49);
-    let pool = pool(replacement, Box::new(disk()));
+    let config = PoolConfig { replacement, hold, ..config(4, FileState::NEW) };
+    let pool: Pool<Array> = Pool::open(Box::new(disk()), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();
     let frames = pool.stats().frames;
     create_many(&space, 4 * frames as usize);
     pool.flush().unwrap();
-    let (mut next, mut faults) = (frames, (0, 0));
+    let mut next = frames;
+    let mut read_others = |times: u64| {
+        for _ in 0..times * frames {
+            read_all(&space, [next]);
+            next = if next + 1 < 4 * frames { next + 1 } else { frames };
+        }
+    };
+    // All pages were written when they were made: that is forgotten first.
+    read_others(10);
+    let mut faults = (0, 0);
     let absent = |page: &u64| !is_resident(&space, number(*page));
-    for _ in 0..60 {
+    for _ in 0..10 {
         faults.0 += changed.clone().filter(absent).count();
         faults.1 += only_read.clone().filter(absent).count();
-        changed.clone().for_each(|page| increment(&space, number(page)).unwrap());
-        read_all(&space, only_read.clone());
-        read_all(&space, next..next + frames / 2);
-        next = if next > 3 * frames { frames } else { next + frames / 2 };
+        // Who loads a page has it pinned, and changes it where it lies.
+        read_all(&space, changed.clone().chain(only_read.clone()));
+        changed.clone().for_each(|page| change(&space, number(page)));
+        read_others(2);
     }
+    assert_eq!(pool.stats().copies > 0, hold == Hold::Copy);
     faults
+}
+
+fn change_in_place(space: &Space<Array>, page: PageNo) {
+    increment(space, page).unwrap();
+}
+
+fn change_in_a_copy(space: &Space<Array>, page: PageNo) {
+    let changed = space.run(AccessHint::Normal, |attempt| {
+        let found = space.page(attempt, page)?;
+        let mut copy = space.shadow(attempt, found)?;
+        // That it is the same as before is known to nobody.
+        let same = copy.page().u64(1000);
+        copy.page_mut().set_u64(1000, same);
+        Ok(())
+    });
+    changed.unwrap();
 }
 
 /// Who changes a page tells WATT, by whose value it stays.
 #[test]
 fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
-    let (changed, only_read) = faults_of_changed_and_read("watt:100".parse().unwrap());
-    assert!(2 * changed < only_read, "{changed} faults of changed pages, {only_read} of others");
-    let (changed, only_read) = faults_of_changed_and_read("watt:0".parse().unwrap());
-    assert!(2 * changed > only_read, "{changed} faults of changed pages, {only_read} of others");
+    let ways: [(Hold, fn(&Space<Array>, PageNo)); 2] =
+        [(Hold::Optimistic, change_in_place), (Hold::Copy, change_in_a_copy)];
+    for (hold, change) in ways {
+        let faults_by = |policy: &str| {
+            let (changed, others) =
+                faults_of_changed_and_read(policy.parse().unwrap(), hold, change);
+            let what =
+                format!("{policy}, {hold}: {changed} faults of changed pages, {others} of others");
+            println!("{what}");
+            (5 * changed < others, what)
+        };
+        let ((with_writes, what), (without, what_without)) =
+            (faults_by("watt:16"), faults_by("watt:0"));
+        assert!(with_writes, "{what}");
+        assert!(!without, "{what_without}");
+    }
 }
 
 /// What 2Q knows of pages that may come back outlives a space that is dropped.
