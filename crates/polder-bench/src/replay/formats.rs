@@ -34,8 +34,9 @@ const MOST_BLOCKS_PER_LINE: u64 = 1 << 20;
 const IDS_HEADING: &str = "pages,is_write";
 const SECTOR_BYTES: u64 = 512;
 const SPC_PAGE_BYTES: u64 = 4096;
-/// More than a disk has, and how many disks there can be so that all pages have numbers.
+/// A unit has fewer bytes than these. More than any disk.
 const UNIT_BYTES: u64 = 1 << 52;
+/// There are fewer units than these, so that every page of every unit has a number.
 const UNITS: u64 = 1 << 20;
 
 impl Format {
@@ -161,13 +162,13 @@ fn spc(line: &str, builder: &mut Builder) -> Result<(), String> {
         Some("W" | "w") => true,
         _ => return Err("its fourth field is neither R nor W".to_owned()),
     };
-    // Units are disks of their own: far from each other.
     let begin = sector.checked_mul(SECTOR_BYTES).filter(|begin| *begin < UNIT_BYTES);
     let end = begin.and_then(|begin| begin.checked_add(bytes));
     let end = end.filter(|_| unit < UNITS && bytes <= MOST_BLOCKS_PER_LINE * SPC_PAGE_BYTES);
     let (Some(begin), Some(end)) = (begin, end) else {
         return Err(format!("{bytes} bytes from sector {sector} of unit {unit} are too many"));
     };
+    // Units are disks of their own, each with its own page numbers.
     let base = unit * (UNIT_BYTES / SPC_PAGE_BYTES);
     let pages = begin / SPC_PAGE_BYTES..end.div_ceil(SPC_PAGE_BYTES);
     pages.into_iter().try_for_each(|page| builder.request(base + page, is_write))

@@ -1,7 +1,8 @@
 //! A made trace of reads and writes: page accesses like those of TPC-C, in which some pages are
-//! written nearly each time that somebody comes to them, and others never.
+//! written nearly each time that somebody comes to them, and others never. It is not TPC-C: there
+//! are no rows and no inner pages, and what a transaction does is simplified.
 
-use super::trace::{MOST_REQUESTS, Trace};
+use super::trace::Trace;
 use super::zipf::made;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -14,9 +15,10 @@ const DISTRICTS: u64 = 10;
 const STOCK_PAGES: u64 = 8000;
 const CUSTOMER_PAGES: u64 = 5000;
 const ITEM_PAGES: u64 = 2200;
-/// Orders and their lines that fill a page, and its predecessors that are kept: older ones are not
-/// asked for any more, and new ones take their numbers.
+/// Orders, with their lines, that fill a page.
 const ORDERS_PER_PAGE: u64 = 6;
+/// Pages of orders in each district. Nobody asks for orders that are older than that, so that their
+/// pages serve as new ones.
 const ORDER_PAGES: u64 = 600;
 
 const ITEMS: u64 = 100_000;
@@ -47,7 +49,7 @@ impl Mixed {
     pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
         let mut orders = vec![ORDERS_PER_PAGE * ORDER_PAGES / 2; (WAREHOUSES * DISTRICTS) as usize];
         made(
-            self.requests.min(MOST_REQUESTS),
+            self.requests,
             PAGES as u32,
             |random, trace| transaction(random, &mut orders, trace),
             interrupt,
@@ -71,6 +73,7 @@ fn transaction(random: &mut Random, orders: &mut [u64], trace: &mut Trace) {
     let next = &mut orders[district as usize];
     let order_page =
         |order: u64| ORDER + district * ORDER_PAGES + order / ORDERS_PER_PAGE % ORDER_PAGES;
+    // Of any district: one draw for all of them.
     let customer = |random: &mut Random| {
         let row = skewed(random, 1023, CUSTOMERS);
         CUSTOMER + warehouse * CUSTOMER_PAGES + row * CUSTOMER_PAGES / CUSTOMERS
