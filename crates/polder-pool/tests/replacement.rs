@@ -203,12 +203,15 @@ fn a_page_that_is_used_while_it_is_written_stays() {
     assert!(none_resident(&space, dirty), "they go at last");
 }
 
+/// A way to change a page.
+type Change = fn(&Space<Array>, PageNo);
+
 /// How often pages had to be loaded that are changed in each round, and how often others that are
 /// only read in each. Between the rounds others come and go.
 fn faults_of_changed_and_read(
     replacement: ReplacementKind,
     hold: Hold,
-    change: fn(&Space<Array>, PageNo),
+    change: Change,
 ) -> (usize, usize) {
     let (changed, only_read) = (1..25, 25..49);
     let config = PoolConfig { replacement, hold, ..config(4, FileState::NEW) };
@@ -259,7 +262,7 @@ fn change_in_a_copy(space: &Space<Array>, page: PageNo) {
 /// Who changes a page tells WATT, by whose value it stays.
 #[test]
 fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
-    let ways: [(Hold, fn(&Space<Array>, PageNo)); 2] =
+    let ways: [(Hold, Change); 2] =
         [(Hold::Optimistic, change_in_place), (Hold::Copy, change_in_a_copy)];
     for (hold, change) in ways {
         let faults_by = |policy: &str| {

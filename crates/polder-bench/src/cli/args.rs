@@ -81,8 +81,8 @@ pub(super) enum Command {
     /// "heard" is the share of requests that find the page and make the policy do something; all
     /// other hits cost it nothing. "writes" are pages that had been changed when they went, each of
     /// which is written to the device: with the misses, what the device has to do. They are 0 where
-    /// the trace does not say what is changed. Times are those of the whole replay, the simulation's own share
-    /// included: compare them with each other only.
+    /// the trace does not say what is changed. Times are those of the whole replay, the simulation's
+    /// own share included: compare them with each other only.
     Replay(ReplayArgs),
     /// The ladder of translations: each in turn, in every regime of access, on the pool and the tree
     /// themselves, without a store and without a log.
