@@ -22,8 +22,17 @@ const PEERS: &[&str] = &[
     "vm",
     "vm-huge",
 ];
-const EVICTING: &[&str] =
-    &["array", "array-swizzled", "hash", "open", "predictive", "simd", "swizzle", "vm"];
+const EVICTING: &[&str] = &[
+    "array",
+    "array-swizzled",
+    "hash",
+    "open",
+    "predictive",
+    "simd",
+    "swizzle",
+    "swizzle, cooling",
+    "vm",
+];
 const STEPS: &[&str] = &[
     "hash+optimistic",
     "hash+optimistic+inlined",
@@ -105,6 +114,7 @@ const FEATURES: &[&str] = &[
     "swizzle, cooling, optimistic",
 ];
 const DESIGNS: &[&str] = &["array", "predictive", "swizzle", "vm"];
+const GROWING: &[&str] = &["array", "predictive", "swizzle", "swizzle, cooling", "vm"];
 
 /// What each part measures, on which sides.
 const EXPECTED: &[(&str, &[&str], &[&str])] = &[
@@ -114,7 +124,7 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("files", &["nodes of ring"], PEERS),
     ("lookup", &["uniform", "zipfian", "uniform: cpu"], PEERS),
     ("lookup", &["uniform", "zipfian"], STEPS),
-    ("lookup", &["chains"], &["hash", "predictive"]),
+    ("lookup", &["chains", "chains at fill 0.75", "chains at fill 1"], &["hash", "predictive"]),
     ("multi", &["queries", "metadata"], HOLDS),
     ("multi-larger", &["queries", "queries: pages read"], HOLDS_LARGER),
     ("splits", &["descents", "restarts", "inserts"], COPYING),
@@ -126,11 +136,11 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     (
         "scans",
         &["large table", "small table", "pages read"],
-        &["array", "hash", "simd", "swizzle", "vm"],
+        &["array", "hash", "simd", "swizzle", "swizzle, cooling", "vm"],
     ),
     (
         "placement",
-        &["pages", "allowed", "possible", "accesses", "moved bytes"],
+        &["pages", "accesses", "moved bytes", "moved bytes over time, 3"],
         &["predictive", "simd"],
     ),
     (
@@ -138,11 +148,20 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
         &["YCSB-C: all", "YCSB-D: page tables of frames", "scattered hot keys: translation"],
         EVICTING,
     ),
+    ("memory-growing", &["translation", "reclaimed", "groups given back"], EVICTING),
     ("tpcc", &["transactions", "conflicts"], RESIDENT_TPCC),
     ("features", &["transactions", "conflicts"], FEATURES),
+    ("scaling", &["one thread", "with memory faulted in: speedup"], &["swizzle"]),
     (
         "tpcc-larger",
-        &["transactions", "transactions over time", "lowest interval", "median interval"],
+        &[
+            "transactions",
+            "transactions over time",
+            "lowest interval",
+            "median interval",
+            "bytes read",
+            "bytes written over time",
+        ],
         EVICTING,
     ),
     (
@@ -155,7 +174,11 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
         &["transactions, 0:100", "transactions, standard", "pages read, 0:100"],
         TPCC_HOLDS_LARGER,
     ),
-    ("tpcc-growing", &["transactions", "transactions over time", "data over time"], DESIGNS),
+    (
+        "tpcc-growing",
+        &["transactions", "transactions over time", "data over time", "translation"],
+        GROWING,
+    ),
     ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),
 ];
 

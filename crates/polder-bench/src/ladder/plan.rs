@@ -41,6 +41,7 @@ impl Size {
             heap_bytes: 4_000_000_000,
             graph_nodes: 2_000_000,
             memory_records: 10_000_000,
+            growing_records: 10_000_000,
             tpcc: tpcc::Scale::FULL,
             warehouses: 10,
             larger_warehouses: 10,
@@ -56,6 +57,7 @@ impl Size {
                 graph_nodes: full.graph_nodes / 10,
                 // A hundredth of the data must be a pool of some size.
                 memory_records: full.memory_records / 5,
+                growing_records: full.growing_records / 5,
                 warehouses: 2,
                 larger_warehouses: 2,
                 growing_warehouses: 2,
@@ -69,6 +71,7 @@ impl Size {
                 graph_nodes: 2_000,
                 // A hundredth of the data must still hold all inner nodes.
                 memory_records: 1_000_000,
+                growing_records: 60_000,
                 tpcc: tpcc::Scale::TINY,
                 warehouses: 2,
                 // What stock-level asks for must not fit into the least budget that there is.
@@ -93,6 +96,8 @@ pub(crate) struct Scale {
     pub(crate) graph_nodes: u64,
     /// Records of the tree whose budgets are as large as it, a tenth and a hundredth.
     pub(crate) memory_records: u64,
+    /// Records of the tree that grows to many times its budget.
+    pub(crate) growing_records: u64,
     /// Rows of a warehouse of TPC-C.
     pub(crate) tpcc: tpcc::Scale,
     /// Warehouses of TPC-C.

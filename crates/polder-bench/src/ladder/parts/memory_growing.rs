@@ -19,9 +19,9 @@ use crate::error::BenchError;
 use crate::ladder::clock::drive_all;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams, open};
-use crate::ladder::trees::{Keys, PAGE, bytes_of};
+use crate::ladder::trees::{Keys, PAGE, bytes_of, records_of};
 
-/// Data by budget, at the end of each step.
+/// Data by budget, at the end of each step; those that the records are enough for.
 const STEPS: [u64; 6] = [1, 2, 5, 10, 20, LAST];
 const LAST: u64 = 50;
 /// One operation in so many inserts: a twentieth in YCSB-D, by which data would take long to grow.
@@ -33,15 +33,16 @@ const TURN: u64 = 32;
 const WORD_BYTES: u64 = 8;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let keys = Keys::new(setup.scale.memory_records);
+    let keys = Keys::new(setup.scale.growing_records);
     let config = setup.config(PAGE, bytes_of(keys.records) / LAST, FileState::NEW);
     let pool: Pool<T> = open(&setup.dir.join("data"), OpenKind::Create, &config, &KINDS)?;
     let tree = Tree::create(pool.create_space()?)?;
     let growth = Growth { streams: &setup.streams(), tree: &tree, keys, there: AtomicU64::new(0) };
     let mut measured = Measured::default();
-    for times in STEPS {
+    let records = |times| records_of(times * config.memory_budget);
+    for times in STEPS.into_iter().filter(|times| records(*times) <= keys.records) {
         (setup.tell)(&format!("growing to {times} times the budget"));
-        growth.grow(setup, (keys.records * times / LAST).max(1))?;
+        growth.grow(setup, records(times))?;
         let stats = pool.stats();
         let at = times as f64;
         measured.push("translation", at, translation_by_frames(&stats));
@@ -112,10 +113,11 @@ mod tests {
     #[test]
     fn maps_of_what_is_cold_are_given_back() {
         testing::run(|setup| {
-            let scale = Scale { memory_records: 500_000, ..setup.scale };
+            let scale = Scale { growing_records: 500_000, ..setup.scale };
             let setup = Setup { scale, ..*setup };
             let array = run::<Array>(&setup).unwrap();
             let reclaimed = array.of("reclaimed");
+            assert_eq!(reclaimed.len(), STEPS.len());
             assert!(reclaimed[STEPS.len() - 1] > 0.5, "{reclaimed:?}");
             assert!(array.of("groups given back")[STEPS.len() - 1] > 0.0);
             std::fs::remove_file(setup.dir.join("data")).unwrap();

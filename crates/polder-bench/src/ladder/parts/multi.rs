@@ -92,23 +92,17 @@ mod tests {
     use crate::ladder::setup::testing::run;
     use crate::ladder::side::Side;
 
-    /// The values of a metric, where its axis is ascending.
-    fn values(measured: &Measured, metric: &str) -> Vec<f64> {
-        let of_metric = measured.figures.iter().filter(|figure| figure.metric == metric);
-        of_metric.map(|figure| figure.value).collect()
-    }
-
     #[test]
     fn most_keys_are_not_in_memory_where_data_are_larger() {
         run(|setup| {
             for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Copy] {
                 let setup = setup.on(Side { hold, ..setup.side });
                 let measured = run_larger::<Hash>(&setup).unwrap();
-                let pages = values(&measured, "queries: pages read");
+                let pages = measured.of("queries: pages read");
                 assert_eq!(pages.len(), 3);
                 let most = KEYS as f64 / 2.0;
                 assert!(pages.iter().all(|pages| *pages > most), "{hold}: {pages:?}");
-                assert!(values(&measured, "queries").iter().all(|queries| *queries > 0.0));
+                assert!(measured.of("queries").iter().all(|queries| *queries > 0.0));
             }
         });
     }
@@ -118,7 +112,7 @@ mod tests {
         run(|setup| {
             let metadata = |hold| {
                 let setup = setup.on(Side { hold, ..setup.side });
-                values(&super::run::<Hash>(&setup).unwrap(), "metadata")[0]
+                super::run::<Hash>(&setup).unwrap().of("metadata")[0]
             };
             let four = Hold::GroupOf(GroupSize::new(4).unwrap());
             let [none, word, four, core] =

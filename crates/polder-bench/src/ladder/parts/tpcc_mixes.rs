@@ -78,21 +78,15 @@ mod tests {
     use crate::ladder::setup::testing::run;
     use crate::ladder::side::TPCC_HOLDS_LARGER;
 
-    /// A value of each number of threads.
-    fn values(measured: &Measured, metric: &str) -> Vec<f64> {
-        let of_metric = measured.figures.iter().filter(|figure| figure.metric == metric);
-        of_metric.map(|figure| figure.value).collect()
-    }
-
     #[test]
     fn each_mix_is_measured_and_readers_lose_no_try() {
         run(|setup| {
             let measured = super::run(setup).unwrap();
             for mix in ["0:100", "20:80", "50:50", "standard"] {
-                let found = values(&measured, &format!("transactions, {mix}"));
+                let found = measured.of(&format!("transactions, {mix}"));
                 assert!(found.len() == 2 && found.iter().all(|per_s| *per_s > 0.0), "{mix}");
             }
-            assert_eq!(values(&measured, "conflicts, 0:100"), [0.0, 0.0]);
+            assert_eq!(measured.of("conflicts, 0:100"), [0.0, 0.0]);
         });
     }
 
@@ -105,7 +99,7 @@ mod tests {
                 let setup = Setup { dir: &dir, seconds: 0.2, ..setup.on(side) };
                 let measured = run_larger(&setup).unwrap();
                 for mix in MIXES {
-                    let pages = values(&measured, &format!("pages read, {mix}"));
+                    let pages = measured.of(&format!("pages read, {mix}"));
                     assert_eq!(pages.len(), 3);
                     assert!(pages.iter().all(|pages| *pages > 1.0), "{mix}: {pages:?}");
                 }
