@@ -151,7 +151,7 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ("memory-growing", &["translation", "reclaimed", "groups given back"], EVICTING),
     ("tpcc", &["transactions", "conflicts"], RESIDENT_TPCC),
     ("features", &["transactions", "conflicts"], FEATURES),
-    ("scaling", &["one thread", "with memory faulted in: speedup"], &["swizzle"]),
+    ("scaling", &["one thread", "pre-faulted memory: speedup"], &["swizzle"]),
     (
         "tpcc-larger",
         &[

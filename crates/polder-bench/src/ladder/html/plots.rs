@@ -426,7 +426,7 @@ plots! {
     TPCC "features" ["conflicts"] "The same: conflicts", Unit::Count("lost tries a transaction"), Axis::Named("threads"),
         Linear, FEATURES:
         "none."; "As above.";
-    TPCC "scaling" ["one thread", "all threads", "with warehouses of their own", "with memory faulted in"] "LeanStore's table I, by swizzle", Unit::Count("transactions a second"), Axis::None,
+    TPCC "scaling" ["one thread", "all threads", "warehouse affinity", "pre-faulted memory"] "LeanStore's table I, by swizzle", Unit::Count("transactions a second"), Axis::None,
         Linear, SWIZZLE_ALONE:
         SCALING;
         SCALING_HERE;

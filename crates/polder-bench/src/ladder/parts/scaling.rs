@@ -26,13 +26,8 @@ struct Step {
 const STEPS: [Step; 4] = [
     Step { name: "one thread", all_threads: false, affinity: false, prefault: false },
     Step { name: "all threads", all_threads: true, affinity: false, prefault: false },
-    Step {
-        name: "with warehouses of their own",
-        all_threads: true,
-        affinity: true,
-        prefault: false,
-    },
-    Step { name: "with memory faulted in", all_threads: true, affinity: true, prefault: true },
+    Step { name: "warehouse affinity", all_threads: true, affinity: true, prefault: false },
+    Step { name: "pre-faulted memory", all_threads: true, affinity: true, prefault: true },
 ];
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
