@@ -8,7 +8,7 @@
 //! makes its own.
 //!
 //! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
-//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C; [`parts`] are the workloads; [`child`]
+//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C, [`watched`] looks at it; [`parts`] are the workloads; [`child`]
 //! runs one, if need be in a [`memory_group`]; [`results`] and [`criteria`] say what it came to,
 //! [`out`] writes it down, [`html`] shows it.
 
@@ -40,6 +40,7 @@ mod setup;
 mod side;
 mod stores;
 mod trees;
+mod watched;
 mod writes;
 
 pub(crate) use child::work as child;

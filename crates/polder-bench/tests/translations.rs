@@ -140,7 +140,7 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "placement",
-        &["pages", "accesses", "moved bytes", "moved bytes over time, 3"],
+        &["pages", "allowed", "possible", "accesses", "moved bytes", "moved bytes over time, 3"],
         &["predictive", "simd"],
     ),
     (
@@ -176,7 +176,12 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "tpcc-growing",
-        &["transactions", "transactions over time", "data over time", "translation"],
+        &[
+            "transactions",
+            "transactions over time",
+            "data over time",
+            "translation and page tables",
+        ],
         GROWING,
     ),
     ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),

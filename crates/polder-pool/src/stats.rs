@@ -2,6 +2,7 @@
 //! found by looking when asked.
 
 use std::collections::HashMap;
+use std::num::NonZeroU32;
 
 use polder_format::SpaceId;
 
@@ -166,9 +167,9 @@ impl<T: Translation> Pool<T> {
         self.shared().translation.chain_lengths(None)
     }
 
-    /// The same if the table had so many buckets that there were `fill` of its pages for each.
-    pub fn chain_lengths_at(&self, fill: f64) -> Option<Vec<u64>> {
-        self.shared().translation.chain_lengths(Some(fill))
+    /// The same if the table had so many buckets.
+    pub fn chain_lengths_among(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
+        self.shared().translation.chain_lengths(Some(buckets))
     }
 
     fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {

@@ -271,6 +271,7 @@ fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
             let what =
                 format!("{policy}, {hold}: {changed} faults of changed pages, {others} of others");
             println!("{what}");
+            assert!(others > 0, "{what}");
             (5 * changed < others, what)
         };
         let ((with_writes, what), (without, what_without)) =

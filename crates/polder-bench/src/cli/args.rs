@@ -338,7 +338,7 @@ pub(super) struct TranslationsArgs {
     /// Threads that work at once, with commas between: a measurement for each, in the parts lookup,
     /// multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and 8,
     /// tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in skew,
-    /// cooling, tpcc-growing and ramp-up. The others have their own numbers of threads.
+    /// cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of threads.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,

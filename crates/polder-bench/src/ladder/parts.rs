@@ -6,7 +6,7 @@ use super::measured::Measured;
 use super::setup::Setup;
 use super::side::{
     BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, ENGINES, EVICTING, FEATURES, HOLDS,
-    HOLDS_LARGER, PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, Side, TPCC_HOLDS,
+    HOLDS_LARGER, PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, SWIZZLE_ALONE, Side, TPCC_HOLDS,
     TPCC_HOLDS_LARGER, TranslationName, instances,
 };
 use crate::error::BenchError;
@@ -93,7 +93,7 @@ pub(crate) static PARTS: [Part; 24] = [
     part!("memory-growing", EVICTING, memory_growing::run),
     of_stores("tpcc", RESIDENT_TPCC, tpcc::run),
     of_stores("features", FEATURES, tpcc::run),
-    of_stores("scaling", DESIGNS, scaling::run),
+    of_stores("scaling", SWIZZLE_ALONE, scaling::run),
     of_stores("tpcc-larger", EVICTING, tpcc_larger::run),
     of_stores("tpcc-mixes", TPCC_HOLDS, tpcc_mixes::run),
     of_stores("tpcc-mixes-larger", TPCC_HOLDS_LARGER, tpcc_mixes::run_larger),

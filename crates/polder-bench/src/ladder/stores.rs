@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use polder::{Durability, OpenMode, Options, Stats, Store, TranslationKind};
 use serde::{Deserialize, Serialize};
@@ -33,8 +33,6 @@ const LEAST_GROWTH: u64 = 64 << 20;
 const FILES: [&str; 2] = ["data", "log"];
 /// Tables that are read at once when everything is touched.
 const TOUCHING_THREADS: usize = 4;
-/// How often the one who takes samples looks for the end.
-const PATIENCE: Duration = Duration::from_millis(20);
 /// Intervals that a measurement over time has at least.
 const LEAST_INTERVALS: f64 = 10.0;
 
@@ -307,41 +305,6 @@ impl TpccStore<'_> {
         let faults = self.store.stats().faults - before;
         let pages_read = faults as f64 / outcome.ops.max(1) as f64;
         Ok(Ran { per_s, pages_read, conflicts: conflicts_per_op, interval_s, over_time })
-    }
-
-    /// The same, and a sample at the end of each interval; `enough` of one ends the run.
-    pub(crate) fn run_watched<S: Send>(
-        &self,
-        threads: usize,
-        seconds: f64,
-        step_s: f64,
-        sample: impl Fn() -> Result<S, BenchError> + Sync,
-        enough: impl Fn(&S) -> bool + Sync,
-    ) -> Result<(Ran, Vec<S>), BenchError> {
-        let (until, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
-        let step = interval(seconds, step_s);
-        let watch = || -> Result<Vec<S>, BenchError> {
-            let (started, mut samples) = (Instant::now(), Vec::new());
-            while !is_over.load(Relaxed) {
-                let next = step * (samples.len() as u32 + 1);
-                let left = next.saturating_sub(started.elapsed());
-                if !left.is_zero() {
-                    thread::sleep(left.min(PATIENCE));
-                    continue;
-                }
-                let sampled = sample()?;
-                until.fetch_or(enough(&sampled), Relaxed);
-                samples.push(sampled);
-            }
-            Ok(samples)
-        };
-        thread::scope(|scope| {
-            let watcher = scope.spawn(watch);
-            let ran = self.run(threads, seconds, step_s, Some(&until));
-            is_over.store(true, Relaxed);
-            let samples = watcher.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-            Ok((ran?, samples?))
-        })
     }
 
     /// What the store says of itself.

@@ -110,10 +110,9 @@ pub(super) fn made(
     let requests = usize::try_from(requests).map_err(|_| too_many())?;
     let mut random = Random::new(1, 0);
     let mut trace = Trace { pages, warmup: requests / WARMUP_SHARE, ..Trace::default() };
-    trace
-        .requests
-        .try_reserve_exact(requests.saturating_add(MOST_PER_DRAW))
-        .map_err(|_| too_many())?;
+    let most = requests.saturating_add(MOST_PER_DRAW);
+    trace.requests.try_reserve_exact(most).map_err(|_| too_many())?;
+    trace.writes.try_reserve_exact(most).map_err(|_| too_many())?;
     while trace.requests.len() < requests {
         interrupt.check()?;
         for _ in 0..STRETCH {

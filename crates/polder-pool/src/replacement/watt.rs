@@ -34,7 +34,7 @@ const TIMES: u32 = 0xFFFF;
 pub(super) struct History {
     accesses: Times,
     /// The times of the last four writes. Stored only by who holds the page exclusively, or brings
-    /// it: one thread at a time.
+    /// it: one thread at a time. (Whoever finds them very old takes them away.)
     writes: AtomicU64,
 }
 
@@ -51,8 +51,8 @@ fn time(round: Round) -> u64 {
     u64::from(round.0 % TIMES) + 1
 }
 
-/// Rounds from `then` to `now`. A time that is older than 65535 rounds looks young again; a page
-/// that is used as rarely as that has long gone.
+/// Rounds from `then` to `now`. A time that is older than 65535 rounds looks young again: a page whose
+/// last access is as old as that has long gone, and writes are forgotten before.
 fn age(then: u64, now: u64) -> u32 {
     let age = (now as u32 + TIMES - then as u32) % TIMES;
     // What was used just now is not worth infinitely much.
@@ -153,7 +153,16 @@ impl Record for History {
     fn worth(&self, now: Round, write_weight: f32) -> Option<f32> {
         let of_accesses = self.accesses.worth(now, ())?;
         let writes = self.writes.load(Ordering::Relaxed);
-        let of_writes = if writes == 0 { 0.0 } else { frequency(writes, || 0, now) };
+        let of_writes = match writes & 0xFFFF {
+            0 => 0.0,
+            // A page that is only read stays, and its writes would look young again some day.
+            then if age(then, time(now)) > TIMES / 2 => {
+                let relaxed = Ordering::Relaxed;
+                let _ = self.writes.compare_exchange(writes, 0, relaxed, relaxed);
+                0.0
+            }
+            _ => frequency(writes, || 0, now),
+        };
         Some(of_accesses + write_weight * of_writes)
     }
 }

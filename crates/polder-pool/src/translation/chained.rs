@@ -20,6 +20,7 @@
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
+use std::num::NonZeroU32;
 use std::slice;
 use std::sync::Arc;
 
@@ -182,17 +183,14 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
         }
     }
 
-    /// How long the chain of each bucket would be with as few buckets as make `fill` entries for each.
-    fn lengths_at(&self, fill: f64) -> Vec<usize> {
+    /// How long the chain of each bucket would be if there were so many.
+    fn lengths_among(&self, buckets: NonZeroU32) -> Vec<usize> {
         let chains = self.chains();
         let first = chains.buckets.iter().filter_map(Bucket::first);
         let entries = first.chain(chains.slots.iter().map(Slot::entry));
-        let pages: Vec<PageId> =
-            entries.map(|entry| entry.page()).filter(|page| !page.is_null()).collect();
-        let buckets = (pages.len() as f64 / fill).round().clamp(1.0, f64::from(u32::MAX)) as u32;
-        let mut lengths = vec![0; buckets as usize];
-        for page in pages {
-            lengths[PageHash::of(page).below(buckets) as usize] += 1;
+        let mut lengths = vec![0; buckets.get() as usize];
+        for page in entries.map(|entry| entry.page()).filter(|page| !page.is_null()) {
+            lengths[PageHash::of(page).below(buckets.get()) as usize] += 1;
         }
         lengths
     }
@@ -368,10 +366,10 @@ impl<S: Steps> Translation for Chained<S> {
 
     fn close(&self, _: &TableDirectory) {}
 
-    fn chain_lengths(&self, fill: Option<f64>) -> Option<Vec<u64>> {
+    fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Option<Vec<u64>> {
         let chains = self.table.chains();
-        match fill {
-            Some(fill) => Some(histogram(self.table.lengths_at(fill))),
+        match buckets {
+            Some(buckets) => Some(histogram(self.table.lengths_among(buckets))),
             None => Some(histogram(chains.buckets.iter().map(|bucket| chains.length(bucket)))),
         }
     }

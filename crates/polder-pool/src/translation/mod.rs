@@ -37,6 +37,7 @@ mod tagged;
 mod vm;
 
 use std::fmt::Debug;
+use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -322,9 +323,9 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     }
 
     /// How many chains have how many entries, where there are chains: element 0 counts the empty
-    /// ones (predictive-translation.txt, figure 10). With `fill` they are those of a table in which the
-    /// same pages were so many for each bucket.
-    fn chain_lengths(&self, _fill: Option<f64>) -> Option<Vec<u64>> {
+    /// ones (predictive-translation.txt, figure 10). With `buckets` they are those of a table that
+    /// had so many.
+    fn chain_lengths(&self, _buckets: Option<NonZeroU32>) -> Option<Vec<u64>> {
         None
     }
 

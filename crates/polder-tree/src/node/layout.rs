@@ -166,6 +166,15 @@ impl Slot {
         self.0 as u32
     }
 
+    /// The head with zeros behind a suffix that is shorter: as each head is, unless the page is damaged.
+    #[inline(always)]
+    pub(super) fn padded_head(self) -> u32 {
+        match self.suffix_len() {
+            len @ 0..HEAD_BYTES => self.head() & !(u32::MAX >> (8 * len)),
+            _ => self.head(),
+        }
+    }
+
     /// Where the record begins.
     #[inline(always)]
     pub(super) fn offset(self) -> usize {

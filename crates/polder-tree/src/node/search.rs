@@ -122,7 +122,7 @@ impl NodeRef<'_> {
     pub fn stands_right(self, slot: usize, key: &[u8]) -> bool {
         // Mostly heads tell.
         let has_neighbours = slot > 0 && slot + 1 < self.count();
-        (has_neighbours && self.slot(slot).head() < self.slot(slot + 1).head())
+        (has_neighbours && self.slot(slot).padded_head() < self.slot(slot + 1).padded_head())
             || self.stands_right_by_key(slot, key)
     }
 
@@ -134,8 +134,9 @@ impl NodeRef<'_> {
         if slot + 1 >= self.count() {
             return self.is_below_upper(key);
         }
-        let suffix = self.suffix_of(key);
-        self.compare_slot(self.slot(slot + 1), head_of(suffix), suffix).is_gt()
+        let (suffix, next) = (self.suffix_of(key), self.slot(slot + 1));
+        next.head() == next.padded_head()
+            && self.compare_slot(next, head_of(suffix), suffix).is_gt()
     }
 
     /// Where in the page the link begins that leads to `key`: that of the greatest separator at or

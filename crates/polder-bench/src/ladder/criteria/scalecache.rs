@@ -7,13 +7,14 @@ use super::{Bound, Criterion, same, source};
 
 /// All of them.
 pub(super) const CRITERIA: [Criterion; 7] = [
-    // 4.2, figure 7: SIMD hashing 15% more.
+    // 4.2, figure 7: from 1.60 to 1.75 of the baseline by SIMD hashing, before counts by group, which
+    // both sides have here.
     same(
         "queries of ten keys, 2 threads: simd-plain, copy by hash, copy",
         source("multi", "queries", 2.0),
         "simd-plain, copy",
         &["hash, copy"],
-        Bound::AtLeast(1.15),
+        Bound::AtLeast(1.09),
     ),
     // 4.6, figure 13a.
     same(

@@ -4,6 +4,7 @@
 //!
 //! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
 
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
 use polder_pool::{Pool, Translation};
@@ -91,14 +92,19 @@ fn counted(
 /// Which share of the chains that are not empty has which length: in the pool as it is, and in tables
 /// of other sizes.
 pub(super) fn chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
-    if let Some(lengths) = pool.chain_lengths() {
-        push_chains("chains", &lengths, measured);
-    }
+    let Some(lengths) = pool.chain_lengths() else { return };
+    push_chains("chains", &lengths, measured);
     for (metric, fill) in FILLS {
-        if let Some(lengths) = pool.chain_lengths_at(fill) {
+        let buckets = NonZeroU32::new((pages_in(&lengths) as f64 / fill) as u32);
+        if let Some(lengths) = buckets.and_then(|buckets| pool.chain_lengths_among(buckets)) {
             push_chains(metric, &lengths, measured);
         }
     }
+}
+
+/// The pages in chains of these lengths.
+fn pages_in(lengths: &[u64]) -> u64 {
+    lengths.iter().zip(0..).map(|(count, length)| count * length).sum()
 }
 
 fn push_chains(metric: &str, lengths: &[u64], measured: &mut Measured) {
@@ -127,17 +133,14 @@ mod tests {
             let (pool, _tree) = resident::<Hash>(setup, Keys::new(600_000)).unwrap();
             let mut measured = Measured::default();
             chains(&pool, &mut measured);
-            let pages = |lengths: Vec<u64>| -> u64 {
-                lengths.iter().zip(0..).map(|(count, length)| count * length).sum()
-            };
+            let among = pool.chain_lengths_among(NonZeroU32::new(77).unwrap()).unwrap();
+            assert_eq!(pages_in(&among), pages_in(&pool.chain_lengths().unwrap()));
             for (metric, fill) in FILLS {
                 let shares = measured.of(metric);
                 let empty = (-fill).exp();
                 let one = fill * empty / (1.0 - empty);
                 assert!((shares[0] - one).abs() < 0.02, "{fill}: {shares:?}, expected {one}");
                 assert!((shares.iter().sum::<f64>() - 1.0).abs() < 1e-9);
-                let counted = pages(pool.chain_lengths_at(fill).unwrap());
-                assert_eq!(counted, pages(pool.chain_lengths().unwrap()));
             }
         });
     }

@@ -2,12 +2,14 @@
 //! are asked for, new ones go behind them, and what lies before is never gone to again
 //! (calico.txt 6.5, figure 10).
 //!
-//! Nothing is timed. *Translation* is as in `memory`, by the bytes of the frames. *Reclaimed* is which
-//! share is gone of what a word for each page of the data takes: of the map and of nothing beside it,
-//! so it says something of maps alone.
+//! Nothing is timed. Data are counted by records, in full leaves; how many pages they took is a figure,
+//! too, since leaves that several threads fill are not full. *Translation* is as in `memory`, by the
+//! bytes of the frames. *Reclaimed* is which share is gone of what a word for each page of the data
+//! would take, where what the map takes beside its words counts against it: it says something of maps
+//! alone.
 
 use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use std::sync::atomic::Ordering::Relaxed;
 
 use polder_pool::device::OpenKind;
 use polder_pool::{FileState, Pool, Translation};
@@ -34,22 +36,22 @@ const WORD_BYTES: u64 = 8;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.growing_records);
-    let config = setup.config(PAGE, bytes_of(keys.records) / LAST, FileState::NEW);
+    let all = bytes_of(keys.records);
+    let config = setup.config(PAGE, all / LAST, FileState::NEW);
     let pool: Pool<T> = open(&setup.dir.join("data"), OpenKind::Create, &config, &KINDS)?;
     let tree = Tree::create(pool.create_space()?)?;
     let growth = Growth { streams: &setup.streams(), tree: &tree, keys, there: AtomicU64::new(0) };
     let mut measured = Measured::default();
-    let records = |times| records_of(times * config.memory_budget);
-    for times in STEPS.into_iter().filter(|times| records(*times) <= keys.records) {
+    let budget = config.memory_budget;
+    for times in STEPS.into_iter().filter(|times| times * budget <= all) {
         (setup.tell)(&format!("growing to {times} times the budget"));
-        growth.grow(setup, records(times))?;
-        let stats = pool.stats();
-        let at = times as f64;
+        growth.grow(setup, records_of(times * budget).min(keys.records))?;
+        let (stats, pages, at) = (pool.stats(), tree.space().pages_in_use()?, times as f64);
         measured.push("translation", at, translation_by_frames(&stats));
-        let of_all = tree.space().pages_in_use()? * WORD_BYTES;
-        let reclaimed = 1.0 - stats.translation_bytes as f64 / of_all as f64;
-        measured.push("reclaimed", at, reclaimed.max(0.0));
+        let of_all = (pages * WORD_BYTES) as f64;
+        measured.push("reclaimed", at, (1.0 - stats.translation_bytes as f64 / of_all).max(0.0));
         measured.push("groups given back", at, stats.hole_punches as f64);
+        measured.push("data", at, (pages * PAGE.bytes() as u64) as f64 / budget as f64);
     }
     Ok(measured)
 }
@@ -66,10 +68,10 @@ struct Growth<'a, T: Translation> {
 impl<T: Translation> Growth<'_, T> {
     /// Until there are so many.
     fn grow(&self, setup: &Setup<'_>, records: u64) -> Result<(), BenchError> {
-        if self.there.load(Acquire) == 0 {
+        if self.there.load(Relaxed) == 0 {
             // One that can be read.
             self.insert(0)?;
-            self.there.store(1, Release);
+            self.there.store(1, Relaxed);
         }
         let turns = records.saturating_sub(self.there.load(Relaxed)).div_ceil(TURN);
         let left = &AtomicU64::new(turns);
@@ -119,6 +121,11 @@ mod tests {
             let reclaimed = array.of("reclaimed");
             assert_eq!(reclaimed.len(), STEPS.len());
             assert!(reclaimed[STEPS.len() - 1] > 0.5, "{reclaimed:?}");
+            let data = array.of("data");
+            assert!(
+                data.iter().zip(STEPS).all(|(data, step)| *data > 0.9 * step as f64),
+                "{data:?}"
+            );
             assert!(array.of("groups given back")[STEPS.len() - 1] > 0.0);
             std::fs::remove_file(setup.dir.join("data")).unwrap();
             let hash = run::<Hash>(&setup).unwrap().of("translation");

@@ -18,6 +18,7 @@ use crate::ladder::measured::Measured;
 use crate::ladder::memory_group::enter;
 use crate::ladder::setup::Setup;
 use crate::ladder::stores::{Checkpoints, Loaded, Ran, TpccStore, growth_bytes};
+use crate::ladder::watched;
 
 /// Budget by data at the beginning.
 const BUDGET: f64 = 2.0;
@@ -62,14 +63,14 @@ pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let translation: Vec<f64> =
         samples.iter().map(|sample| by_budget(sample.translation_bytes)).collect();
     for (data, translation) in by_data(&data, &translation) {
-        measured.push("translation", data, translation);
+        measured.push("translation and page tables", data, translation);
     }
     Ok(measured)
 }
 
 /// What is looked at while data grow.
 #[derive(Debug, Clone, Copy)]
-struct Sample {
+struct Seen {
     data_bytes: u64,
     /// Of the map and of the kernel's page tables.
     translation_bytes: u64,
@@ -82,13 +83,15 @@ fn grow(
     threads: usize,
     seconds: f64,
     end_bytes: u64,
-) -> Result<(Ran, Vec<Sample>), BenchError> {
-    let sample = || {
+) -> Result<(Ran, Vec<Seen>), BenchError> {
+    let look = || {
         let Stats { translation_bytes, page_table_bytes, .. } = store.stats();
         let translation_bytes = translation_bytes + page_table_bytes;
-        Ok(Sample { data_bytes: store.data_bytes()?, translation_bytes })
+        Ok(Seen { data_bytes: store.data_bytes()?, translation_bytes })
     };
-    store.run_watched(threads, seconds, STEP_S, sample, |now| now.data_bytes >= end_bytes)
+    let enough = |seen: &Seen| seen.data_bytes >= end_bytes;
+    let (ran, samples) = watched::run(store, threads, (seconds, STEP_S), look, enough)?;
+    Ok((ran, samples.into_iter().map(|sample| sample.seen).collect()))
 }
 
 /// A figure by data, the mean of what belongs to each step; ascending.
@@ -129,7 +132,7 @@ mod tests {
             let began = store.data_bytes().unwrap();
             let (ran, data) = grow(&store, 2, 600.0, began + 1).unwrap();
             let (last, before) = data.split_last().unwrap();
-            let has_grown = |sample: &Sample| sample.data_bytes > began;
+            let has_grown = |seen: &Seen| seen.data_bytes > began;
             assert!(has_grown(last) && !before.iter().any(has_grown), "{data:?}");
             assert!(last.translation_bytes > 0);
             assert!(ran.over_time.len() >= data.len() - 1, "{ran:?}");

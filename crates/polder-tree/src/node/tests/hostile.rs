@@ -28,6 +28,9 @@ fn read_all(node: NodeRef<'_>, key: &[u8]) {
         out.clear();
         node.append_key(slot, &mut out);
         let _ = (node.version(slot), node.link(slot));
+        if slot + 1 < count && node.stands_right(slot, &out) {
+            assert!(out < node.key(slot + 1), "{out:?} {:?}", node.key(slot + 1));
+        }
         if let Value::Inline { at, len } = node.value(slot) {
             assert!(at + len <= size);
         }
