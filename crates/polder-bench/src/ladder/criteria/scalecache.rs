@@ -83,7 +83,7 @@ mod tests {
             judge(&results).into_iter().find(|judged| is(judged.what)).unwrap()
         };
         assert_eq!((judged(2.4).ratio, judged(2.4).verdict), (Some(1.2), Verdict::Pass));
-        assert_eq!(judged(2.2).verdict, Verdict::Fail);
+        assert_eq!(judged(2.1).verdict, Verdict::Fail);
     }
 
     #[test]
