@@ -64,6 +64,7 @@ proptest! {
         prop_assert_eq!(decode(&encoded(&tuple)).unwrap(), tuple);
     }
 
+    /// TUPLE-1 and TUPLE-2 say what Rust derives for the variants of an element, and for slices.
     #[test]
     fn bytes_compare_as_tuples_do(
         common in vec(element(), 0..3),

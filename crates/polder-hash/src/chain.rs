@@ -5,8 +5,8 @@
 //! comes to the bucket splits it first, which moves no entry: one side is empty, and the chain stays
 //! with its first page.
 //!
-//! * `CHAIN-1` Who changes a page of a chain holds all of them exclusively, from the first one on.
-//! * `CHAIN-2` Who reads a chain validates all of its pages when the last one has been read. So what
+//! * `HCHAIN-1` Who changes a page of a chain holds all of them exclusively, from the first one on.
+//! * `HCHAIN-2` Who reads a chain validates all of its pages when the last one has been read. So what
 //!   was seen is one state, and a key that moves from page to page is seen once.
 //!
 //! The bound is what makes that possible: an operation holds few pages at once, and keeps them
@@ -56,6 +56,7 @@ fn search(pages: &[Optimistic<'_>], key: &[u8], hash: KeyHash) -> Found {
     pages.iter().enumerate().find_map(|(i, page)| Some((i, entry(page)?)))
 }
 
+/// Holds all pages of a chain exclusively, from the first one on (`HCHAIN-1`).
 fn upgrade_all<'p>(
     attempt: &mut Attempt<'p>,
     pages: Vec<Optimistic<'p>>,
@@ -63,6 +64,7 @@ fn upgrade_all<'p>(
     pages.into_iter().map(|page| attempt.upgrade(page)).collect()
 }
 
+/// Validates all pages of a chain (`HCHAIN-2`).
 pub(crate) fn validate_all(pages: &[Optimistic<'_>]) -> Result<(), Restart> {
     pages.iter().try_for_each(Optimistic::validate)
 }

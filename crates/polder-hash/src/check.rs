@@ -1,8 +1,8 @@
 //! Walking a whole index and reporting each broken invariant with its page.
 //!
-//! Each node and bucket by itself (`NODE-1` to `NODE-3`, `BUCKET-1` to `BUCKET-5`), levels and
-//! prefixes against the parent, chains, and all of these against the allocation maps: a page that is
-//! linked but free, linked twice, or in use but linked nowhere.
+//! Each node and bucket by itself (`HNODE-1` to `HNODE-3`, `BUCKET-1` to `BUCKET-5`), prefixes and
+//! levels against the parent (`HASH-1`, `HASH-3`), chains, and all of these against the allocation
+//! maps: a page that is linked but free, linked twice (`HASH-2`), or in use but linked nowhere.
 
 use std::collections::BTreeSet;
 use std::error::Error;

@@ -4,8 +4,8 @@
 //! of it, and gives out its entries from there; then it goes on to the bucket for the first hash
 //! behind, whatever has been split or joined meanwhile. So:
 //!
-//! * `CURSOR-1` Each key that is there all the time is given exactly once.
-//! * `CURSOR-2` Keys that come or go while the cursor is on its way are given or not; what is given was
+//! * `HCURSOR-1` Each key that is there all the time is given exactly once.
+//! * `HCURSOR-2` Keys that come or go while the cursor is on its way are given or not; what is given was
 //!   there, with that value, at some time since the cursor was made.
 
 use std::fmt;
@@ -33,7 +33,8 @@ pub struct Cursor<T: Translation> {
     /// The page and the entry that come next.
     page: usize,
     entry: usize,
-    /// Entries below this hash were given before: the bucket has been joined with another since.
+    /// Entries below this hash were given before (`HCURSOR-1`): the bucket has been joined with another
+    /// since.
     from: KeyHash,
     /// Where the bucket behind begins; `None` at the end.
     next: Option<KeyHash>,

@@ -56,10 +56,10 @@
 //!   a chain. Both own it.
 //! * `HASH-3` All children of a node are one level below it, buckets on level 0; the root is page 1.
 //!
-//! and those of the parts: `NODE-1` to `NODE-3`, `BUCKET-1` to `BUCKET-5`, `CHAIN-1` and `CHAIN-2`,
-//! `RESHAPE-1` to `RESHAPE-5`, `CURSOR-1` and `CURSOR-2`. [`HashIndex::check`] looks at all that can be
-//! told from pages. Who latches what in which order is in `docs/protocols.md`, "Hash index"; how pages
-//! lie on disk in `docs/format.md`.
+//! and those of the parts: `HNODE-1` to `HNODE-3`, `BUCKET-1` to `BUCKET-5`, `HCHAIN-1` and
+//! `HCHAIN-2`, `RESHAPE-1` to `RESHAPE-5`, `HCURSOR-1` and `HCURSOR-2`. [`HashIndex::check`] looks at
+//! all that can be told from pages. Who latches what in which order is in `docs/protocols.md`, "Hash
+//! index"; how pages lie on disk in `docs/format.md`.
 //!
 //! # Files
 //!

@@ -90,6 +90,7 @@ impl Double {
         area.next_sequence += 1;
         area.slots[index] = Slot { state: State::Used, sequence };
         let in_use = area.slots.iter().filter(|slot| slot.state != State::Free);
+        // SLOT-2: the batches before that of the oldest slot in use were synced.
         let retired = in_use.map(|slot| slot.sequence).min().unwrap_or(sequence);
         let mut sums = Vec::with_capacity(4 * pages.len());
         pages.iter().for_each(|page| sums.extend_from_slice(&page.bytes[..4]));
@@ -157,6 +158,7 @@ impl Double {
         (placed, unsynced)
     }
 
+    /// The slots of these batches may be used again (`SLOT-1`).
     fn after_sync(&self, placed: &[u64]) {
         let mut area = lock(&self.area);
         for slot in &mut area.slots {

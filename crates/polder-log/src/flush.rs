@@ -172,6 +172,7 @@ impl Log {
                 wait_a_little(&mut tries);
             }
         }
+        // LOG-2: the next group begins at a block that was not written yet.
         if cut > tail {
             let pad = Pad::encode(self.seed, Lsn(tail), (cut - tail) as u32, self.incarnation);
             self.ring.put_pad(tail, pad, cut - tail);

@@ -457,6 +457,7 @@ fn restore_torn(
     page_size: PageSize,
     replayed: Range<Lsn>,
 ) -> Result<u64, LogError> {
+    // SLOT-2: what older batches have written in place is synced.
     let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
     slots.retain(|slot| slot.header.sequence >= retired);
     // The latest first: it counts, unless its page is newer than the log.

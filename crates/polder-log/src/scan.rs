@@ -511,6 +511,7 @@ impl Groups<'_> {
             Ok(header) => header,
             Err(error) => return Ok(Look::Nothing(Some(error))),
         };
+        // LOG-1: of the incarnation of the group before, if that is known, or a joint.
         let follows = incarnation.is_none_or(|now| header.incarnation == now && at == end);
         let is_later = incarnation.is_some_and(|now| header.incarnation > now);
         if follows || is_later && is_joint(bytes, end) {

@@ -7,7 +7,8 @@
 //! Operations that find a free frame, or need none, are asked nothing.
 //!
 //! * `ADMIT-1` A thread that waits to be admitted holds no latch, no pin, no permit of the log and no
-//!   mutex of the pool.
+//!   mutex of the pool. Each thread counts its pins, its changes and what structures declare by a
+//!   [`Holding`]; where the count is not zero the error goes on to where it is.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at
 //!   all while others wait to be admitted, and says that the pool is exhausted.
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them, so
@@ -137,6 +138,7 @@ impl Admission {
         queue.waiting.push_back(number);
         let is_in = loop {
             let is_first = queue.waiting.front() == Some(&number);
+            // ADMIT-3: all that are admitted can have what they may keep.
             if is_first && queue.used + frames <= self.capacity() {
                 queue.used += frames;
                 break true;

@@ -520,6 +520,7 @@ impl<'p, T: Translation> View<'p, T> {
             let translation = &self.shared.translation;
             translation.resolve_elsewhere(&core.frames, &self.space.directory, target.page())
         });
+        // F0: the parent is validated after the page's word was read.
         if let Some(parent) = &parent {
             parent.validate()?;
         }
@@ -603,7 +604,7 @@ impl<'p, T: Translation> View<'p, T> {
     /// After a restart: what must be done before the next try.
     #[cold]
     fn recover<const WAITS: bool>(self, attempt: &mut Attempt<'p>) -> Result<(), PoolError> {
-        attempt.release();
+        attempt.release(); // WAY-2: what follows may wait
         let what = std::mem::take(&mut attempt.interrupted);
         let made = self.make_way(what, attempt.hint, MAX_PINS, &mut attempt.obstacles);
         if let Err(error) = made {

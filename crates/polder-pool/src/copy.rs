@@ -7,7 +7,7 @@
 //! and lets the page's word lead there when all is done. The old frame is *retired*: it can be a
 //! spare again when nobody holds it any more. What a snapshot says may be out of date, so that this
 //! is for pages whose readers find out where they went astray: nodes with fences and right links.
-//! `docs/protocols.md`, "Copies of nodes": `COW-1` to `COW-5`, C1 to C8.
+//! `docs/protocols.md`, "Copies of nodes": `COW-1` to `COW-5`, N1 to N5, C1 to C8.
 //!
 //! Different from the paper: its frames have an indirection of their own, between a page's metadata
 //! and its bytes; ours have none, and the page changes its frame, as in a promotion. It keeps extra
@@ -147,7 +147,7 @@ impl<'p, T: Translation> View<'p, T> {
             let what = "a link leads to another space";
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
-        attempt.let_go();
+        attempt.let_go(); // N1
         let discarded = || self.space.discarded.load(Ordering::Acquire);
         if from.is_none() {
             attempt.begin_snapshots(discarded());
@@ -156,14 +156,14 @@ impl<'p, T: Translation> View<'p, T> {
         while overtaken < OVERTAKEN {
             let wraps = core.wraps.get();
             let Some(found) = self.find(target) else {
-                // A link that is out of date leads to no miss.
+                // N5: a link that is out of date leads to no miss.
                 let is_so = from.is_none_or(Optimistic::stands);
                 return Err(if is_so { attempt.miss(target, from) } else { Restart });
             };
-            // The wrap count: the word may have come round between the look and the hold.
+            // N2 and N3. The wrap count: the word may have come round between the look and the hold.
             if found.word.can_be_held() && attempt.hold_this(&found) && core.wraps.get() == wraps {
                 self.check_own(attempt)?;
-                // COW-5
+                // N4: COW-5
                 let same = || attempt.began_snapshots_at(discarded());
                 if !from.is_none_or(Optimistic::stands) && !same() {
                     return Err(Restart);

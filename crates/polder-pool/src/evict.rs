@@ -1,7 +1,7 @@
 //! Making room: taking pages out of frames.
 //!
 //! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
-//! found out here. Nothing waits for a latch. `docs/protocols.md`, "Evict": E1 to E9.
+//! found out here. Nothing waits for a latch (`POOL-9`). `docs/protocols.md`, "Evict": E1 to E9.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -50,7 +50,8 @@ struct Sweep<'p, T: Translation> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free.
+    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free. Called with no
+    /// latch held, since it may wait for the device (`POOL-8`).
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
         let near = core.here();
@@ -218,6 +219,7 @@ impl<T: Translation> Sweep<'_, T> {
         None
     }
 
+    /// E3 to E5 for this frame, if its page can go at once (`POOL-9`); E6 to E9 as in `visit`.
     fn take(&mut self, frame: FrameId) {
         let shared = self.pages.shared;
         let meta = shared.core.frames.meta(frame);

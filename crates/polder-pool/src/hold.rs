@@ -183,7 +183,8 @@ struct HeldPage<'p> {
 pub(crate) struct Holds<'p>([Option<HeldPage<'p>>; HELD_AT_ONCE]);
 
 impl<'p> Holds<'p> {
-    /// Lets go of all but `parent`, and holds the page that was found if it is still as it was then.
+    /// Lets go of all but `parent`, and holds the page that was found if it is still as it was then;
+    /// if not, it does not wait (`WAY-1`).
     #[inline(always)]
     pub(crate) fn step(
         &mut self,

@@ -119,7 +119,7 @@ impl FrameMeta {
         debug_assert_ne!(before, 0);
     }
 
-    /// W1. False if somebody else writes the page. Acquire pairs with `end_writing`.
+    /// W1. False if somebody else writes the page (`POOL-5`). Acquire pairs with `end_writing`.
     pub(crate) fn begin_writing(&self) -> bool {
         !self.writing.swap(true, Ordering::SeqCst)
     }

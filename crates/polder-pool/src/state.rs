@@ -365,7 +365,7 @@ impl StateCell {
 
     /// Whoever announced itself gives up. (Another writer may have announced itself as well, and
     /// does so again.) Writes nothing to a word that somebody holds exclusively, as nobody else
-    /// does, nor to one that is not pending: it may be part of memory that was given back.
+    /// does (`PENDING-4`), nor to one that is not pending: it may be part of memory that was given back.
     pub(crate) fn withdraw(&self) {
         let mut now = self.peek();
         while now.is_pending() && now.is_readable() {

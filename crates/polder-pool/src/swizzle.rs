@@ -3,7 +3,7 @@
 //! A link that is followed often holds the frame of its page. Nobody who reads believes it: the tag
 //! in the frame tells. So links change under a shared latch, no reader restarts for it, and what is
 //! kept here serves speed, and decides which pages go: those to which no link is hot.
-//! `docs/protocols.md`, "Swizzled links": S1 to S4, U1 to U5.
+//! `docs/protocols.md`, "Swizzled links": S1 to S4, U1 to U6.
 
 use polder_format::PageId;
 
@@ -40,9 +40,9 @@ impl<'p, T: Translation> View<'p, T> {
                 let stands = page.as_ptr() == parent.page().as_ptr()
                     && self.shared.core.kinds.owned_links(page, 0).any(|(_, owned)| owned == at);
                 if parent.validate().is_ok() && stands {
-                    // SAFETY: the page is held shared, as it was when the link was found in it; where
-                    // there are owners, who has the one of the link's page is the only one to write
-                    // it, and where there are none all write the same.
+                    // SAFETY: the page is held shared (SWIP-5), as it was when the link was found in
+                    // it; where there are owners, who has the one of the link's page is the only one
+                    // to write it, and where there are none all write the same.
                     let store = |swip: Swip| unsafe { page.set_link(at, swip.bits()) };
                     self.heat(id, Owner::Parent(parent.frame()), store);
                 }
@@ -147,7 +147,7 @@ impl<T: Translation> Shared<T> {
                         if id.space() == page.space()
                             && let Some((_, at, _)) = links.find(|(_, _, swip)| *swip == hot)
                         {
-                            // SAFETY: held shared, and we have the owner.
+                            // SAFETY: held shared (SWIP-5), and we have the owner.
                             unsafe { bytes.set_link(at, page.to_bits()) };
                         }
                         true
@@ -188,8 +188,8 @@ impl<T: Translation> Shared<T> {
         result
     }
 
-    /// E5, the last of it: whether the page, which is held exclusively, may leave its frame: no link
-    /// to it is hot, and it holds none. Then nobody makes one until the frame has a page again.
+    /// U6: whether the page, which is held exclusively, may leave its frame: no link to it is hot, and
+    /// it holds none (`SWIP-3`). Then nobody makes one until the frame has a page again.
     pub(crate) fn may_leave(&self, page: PageRef<'_>, frame: FrameId) -> bool {
         let Some(owners) = self.translation.owners() else { return true };
         let is_child = |(_, _, swip): (u32, usize, Swip)| {

@@ -371,6 +371,7 @@ impl State {
         Err(Errno::NO_SPACE.into())
     }
 
+    /// Does a change, and notes it as unsynced (`SIM-1`).
     fn change(&mut self, change: Change) {
         change.apply(&mut self.current);
         self.unsynced_bytes += change.len();

@@ -282,7 +282,7 @@ fn try_batch<'p, T: Translation>(
             return tried;
         }
     }
-    // From here on nothing fails.
+    // BATCH-2: from here on nothing fails.
     let effects: Vec<Effect> =
         ops.iter().zip(&slots).map(|(op, slot)| effect(op.action, *slot)).collect();
     let mut pages = Vec::with_capacity(leaves.len());

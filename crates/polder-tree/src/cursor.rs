@@ -144,7 +144,7 @@ impl<T: Translation> Cursor<T> {
             copy.copy_from(leaf.page());
             leaf.validate()?;
             let seen = covers(NodeRef::new(copy.page()), target);
-            ensure(attempt, &[leaf], seen)?;
+            ensure(attempt, &[leaf], seen)?; // CURSOR-3: the leaf covers the target
             Ok(attempt.has_waited())
         })?;
         let asks = !ahead.is_empty() && tree.space.load_ahead(ahead.drain(..)) > 0;
@@ -171,7 +171,8 @@ impl<T: Translation> Cursor<T> {
         let mut fence = std::mem::take(&mut self.fence);
         fence.clear();
         self.node().append_upper_fence(&mut fence);
-        // After a merge the leaf that covers the fence begins below it.
+        // CURSOR-1: after a merge the leaf that covers the fence begins below it, with keys that were
+        // given before.
         let loaded = self.load(Target::Key(&fence), Some(&fence));
         self.fence = fence;
         loaded?;
@@ -242,6 +243,7 @@ impl<T: Translation> Cursor<T> {
         let node = NodeRef::new(self.leaf.page());
         self.key.clear();
         node.append_key(slot, &mut self.key);
+        // CURSOR-3: a key that is out of order ends the step.
         if !node.stands_right(slot, &self.key) {
             return Err(out_of_order(node));
         }
@@ -252,7 +254,7 @@ impl<T: Translation> Cursor<T> {
                 let (version, long) = (node.version(slot), Long { len, link });
                 let value = match self.tree.read_long(&self.key, version, long)? {
                     Some(value) => Some(value),
-                    // It was written since the leaf was copied: as it is now.
+                    // It was written since the leaf was copied: as it is now (CURSOR-2).
                     None => self.tree.get(&self.key)?,
                 };
                 let Some(value) = value else { return Ok(false) };

@@ -71,7 +71,7 @@ impl Exhaustion for HeapError {
     }
 }
 
-/// Where a row lies. In the order in which a scan comes by.
+/// Where a row lies, as long as its space is there (`HEAP-4`). In the order in which a scan comes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RowId {
     /// The page.
@@ -414,7 +414,7 @@ impl<T: Translation> Heap<T> {
     }
 }
 
-/// Fills a new page and marks it as in use, in one group.
+/// Fills a new page and marks it as in use, in one group (`HEAP-3`).
 fn link_new<'p, T: Translation>(
     space: &'p Space<T>,
     page: &NewPage<'p>,

@@ -110,6 +110,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<(), TreeError> {
         let (mut wanted, mut rounds) = (1, Rounds::default());
         loop {
+            // TREE-2: nothing is latched yet.
             while spares.len() < wanted {
                 spares.push(self.space.create()?);
             }
@@ -179,6 +180,7 @@ impl<T: Translation> Tree<T> {
             change.mark(&self.space, attempt, &pages, true)?;
             return split_root(change, &mut root, &split, left, right);
         };
+        // TREE-1: the parent before its child.
         let mut parent = self.latch(attempt, parent)?;
         let mut node = self.latch(attempt, place.page)?;
         let newcomer = newcomer.within(NodeRef::new(node.page()));
@@ -223,7 +225,7 @@ impl<T: Translation> Tree<T> {
             match merged {
                 // What is joined may have brought nodes of the level below together.
                 Merged::Joined(freed) => {
-                    self.space.give_back(freed);
+                    self.space.give_back(freed); // TREE-2: nothing is latched any more
                     level = level.saturating_sub(1);
                 }
                 Merged::Apart { parent_small: true } => level += 1,
@@ -246,7 +248,8 @@ impl<T: Translation> Tree<T> {
         };
         let above = NodeRef::new(parent.page());
         if is_underfull(NodeRef::new(place.page.page())) {
-            // With the neighbour on the right, else with that on the left.
+            // With the neighbour on the right, else with that on the left, below the same parent
+            // (TREE-5).
             for left in [Some(index), index.checked_sub(1)].into_iter().flatten() {
                 if left < above.count()
                     && let Some(freed) = self.try_join(attempt, change, parent, left)?
@@ -285,6 +288,7 @@ impl<T: Translation> Tree<T> {
             right.validate()?;
             return Ok(None);
         }
+        // TREE-1: the parent first, then its children from left to right.
         let mut parent = self.latch(attempt, parent)?;
         let mut left = self.latch(attempt, left)?;
         let right = attempt.upgrade(right)?;

@@ -62,7 +62,7 @@ fn below<'p, T: Translation>(
     descend(space, attempt, target, 0).map(|place| place.page)
 }
 
-/// Goes to the right neighbour.
+/// Goes to the right neighbour (N4 of `docs/protocols.md`).
 fn aside<'p, T: Translation>(
     space: &'p Space<T>,
     attempt: &mut Attempt<'p>,

@@ -1,8 +1,8 @@
 //! The two files of a run: the figures, written after each part, and the page of plots.
 //!
-//! * `OUT-1` What an earlier run has left is never overwritten.
-//! * `OUT-2` The figures of the parts that are over are in the file whatever happens then: a new
-//!   state of it takes the place of the last one in one step.
+//! * What an earlier run has left is never overwritten.
+//! * The figures of the parts that are over are in the file whatever happens then: a new state of
+//!   it takes the place of the last one in one step.
 
 use std::fs::{self, File};
 use std::io::{self, Write};

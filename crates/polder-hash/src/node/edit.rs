@@ -179,7 +179,7 @@ impl<'a> NodeMut<'a> {
         }
     }
 
-    /// `NODE-2`: as deep as the children need.
+    /// `HNODE-2`: as deep as the children need.
     fn flatten(&mut self) {
         loop {
             let node = self.node();

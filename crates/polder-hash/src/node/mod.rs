@@ -9,10 +9,10 @@
 //! [`NodeRef`] reads a page that may change underneath, [`NodeMut`] changes one that is held
 //! exclusively.
 //!
-//! * `NODE-1` The slots of a child are one run: their number is a power of two, and the first one's
+//! * `HNODE-1` The slots of a child are one run: their number is a power of two, and the first one's
 //!   a multiple of it. Each child has one.
-//! * `NODE-2` The node is no deeper than its children need: depth 0, or a child has a single slot.
-//! * `NODE-3` Prefix and depth have at most 64 bits together.
+//! * `HNODE-2` The node is no deeper than its children need: depth 0, or a child has a single slot.
+//! * `HNODE-3` Prefix and depth have at most 64 bits together.
 //!
 //! A torn page breaks any of them; see [`bucket`](crate::bucket).
 

@@ -1,4 +1,4 @@
-//! Checking a node whose bytes nobody vouches for: `NODE-1` to `NODE-3`.
+//! Checking a node whose bytes nobody vouches for: `HNODE-1` to `HNODE-3`.
 
 use super::{NodeRef, at, max_children, max_depth};
 use crate::page::{self, ensure};

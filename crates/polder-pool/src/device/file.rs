@@ -158,6 +158,7 @@ impl FileDevice {
             } else if joined.is_ok() {
                 requests.iter_mut().for_each(|request| request.outcome = Ok(()));
             } else {
+                // FILE-3: each request once more, by itself.
                 requests.iter_mut().for_each(|request| self.perform_one(request));
             }
         }

@@ -76,7 +76,7 @@ impl Family {
         self.parent.unshare();
     }
 
-    /// E4 to E7, and the frame's next page. `owned`: E5 takes the owner.
+    /// E4 to E7, and the frame's next page. `owned`: U6 takes the owner.
     fn evict(&self, owned: bool) {
         let Some(held) = self.child.cell().upgrade(self.child.cell().read()) else { return };
         let holds_hot_link = || self.grandchild_link.load(Relaxed) != 0;

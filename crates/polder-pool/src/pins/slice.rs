@@ -18,7 +18,8 @@
 //! * `HOLD-2` Who set the word exclusive and then saw each slice of the frame at zero once is alone
 //!   with the page until the word changes.
 //! * `HOLD-3` A hold ends in the slice in which it began, on whatever core its thread is by then.
-//! * `HOLD-4` A slice never wraps.
+//! * `HOLD-4` A slice never wraps: from 2^15 holds on more are refused, and the other half is for
+//!   threads that are just trying.
 //!
 //! Why `HOLD-2` holds: each side stores first and loads then, all four SeqCst. So the holder sees
 //! the exclusive word and undoes its count, or its count is there for who looks at the slices. All

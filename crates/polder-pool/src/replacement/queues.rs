@@ -1,7 +1,7 @@
 //! Queues of frames, linked in arrays: what LRU, 2Q and the cooling stage are made of.
 //!
-//! * `QUEUE-1` A number is in one queue at most, and `place` says in which.
-//! * `QUEUE-2` Each queue is a ring through its own sentinel, so no link is ever missing.
+//! * `LIST-1` A number is in one queue at most, and `place` says in which.
+//! * `LIST-2` Each queue is a ring through its own sentinel, so no link is ever missing.
 //!
 //! Nothing is allocated after `new`.
 
@@ -84,6 +84,7 @@ impl<const COUNT: usize> Queues<COUNT> {
         self.insert_behind(self.sentinel(queue), queue, number);
     }
 
+    /// For a number that is in no queue (`LIST-1`).
     fn insert_behind(&mut self, before: u32, queue: Queue, number: u32) {
         let after = self.next[before as usize];
         self.next[before as usize] = number;
@@ -97,6 +98,7 @@ impl<const COUNT: usize> Queues<COUNT> {
     /// Takes the number out of its queue. False if it was in none.
     pub(super) fn remove(&mut self, number: u32) -> bool {
         let Some(queue) = self.place(number) else { return false };
+        // LIST-2: there is something on each side, if only the sentinel.
         let (before, after) = (self.previous[number as usize], self.next[number as usize]);
         self.next[before as usize] = after;
         self.previous[after as usize] = before;

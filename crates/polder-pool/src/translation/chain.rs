@@ -12,8 +12,8 @@
 //!  slot    | entry: page, word | next | -> slot -> ... -> 0
 //! ```
 //!
-//! * `CHAIN-1` A slot that is in no chain has no page and a word of 0.
-//! * `CHAIN-2` Page ids and links change only under the bucket's latch.
+//! * `ENTRY-1` A slot that is in no chain has no page and a word of 0.
+//! * `ENTRY-2` Page ids and links change only under the bucket's latch.
 
 use std::fmt::Debug;
 
@@ -344,7 +344,8 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
         taken
     }
 
-    /// The link that leads to the page's slot. The caller has the bucket locked.
+    /// The link that leads to the page's slot. The caller has the bucket locked, so that the answer
+    /// stays true (`ENTRY-2`).
     fn find_link(&self, bucket: &'a Bucket<L, F>, page: PageId) -> Option<&'a AtomicU32> {
         let mut link = &bucket.next;
         loop {
@@ -386,7 +387,7 @@ impl Entry {
     fn take(&self, page: PageId, begin: impl FnOnce(&StateCell) -> bool) -> Option<&StateCell> {
         self.page.store(page.to_bits(), Ordering::Release);
         let begun = begin(&self.cell);
-        debug_assert!(begun, "CHAIN-1: {page} got an entry in use");
+        debug_assert!(begun, "ENTRY-1: {page} got an entry in use");
         begun.then_some(&self.cell)
     }
 

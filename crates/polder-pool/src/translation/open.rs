@@ -78,7 +78,8 @@ impl OpenTable {
         if at + 1 == self.len { 0 } else { at + 1 }
     }
 
-    /// Where the page's entry is, or the empty one that ends the search. The caller has the latch.
+    /// Where the page's entry is, or the empty one that ends the search. The caller has the latch of
+    /// the partition, in which the whole search stays (`OPEN-1`).
     #[inline(always)]
     fn probe(&self, partition: usize, hash: PageHash, page: PageId) -> Option<(usize, bool)> {
         let mut at = self.home(hash);

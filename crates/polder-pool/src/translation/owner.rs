@@ -94,8 +94,8 @@ impl OwnerCell {
         plain
     }
 
-    /// E5, the last of it, by who holds the frame's page exclusively: whether it may leave, because no
-    /// link to it is hot, nor is one in it, as `holds_hot_link` says. The owner stays busy then.
+    /// U6, by who holds the frame's page exclusively: whether it may leave, because no link to it is
+    /// hot, nor is one in it, as `holds_hot_link` says (`SWIP-3`). The owner stays busy then.
     pub(crate) fn may_leave(&self, holds_hot_link: impl FnOnce() -> bool) -> bool {
         if !self.take(Owner::None) {
             return false;

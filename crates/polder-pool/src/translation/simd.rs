@@ -110,7 +110,7 @@ impl Bucket {
         ((half >> (at % 8 * 8)) as u8, self.frame(at))
     }
 
-    /// The frame before its fingerprint. The caller has the chain's latch.
+    /// The frame before its fingerprint. The caller has the chain's latch (`SIMD-1`).
     fn set(&self, at: usize, (fingerprint, frame): (u8, FrameId)) {
         self.frames[at].store(frame.get(), Ordering::Relaxed);
         self.set_fingerprint(at, fingerprint);
@@ -172,7 +172,8 @@ impl SimdTable {
         (last, link)
     }
 
-    /// The entry of a page in a chain whose latch the caller has.
+    /// The entry of a page in a chain whose latch the caller has, so that the answer stays true
+    /// (`SIMD-1`).
     fn locate<'a>(
         &'a self,
         first: &'a Bucket,

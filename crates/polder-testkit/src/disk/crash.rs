@@ -1,10 +1,10 @@
 //! What a loss of power leaves of changes that were not synced.
 //!
-//! * `CRASH-1` What was synced stays as it is, but for sectors that a later write was about.
-//! * `CRASH-2` Each unsynced write is kept, dropped or torn, by itself. So a later one may be there
+//! * What was synced stays as it is, but for sectors that a later write was about.
+//! * Each unsynced write is kept, dropped or torn, by itself. So a later one may be there
 //!   and an earlier one not, which is all that reordering shows after a crash.
-//! * `CRASH-3` A torn write leaves each sector old, new, or (seldom) garbage.
-//! * `CRASH-4` Changes of allocation and length are kept up to one of them and dropped from there
+//! * A torn write leaves each sector old, new, or (seldom) garbage.
+//! * Changes of allocation and length are kept up to one of them and dropped from there
 //!   on, as by the journal of a file system.
 
 use std::ops::Range;

@@ -1,7 +1,7 @@
 //! The bytes of a simulated disk: sparse, and cheap to copy.
 //!
-//! * `IMAGE-1` A block that is not allocated reads as zeros, and so does what lies behind the end.
-//! * `IMAGE-2` Chunks are shared between copies until one of them is written.
+//! * A block that is not allocated reads as zeros, and so does what lies behind the end.
+//! * Chunks are shared between copies until one of them is written.
 
 use std::collections::HashMap;
 use std::ops::Range;

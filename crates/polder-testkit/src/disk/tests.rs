@@ -299,6 +299,7 @@ fn old_writes_become_durable_by_themselves() {
     assert_eq!(read(&disk.crash(3), 0).unwrap(), [1; BLOCK]);
 }
 
+/// The same seeds and calls do the same (`SIM-3`).
 #[test]
 fn a_seed_repeats_a_whole_run() {
     let run = |seed| {

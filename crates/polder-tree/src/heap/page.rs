@@ -39,7 +39,7 @@ pub(super) struct Row {
     pub(super) len: usize,
 }
 
-/// What appending a row changes in its page.
+/// What appending a row changes in its page: no slot of another row (`HEAP-2`).
 pub(super) struct Append<'r> {
     /// The row's number in the page.
     pub(super) slot: usize,
@@ -132,7 +132,7 @@ impl<'a> HeapRef<'a> {
         Some(Append { slot, header, slot_at: self.slot_at(slot), word, row_at, row })
     }
 
-    /// Checks a page that came from the device.
+    /// Checks a page that came from the device: `HEAP-1`, and that rows lie one behind the other.
     pub(super) fn verify_shape(self) -> Result<(), &'static str> {
         if self.0.u8(header_at::LAYOUT) != LAYOUT_VERSION {
             return Err("the heap page has an unknown layout version");

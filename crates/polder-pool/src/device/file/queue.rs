@@ -161,7 +161,8 @@ unsafe fn go(
     moved: &mut [Option<usize>],
 ) -> io::Result<()> {
     for entry in entries {
-        // SAFETY: all that were given to the kernel are awaited below; others go with the queue.
+        // SAFETY: all that were given to the kernel are awaited below (QUEUE-1); others go with the
+        // queue.
         if unsafe { queue.submission().push(&entry) }.is_err() {
             debug_assert!(false, "QUEUE-2");
         }
