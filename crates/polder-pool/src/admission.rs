@@ -19,13 +19,13 @@
 
 use std::cell::Cell;
 use std::collections::VecDeque;
-use std::marker::PhantomData;
 use std::ptr;
 use std::sync::{Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::counters::Counter;
 use crate::error::PoolError;
+use crate::holding::Holding;
 use crate::pool::{Shared, Space};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::lock;
@@ -40,39 +40,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(20);
 
 thread_local! {
-    /// Pins, permits and the like that this thread holds, in any pool.
-    static HELD: Cell<u32> = const { Cell::new(0) };
     /// Where this thread is admitted.
     static ADMITTED: Cell<*const Admission> = const { Cell::new(ptr::null()) };
-}
-
-/// Part of whatever others may have to wait for, as long as a thread has it (`ADMIT-1`).
-///
-/// For structures with locks of their own: while a thread has such a lock and makes or loads pages,
-/// it has one of these, too.
-#[derive(Debug)]
-pub struct Holding(PhantomData<*const ()>);
-
-impl Default for Holding {
-    fn default() -> Holding {
-        Holding::new()
-    }
-}
-
-impl Holding {
-    /// From now on this thread holds something.
-    #[inline(always)]
-    pub fn new() -> Holding {
-        HELD.set(HELD.get() + 1);
-        Holding(PhantomData)
-    }
-}
-
-impl Drop for Holding {
-    #[inline(always)]
-    fn drop(&mut self) {
-        HELD.set(HELD.get() - 1);
-    }
 }
 
 /// Who is admitted, and who waits.
@@ -249,7 +218,7 @@ impl<T: Translation> Shared<T> {
     #[cold]
     #[inline(never)]
     fn admit_unless_holding(&self, frames: u32) -> Option<Admitted<'_>> {
-        if HELD.get() > 0 { None } else { self.admit_at_all(frames) }
+        if Holding::any() { None } else { self.admit_at_all(frames) }
     }
 
     fn admit_at_all(&self, frames: u32) -> Option<Admitted<'_>> {

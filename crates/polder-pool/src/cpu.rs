@@ -16,8 +16,6 @@ use std::fs;
 use std::path::Path;
 use std::ptr;
 
-use crate::nodes::numbers;
-
 /// More groups are merged with their neighbours.
 pub(crate) const MAX_GROUPS: usize = 512;
 
@@ -123,6 +121,15 @@ impl Groups {
             None => self.of_core[core % self.of_core.len()],
         }
     }
+}
+
+/// The numbers of a list as `0-3,8`, as far as it makes sense.
+pub(crate) fn numbers(list: &str) -> impl Iterator<Item = usize> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        Some(first.parse::<u16>().ok()?..=last.parse().ok()?)
+    };
+    list.trim().split(',').map_while(range).flatten().map(usize::from)
 }
 
 /// The numbers of the cores that are online, rising.

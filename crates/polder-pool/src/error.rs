@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use polder_format::{FormatError, PageId, Place, SpaceId};
 
-use crate::hold::Hold;
+use crate::read_mode::Hold;
 
 /// Why the pool could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -12,9 +12,9 @@ use std::marker::PhantomData;
 
 use polder_format::{Lsn, PageId, header_at};
 
-use crate::admission::Holding;
 use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
+use crate::holding::Holding;
 use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::translation::Resolved;

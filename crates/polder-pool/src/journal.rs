@@ -16,7 +16,7 @@ use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
 use polder_format::{Lsn, PageId, PageNo, Place, SpaceId};
 
-use crate::admission::Holding;
+use crate::holding::Holding;
 use crate::attempt::{AccessHint, Attempt};
 use crate::bytes::PageMut;
 use crate::core::Core;

@@ -46,9 +46,9 @@ pub(crate) struct PageKinds {
 }
 
 impl PageKinds {
-    /// These kinds, and the pool's own.
-    pub(crate) fn new(kinds: &[KindOps]) -> PageKinds {
-        PageKinds { known: [kinds, &crate::space::KINDS].concat() }
+    /// These kinds.
+    pub(crate) fn new(known: Vec<KindOps>) -> PageKinds {
+        PageKinds { known }
     }
 
     /// What is known of a kind.

@@ -64,6 +64,8 @@ mod guard;
 #[cfg(not(loom))]
 mod hold;
 #[cfg(not(loom))]
+mod holding;
+#[cfg(not(loom))]
 pub mod journal;
 #[cfg(not(loom))]
 mod kinds;
@@ -83,6 +85,8 @@ mod pins {
 mod pool;
 #[cfg(not(loom))]
 mod promote;
+#[cfg(not(loom))]
+mod read_mode;
 #[cfg(not(loom))]
 mod redo;
 #[cfg(not(loom))]
@@ -115,17 +119,18 @@ mod writer;
 
 #[cfg(not(loom))]
 pub use {
-    admission::{Exhaustion, Holding},
+    admission::Exhaustion,
     attempt::{AccessHint, Attempt, Interrupted, Obstacles},
     copy::Shadow,
     error::PoolError,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
-    hold::{GroupSize, Hold, UnknownHold},
+    holding::Holding,
     journal::{Change, Journal},
     kinds::{KindOps, OwnedLinks},
     memory::threads_with_room,
-    nodes::NodeId,
+    nodes::policy::NodeId,
     pool::{FileState, Pool, PoolConfig, Space},
+    read_mode::{GroupSize, Hold, UnknownHold},
     redo::{ApplyRecord, Redo, Redone},
     state::FrameId,
     stats::{NodeStats, PoolStats, SpaceStats},

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 use crate::error::PoolError;
-use crate::nodes::{NodeId, policy};
+use crate::nodes::policy::{self, NodeId};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock;
 

@@ -13,7 +13,8 @@ use std::time::Duration;
 use polder_format::{PageId, PageNo, PageSize};
 
 use crate::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
-use crate::nodes::{NodeId, Nodes, policy};
+use crate::nodes::Nodes;
+use crate::nodes::policy::{self, NodeId};
 use crate::partitions::PartitionNo;
 use crate::state::FrameId;
 use crate::testing::{create, pool_on, prefaulted_on, stay_on};

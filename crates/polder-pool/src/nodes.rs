@@ -14,39 +14,20 @@
 //! it a memory policy (`numactl`), which is not to be overruled, and where the kernel does not let
 //! us ask (as in many containers), since it would not let us choose either.
 
-use std::fmt;
 use std::fs;
 use std::path::Path;
 
 use polder_format::PageSize;
 
-use crate::cpu::Groups;
+use crate::cpu::{Groups, numbers};
 use crate::memory::HUGE_PAGE_BYTES;
 
 pub(crate) mod policy;
 
+use policy::NodeId;
+
 /// A machine that tells of more is taken as one that has one.
 const MOST_NODES: usize = 64;
-
-/// A node's number, as the kernel has it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeId(u16);
-
-impl NodeId {
-    /// A kernel can be built for so many, and not for more.
-    const MOST: usize = 1024;
-
-    /// The number.
-    pub fn get(self) -> u16 {
-        self.0
-    }
-}
-
-impl fmt::Display for NodeId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "node {}", self.0)
-    }
-}
 
 /// A node that counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,14 +62,14 @@ impl Nodes {
 
     /// One for all.
     pub(crate) fn one() -> Nodes {
-        let node = Node { id: NodeId(0), memory_kib: 0 };
+        let node = Node { id: NodeId::new(0), memory_kib: 0 };
         Nodes { cores: Groups::new(vec![0]), nodes: Box::new([node]) }
     }
 
     /// Made up: `cores` says to which of them each core counts, `memory_kib` what they have.
     #[cfg(test)]
     pub(crate) fn invented(cores: &[usize], memory_kib: &[u64]) -> Nodes {
-        let nodes = (0..).map(NodeId).zip(memory_kib);
+        let nodes = (0..).map(NodeId::new).zip(memory_kib);
         let nodes = nodes.map(|(id, kib)| Node { id, memory_kib: *kib });
         Nodes { cores: Groups::new(cores.to_vec()), nodes: nodes.collect() }
     }
@@ -151,7 +132,7 @@ impl Told {
         let online = text("online");
         let online = numbers(&online).filter(|node| *node < NodeId::MOST);
         let told = online.map(|node| ToldNode {
-            id: NodeId(node as u16),
+            id: NodeId::new(node as u16),
             cores: numbers(&text(&format!("node{node}/cpulist"))).collect(),
             memory_kib: memory_kib(&text(&format!("node{node}/meminfo"))),
             distances: text(&format!("node{node}/distance"))
@@ -202,15 +183,6 @@ impl Told {
         let nodes = homes.iter().map(|(_, node)| Node { id: node.id, memory_kib: node.memory_kib });
         Some(Nodes { cores: Groups::new(of_core.collect()), nodes: nodes.collect() })
     }
-}
-
-/// The numbers of a list as `0-3,8`, as far as it makes sense.
-pub(crate) fn numbers(list: &str) -> impl Iterator<Item = usize> {
-    let range = |part: &str| {
-        let (first, last) = part.split_once('-').unwrap_or((part, part));
-        Some(first.parse::<u16>().ok()?..=last.parse().ok()?)
-    };
-    list.trim().split(',').map_while(range).flatten().map(usize::from)
 }
 
 /// The memory of a node as its `meminfo` has it; 0 if it says none.

@@ -11,9 +11,10 @@
 
 pub(crate) mod slice;
 
-use crate::cpu::{GroupNo, Groups};
+use crate::cpu::{GroupNo, Grouping, Groups};
 use crate::error::PoolError;
 use crate::memory::{OS_PAGE_BYTES, Reservation};
+use crate::read_mode::Hold;
 use crate::state::{FrameId, StateCell, StateWord};
 
 use slice::{Slice, all_free, all_left};
@@ -21,6 +22,16 @@ use slice::{Slice, all_free, all_left};
 /// `PINS-1`: two cache lines, which many processors fetch as one.
 const APART_BYTES: usize = 128;
 const SLICE_BYTES: usize = size_of::<Slice>();
+
+/// By which cores readers count themselves, if they do so by cores.
+pub(crate) fn grouping(hold: Hold) -> Option<Grouping> {
+    match hold {
+        Hold::Optimistic | Hold::Shared => None,
+        Hold::Group | Hold::Copy => Some(Grouping::ByCache),
+        Hold::GroupOf(size) | Hold::CopyOf(size) => Some(Grouping::AtMost(size.cores().into())),
+        Hold::Core => Some(Grouping::AtMost(1)),
+    }
+}
 
 /// Who holds which frame, counted by groups of cores.
 #[derive(Debug)]

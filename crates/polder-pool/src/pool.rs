@@ -17,7 +17,6 @@ use crate::cpu::Groups;
 use crate::device::Device;
 use crate::error::PoolError;
 use crate::frames::Frames;
-use crate::hold::Hold;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
 use crate::memory::{Bounces, Reservation};
@@ -26,10 +25,11 @@ use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::parking::ParkingLot;
 use crate::partitions::Partitions;
-use crate::pins::GroupPins;
+use crate::pins::{GroupPins, grouping};
+use crate::read_mode::Hold;
 use crate::replacement::ReplacementKind;
 use crate::signal::Signal;
-use crate::space::{AllocState, FilePlaces, PagedArray, Runs};
+use crate::space::{self, AllocState, FilePlaces, PagedArray, Runs};
 use crate::state::{FrameId, WrapCount};
 use crate::sync::Flag;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
@@ -133,7 +133,7 @@ impl PoolConfig {
 
     /// The groups of cores by which readers hold pages, if they do by groups.
     fn groups(&self) -> Option<Groups> {
-        self.hold.grouping().map(Groups::of_machine)
+        grouping(self.hold).map(Groups::of_machine)
     }
 
     /// Memory of replacement and slices for each frame.
@@ -365,7 +365,7 @@ impl<T: Translation> Pool<T> {
             device,
             journal: config.journal.clone(),
             seed: config.seed,
-            kinds: PageKinds::new(kinds),
+            kinds: PageKinds::new([kinds, &space::KINDS].concat()),
             swizzles: T::SETTLES == Settles::Link,
             counters: Counters::new(),
             schedule: ExtentSchedule::new(config.page_size),

@@ -11,7 +11,7 @@ use crate::counters::Counter;
 use crate::free_list::FreeList;
 use crate::memory::HUGE_PAGE_BYTES;
 use crate::meta::FRAME_META_BYTES;
-use crate::nodes::NodeId;
+use crate::nodes::policy::NodeId;
 use crate::pool::{Pool, Shared};
 use crate::sync::lock;
 use crate::translation::Translation;

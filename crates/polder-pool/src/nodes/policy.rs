@@ -1,14 +1,38 @@
 //! The kernel's memory policies. What it refuses stays as it was: memory then comes from where the
 //! thread runs that first writes to it.
 
+use std::fmt;
 use std::io;
 use std::ptr::{self, NonNull};
-
-use super::NodeId;
 
 /// Asks which nodes there are for us: `MPOL_F_MEMS_ALLOWED`, which libc lacks.
 const MEMS_ALLOWED: libc::c_int = 1 << 2;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
+
+/// A node's number, as the kernel has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(u16);
+
+impl NodeId {
+    /// A kernel can be built for so many, and not for more.
+    pub(super) const MOST: usize = 1024;
+
+    /// The node of this number.
+    pub(super) fn new(number: u16) -> NodeId {
+        NodeId(number)
+    }
+
+    /// The number.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "node {}", self.0)
+    }
+}
 
 /// A set of nodes.
 #[derive(Debug, Default)]

@@ -1,0 +1,171 @@
+//! How readers hold the pages of their way: what users choose from.
+
+use std::fmt;
+use std::num::NonZeroU16;
+use std::str::FromStr;
+
+/// How readers hold the pages of their way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum Hold {
+    /// Not at all: they validate, and start over if something has changed. No store to shared
+    /// memory; the default.
+    #[default]
+    Optimistic,
+    /// By a count in the page's state word: one cache line that all readers of a page write to.
+    Shared,
+    /// By a count for each group of cores that share their last cache (scalecache.txt 3.1).
+    Group,
+    /// The same with at most so many cores in a group, of those that share their last cache: `group:4`
+    /// is what the paper measures. Each group costs two bytes for each frame.
+    GroupOf(GroupSize),
+    /// By a count for each core; from 513 cores on neighbours share one.
+    Core,
+    /// By a count for each group of cores as in [`Hold::Group`], one page at a time; inner nodes are
+    /// changed in copies, so that who reads one is never disturbed (scalecache.txt 3.2).
+    Copy,
+    /// The same by groups as in [`Hold::GroupOf`].
+    CopyOf(GroupSize),
+}
+
+/// The most cores in a group, from 1 to [`GroupSize::MOST`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GroupSize(NonZeroU16);
+
+impl GroupSize {
+    /// One core in each group: as many groups as a machine can have.
+    pub const ONE: GroupSize = GroupSize(NonZeroU16::MIN);
+    /// More cores share no cache.
+    pub const MOST: u16 = 512;
+
+    /// So many cores; none if that is 0 or more than [`GroupSize::MOST`].
+    pub const fn new(cores: u16) -> Option<GroupSize> {
+        match NonZeroU16::new(cores) {
+            Some(cores) if cores.get() <= Self::MOST => Some(GroupSize(cores)),
+            _ => None,
+        }
+    }
+
+    /// How many.
+    pub const fn cores(self) -> u16 {
+        self.0.get()
+    }
+}
+
+impl Hold {
+    /// All of them, where there are groups those of all cores that share a cache.
+    pub const ALL: [Hold; 5] =
+        [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core, Hold::Copy];
+
+    /// The names of all, for help texts and messages.
+    pub fn names() -> String {
+        let name = |hold: Hold| match hold {
+            Hold::Group | Hold::Copy => format!("{hold}, {hold}:CORES"),
+            other => other.to_string(),
+        };
+        Hold::ALL.map(name).join(", ")
+    }
+
+    /// Whether readers hold each page of their way as they come to it.
+    pub(crate) fn holds_all(self) -> bool {
+        matches!(self, Hold::Shared | Hold::Group | Hold::GroupOf(_) | Hold::Core)
+    }
+
+    /// Whether readers hold one page at a time, and inner nodes are changed in copies.
+    pub fn copies(self) -> bool {
+        matches!(self, Hold::Copy | Hold::CopyOf(_))
+    }
+
+    /// Whether readers count themselves by cores, and not in the page's word.
+    pub fn is_by_cores(self) -> bool {
+        !matches!(self, Hold::Optimistic | Hold::Shared)
+    }
+
+    /// What users call it, without the size of its groups.
+    pub fn name(self) -> &'static str {
+        match self {
+            Hold::Optimistic => "optimistic",
+            Hold::Shared => "shared",
+            Hold::Group | Hold::GroupOf(_) => "group",
+            Hold::Core => "core",
+            Hold::Copy | Hold::CopyOf(_) => "copy",
+        }
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())?;
+        match self {
+            Hold::GroupOf(size) | Hold::CopyOf(size) => write!(f, ":{}", size.cores()),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A name that no way of holding has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UnknownHold {
+    /// The name itself.
+    #[error("there is no way of holding a page {name:?}; there are: {}", Hold::names())]
+    Name {
+        /// As it was given.
+        name: String,
+    },
+    /// What stands behind `group:` or `copy:`.
+    #[error(
+        "{cores:?} is no size of a group: a whole number of cores from 1 to {}",
+        GroupSize::MOST
+    )]
+    Cores {
+        /// As it was given.
+        cores: String,
+    },
+}
+
+impl FromStr for Hold {
+    type Err = UnknownHold;
+
+    fn from_str(name: &str) -> Result<Hold, UnknownHold> {
+        let sized = |prefix, of: fn(GroupSize) -> Hold| {
+            let cores: &str = name.strip_prefix(prefix)?;
+            let size = cores.parse().ok().and_then(GroupSize::new).map(of);
+            Some(size.ok_or_else(|| UnknownHold::Cores { cores: cores.to_owned() }))
+        };
+        let sized = sized("group:", Hold::GroupOf).or_else(|| sized("copy:", Hold::CopyOf));
+        sized.unwrap_or_else(|| {
+            let found = Hold::ALL.into_iter().find(|hold| hold.name() == name);
+            found.ok_or_else(|| UnknownHold::Name { name: name.to_owned() })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_as_they_are_written() {
+        for hold in Hold::ALL {
+            assert_eq!(hold.to_string().parse(), Ok(hold));
+        }
+        for (name, cores) in [("group:1", 1), ("group:4", 4), ("group:512", 512)] {
+            let size = GroupSize::new(cores).unwrap();
+            assert_eq!(name.parse(), Ok(Hold::GroupOf(size)));
+            assert_eq!(Hold::GroupOf(size).to_string(), name);
+        }
+        assert_eq!("copy:2".parse(), Ok(Hold::CopyOf(GroupSize::new(2).unwrap())));
+    }
+
+    #[test]
+    fn sizes_that_no_group_has_are_told_what_there_is() {
+        for cores in ["0", "513", "-1", "", "four", "65536"] {
+            let why = format!("group:{cores}").parse::<Hold>().unwrap_err().to_string();
+            assert!(why.contains(&format!("{cores:?}")) && why.contains("1 to 512"), "{why}");
+        }
+        let why = "groups".parse::<Hold>().unwrap_err().to_string();
+        assert!(Hold::ALL.iter().all(|hold| why.contains(hold.name())), "{why}");
+        assert!("core:2".parse::<Hold>().is_err());
+    }
+}
