@@ -21,21 +21,14 @@ use std::cell::Cell;
 use std::collections::VecDeque;
 use std::ptr;
 use std::sync::{Condvar, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counters::Counter;
-use crate::error::PoolError;
-use crate::holding::Holding;
-use crate::pool::{Shared, Space};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::lock;
-use crate::translation::Translation;
 
 /// Frames that an operation keeps from others at most: the pins of its way, those of looking up a
 /// place, the new pages of a split, the frame in its hand.
 pub(crate) const OPERATION_FRAMES: u32 = 20;
-/// How long nothing may move in the pool before an operation that waits for a frame gives up.
-const PATIENCE: Duration = Duration::from_secs(2);
 /// How often a waiting operation looks whether anything moves.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -99,7 +92,11 @@ impl Admission {
 
     /// Waits until there is room for a thread that keeps so many frames at most; as long as
     /// `goes_on`, which is asked now and then.
-    fn enter(&self, frames: u32, mut goes_on: impl FnMut() -> bool) -> Option<Admitted<'_>> {
+    pub(crate) fn enter(
+        &self,
+        frames: u32,
+        mut goes_on: impl FnMut() -> bool,
+    ) -> Option<Admitted<'_>> {
         let frames = frames.min(self.capacity());
         let mut queue = lock(&self.queue);
         let number = queue.next;
@@ -138,164 +135,49 @@ impl Drop for Admitted<'_> {
     }
 }
 
-/// How long to wait for a frame: as long as anything moves in the pool, or the device is at work,
-/// however slow it is; and a little longer.
-pub(crate) struct Patience<'p, T: Translation> {
-    shared: &'p Shared<T>,
-    moved: u64,
-    since: Instant,
-}
-
-impl<'p, T: Translation> Patience<'p, T> {
-    pub(crate) fn new(shared: &'p Shared<T>) -> Patience<'p, T> {
-        Patience { shared, moved: shared.moves(), since: Instant::now() }
-    }
-
-    pub(crate) fn is_left(&mut self) -> bool {
-        if self.since.elapsed() < PATIENCE {
-            return true;
-        }
-        let moved = self.shared.moves();
-        if moved == self.moved && !self.shared.awaits_device() {
-            return false;
-        }
-        (self.moved, self.since) = (moved, Instant::now());
-        true
-    }
-}
-
-/// An error that may say that no frame was to be had.
-pub trait Exhaustion {
-    /// Whether it says so, so that the same may go through when there is a frame.
-    fn is_exhausted(&self) -> bool;
-}
-
-impl Exhaustion for PoolError {
-    #[inline]
-    fn is_exhausted(&self) -> bool {
-        matches!(self, PoolError::Exhausted { .. })
-    }
-}
-
-impl<T: Translation> Shared<T> {
-    /// Grows whenever a page comes, goes or is written.
-    fn moves(&self) -> u64 {
-        let counters = [Counter::Faults, Counter::Evictions, Counter::WriteBacks];
-        counters.into_iter().map(|counter| self.core.counters.sum(counter)).sum()
-    }
-
-    /// Whether a page is being loaded or written.
-    fn awaits_device(&self) -> bool {
-        self.core.loading.load(Ordering::Relaxed) > 0
-            || self.core.frames.ids().any(|frame| self.core.frames.meta(frame).is_being_written())
-    }
-
-    /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold
-    /// nothing: others are given the error.
-    #[inline(always)]
-    pub(crate) fn patiently<R, E: Exhaustion>(
-        &self,
-        frames: u32,
-        mut operation: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        let mut admitted = None;
-        loop {
-            match operation() {
-                Err(error) if error.is_exhausted() => {
-                    if admitted.is_some() {
-                        return Err(error);
-                    }
-                    admitted = self.admit_unless_holding(frames);
-                    if admitted.is_none() {
-                        return Err(error);
-                    }
-                }
-                result => return result,
-            }
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn admit_unless_holding(&self, frames: u32) -> Option<Admitted<'_>> {
-        if Holding::any() { None } else { self.admit_at_all(frames) }
-    }
-
-    fn admit_at_all(&self, frames: u32) -> Option<Admitted<'_>> {
-        let admission = &self.core.admission;
-        if admission.is_admitted() {
-            return None;
-        }
-        let mut patience = Patience::new(self);
-        admission.enter(frames, || patience.is_left())
-    }
-
-    /// For what is better not begun twice, and is done seldom: is admitted before it begins.
-    pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
-        self.admit_unless_holding(OPERATION_FRAMES)
-    }
-}
-
-impl<T: Translation> Space<T> {
-    /// Runs an operation that is made of several steps (new pages, a [`Change`](crate::Change),
-    /// several [`Space::run`]); if one of them finds no frame, the whole again.
-    ///
-    /// A step that holds something for which others may wait, a new page or a change, does not wait
-    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation lets go of
-    /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
-    /// begun when it fails, as it must for other errors.
-    ///
-    /// # Errors
-    /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the pool.
-    #[inline(always)]
-    pub fn patiently<R, E: Exhaustion>(
-        &self,
-        operation: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.shared().patiently(OPERATION_FRAMES, operation)
-    }
-
-    /// The same for an operation that keeps so many pages more from others than most do; at most
-    /// [`Space::most_pages_held`].
-    ///
-    /// # Errors
-    /// As [`Space::patiently`].
-    #[inline(always)]
-    pub fn patiently_with<R, E: Exhaustion>(
-        &self,
-        pages: usize,
-        operation: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        let pages = pages.min(self.most_pages_held()) as u32;
-        self.shared().patiently(OPERATION_FRAMES + pages, operation)
-    }
-
-    /// The same for a step of an operation that cannot be begun again, and holds a few new pages all
-    /// the time: a bulk load, whose input is used up.
-    ///
-    /// # Errors
-    /// As [`Space::patiently`].
-    pub fn patiently_holding<R, E: Exhaustion>(
-        &self,
-        mut step: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        match step() {
-            Err(error) if error.is_exhausted() => {
-                match self.shared().admit_at_all(OPERATION_FRAMES) {
-                    Some(_admitted) => step(),
-                    None => Err(error),
-                }
-            }
-            result => result,
-        }
-    }
-
-    /// How many pages one operation may keep resident or latched at the same time, so that others
-    /// can go on: half of the pool.
-    pub fn most_pages_held(&self) -> usize {
-        self.core().budget_frames as usize / 2
-    }
-}
-
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn as_many_are_admitted_as_have_room_and_the_first_goes_first() {
+        // 75 frames: three operations have room beside each other.
+        let admission = Admission::new(100);
+        assert_eq!(admission.capacity(), 75);
+        let admit = || admission.enter(OPERATION_FRAMES, || true).unwrap();
+        let order = Mutex::new(Vec::new());
+        let first = [(); 3].map(|()| {
+            assert!(!admission.is_admitted());
+            let admitted = admit();
+            assert!(admission.is_admitted() && !admission.is_crowded());
+            // For this test this thread is several ones.
+            ADMITTED.set(ptr::null());
+            admitted
+        });
+        assert!(admission.enter(1, || true).is_some(), "there is room for a small one");
+        let waiting = || lock(&admission.queue).waiting.len();
+        thread::scope(|scope| {
+            for number in 0..4 {
+                let (order, admission) = (&order, &admission);
+                scope.spawn(move || {
+                    // One at a time, so that each is noted before the next one comes.
+                    let _admitted = admission.enter(3 * OPERATION_FRAMES, || true).unwrap();
+                    lock(order).push(number);
+                });
+                while waiting() <= number {
+                    thread::yield_now();
+                }
+            }
+            // A small one has room, and waits all the same: large ones would never have a turn.
+            assert!(admission.enter(1, || false).is_none());
+            assert!(lock(&order).is_empty() && admission.is_crowded());
+            drop(first);
+        });
+        assert_eq!(*lock(&order), [0, 1, 2, 3]);
+        assert!(!admission.is_crowded() && lock(&admission.queue).used == 0);
+        // Also one that wants more than there is.
+        drop(admission.enter(u32::MAX, || true).unwrap());
+    }
+}

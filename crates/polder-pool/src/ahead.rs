@@ -12,9 +12,9 @@ use std::thread::{self, JoinHandle};
 
 use polder_format::{PageNo, SpaceId};
 
-use crate::attempt::AccessHint;
 use crate::memory::threads_with_room;
 use crate::pool::{Shared, Space};
+use crate::replacement::AccessHint;
 use crate::sync::lock;
 use crate::translation::Translation;
 

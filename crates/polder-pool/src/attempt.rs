@@ -7,7 +7,7 @@
 
 use polder_format::{PageId, PageNo};
 
-use crate::admission::{Admitted, Exhaustion};
+use crate::admission::Admitted;
 use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::counters::Counter;
@@ -15,9 +15,11 @@ use crate::error::PoolError;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
 use crate::hold::Holds;
 use crate::pool::{Shared, Space, SpaceCore};
+use crate::replacement::AccessHint;
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
 use crate::translation::{LinkRef, Resolved, Settles, Translation};
+use crate::waiting::Exhaustion;
 
 /// Conflicts before an operation takes latches on its way.
 const PATIENCE: u32 = 32;
@@ -25,17 +27,6 @@ const PATIENCE: u32 = 32;
 const MAX_PINS: usize = 10;
 /// How often a page may turn out unreadable whose parent was no longer there to ask.
 const UNREADABLE_TRIES: u32 = 16;
-
-/// How the pages of an operation are used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum AccessHint {
-    /// As any other page.
-    #[default]
-    Normal,
-    /// Once: pages that this operation loads go first when room is needed, unless they are used
-    /// again, be it by another scan.
-    Scan,
-}
 
 /// The state of one operation.
 #[derive(Debug)]

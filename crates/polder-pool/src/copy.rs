@@ -14,7 +14,6 @@
 //! frames for copies; we take free ones of the pool. Its readers wait while a page is latched to be
 //! copied; ours need not, since nothing is written to what they read.
 
-use std::collections::VecDeque;
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
@@ -25,11 +24,10 @@ use crate::attempt::{Attempt, View};
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, Optimistic, Restart};
-use crate::pins::GroupPins;
 use crate::pool::{Shared, Space};
 use crate::state::FrameId;
 use crate::sync::atomic::{Ordering, fence};
-use crate::sync::{Backoff, Mutex, RwLockReadGuard, lock};
+use crate::sync::{Backoff, RwLockReadGuard};
 use crate::translation::{LinkRef, Resolved, Translation};
 
 /// Retired frames that are kept for the next copies, and which part of the pool at most; more go back
@@ -42,50 +40,6 @@ const SPARES: FrameId = FrameId::FIRST;
 /// How often a page may turn out to have changed between its word and its hold before the reader
 /// starts over, so that it is not overtaken for ever.
 const OVERTAKEN: u32 = 1000;
-
-/// Frames that their pages left, and that somebody may still be reading, the oldest first.
-#[derive(Debug, Default)]
-pub(crate) struct Retired(Mutex<VecDeque<FrameId>>);
-
-impl Retired {
-    /// This one, or else the oldest one, that nobody holds. (All are looked at: a reader that was
-    /// descheduled holds the oldest for long.)
-    fn take(&self, preferred: Option<FrameId>, pins: &GroupPins) -> Option<FrameId> {
-        let mut frames = lock(&self.0);
-        let preferred = frames.iter().position(|frame| Some(*frame) == preferred);
-        let found =
-            preferred.into_iter().chain(0..frames.len()).find(|at| pins.is_left(frames[*at]))?;
-        frames.remove(found)
-    }
-
-    fn put(&self, frame: FrameId) {
-        lock(&self.0).push_back(frame);
-    }
-
-    /// A spare that was not needed: nobody holds it, so that it is the next one.
-    fn put_first(&self, frame: FrameId) {
-        lock(&self.0).push_front(frame);
-    }
-
-    /// Takes out those that nobody holds, as long as more than `most` are left.
-    fn drain(&self, pins: &GroupPins, most: usize) -> Vec<FrameId> {
-        let mut frames = lock(&self.0);
-        let mut over = frames.len().saturating_sub(most);
-        let mut drained = Vec::new();
-        if over == 0 {
-            return drained;
-        }
-        frames.retain(|frame| {
-            let goes = over > 0 && pins.is_left(*frame);
-            over -= usize::from(goes);
-            if goes {
-                drained.push(*frame);
-            }
-            !goes
-        });
-        drained
-    }
-}
 
 impl<T: Translation> Space<T> {
     /// Goes from a link to its page as [`Space::follow`] does, but lets go of all that the attempt

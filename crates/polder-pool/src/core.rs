@@ -1,6 +1,5 @@
 //! What all parts of a pool share, whatever the translation.
 
-use std::ops::Deref;
 use std::sync::{Arc, Mutex, RwLock};
 use std::thread;
 use std::time::Duration;
@@ -9,11 +8,10 @@ use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
 use crate::admission::Admission;
 use crate::ahead::Ahead;
-use crate::attempt::AccessHint;
-use crate::copy::Retired;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::error::PoolError;
+use crate::file_map::{FilePlaces, Moving};
 use crate::frames::Frames;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
@@ -24,25 +22,13 @@ use crate::parking::ParkingLot;
 use crate::partitions::{PartitionNo, Partitions};
 use crate::pins::GroupPins;
 use crate::read_mode::Hold;
+use crate::replacement::AccessHint;
 use crate::replacement::Replacement;
+use crate::retired::Retired;
 use crate::signal::Signal;
-use crate::space::{FilePlaces, Moving};
 use crate::state::{FrameId, StateCell, StateWord, WrapCount};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Backoff, aside};
-
-/// Something that is written often, alone on its cache lines: what every lookup reads lies beside
-/// it, and must not go with each write.
-#[derive(Debug, Default)]
-#[repr(align(128))]
-pub(crate) struct Alone<T>(T);
-
-impl<T> Deref for Alone<T> {
-    type Target = T;
-    fn deref(&self) -> &T {
-        &self.0
-    }
-}
+use crate::sync::{Alone, Backoff, aside};
 
 /// How often a writer looks whether those that hold a page have let go, with a pause in between.
 /// They hold it for a moment, but the system may have taken the processor from them.

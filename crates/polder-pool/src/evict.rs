@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use polder_format::{PageId, PageNo};
 
-use crate::admission::Patience;
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::meta::Obstacle;
@@ -21,6 +20,7 @@ use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
+use crate::waiting::Patience;
 
 /// How often the policy may have named as many pages as there are frames, or none, in one sweep:
 /// once to mark, once to take, once for what was accessed or written in between.

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
 
-use crate::attempt::AccessHint;
 use crate::bytes::PageRef;
 use crate::counters::Counter;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Pin};
 use crate::pool::{Shared, SpaceCore};
+use crate::replacement::AccessHint;
 use crate::state::{FrameId, StateWord};
 use crate::sync::Backoff;
 use crate::sync::atomic::Ordering;

@@ -16,14 +16,15 @@ use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
 use polder_format::{Lsn, PageId, PageNo, Place, SpaceId};
 
-use crate::holding::Holding;
-use crate::attempt::{AccessHint, Attempt};
+use crate::attempt::Attempt;
 use crate::bytes::PageMut;
 use crate::core::Core;
 use crate::error::PoolError;
+use crate::file_map::Runs;
 use crate::guard::{Exclusive, Restart};
+use crate::holding::Holding;
 use crate::pool::{Shared, Space};
-use crate::space::Runs;
+use crate::replacement::AccessHint;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
 

@@ -56,6 +56,8 @@ mod evict;
 #[cfg(not(loom))]
 mod fault;
 #[cfg(not(loom))]
+mod file_map;
+#[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
 mod frames;
@@ -92,6 +94,8 @@ mod redo;
 #[cfg(not(loom))]
 pub mod replacement;
 #[cfg(not(loom))]
+mod retired;
+#[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
 mod space;
@@ -113,25 +117,28 @@ mod translation {
     pub(crate) mod tagged;
 }
 #[cfg(not(loom))]
+mod waiting;
+#[cfg(not(loom))]
 mod write_back;
 #[cfg(not(loom))]
 mod writer;
 
 #[cfg(not(loom))]
 pub use {
-    admission::Exhaustion,
-    attempt::{AccessHint, Attempt, Interrupted, Obstacles},
+    attempt::{Attempt, Interrupted, Obstacles},
     copy::Shadow,
     error::PoolError,
+    file_map::FileState,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     holding::Holding,
     journal::{Change, Journal},
     kinds::{KindOps, OwnedLinks},
     memory::threads_with_room,
     nodes::policy::NodeId,
-    pool::{FileState, Pool, PoolConfig, Space},
+    pool::{Pool, PoolConfig, Space},
     read_mode::{GroupSize, Hold, UnknownHold},
     redo::{ApplyRecord, Redo, Redone},
+    replacement::AccessHint,
     state::FrameId,
     stats::{NodeStats, PoolStats, SpaceStats},
     swip::Swip,
@@ -140,6 +147,7 @@ pub use {
         HashOptimisticInlined, HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd,
         SimdPlain, Swizzle, Translation, Vm, VmHuge,
     },
+    waiting::Exhaustion,
 };
 
 /// The README's program.

@@ -10,12 +10,12 @@ use polder_format::{ChecksumSeed, ExtentSchedule, PageNo, PageSize, Place, Space
 use crate::admission::Admission;
 use crate::ahead::{Ahead, Readers};
 use crate::bytes::PageRef;
-use crate::copy::Retired;
-use crate::core::{Alone, Core};
+use crate::core::Core;
 use crate::counters::{Counter, Counters};
 use crate::cpu::Groups;
 use crate::device::Device;
 use crate::error::PoolError;
+use crate::file_map::{AllocState, FilePlaces, FileState, PagedArray, Runs};
 use crate::frames::Frames;
 use crate::journal::Journal;
 use crate::kinds::{KindOps, PageKinds};
@@ -28,11 +28,12 @@ use crate::partitions::Partitions;
 use crate::pins::{GroupPins, grouping};
 use crate::read_mode::Hold;
 use crate::replacement::ReplacementKind;
+use crate::retired::Retired;
 use crate::signal::Signal;
-use crate::space::{self, AllocState, FilePlaces, PagedArray, Runs};
+use crate::space;
 use crate::state::{FrameId, WrapCount};
-use crate::sync::Flag;
 use crate::sync::atomic::{AtomicBool, AtomicU64};
+use crate::sync::{Alone, Flag};
 use crate::translation::Settles;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::Writer;
@@ -68,23 +69,6 @@ pub struct PoolConfig {
     pub replacement: ReplacementKind,
     /// How readers hold the pages of their way.
     pub hold: Hold,
-}
-
-/// What the pool must be told of a file, and tells to be kept (in a superblock).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct FileState {
-    /// Root of the space directory; none in a new file.
-    pub space_directory: Place,
-    /// The id that the next space gets.
-    pub next_space: SpaceId,
-    /// Length of the file in pages.
-    pub file_pages: u64,
-}
-
-impl FileState {
-    /// Of a file that holds nothing yet.
-    pub const NEW: FileState =
-        FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
 }
 
 impl PoolConfig {

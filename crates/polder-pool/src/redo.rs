@@ -10,12 +10,12 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at};
 
 use crate::admission::OPERATION_FRAMES;
-use crate::attempt::AccessHint;
 use crate::bytes::PageMut;
 use crate::device::is_full;
 use crate::error::PoolError;
 use crate::journal::mark;
 use crate::pool::{Pool, Shared, SpaceCore};
+use crate::replacement::AccessHint;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
 

@@ -75,3 +75,16 @@ impl Backoff {
         self.0 += 1;
     }
 }
+
+/// Something that is written often, alone on its cache lines: what every lookup reads lies beside
+/// it, and must not go with each write.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub(crate) struct Alone<T>(T);
+
+impl<T> std::ops::Deref for Alone<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}

@@ -55,6 +55,17 @@ pub use kind::{ReplacementKind, UnknownReplacement};
 /// Frames that a policy with a lock takes from its queues at a time, before it looks at them.
 const BATCH: usize = 16;
 
+/// How the pages of an operation are used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum AccessHint {
+    /// As any other page.
+    #[default]
+    Normal,
+    /// Once: pages that this operation loads go first when room is needed, unless they are used
+    /// again, be it by another scan.
+    Scan,
+}
+
 /// Which pages stay and which go. All methods may be called by many threads at once.
 pub trait Replacement: Debug + Send + Sync {
     /// `page` comes into `frame`. `once`: it will hardly be used again (a scan loads it). Gives

@@ -11,29 +11,19 @@
 //! nobody else changes meanwhile, so that nothing is loaded while a latch is held.
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
-use polder_format::{Extent, PageId, PageKind, PageNo, Place, header_at, pages_per_alloc_map};
+use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
 
 use super::array::{PATCH_BYTES, log_image, log_word};
-use crate::attempt::AccessHint;
 use crate::bytes::PageRef;
 use crate::error::PoolError;
+use crate::file_map::AllocState;
 use crate::guard::{Exclusive, NewPage};
 use crate::journal::image_bytes;
 use crate::pool::{Shared, Space, SpaceCore};
+use crate::replacement::AccessHint;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
-
-/// What is remembered between allocations.
-#[derive(Debug, Default)]
-pub(crate) struct AllocState {
-    /// No page below this one is free.
-    lowest: u64,
-    /// How many allocation maps the space has; none if it has not been counted yet.
-    maps: Option<u64>,
-    /// The root of the extent map that the space directory is known to name.
-    recorded: Option<Place>,
-}
 
 impl<T: Translation> Space<T> {
     /// A new page, all zeros behind its header.

@@ -5,53 +5,22 @@
 //! needs nothing but the root's place.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 
 use polder_format::log::Operation;
 use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};
 use polder_format::{array_fanout, header_at};
 
 use super::MAX_HEIGHT;
-use crate::attempt::{AccessHint, Attempt};
+use crate::attempt::Attempt;
 use crate::bytes::PageMut;
 use crate::error::PoolError;
+use crate::file_map::PagedArray;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
 use crate::journal::{Change, image_bytes};
 use crate::pool::Shared;
-use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::replacement::AccessHint;
+use crate::sync::atomic::Ordering;
 use crate::translation::{LinkRef, Translation};
-
-/// One paged array.
-#[derive(Debug)]
-pub(crate) struct PagedArray {
-    /// Place of the root page; zero: the array is empty.
-    root: AtomicU64,
-    /// How often a page of the array has moved, or all of them were given up: raised before their
-    /// places can serve another array.
-    moved: AtomicU64,
-    /// Held by who changes the array. Guards no data of its own: the pages are latched as well.
-    pub(crate) change: Mutex<()>,
-}
-
-impl PagedArray {
-    pub(crate) fn new(root: Place) -> PagedArray {
-        let moved = AtomicU64::new(0);
-        PagedArray { root: AtomicU64::new(root.get()), moved, change: Mutex::new(()) }
-    }
-
-    /// A page of the array lies elsewhere by now, or none is part of it any more.
-    pub(super) fn note_move(&self) {
-        self.moved.fetch_add(1, Ordering::AcqRel);
-    }
-
-    pub(crate) fn root(&self) -> Place {
-        Place::new(self.root.load(Ordering::Acquire))
-    }
-
-    pub(crate) fn set_root(&self, root: Place) {
-        self.root.store(root.get(), Ordering::Release);
-    }
-}
 
 /// A page of an array on the way to an element.
 pub(super) struct Step<'p> {

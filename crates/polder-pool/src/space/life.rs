@@ -8,7 +8,8 @@ use polder_format::{PageId, PageNo, Place, SpaceId};
 use super::array::PATCH_BYTES;
 
 use crate::error::PoolError;
-use crate::pool::{FileState, Pool, Shared, Space, SpaceCore};
+use crate::file_map::FileState;
+use crate::pool::{Pool, Shared, Space, SpaceCore};
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -75,7 +76,7 @@ impl<T: Translation> Pool<T> {
         let _admitted = shared.admit();
         let mut runs = shared.used_runs()?;
         runs.sort_unstable_by_key(|run| run.start);
-        let name = |run: &super::places::Run| match run.owner {
+        let name = |run: &crate::file_map::Run| match run.owner {
             Some((space, index)) => format!("extent {index} of {space}"),
             None => "a map".to_string(),
         };

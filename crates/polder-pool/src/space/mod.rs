@@ -6,7 +6,6 @@
 //! |---|---|
 //! | `array.rs` | paged arrays: the space directory and the extent maps |
 //! | `alloc.rs` | allocation maps: giving out pages and taking them back |
-//! | `runs.rs` | sets of numbers |
 //! | `places.rs` | which places of the file are free |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
@@ -15,19 +14,12 @@ mod alloc;
 mod array;
 mod life;
 mod places;
-mod runs;
 mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
 
 use crate::bytes::PageRef;
 use crate::kinds::KindOps;
-
-pub(crate) use alloc::AllocState;
-pub(crate) use array::PagedArray;
-pub(crate) use places::FilePlaces;
-pub(crate) use runs::Runs;
-pub(crate) use shrink::Moving;
 
 /// Paged arrays of more levels than this would cover more than there are page numbers.
 const MAX_HEIGHT: u8 = 6;

@@ -6,116 +6,26 @@
 
 use std::sync::Arc;
 
-use polder_format::{PageSize, Place, SUPERBLOCK_AREA_BYTES, SpaceId};
+use polder_format::{Place, SpaceId};
 
 use crate::device::is_full;
 use crate::error::PoolError;
+use crate::file_map::{PagedArray, Run};
 use crate::pool::Shared;
-use crate::space::{PagedArray, Runs};
 use crate::sync::lock;
 use crate::translation::Translation;
-
-/// The free runs of the file.
-#[derive(Debug)]
-pub(crate) struct FilePlaces {
-    /// The free places below `end`.
-    free: Runs,
-    /// Length of the file in pages.
-    end: u64,
-    /// Whether `free` has been found out.
-    known: bool,
-    /// The first place that may hold a page.
-    first: u64,
-}
-
-impl FilePlaces {
-    pub(crate) fn new(file_pages: u64, size: PageSize) -> FilePlaces {
-        let first = SUPERBLOCK_AREA_BYTES >> size.shift();
-        let end = file_pages.max(first);
-        FilePlaces { free: Runs::default(), end, known: end == first, first }
-    }
-
-    /// Length of the file in pages.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
-    }
-
-    /// The file is this long, recovery found.
-    pub(crate) fn set_end(&mut self, pages: u64) {
-        self.end = pages.max(self.first);
-        self.known = false;
-    }
-
-    /// Everything but these runs, which must not overlap, is free.
-    fn learn(&mut self, mut used: Vec<(u64, u64)>) -> Result<(), &'static str> {
-        used.sort_unstable();
-        let mut next = self.first;
-        for (start, len) in used {
-            if start < next {
-                return Err("two maps name the same place of the file");
-            }
-            if start > next {
-                self.free.insert(next, start - next);
-            }
-            next = start
-                .checked_add(len)
-                .filter(|end| *end <= self.end)
-                .ok_or("a map names a place behind the end of the file")?;
-        }
-        if next < self.end {
-            self.free.insert(next, self.end - next);
-        }
-        self.known = true;
-        Ok(())
-    }
-
-    /// The lowest free run of this many pages, below `limit`.
-    pub(super) fn take_below(&mut self, pages: u64, limit: u64) -> Option<u64> {
-        let start = self.free.first_of(pages, limit).filter(|start| start + pages <= limit)?;
-        self.free.remove(start, pages);
-        Some(start)
-    }
-
-    /// A run of this many pages: the lowest free one, or new ones at the end of the file.
-    fn take(&mut self, pages: u64) -> u64 {
-        self.take_below(pages, self.end).unwrap_or_else(|| {
-            // A free run at the very end is made longer.
-            let start = self.cut_free_end().unwrap_or(self.end);
-            self.end = start + pages;
-            start
-        })
-    }
-
-    /// Gives a run back.
-    pub(super) fn put(&mut self, start: u64, pages: u64) {
-        self.free.insert(start, pages);
-    }
-
-    /// Cuts a free run off the end of the file; gives the new length if there was one.
-    pub(super) fn trim(&mut self) -> Option<u64> {
-        let start = self.cut_free_end()?;
-        self.end = start;
-        Some(start)
-    }
-
-    fn cut_free_end(&mut self) -> Option<u64> {
-        let (start, len) = self.free.last().filter(|(start, len)| start + len == self.end)?;
-        self.free.remove(start, len);
-        Some(start)
-    }
-}
 
 impl<T: Translation> Shared<T> {
     /// Finds out which places are free, if nobody has yet.
     pub(super) fn learn_places(&self) -> Result<(), PoolError> {
-        if lock(&self.core.places).known {
+        if lock(&self.core.places).is_known() {
             return Ok(());
         }
         // One thread learns, and no map changes before it has: a second one would read maps that
         // the first one's allocations move and free. The places themselves are not locked
         // meanwhile: loading map pages may evict.
         let _learning = lock(&self.core.learning);
-        if lock(&self.core.places).known {
+        if lock(&self.core.places).is_known() {
             return Ok(());
         }
         let used = self.used_runs()?;
@@ -204,7 +114,7 @@ impl<T: Translation> Shared<T> {
     /// Cuts what is free off the end of the file. Gives the pages by which it became shorter.
     pub(super) fn trim_file(&self) -> Result<u64, PoolError> {
         let mut places = lock(&self.core.places);
-        let before = places.end;
+        let before = places.end();
         let Some(end) = places.trim() else { return Ok(0) };
         // Under the lock, so that nobody takes places at the end meanwhile.
         self.core
@@ -212,53 +122,5 @@ impl<T: Translation> Shared<T> {
             .truncate(end << self.core.page_size().shift())
             .map_err(|source| PoolError::Device { what: "truncate", source: Arc::new(source) })?;
         Ok(before - end)
-    }
-}
-
-/// A run of places in use.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Run {
-    pub(crate) start: u64,
-    pub(super) pages: u64,
-    /// The space and the number of the extent; none for a page of a map.
-    pub(crate) owner: Option<(SpaceId, u64)>,
-}
-
-impl Run {
-    /// The place behind it. A map that is broken may name any number.
-    pub(super) fn end(&self) -> u64 {
-        self.start.saturating_add(self.pages)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn runs_join_and_the_lowest_goes_first() {
-        let mut places = FilePlaces::new(0, PageSize::MIN);
-        assert_eq!((places.take(16), places.take(4), places.take(8)), (16, 32, 36));
-        places.put(16, 16);
-        places.put(36, 8);
-        assert_eq!(places.take(2), 16);
-        assert_eq!(places.trim(), Some(36));
-        places.put(32, 4);
-        assert_eq!(places.take(30), 18, "the free end is made longer");
-        assert_eq!(places.end(), 48);
-        assert_eq!(places.take_below(4, 48), None);
-    }
-
-    #[test]
-    fn what_maps_name_is_not_free() {
-        let mut places = FilePlaces::new(100, PageSize::MIN);
-        places.learn(vec![(20, 10), (16, 1), (90, 5)]).unwrap();
-        let mut free = Runs::default();
-        [(17, 3), (30, 60), (95, 5)].into_iter().for_each(|(start, len)| free.insert(start, len));
-        assert_eq!(places.free, free);
-        assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(20, 10), (25, 1)]).is_err());
-        for behind in [(99, 2), (u64::MAX - 7, 16)] {
-            assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![behind]).is_err());
-        }
     }
 }

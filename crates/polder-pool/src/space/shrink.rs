@@ -3,19 +3,19 @@
 //!
 //! `docs/protocols.md`, "Moving an extent": M1 to M6.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, RwLockWriteGuard};
 
 use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
-use super::array::{PATCH_BYTES, PagedArray, log_image, log_word};
-use crate::attempt::AccessHint;
+use super::array::{PATCH_BYTES, log_image, log_word};
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
+use crate::file_map::{Moving, PagedArray};
 use crate::journal::image_bytes;
 use crate::memory::Bounce;
 use crate::pool::{Pool, Shared, Space, SpaceCore};
+use crate::replacement::AccessHint;
 use crate::sync::{Backoff, lock};
 use crate::translation::{LinkRef, Translation};
 
@@ -23,23 +23,6 @@ use crate::translation::{LinkRef, Translation};
 const COPY_BYTES: usize = 256 << 10;
 /// Rounds in which pages are copied again that were written meanwhile, before the gate is closed.
 const RECOPY_ROUNDS: usize = 4;
-
-/// An extent on its way to another place: which of its pages were written to the old one.
-#[derive(Debug)]
-pub(crate) struct Moving {
-    from: Place,
-    pages: u64,
-    noted: Mutex<BTreeSet<u64>>,
-}
-
-impl Moving {
-    /// A page was written to `place`. Called while the gate is held shared, after the write.
-    pub(crate) fn note(&self, place: Place) {
-        if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
-            lock(&self.noted).insert(page);
-        }
-    }
-}
 
 impl<T: Translation> Pool<T> {
     /// Makes the file as short as it can be without moving single pages. Gives the bytes by which

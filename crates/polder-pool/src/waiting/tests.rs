@@ -1,5 +1,5 @@
-use std::sync::Barrier;
 use std::sync::atomic::AtomicU64;
+use std::sync::{Barrier, Mutex};
 use std::thread;
 
 use polder_format::PageNo;
@@ -8,48 +8,9 @@ use super::*;
 use crate::Pool;
 use crate::partitions::PartitionNo;
 use crate::state::FrameId;
+use crate::sync::lock;
 use crate::testing::{create, pool};
 use crate::{AccessHint, Array, Pin};
-
-#[test]
-fn as_many_are_admitted_as_have_room_and_the_first_goes_first() {
-    // 75 frames: three operations have room beside each other.
-    let admission = Admission::new(100);
-    assert_eq!(admission.capacity(), 75);
-    let admit = || admission.enter(OPERATION_FRAMES, || true).unwrap();
-    let order = Mutex::new(Vec::new());
-    let first = [(); 3].map(|()| {
-        assert!(!admission.is_admitted());
-        let admitted = admit();
-        assert!(admission.is_admitted() && !admission.is_crowded());
-        // For this test this thread is several ones.
-        ADMITTED.set(ptr::null());
-        admitted
-    });
-    assert!(admission.enter(1, || true).is_some(), "there is room for a small one");
-    let waiting = || lock(&admission.queue).waiting.len();
-    thread::scope(|scope| {
-        for number in 0..4 {
-            let (order, admission) = (&order, &admission);
-            scope.spawn(move || {
-                // One at a time, so that each is noted before the next one comes.
-                let _admitted = admission.enter(3 * OPERATION_FRAMES, || true).unwrap();
-                lock(order).push(number);
-            });
-            while waiting() <= number {
-                thread::yield_now();
-            }
-        }
-        // A small one has room, and waits all the same: large ones would never have a turn.
-        assert!(admission.enter(1, || false).is_none());
-        assert!(lock(&order).is_empty() && admission.is_crowded());
-        drop(first);
-    });
-    assert_eq!(*lock(&order), [0, 1, 2, 3]);
-    assert!(!admission.is_crowded() && lock(&admission.queue).used == 0);
-    // Also one that wants more than there is.
-    drop(admission.enter(u32::MAX, || true).unwrap());
-}
 
 /// `ADMIT-1`.
 #[test]

@@ -1,0 +1,50 @@
+//! What is known in memory of a space's maps.
+
+use std::sync::Mutex;
+
+use polder_format::Place;
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// One paged array.
+#[derive(Debug)]
+pub(crate) struct PagedArray {
+    /// Place of the root page; zero: the array is empty.
+    pub(crate) root: AtomicU64,
+    /// How often a page of the array has moved, or all of them were given up: raised before their
+    /// places can serve another array.
+    pub(crate) moved: AtomicU64,
+    /// Held by who changes the array. Guards no data of its own: the pages are latched as well.
+    pub(crate) change: Mutex<()>,
+}
+
+impl PagedArray {
+    pub(crate) fn new(root: Place) -> PagedArray {
+        let moved = AtomicU64::new(0);
+        PagedArray { root: AtomicU64::new(root.get()), moved, change: Mutex::new(()) }
+    }
+
+    /// A page of the array lies elsewhere by now, or none is part of it any more.
+    pub(crate) fn note_move(&self) {
+        self.moved.fetch_add(1, Ordering::AcqRel);
+    }
+
+    pub(crate) fn root(&self) -> Place {
+        Place::new(self.root.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_root(&self, root: Place) {
+        self.root.store(root.get(), Ordering::Release);
+    }
+}
+
+/// What is remembered between allocations.
+#[derive(Debug, Default)]
+pub(crate) struct AllocState {
+    /// No page below this one is free.
+    pub(crate) lowest: u64,
+    /// How many allocation maps the space has; none if it has not been counted yet.
+    pub(crate) maps: Option<u64>,
+    /// The root of the extent map that the space directory is known to name.
+    pub(crate) recorded: Option<Place>,
+}
