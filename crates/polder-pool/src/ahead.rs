@@ -13,8 +13,9 @@ use std::thread::{self, JoinHandle};
 use polder_format::{PageNo, SpaceId};
 
 use crate::memory::threads_with_room;
-use crate::pool::{Shared, Space};
+use crate::pool::Space;
 use crate::replacement::AccessHint;
+use crate::shared::Shared;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -27,7 +28,7 @@ const FRAMES: usize = 32;
 
 /// Pages that were asked for.
 #[derive(Debug, Default)]
-pub(crate) struct Ahead {
+struct Ahead {
     wanted: Mutex<Wanted>,
     condition: Condvar,
 }
@@ -74,21 +75,22 @@ impl Ahead {
 #[derive(Debug)]
 pub(crate) struct Readers<T: Translation> {
     shared: Arc<Shared<T>>,
+    ahead: Arc<Ahead>,
     threads: OnceLock<Vec<JoinHandle<()>>>,
 }
 
 impl<T: Translation> Readers<T> {
     pub(crate) fn new(shared: &Arc<Shared<T>>) -> Readers<T> {
-        Readers { shared: Arc::clone(shared), threads: OnceLock::new() }
+        Readers { shared: Arc::clone(shared), ahead: Arc::default(), threads: OnceLock::new() }
     }
 
     /// As many as the system gives.
     fn start(&self) {
         self.threads.get_or_init(|| {
             let start = |_| {
-                let shared = Arc::clone(&self.shared);
+                let (shared, ahead) = (Arc::clone(&self.shared), Arc::clone(&self.ahead));
                 let run = move || {
-                    while let Some((space, page)) = shared.core.ahead.next() {
+                    while let Some((space, page)) = ahead.next() {
                         if let Some(space) = shared.space(space) {
                             let _ = shared.fault(&space, page, AccessHint::Scan);
                         }
@@ -103,7 +105,7 @@ impl<T: Translation> Readers<T> {
 
 impl<T: Translation> Drop for Readers<T> {
     fn drop(&mut self) {
-        self.shared.core.ahead.stop();
+        self.ahead.stop();
         for thread in self.threads.take().into_iter().flatten() {
             // One that panicked has nothing to say that the next fault would not.
             let _ = thread.join();
@@ -121,7 +123,8 @@ impl<T: Translation> Space<T> {
             return 0;
         }
         let missing = pages.filter(|page| !self.is_resident(*page));
-        let asked = missing.filter(|page| core.ahead.ask((self.id(), *page), most)).count();
+        let asked =
+            missing.filter(|page| self.readers().ahead.ask((self.id(), *page), most)).count();
         if asked > 0 {
             self.readers().start();
         }

@@ -7,7 +7,6 @@ use std::time::Duration;
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
 use crate::admission::Admission;
-use crate::ahead::Ahead;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::error::PoolError;
@@ -97,8 +96,6 @@ pub(crate) struct Core {
     /// The last write-back that failed.
     pub(crate) last_write_error: Mutex<Option<Arc<std::io::Error>>>,
     pub(crate) signal: Signal,
-    /// Pages that scans will come to.
-    pub(crate) ahead: Ahead,
     /// Pages in one batch of write-backs.
     pub(crate) batch_pages: usize,
     /// Who may go on while frames are short.

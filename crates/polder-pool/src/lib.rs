@@ -40,6 +40,10 @@ mod ahead;
 #[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
+mod change;
+#[cfg(not(loom))]
+mod config;
+#[cfg(not(loom))]
 mod copy;
 #[cfg(not(loom))]
 mod core;
@@ -96,6 +100,8 @@ pub mod replacement;
 #[cfg(not(loom))]
 mod retired;
 #[cfg(not(loom))]
+mod shared;
+#[cfg(not(loom))]
 pub mod signal;
 #[cfg(not(loom))]
 mod space;
@@ -126,16 +132,18 @@ mod writer;
 #[cfg(not(loom))]
 pub use {
     attempt::{Attempt, Interrupted, Obstacles},
+    change::Change,
+    config::PoolConfig,
     copy::Shadow,
     error::PoolError,
     file_map::FileState,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     holding::Holding,
-    journal::{Change, Journal},
+    journal::Journal,
     kinds::{KindOps, OwnedLinks},
     memory::threads_with_room,
     nodes::policy::NodeId,
-    pool::{Pool, PoolConfig, Space},
+    pool::{Pool, Space},
     read_mode::{GroupSize, Hold, UnknownHold},
     redo::{ApplyRecord, Redo, Redone},
     replacement::AccessHint,

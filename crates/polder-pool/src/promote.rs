@@ -10,7 +10,7 @@ use crate::attempt::View;
 use crate::counters::Counter;
 use crate::dice::one_in;
 use crate::guard::{Exclusive, Optimistic};
-use crate::pool::Shared;
+use crate::shared::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};

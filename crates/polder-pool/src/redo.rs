@@ -11,11 +11,12 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at
 
 use crate::admission::OPERATION_FRAMES;
 use crate::bytes::PageMut;
+use crate::change::mark;
 use crate::device::is_full;
 use crate::error::PoolError;
-use crate::journal::mark;
-use crate::pool::{Pool, Shared, SpaceCore};
+use crate::pool::Pool;
 use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore};
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};
 

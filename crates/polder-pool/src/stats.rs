@@ -12,7 +12,8 @@ use crate::free_list::FreeList;
 use crate::memory::HUGE_PAGE_BYTES;
 use crate::meta::FRAME_META_BYTES;
 use crate::nodes::policy::NodeId;
-use crate::pool::{Pool, Shared};
+use crate::pool::Pool;
+use crate::shared::Shared;
 use crate::sync::lock;
 use crate::translation::Translation;
 

@@ -6,7 +6,8 @@ use crate::admission::{Admitted, OPERATION_FRAMES};
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::holding::Holding;
-use crate::pool::{Shared, Space};
+use crate::pool::Space;
+use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
 use crate::translation::Translation;
 

@@ -17,7 +17,7 @@ use crate::error::PoolError;
 use crate::file_map::Moving;
 use crate::journal::Outgoing;
 use crate::memory::Bounce;
-use crate::pool::Shared;
+use crate::shared::Shared;
 use crate::state::{FrameId, Version};
 use crate::sync::lock;
 use crate::translation::{Settles, Translation};

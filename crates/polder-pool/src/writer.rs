@@ -6,7 +6,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crate::partitions::Partitions;
-use crate::pool::Shared;
+use crate::shared::Shared;
 use crate::translation::Translation;
 
 /// How long the writer rests when a sweep freed nothing, or nobody asks.

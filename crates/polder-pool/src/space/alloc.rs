@@ -15,12 +15,13 @@ use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc
 
 use super::array::{PATCH_BYTES, log_image, log_word};
 use crate::bytes::PageRef;
+use crate::change::image_bytes;
 use crate::error::PoolError;
 use crate::file_map::AllocState;
 use crate::guard::{Exclusive, NewPage};
-use crate::journal::image_bytes;
-use crate::pool::{Shared, Space, SpaceCore};
+use crate::pool::Space;
 use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::{LinkRef, Translation};

@@ -13,12 +13,12 @@ use polder_format::{array_fanout, header_at};
 use super::MAX_HEIGHT;
 use crate::attempt::Attempt;
 use crate::bytes::PageMut;
+use crate::change::{Change, image_bytes};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
-use crate::journal::{Change, image_bytes};
-use crate::pool::Shared;
 use crate::replacement::AccessHint;
+use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
 use crate::translation::{LinkRef, Translation};
 

@@ -9,7 +9,8 @@ use super::array::PATCH_BYTES;
 
 use crate::error::PoolError;
 use crate::file_map::FileState;
-use crate::pool::{Pool, Shared, Space, SpaceCore};
+use crate::pool::{Pool, Space};
+use crate::shared::{Shared, SpaceCore};
 use crate::sync::lock;
 use crate::translation::Translation;
 

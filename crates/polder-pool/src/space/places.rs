@@ -11,7 +11,7 @@ use polder_format::{Place, SpaceId};
 use crate::device::is_full;
 use crate::error::PoolError;
 use crate::file_map::{PagedArray, Run};
-use crate::pool::Shared;
+use crate::shared::Shared;
 use crate::sync::lock;
 use crate::translation::Translation;
 

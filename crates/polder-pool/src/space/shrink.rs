@@ -9,13 +9,14 @@ use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
 use super::array::{PATCH_BYTES, log_image, log_word};
+use crate::change::image_bytes;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::{Moving, PagedArray};
-use crate::journal::image_bytes;
 use crate::memory::Bounce;
-use crate::pool::{Pool, Shared, Space, SpaceCore};
+use crate::pool::{Pool, Space};
 use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore};
 use crate::sync::{Backoff, lock};
 use crate::translation::{LinkRef, Translation};
 
