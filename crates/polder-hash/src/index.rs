@@ -257,7 +257,7 @@ impl<T: Translation> HashIndex<T> {
         let len = key.len() + value.len();
         loop {
             let mut change = self.space.change(group_bytes(1, len))?;
-            // By way of a variable: see `journal.rs` of the pool on what moving a structure costs here.
+            // By way of a variable: see `change.rs` of the pool on what moving a structure costs here.
             let mut written = Written::NoRoom;
             self.space.run(AccessHint::Normal, |attempt| {
                 written = self.write_bucket(attempt, &mut change, key, hash, value)?;

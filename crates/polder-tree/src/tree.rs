@@ -438,7 +438,7 @@ impl<T: Translation> Tree<T> {
                 most += mark_bytes(stored.pages()) + mark_bytes(&old.pages);
             }
             let mut change = self.space.change(most)?;
-            // By way of a variable: see `journal.rs` on what moving a structure costs here.
+            // By way of a variable: see `change.rs` of the pool on what moving a structure costs here.
             let mut written = Written::Changed;
             self.space.run(AccessHint::Normal, |attempt| {
                 written = self.write_leaf(
