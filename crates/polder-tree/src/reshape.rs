@@ -1,7 +1,8 @@
 //! Splitting and merging nodes: how the tree grows and shrinks.
 //!
 //! * `TREE-1` Who changes more than one node latches the parent first, then its children from left
-//!   to right, all by upgrades that never wait, and restarts if one fails.
+//!   to right, all by upgrades that wait for nobody, or for a moment until readers that hold the
+//!   page let go, and restarts if one fails.
 //! * `TREE-2` New pages are made before the first latch, freed pages are given back after the last.
 //! * `TREE-3` A node is split only while its parent, latched, has room for the separator; else the
 //!   parent is split first, as an operation of its own.
