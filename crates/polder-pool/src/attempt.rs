@@ -12,14 +12,16 @@ use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::error::PoolError;
+use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
 use crate::hold::Holds;
+use crate::link::LinkRef;
 use crate::pool::Space;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
-use crate::translation::{LinkRef, Resolved, Settles, Translation};
+use crate::translation::{Settles, Translation};
 use crate::waiting::Exhaustion;
 
 /// Conflicts before an operation takes latches on its way.

@@ -19,11 +19,12 @@ use crate::file_map::Runs;
 use crate::guard::{Exclusive, Restart};
 use crate::holding::Holding;
 use crate::journal::{Journal, group_bytes};
+use crate::link::LinkRef;
 use crate::pool::Space;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::translation::{LinkRef, Translation};
+use crate::translation::Translation;
 
 thread_local! {
     /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of

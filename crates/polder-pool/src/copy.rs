@@ -23,13 +23,15 @@ use polder_format::PageId;
 use crate::attempt::{Attempt, View};
 use crate::counters::Counter;
 use crate::error::PoolError;
+use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic, Restart};
+use crate::link::LinkRef;
 use crate::pool::Space;
 use crate::shared::Shared;
 use crate::state::FrameId;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Backoff, RwLockReadGuard};
-use crate::translation::{LinkRef, Resolved, Translation};
+use crate::translation::Translation;
 
 /// Retired frames that are kept for the next copies, and which part of the pool at most; more go back
 /// to all others.

@@ -14,10 +14,10 @@ use polder_format::{Lsn, PageId, header_at};
 
 use crate::bytes::{PageMut, PageRef};
 use crate::core::Core;
+use crate::found::Resolved;
 use crate::holding::Holding;
 use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
-use crate::translation::Resolved;
 
 /// Start the operation again: something changed while it was looked at, or a page must be loaded
 /// first. What is the matter is in the [`Attempt`](crate::Attempt).

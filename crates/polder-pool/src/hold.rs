@@ -11,9 +11,9 @@
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.
 
 use crate::core::Core;
+use crate::found::Resolved;
 use crate::pins::Held;
 use crate::state::{StateCell, StateWord};
-use crate::translation::Resolved;
 
 /// A page and the one that led to it.
 const HELD_AT_ONCE: usize = 2;

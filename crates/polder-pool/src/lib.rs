@@ -64,6 +64,8 @@ mod file_map;
 #[cfg(not(loom))]
 pub mod fork;
 #[cfg(not(loom))]
+mod found;
+#[cfg(not(loom))]
 mod frames;
 #[cfg(not(loom))]
 mod guard;
@@ -75,6 +77,8 @@ mod holding;
 pub mod journal;
 #[cfg(not(loom))]
 mod kinds;
+#[cfg(not(loom))]
+mod link;
 #[cfg(not(loom))]
 mod memory;
 #[cfg(all(test, not(loom)))]
@@ -141,6 +145,7 @@ pub use {
     holding::Holding,
     journal::Journal,
     kinds::{KindOps, OwnedLinks},
+    link::LinkRef,
     memory::threads_with_room,
     nodes::policy::NodeId,
     pool::{Pool, Space},
@@ -152,8 +157,8 @@ pub use {
     swip::Swip,
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,
-        HashOptimisticInlined, HashPreferred, LinkRef, Open, Predictive, PredictiveHashed, Simd,
-        SimdPlain, Swizzle, Translation, Vm, VmHuge,
+        HashOptimisticInlined, HashPreferred, Open, Predictive, PredictiveHashed, Simd, SimdPlain,
+        Swizzle, Translation, Vm, VmHuge,
     },
     waiting::Exhaustion,
 };

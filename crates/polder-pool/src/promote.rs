@@ -9,12 +9,14 @@ use polder_format::PageId;
 use crate::attempt::View;
 use crate::counters::Counter;
 use crate::dice::one_in;
+use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic};
+use crate::link::LinkRef;
 use crate::shared::Shared;
 use crate::state::FrameId;
 use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};
-use crate::translation::{LinkRef, Resolved, Translation};
+use crate::translation::Translation;
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.
 const PROMOTE_ONE_IN: u32 = 32;

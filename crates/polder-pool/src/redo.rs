@@ -14,11 +14,12 @@ use crate::bytes::PageMut;
 use crate::change::mark;
 use crate::device::is_full;
 use crate::error::PoolError;
+use crate::link::LinkRef;
 use crate::pool::Pool;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::lock;
-use crate::translation::{LinkRef, Translation};
+use crate::translation::Translation;
 
 /// What became of the records of a group for one page.
 #[derive(Debug)]

@@ -10,12 +10,13 @@ use polder_format::PageId;
 use crate::attempt::{Step, View};
 use crate::bytes::PageRef;
 use crate::dice;
+use crate::link::LinkRef;
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::state::FrameId;
 use crate::swip::Swip;
 use crate::sync::{Backoff, aside};
-use crate::translation::{LinkRef, Owner, Translation};
+use crate::translation::{Owner, Translation};
 
 /// Levels that a search for a page without hot links goes down. A circle ends here too.
 const MAX_LEVELS: usize = 40;

@@ -19,12 +19,13 @@ use crate::change::image_bytes;
 use crate::error::PoolError;
 use crate::file_map::AllocState;
 use crate::guard::{Exclusive, NewPage};
+use crate::link::LinkRef;
 use crate::pool::Space;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
-use crate::translation::{LinkRef, Translation};
+use crate::translation::Translation;
 
 impl<T: Translation> Space<T> {
     /// A new page, all zeros behind its header.

@@ -17,10 +17,11 @@ use crate::change::{Change, image_bytes};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
+use crate::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
-use crate::translation::{LinkRef, Translation};
+use crate::translation::Translation;
 
 /// A page of an array on the way to an element.
 pub(super) struct Step<'p> {

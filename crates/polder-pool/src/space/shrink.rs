@@ -13,12 +13,13 @@ use crate::change::image_bytes;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::{Moving, PagedArray};
+use crate::link::LinkRef;
 use crate::memory::Bounce;
 use crate::pool::{Pool, Space};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::{Backoff, lock};
-use crate::translation::{LinkRef, Translation};
+use crate::translation::Translation;
 
 /// What is copied at a time.
 const COPY_BYTES: usize = 256 << 10;

@@ -18,9 +18,11 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
-use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
+use super::{Claim, Footprint, Placement, Translation, TranslationConfig};
 use crate::error::PoolError;
+use crate::found::Resolved;
 use crate::frames::Frames;
+use crate::link::LinkRef;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};

@@ -8,9 +8,9 @@ use std::fmt::Debug;
 
 use polder_format::{PageId, SpaceId};
 
-use super::LinkRef;
 use super::swizzled::{Owners, RootSwip};
 use crate::error::PoolError;
+use crate::link::LinkRef;
 use crate::state::FrameId;
 use crate::swip::Swip;
 

@@ -43,14 +43,15 @@ use std::sync::Arc;
 
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
-use crate::bytes::PageRef;
 use crate::error::PoolError;
 use crate::frames::Frames;
+use crate::link::LinkRef;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord, Version};
 use crate::swip::Swip;
 
+pub use crate::found::Resolved;
 pub use array::{Array, ArrayPlain, ArraySwizzled, Arrays};
 pub use chained::{
     Chained, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
@@ -66,59 +67,11 @@ pub use swizzled::Swizzle;
 pub(crate) use swizzled::{Owners, RootSwip};
 pub use vm::{VirtualMemory, Vm, VmHuge};
 
-/// A reference to a page, where it stands.
-#[derive(Debug, Clone, Copy)]
-pub enum LinkRef<'a> {
-    /// At this offset (a multiple of 8) in this page: the one link that owns its page. Others, as to
-    /// a neighbour, are followed by their value.
-    InPage(PageRef<'a>, usize),
-    /// To the root of the space, from which all others are reached.
-    Root(PageId),
-    /// By value.
-    Id(PageId),
-}
-
 impl LinkRef<'_> {
-    /// The 64 bits of the link.
-    #[inline(always)]
-    pub fn load(self) -> u64 {
-        match self {
-            LinkRef::InPage(page, at) => page.u64(at),
-            LinkRef::Root(page) | LinkRef::Id(page) => page.to_bits(),
-        }
-    }
-
     /// The page that it leads to, if it stands in this space. It may be hot ([`Swip`]).
     pub(crate) fn target(self, space: SpaceId) -> PageId {
         Swip::new(self.load()).page(space)
     }
-
-    #[inline(always)]
-    fn is_in_page(self) -> bool {
-        matches!(self, LinkRef::InPage(..))
-    }
-
-    /// Whether its page is reached by it and no other.
-    #[inline(always)]
-    fn is_owning(self) -> bool {
-        !matches!(self, LinkRef::Id(_))
-    }
-}
-
-/// What a link leads to. The word was read before the frame (a frame read before the word may
-/// belong to the page's last life).
-#[derive(Debug, Clone, Copy)]
-pub struct Resolved<'p> {
-    /// The page's state.
-    pub cell: &'p StateCell,
-    /// What it was. Only if it is readable does the frame mean something.
-    pub word: StateWord,
-    /// The frame that holds the page.
-    pub frame: FrameId,
-    /// The page's bytes.
-    pub page: PageRef<'p>,
-    /// Whether the page is in another frame than it prefers, or its link says.
-    pub astray: bool,
 }
 
 /// A page that is being loaded or made, by the one who holds this.

@@ -27,10 +27,12 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
 use super::chunks::{ChunkStore, chunk_count, chunk_first, chunk_len, chunk_of};
-use super::{Claim, Footprint, LinkRef, Placement, Resolved, Translation, TranslationConfig};
+use super::{Claim, Footprint, Placement, Translation, TranslationConfig};
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
+use crate::found::Resolved;
 use crate::frames::Frames;
+use crate::link::LinkRef;
 use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, give_back, kernel_page_bytes};
 use crate::parking::ParkingLot;
 use crate::state::{FrameId, StateCell, StateWord};
