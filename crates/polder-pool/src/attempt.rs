@@ -142,8 +142,8 @@ impl<'p> Attempt<'p> {
     fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
         Attempt {
             hint,
-            holds: core.holds_all,
-            snapshots: core.copies,
+            holds: core.latches.holds_all,
+            snapshots: core.latches.copies,
             discarded: 0,
             patient: false,
             exclusive: false,
@@ -175,18 +175,18 @@ impl<'p> Attempt<'p> {
 
     /// Lets go of this page, if it is held by a snapshot.
     pub(crate) fn let_go_of(&mut self, page: &Optimistic<'p>) {
-        self.way.let_go_of(self.core, page.cell());
+        self.way.let_go_of(&self.core.latches, page.cell());
     }
 
     /// Lets go of the page that it holds by a snapshot, if it does.
     pub(crate) fn let_go(&mut self) {
-        self.way.clear(self.core);
+        self.way.clear(&self.core.latches);
     }
 
     /// Holds the page that was found, and no other, if it still is as it was.
     pub(crate) fn hold_this(&mut self, found: &Resolved<'p>) -> bool {
         self.holds = true;
-        let held = self.way.hold_this(self.core, found);
+        let held = self.way.hold_this(&self.core.latches, found);
         self.pages += u64::from(held);
         held
     }
@@ -222,12 +222,12 @@ impl<'p> Attempt<'p> {
 
     #[cold]
     fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
-        self.way.let_go_of(self.core, page.cell());
+        self.way.let_go_of(&self.core.latches, page.cell());
         if !self.patient {
             // A writer that waits for others holds nothing for which they may be waiting. (What it
             // has read validates without being held, or it begins again.)
             if page.is_held_by_others() {
-                self.way.clear(self.core);
+                self.way.clear(&self.core.latches);
             }
             return page.try_upgrade();
         }
@@ -259,7 +259,7 @@ impl<'p> Attempt<'p> {
     /// Lets go of what a patient attempt holds.
     fn release(&mut self) {
         self.held.drain(..).for_each(StateCell::unshare);
-        self.way.clear(self.core);
+        self.way.clear(&self.core.latches);
         self.exclusive = false;
     }
 }
@@ -456,13 +456,13 @@ impl<'p, T: Translation> View<'p, T> {
         parent: Option<&Optimistic<'p>>,
     ) -> Result<Optimistic<'p>, Restart> {
         let core = &self.shared.core;
-        let wraps = core.wraps.get();
+        let wraps = core.latches.wraps.get();
         if let Some(found) = self.resolve(link)
             && found.word.is_readable()
             && !attempt.holds
             && !(T::SETTLES == Settles::Link && found.astray)
         {
-            let page = Optimistic::new(core, found, wraps);
+            let page = Optimistic::new(&core.latches, found, wraps);
             page.page().prefetch(0);
             if found.word.is_marked() {
                 core.access(attempt.hint, found.cell, found.word);
@@ -509,7 +509,7 @@ impl<'p, T: Translation> View<'p, T> {
             Settles::Link => link.target(self.space.id),
             Settles::Not | Settles::Page => PageId::from_link(link.load()),
         };
-        let wraps = core.wraps.get();
+        let wraps = core.latches.wraps.get();
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
             let translation = &self.shared.translation;
             translation.resolve_elsewhere(&core.frames, &self.space.directory, target.page())
@@ -536,7 +536,7 @@ impl<'p, T: Translation> View<'p, T> {
             None => self.check_own(attempt)?,
         }
         attempt.pages += 1;
-        attempt.found = Some(Optimistic::new(core, found, wraps));
+        attempt.found = Some(Optimistic::new(&core.latches, found, wraps));
         if T::SETTLES == Settles::Link && (found.astray || matches!(link, LinkRef::Id(_))) {
             core.counters.add(Counter::PagesByTable, 1);
             if found.astray && attempt.hint == AccessHint::Normal {
@@ -567,7 +567,7 @@ impl<'p, T: Translation> View<'p, T> {
         if T::SETTLES == Settles::Page && found.astray {
             self.maybe_promote(target);
         }
-        if attempt.holds && !attempt.way.step(core, &found, parent.map(Optimistic::cell)) {
+        if attempt.holds && !attempt.way.step(&core.latches, &found, parent.map(Optimistic::cell)) {
             return Err(Restart);
         }
         found.page.prefetch(0);
@@ -585,7 +585,7 @@ impl<'p, T: Translation> View<'p, T> {
         let word = attempt.share(found.cell)?;
         // TABLE-2: what we hold may be another page's by now, or the page in another frame.
         let frame = word.frame();
-        if core.frames.meta(frame).page() != target {
+        if core.latches.meta(frame).page() != target {
             return Err(Restart);
         }
         if word.is_marked() {
@@ -614,8 +614,8 @@ impl<'p, T: Translation> View<'p, T> {
             kept.admitted = Some(self.shared.admit().ok_or(error)?);
         }
         attempt.patient = attempt.obstacles.conflicts > PATIENCE;
-        attempt.holds = attempt.patient || self.shared.core.holds_all;
-        attempt.snapshots = !attempt.patient && self.shared.core.copies;
+        attempt.holds = attempt.patient || self.shared.core.latches.holds_all;
+        attempt.snapshots = !attempt.patient && self.shared.core.latches.copies;
         Ok(())
     }
 
@@ -663,10 +663,10 @@ impl<'p, T: Translation> View<'p, T> {
     /// A page was loaded: it must be what the page that led to it says of it, if that is still so.
     fn check_link(self, id: PageId, parent: Option<Optimistic<'p>>) -> Result<(), PoolError> {
         let core = &self.shared.core;
-        let wraps = core.wraps.get();
+        let wraps = core.latches.wraps.get();
         let found = self.find(id).filter(|found| found.word.is_readable());
         let (Some(parent), Some(found)) = (parent, found) else { return Ok(()) };
-        let page = Optimistic::new(core, found, wraps);
+        let page = Optimistic::new(&core.latches, found, wraps);
         match core.kinds.check_link(parent.page(), id, page.page()) {
             Err(what) if page.stands() && parent.stands() => {
                 Err(PoolError::Broken { page: id, what })

@@ -44,6 +44,7 @@ fn buffer() -> Box<Group> {
 ///
 /// Without a journal records are not kept, and committing only changes the maps.
 pub struct Change<'p> {
+    core: &'p Core,
     journal: Option<&'p dyn Journal>,
     permitted: u64,
     group: ManuallyDrop<Box<Group>>,
@@ -98,7 +99,7 @@ impl<'p> Change<'p> {
             journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
         }
         let group = ManuallyDrop::new(buffer());
-        Ok(Change { journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
+        Ok(Change { core, journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
     /// Whether records are kept.
@@ -133,8 +134,8 @@ impl<'p> Change<'p> {
         self.group.push_image(id, size as u32, (low, size - high), |first, last| {
             for (begin, part) in [(0, first), (high, last)] {
                 bytes.copy_to(begin, part);
-                if page.core().swizzles {
-                    page.core().kinds.make_plain(bytes, id.space(), begin, part);
+                if self.core.swizzles {
+                    self.core.kinds.make_plain(bytes, id.space(), begin, part);
                 }
             }
         });

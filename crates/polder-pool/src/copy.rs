@@ -111,14 +111,17 @@ impl<'p, T: Translation> View<'p, T> {
         }
         let (mut backoff, mut overtaken) = (Backoff::new(), 0);
         while overtaken < OVERTAKEN {
-            let wraps = core.wraps.get();
+            let wraps = core.latches.wraps.get();
             let Some(found) = self.find(target) else {
                 // N5: a link that is out of date leads to no miss.
                 let is_so = from.is_none_or(Optimistic::stands);
                 return Err(if is_so { attempt.miss(target, from) } else { Restart });
             };
             // N2 and N3. The wrap count: the word may have come round between the look and the hold.
-            if found.word.can_be_held() && attempt.hold_this(&found) && core.wraps.get() == wraps {
+            if found.word.can_be_held()
+                && attempt.hold_this(&found)
+                && core.latches.wraps.get() == wraps
+            {
                 self.check_own(attempt)?;
                 // N4: COW-5
                 let same = || attempt.began_snapshots_at(discarded());
@@ -129,7 +132,7 @@ impl<'p, T: Translation> View<'p, T> {
                 if found.word.is_marked() {
                     attempt.access(found.cell, found.word);
                 }
-                let held = Optimistic::held(core, found, wraps);
+                let held = Optimistic::held(&core.latches, found, wraps);
                 if found.astray {
                     self.maybe_promote(target);
                 }
@@ -159,7 +162,7 @@ impl<'p, T: Translation> View<'p, T> {
                 let word = cell.read();
                 let frame = word.frame();
                 // TABLE-2: by now the word may be another page's.
-                let is_its = self.shared.core.frames.meta(frame).page() == target;
+                let is_its = self.shared.core.latches.meta(frame).page() == target;
                 is_its.then(|| {
                     let page = self.shared.page_in(self.space, target.page(), frame);
                     Resolved { cell, word, frame, page, astray: false }
@@ -217,7 +220,7 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let number = page.id().page();
         let preferred = self.translation.preferred(&view.space.directory, number);
-        let pins = core.pins.as_ref()?;
+        let pins = core.latches.pins.as_ref()?;
         let free = preferred.filter(|frame| core.free.take_this(*frame));
         free.or_else(|| core.retired.take(preferred, pins))
             .or_else(|| core.free.take_instead_of(SPARES, core.free.of(page.frame())))
@@ -225,7 +228,7 @@ impl<T: Translation> Shared<T> {
 
     /// Gives retired frames that nobody holds to all others, but for `most`.
     pub(crate) fn reclaim_retired(&self, most: usize) {
-        if let Some(pins) = &self.core.pins {
+        if let Some(pins) = &self.core.latches.pins {
             let reclaimed = self.core.retired.drain(pins, most);
             reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
         }
@@ -235,24 +238,24 @@ impl<T: Translation> Shared<T> {
     fn publish_copy(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
         let core = &self.core;
         page.check_logged();
-        let (meta, old) = (core.frames.meta(to), page.meta());
+        let (meta, old) = (core.latches.meta(to), page.meta());
         let (id, from) = (old.page(), page.frame());
         meta.assign_from(old, !page.is_changed() && !old.is_dirty(page.held()));
         core.replacement.relocate(from, to);
         if page.is_changed() {
-            core.note_write(to);
+            core.latches.note_write(to);
         }
         let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));
         self.translation.relocate(directory, id.page(), (cell, held), new);
         // Behind it: as long as the word names the old frame, that has its page.
-        let (left_at, _) = core.wraps.next(held.version());
+        let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);
         core.counters.add(Counter::Copies, 1);
         // Its home stays free for it, so that it can go back.
         let is_home = self.translation.preferred(directory, id.page()) == Some(from);
-        if is_home && core.pins.as_ref().is_some_and(|pins| pins.is_left(from)) {
+        if is_home && core.latches.pins.as_ref().is_some_and(|pins| pins.is_left(from)) {
             self.give_frame(from);
         } else {
             core.retired.put(from);

@@ -14,49 +14,28 @@ use crate::file_map::{FilePlaces, Moving};
 use crate::frames::Frames;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
+use crate::latches::Latches;
 use crate::memory::Bounces;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
-use crate::parking::ParkingLot;
 use crate::partitions::{PartitionNo, Partitions};
-use crate::pins::GroupPins;
-use crate::read_mode::Hold;
 use crate::replacement::AccessHint;
 use crate::replacement::Replacement;
 use crate::retired::Retired;
 use crate::signal::Signal;
-use crate::state::{FrameId, StateCell, StateWord, WrapCount};
+use crate::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use crate::sync::{Alone, Backoff, aside};
-
-/// How often a writer looks whether those that hold a page have let go, with a pause in between.
-/// They hold it for a moment, but the system may have taken the processor from them.
-const HOLDERS_PATIENCE: u32 = 1000;
-/// The same where the writer holds pages shared itself, for which others may wait.
-const SHARERS_PATIENCE: u32 = 12;
-
-#[cold]
-#[inline(never)]
-fn await_free(pins: &GroupPins, frame: FrameId, patience: u32) -> bool {
-    let mut backoff = Backoff::new();
-    (0..patience).any(|_| {
-        let free = pins.is_free(frame);
-        if !free {
-            backoff.wait();
-        }
-        free
-    })
-}
+use crate::sync::{Alone, aside};
 
 /// The part of a pool that does not depend on the translation.
 #[derive(Debug)]
 pub(crate) struct Core {
+    /// All that guards and holds know of.
+    pub(crate) latches: Latches,
     pub(crate) frames: Frames,
     pub(crate) free: Partitions,
     /// Those of the partitions, in their order.
     pub(crate) nodes: Nodes,
-    pub(crate) wraps: WrapCount,
-    pub(crate) lot: ParkingLot,
     pub(crate) device: Box<dyn Device>,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) seed: ChecksumSeed,
@@ -70,17 +49,9 @@ pub(crate) struct Core {
     /// Frames in use, where the translation chooses them (`direct`).
     pub(crate) fixed_in_use: Alone<AtomicU32>,
     /// Which pages go when room is needed.
-    pub(crate) replacement: Box<dyn Replacement>,
-    /// [`Replacement::wants_writes`], which each change of a page asks.
-    pub(crate) tells_writes: bool,
+    pub(crate) replacement: Arc<dyn Replacement>,
     /// How many extents or map pages have moved (F2, F6, M4).
     pub(crate) relocations: Alone<AtomicU64>,
-    /// How readers hold pages, and by what if it is by slices.
-    pub(crate) hold: Hold,
-    /// [`Hold::holds_all`] and [`Hold::copies`], which each attempt asks.
-    pub(crate) holds_all: bool,
-    pub(crate) copies: bool,
-    pub(crate) pins: Option<GroupPins>,
     /// Frames that their pages left for a copy.
     pub(crate) retired: Retired,
     /// Whether pages may change their frames.
@@ -148,60 +119,13 @@ impl Core {
         }
     }
 
-    /// Whether nobody holds the page in this frame by slices. After its word was set exclusive the
-    /// answer stays true (`HOLD-2`).
-    #[inline(always)]
-    pub(crate) fn is_alone_with(&self, frame: FrameId) -> bool {
-        self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
-    }
-
-    /// Takes a page, which was `seen`, exclusively from those that hold it, when they have let go.
-    /// `shares`: the caller is one of them, by its word.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn take_when_left(
-        &self,
-        cell: &StateCell,
-        seen: StateWord,
-        frame: FrameId,
-        shares: bool,
-    ) -> Option<StateWord> {
-        let looks = if shares { SHARERS_PATIENCE } else { HOLDERS_PATIENCE };
-        cell.upgrade_when_left(seen, shares, looks, || self.is_alone_with(frame))
-    }
-
-    /// After a word was set exclusive that was held for copying: gives the holders a moment.
-    pub(crate) fn is_soon_alone_with(&self, frame: FrameId) -> bool {
-        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, SHARERS_PATIENCE))
-    }
-
-    /// The same, for who holds nothing itself and can wait until it is so.
-    pub(crate) fn await_holders(&self, frame: FrameId) {
-        self.pins.iter().for_each(|pins| _ = await_free(pins, frame, u32::MAX));
-    }
-
-    /// Tells the policy that the page in this frame was changed, if it wants to know. The caller holds
-    /// the page exclusively.
-    #[inline(always)]
-    pub(crate) fn note_write(&self, frame: FrameId) {
-        if self.tells_writes {
-            self.tell_write(frame);
-        }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn tell_write(&self, frame: FrameId) {
-        aside(|| self.replacement.write(frame));
-    }
-
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the
     /// mark off. That a scan comes to what was loaded for it is none; another one may be before.
     #[cold]
     #[inline(never)]
     pub(crate) fn access(&self, hint: AccessHint, cell: &StateCell, seen: StateWord) {
         aside(|| {
-            let awaits_scan = self.frames.meta(seen.frame()).end_awaiting_scan();
+            let awaits_scan = self.latches.meta(seen.frame()).end_awaiting_scan();
             if awaits_scan && hint == AccessHint::Scan {
                 return;
             }

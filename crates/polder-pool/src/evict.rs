@@ -116,7 +116,7 @@ impl<T: Translation> Shared<T> {
         let (mut pinned, mut latched, mut dirty, mut in_flight) = (0, 0, 0, 0);
         let pages = PagesOf::new(self);
         for frame in self.core.frames.ids() {
-            let meta = self.core.frames.meta(frame);
+            let meta = self.core.latches.meta(frame);
             if self.core.free.is_free(frame) {
                 continue;
             }
@@ -182,9 +182,9 @@ impl<T: Translation> Shared<T> {
     /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that
     /// it goes, and the memory behind it has been given back where that is done.
     pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
-        let meta = self.core.frames.meta(frame);
+        let meta = self.core.latches.meta(frame);
         let page = meta.page().page();
-        let (version, _) = self.core.wraps.next(cell.peek().version());
+        let (version, _) = self.core.latches.wraps.next(cell.peek().version());
         meta.vacate(version);
         self.translation.retire(&self.core.frames, &space.directory, page, frame);
         self.give_frame(frame);
@@ -207,7 +207,7 @@ impl<T: Translation> Sweep<'_, T> {
         if shared.translation.owners().is_none() {
             return Some(frame);
         }
-        let meta = shared.core.frames.meta(frame);
+        let meta = shared.core.latches.meta(frame);
         let (word, obstacle) =
             self.pages.with(frame, |_, _, _, word| (word, meta.obstacle(word)))?;
         match obstacle {
@@ -222,10 +222,10 @@ impl<T: Translation> Sweep<'_, T> {
     /// E3 to E5 for this frame, if its page can go at once (`POOL-9`); E6 to E9 as in `visit`.
     fn take(&mut self, frame: FrameId) {
         let shared = self.pages.shared;
-        let meta = shared.core.frames.meta(frame);
+        let meta = shared.core.latches.meta(frame);
         let obstacle = self.pages.with(frame, |space, page, cell, word| {
             // Slices first: whoever holds the page by one would find it exclusive, and begin again.
-            if !word.is_free() || !shared.core.is_alone_with(frame) {
+            if !word.is_free() || !shared.core.latches.is_alone_with(frame) {
                 return Some((Obstacle::Busy, word));
             }
             if let Err(obstacle) = meta.seize(page, cell, word) {
@@ -233,7 +233,7 @@ impl<T: Translation> Sweep<'_, T> {
             }
             let bytes = shared.page_in(space, page.page(), frame);
             // The link last: what is put back has its owner.
-            if !shared.core.is_alone_with(frame) || !shared.may_leave(bytes, frame) {
+            if !shared.core.latches.is_alone_with(frame) || !shared.may_leave(bytes, frame) {
                 cell.put_back(cell.peek());
                 return Some((Obstacle::Busy, word));
             }
@@ -314,7 +314,7 @@ impl<'p, T: Translation> PagesOf<'p, T> {
         frame: FrameId,
         then: impl FnOnce(&Arc<SpaceCore<T>>, PageId, &StateCell, StateWord) -> R,
     ) -> Option<R> {
-        let page = self.shared.core.frames.meta(frame).page();
+        let page = self.shared.core.latches.meta(frame).page();
         if page.is_null() {
             return None;
         }

@@ -61,7 +61,7 @@ impl<T: Translation> Shared<T> {
         if let Some(cell) = self.translation.state(&space.directory, page) {
             let word = cell.read();
             if word.is_in_flight() {
-                cell.await_flight(&self.core.lot); // F1
+                cell.await_flight(&self.core.latches.lot); // F1
                 return Ok(None);
             }
             if !word.is_evicted() {
@@ -91,10 +91,10 @@ impl<T: Translation> Shared<T> {
             let id = PageId::new(space.id, page);
             let bytes = self.page_in(space, page, frame);
             if let Err(error) = self.load(bytes, id, place) {
-                self.translation.abandon(&space.directory, page, claim, &self.core.lot);
+                self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
                 return Err(error);
             }
-            let meta = self.core.frames.meta(frame);
+            let meta = self.core.latches.meta(frame);
             meta.assign(id, place, true); // F9
             let pin = Pin::new(meta);
             let once = hint == AccessHint::Scan;
@@ -105,7 +105,7 @@ impl<T: Translation> Shared<T> {
             let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
             self.disown(frame);
-            claim.cell.publish(word, &self.core.lot); // F10
+            claim.cell.publish(word, &self.core.latches.lot); // F10
             self.core.counters.add(Counter::Faults, 1);
             return Ok(Some(pin));
         }
@@ -164,11 +164,11 @@ impl<T: Translation> Shared<T> {
             return Ok(Claimed::Taken);
         };
         if let Err(error) = space.check_not_dropped() {
-            self.translation.abandon(&space.directory, page, claim, &self.core.lot);
+            self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
             return Err(error);
         }
         if self.relocations() != relocations {
-            self.translation.abandon(&space.directory, page, claim, &self.core.lot);
+            self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
             return Ok(Claimed::Moved);
         }
         Ok(Claimed::Ours(claim))
@@ -227,14 +227,14 @@ impl<T: Translation> Shared<T> {
             match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => {
                     spare.take().map(Spare::spend);
-                    let meta = self.core.frames.meta(frame);
+                    let meta = self.core.latches.meta(frame);
                     meta.assign(id, place, false);
                     let marked = self.core.replacement.admit(frame, id, false);
                     let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
                     self.disown(frame);
-                    claim.cell.publish(word, &self.core.lot);
+                    claim.cell.publish(word, &self.core.latches.lot);
                     let bytes = self.page_in(space, page, frame);
-                    break Exclusive::new(&self.core, claim.cell, word, frame, bytes);
+                    break Exclusive::new(&self.core.latches, claim.cell, word, frame, bytes);
                 }
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.
@@ -268,12 +268,12 @@ impl<T: Translation> Shared<T> {
         let mut backoff = Backoff::new();
         loop {
             let cell = self.translation.state(&space.directory, page)?;
-            cell.await_flight(&self.core.lot);
+            cell.await_flight(&self.core.latches.lot);
             if let Some(held) = cell.latch() {
                 let frame = held.frame();
-                self.core.await_holders(frame);
+                self.core.latches.await_holders(frame);
                 let bytes = self.page_in(space, page, frame);
-                let found = Exclusive::new(&self.core, cell, held, frame, bytes);
+                let found = Exclusive::new(&self.core.latches, cell, held, frame, bytes);
                 if found.meta().page() == PageId::new(space.id, page) {
                     return Some(found);
                 }

@@ -4,13 +4,15 @@
 //! lies between them.
 
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use polder_format::PageSize;
 
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, kernel_page_bytes};
-use crate::meta::{FRAME_META_BYTES, FrameMeta};
+use crate::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
+use crate::meta::FrameMeta;
+use crate::metas::Metas;
 use crate::nodes::Nodes;
 use crate::state::FrameId;
 
@@ -18,7 +20,7 @@ use crate::state::FrameId;
 #[derive(Debug)]
 pub struct Frames {
     bytes: Reservation,
-    metas: Reservation,
+    metas: Arc<Metas>,
     count: u32,
     size: PageSize,
 }
@@ -36,7 +38,7 @@ impl Frames {
         let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
         let frames = Frames {
             bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?,
-            metas: Reservation::new("frame metadata", slots * FRAME_META_BYTES, OS_PAGE_BYTES)?,
+            metas: Arc::new(Metas::new(count)?),
             count,
             size,
         };
@@ -85,7 +87,7 @@ impl Frames {
         self.bytes.populate(len).map_err(|source| PoolError::Memory {
             what: "prefaulted frames",
             bytes: len as u64,
-            source: std::sync::Arc::new(source),
+            source: Arc::new(source),
         })
     }
 
@@ -118,11 +120,15 @@ impl Frames {
         }
     }
 
-    #[inline(always)]
+    /// What is known of a frame: for translations, which are given no [`Latches`].
+    ///
+    /// [`Latches`]: crate::latches::Latches
     pub(crate) fn meta(&self, frame: FrameId) -> &FrameMeta {
-        debug_assert!(frame.get() <= self.count);
-        // SAFETY: `count + 1` metas were reserved, zeroed memory is a valid one, and they live as
-        // long as `self`.
-        unsafe { self.metas.base().cast::<FrameMeta>().add(frame.get() as usize).as_ref() }
+        self.metas.of(frame)
+    }
+
+    /// What is known of all frames.
+    pub(crate) fn metas(&self) -> &Arc<Metas> {
+        &self.metas
     }
 }

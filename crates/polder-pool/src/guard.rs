@@ -13,9 +13,9 @@ use std::marker::PhantomData;
 use polder_format::{Lsn, PageId, header_at};
 
 use crate::bytes::{PageMut, PageRef};
-use crate::core::Core;
 use crate::found::Resolved;
 use crate::holding::Holding;
+use crate::latches::Latches;
 use crate::meta::FrameMeta;
 use crate::state::{FrameId, StateCell, StateWord};
 
@@ -75,7 +75,7 @@ pub struct Optimistic<'p> {
     seen: StateWord,
     seat: Seat,
     wraps: u32,
-    core: &'p Core,
+    latches: &'p Latches,
     on_thread: OnThread,
 }
 
@@ -88,22 +88,22 @@ impl fmt::Debug for Optimistic<'_> {
 impl<'p> Optimistic<'p> {
     /// `wraps` was read before the word.
     #[inline(always)]
-    pub(crate) fn new(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
+    pub(crate) fn new(latches: &'p Latches, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
         Optimistic {
             page: resolved.page,
             cell: resolved.cell,
             seen: resolved.word,
             seat: Seat::new(resolved.frame),
             wraps,
-            core,
+            latches,
             on_thread: PhantomData,
         }
     }
 
     /// The same of a page that the attempt holds by a slice, alone.
-    pub(crate) fn held(core: &'p Core, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
+    pub(crate) fn held(latches: &'p Latches, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
         let seat = Seat::new(resolved.frame).held();
-        Optimistic { seat, ..Optimistic::new(core, resolved, wraps) }
+        Optimistic { seat, ..Optimistic::new(latches, resolved, wraps) }
     }
 
     /// The bytes, which may be changing.
@@ -125,7 +125,7 @@ impl<'p> Optimistic<'p> {
     /// The same for who does not know whether the page is still held.
     #[inline(always)]
     pub(crate) fn stands(&self) -> bool {
-        self.cell.validate(self.seen, &self.core.wraps, self.wraps)
+        self.cell.validate(self.seen, &self.latches.wraps, self.wraps)
     }
 
     /// The same page, held no more.
@@ -135,7 +135,7 @@ impl<'p> Optimistic<'p> {
 
     /// The page's id. Means something only if the guard validates afterwards.
     pub fn id(&self) -> PageId {
-        self.core.frames.meta(self.frame()).page()
+        self.latches.meta(self.frame()).page()
     }
 
     pub(crate) fn cell(&self) -> &'p StateCell {
@@ -149,7 +149,7 @@ impl<'p> Optimistic<'p> {
 
     /// Whether others hold the page, by its word or by slices.
     pub(crate) fn is_held_by_others(&self) -> bool {
-        !self.cell.peek().is_free() || !self.core.is_alone_with(self.frame())
+        !self.cell.peek().is_free() || !self.latches.is_alone_with(self.frame())
     }
 
     /// Holds the page exclusively, if it is still as it was. Waits a little for those that hold it to
@@ -162,17 +162,17 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         // Slices first: whoever holds the page by one would find it exclusive, and begin again.
-        let held = if self.core.is_alone_with(frame) { cell.upgrade(now) } else { None };
+        let held = if self.latches.is_alone_with(frame) { cell.upgrade(now) } else { None };
         let held = match held {
-            Some(held) if self.core.is_alone_with(frame) => held,
+            Some(held) if self.latches.is_alone_with(frame) => held,
             others => {
                 others.iter().for_each(|held| cell.put_back(*held));
-                self.core.take_when_left(cell, self.seen, frame, false).ok_or(Restart)?
+                self.latches.take_when_left(cell, self.seen, frame, false).ok_or(Restart)?
             }
         };
-        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame(), self.page);
+        let exclusive = Exclusive::new(self.latches, self.cell, held, self.frame(), self.page);
         // The version may have come round to the one that we saw; the steps are visible now.
-        if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
+        if self.latches.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
 
     /// Holds the page to be changed in another frame: C2. Nobody need be alone with it.
@@ -182,17 +182,17 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         let held = self.cell.begin_copy(now).ok_or(Restart)?;
-        let exclusive = Exclusive::new(self.core, self.cell, held, self.frame(), self.page);
+        let exclusive = Exclusive::new(self.latches, self.cell, held, self.frame(), self.page);
         // As in `try_upgrade`; nothing was changed, and the word is put back.
-        if self.core.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
+        if self.latches.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
 
     /// As `try_upgrade`, from the shared hold that this thread has on the page, and which it has
     /// again afterwards if that fails.
     pub(crate) fn upgrade_shared(self) -> Result<Exclusive<'p>, Restart> {
         let (cell, frame) = (self.cell, self.frame());
-        let held = self.core.take_when_left(cell, self.seen, frame, true).ok_or(Restart)?;
-        Ok(Exclusive::new(self.core, cell, held, frame, self.page))
+        let held = self.latches.take_when_left(cell, self.seen, frame, true).ok_or(Restart)?;
+        Ok(Exclusive::new(self.latches, cell, held, frame, self.page))
     }
 }
 
@@ -207,7 +207,7 @@ pub struct Exclusive<'p> {
     logged: bool,
     /// The whole page is in the group that will be logged.
     imaged: bool,
-    core: &'p Core,
+    latches: &'p Latches,
     on_thread: OnThread,
 }
 
@@ -220,7 +220,7 @@ impl fmt::Debug for Exclusive<'_> {
 impl<'p> Exclusive<'p> {
     #[inline(always)]
     pub(crate) fn new(
-        core: &'p Core,
+        latches: &'p Latches,
         cell: &'p StateCell,
         held: StateWord,
         frame: FrameId,
@@ -235,7 +235,7 @@ impl<'p> Exclusive<'p> {
             changed: false,
             logged: false,
             imaged: false,
-            core,
+            latches,
             on_thread,
         }
     }
@@ -264,7 +264,7 @@ impl<'p> Exclusive<'p> {
     /// Keeps the page resident beyond the latch (`POOL-7`). Not for a page that is being copied: it
     /// leaves this frame.
     pub(crate) fn pin(&self) -> Pin<'p> {
-        Pin::new(self.core.frames.meta(self.frame))
+        Pin::new(self.latches.meta(self.frame))
     }
 
     /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
@@ -288,12 +288,8 @@ impl<'p> Exclusive<'p> {
         }
     }
 
-    pub(crate) fn core(&self) -> &'p Core {
-        self.core
-    }
-
     pub(crate) fn meta(&self) -> &'p FrameMeta {
-        self.core.frames.meta(self.frame)
+        self.latches.meta(self.frame)
     }
 
     pub(crate) fn cell(&self) -> &'p StateCell {
@@ -316,7 +312,7 @@ impl<'p> Exclusive<'p> {
     /// A page that is held for copying is changed in its place after all.
     pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
         self.held = self.cell.seal(self.held);
-        if self.core.is_soon_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
+        if self.latches.is_soon_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
     }
 
     /// What is read and written from now on is its copy.
@@ -327,7 +323,7 @@ impl<'p> Exclusive<'p> {
     #[inline(always)]
     pub(crate) fn check_logged(&self) {
         debug_assert!(
-            !self.changed || self.logged || self.core.journal.is_none() || std::thread::panicking(),
+            !self.changed || self.logged || !self.latches.is_logged || std::thread::panicking(),
             "{} was changed and not logged",
             self.id()
         );
@@ -352,11 +348,11 @@ impl Drop for Exclusive<'_> {
         let mut version = self.held.version();
         if self.changed {
             let step;
-            (version, step) = self.core.wraps.next(version);
+            (version, step) = self.latches.wraps.next(version);
             if step {
                 self.meta().set_never_written();
             }
-            self.core.note_write(self.frame);
+            self.latches.note_write(self.frame);
         }
         self.cell.release(self.held, version);
     }
@@ -370,7 +366,7 @@ pub struct NewPage<'p> {
     id: PageId,
     page: PageRef<'p>,
     cell: &'p StateCell,
-    core: &'p Core,
+    latches: &'p Latches,
     _pin: Pin<'p>,
 }
 
@@ -381,7 +377,7 @@ impl<'p> NewPage<'p> {
             id: made.meta().page(),
             page: made.page,
             cell: made.cell,
-            core: made.core,
+            latches: made.latches,
             _pin: made.pin(),
         }
     }
@@ -396,9 +392,9 @@ impl<'p> NewPage<'p> {
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
         // Those who come with an old link go away again.
-        self.core.await_holders(held.frame());
+        self.latches.await_holders(held.frame());
         // As it is pinned it has not moved.
-        let page = Exclusive::new(self.core, self.cell, held, held.frame(), self.page);
+        let page = Exclusive::new(self.latches, self.cell, held, held.frame(), self.page);
         // The space may have been dropped, and the word serve another one.
         if page.meta().page() == self.id { Ok(page) } else { Err(Restart) }
     }

@@ -10,8 +10,8 @@
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none while it holds one.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.
 
-use crate::core::Core;
 use crate::found::Resolved;
+use crate::latches::Latches;
 use crate::pins::Held;
 use crate::state::{StateCell, StateWord};
 
@@ -36,7 +36,7 @@ impl<'p> Holds<'p> {
     #[inline(always)]
     pub(crate) fn step(
         &mut self,
-        core: &Core,
+        latches: &Latches,
         found: &Resolved<'p>,
         parent: Option<&'p StateCell>,
     ) -> bool {
@@ -44,46 +44,46 @@ impl<'p> Holds<'p> {
             let is_parent =
                 |held: &HeldPage<'_>| parent.is_some_and(|parent| std::ptr::eq(held.cell, parent));
             if !slot.as_ref().is_some_and(is_parent) {
-                let_go(core, slot);
+                let_go(latches, slot);
             }
         }
         if self.0.iter().all(Option::is_some) {
             // The parent in both: it was come by twice.
-            let_go(core, &mut self.0[0]);
+            let_go(latches, &mut self.0[0]);
         }
         let slot = self.0.iter_mut().find(|slot| slot.is_none());
         slot.is_some_and(|slot| {
-            *slot = hold(core, found);
+            *slot = hold(latches, found);
             slot.is_some()
         })
     }
 
     /// Holds the page that was found, if it is still as it was then.
-    pub(crate) fn hold_this(&mut self, core: &Core, found: &Resolved<'p>) -> bool {
-        self.0[0] = hold(core, found);
+    pub(crate) fn hold_this(&mut self, latches: &Latches, found: &Resolved<'p>) -> bool {
+        self.0[0] = hold(latches, found);
         self.0[0].is_some()
     }
 
     /// Lets go of a page, of which its holder wants more than to read.
-    pub(crate) fn let_go_of(&mut self, core: &Core, cell: &StateCell) {
+    pub(crate) fn let_go_of(&mut self, latches: &Latches, cell: &StateCell) {
         for slot in &mut self.0 {
             if slot.as_ref().is_some_and(|held| std::ptr::eq(held.cell, cell)) {
-                let_go(core, slot);
+                let_go(latches, slot);
             }
         }
     }
 
     /// Lets go of all.
     #[inline(always)]
-    pub(crate) fn clear(&mut self, core: &Core) {
-        self.0.iter_mut().for_each(|slot| let_go(core, slot));
+    pub(crate) fn clear(&mut self, latches: &Latches) {
+        self.0.iter_mut().for_each(|slot| let_go(latches, slot));
     }
 }
 
 #[inline(always)]
-fn hold<'p>(core: &Core, found: &Resolved<'p>) -> Option<HeldPage<'p>> {
+fn hold<'p>(latches: &Latches, found: &Resolved<'p>) -> Option<HeldPage<'p>> {
     let cell = found.cell;
-    if let Some(pins) = &core.pins {
+    if let Some(pins) = &latches.pins {
         let slice = pins.hold(found.frame, cell, found.word)?;
         return Some(HeldPage { cell, slice: Some(slice) });
     }
@@ -96,10 +96,10 @@ fn hold<'p>(core: &Core, found: &Resolved<'p>) -> Option<HeldPage<'p>> {
 }
 
 #[inline(always)]
-fn let_go(core: &Core, slot: &mut Option<HeldPage<'_>>) {
+fn let_go(latches: &Latches, slot: &mut Option<HeldPage<'_>>) {
     match slot.take() {
         Some(HeldPage { slice: Some(slice), .. }) => {
-            if let Some(pins) = &core.pins {
+            if let Some(pins) = &latches.pins {
                 pins.release(slice);
             }
         }

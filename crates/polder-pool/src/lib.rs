@@ -78,9 +78,13 @@ pub mod journal;
 #[cfg(not(loom))]
 mod kinds;
 #[cfg(not(loom))]
+mod latches;
+#[cfg(not(loom))]
 mod link;
 #[cfg(not(loom))]
 mod memory;
+#[cfg(not(loom))]
+mod metas;
 #[cfg(all(test, not(loom)))]
 mod node_tests;
 #[cfg(not(loom))]

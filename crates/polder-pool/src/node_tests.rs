@@ -148,7 +148,10 @@ fn a_pool_too_small_for_two_nodes_has_one_partition() {
 fn check_free_frames<T: Translation>(pool: &Pool<T>) {
     let core = &pool.shared().core;
     for frame in core.frames.ids() {
-        assert!(!core.free.is_free(frame) || core.frames.meta(frame).page().is_null(), "{frame:?}");
+        assert!(
+            !core.free.is_free(frame) || core.latches.meta(frame).page().is_null(),
+            "{frame:?}"
+        );
     }
     let agree = || {
         let stats = pool.stats();

@@ -15,19 +15,18 @@ use crate::error::PoolError;
 use crate::file_map::{FilePlaces, PagedArray};
 use crate::frames::Frames;
 use crate::kinds::{KindOps, PageKinds};
+use crate::latches::{HearsWrites, Latches};
 use crate::memory::{Bounces, Reservation};
 use crate::moves::Moves;
 use crate::nodes::Nodes;
-use crate::parking::ParkingLot;
 use crate::partitions::Partitions;
 use crate::pins::GroupPins;
 use crate::read_mode::Hold;
-use crate::replacement::ReplacementKind;
+use crate::replacement::{Replacement, ReplacementKind};
 use crate::retired::Retired;
 use crate::shared::{Shared, SpaceCore};
 use crate::signal::Signal;
 use crate::space;
-use crate::state::WrapCount;
 use crate::sync::Alone;
 use crate::sync::atomic::AtomicBool;
 use crate::translation::Settles;
@@ -123,16 +122,24 @@ impl<T: Translation> Pool<T> {
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
         // Where nothing is evicted the one that keeps nothing.
-        let replacement = match T::EVICTS {
-            true => config.replacement.build(range),
-            false => ReplacementKind::Clock.build(range),
+        let replacement: Arc<dyn Replacement> = match T::EVICTS {
+            true => config.replacement.build(range).into(),
+            false => ReplacementKind::Clock.build(range).into(),
         };
+        let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
+        let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
+        let latches = Latches::new(
+            Arc::clone(frames.metas()),
+            config.hold,
+            pins,
+            config.journal.is_some(),
+            hears_writes.map(|hears| hears as Box<dyn HearsWrites>),
+        );
         let core = Core {
+            latches,
             free: Partitions::full(&ends),
             nodes,
             frames,
-            wraps: WrapCount::default(),
-            lot: ParkingLot::new(),
             device,
             journal: config.journal.clone(),
             seed: config.seed,
@@ -142,13 +149,8 @@ impl<T: Translation> Pool<T> {
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,
             fixed_in_use: Alone::default(),
-            tells_writes: replacement.wants_writes(),
             replacement,
             relocations: Alone::default(),
-            hold: config.hold,
-            holds_all: config.hold.holds_all(),
-            copies: config.hold.copies(),
-            pins: groups.map(|groups| GroupPins::new(range, groups)).transpose()?,
             retired: Retired::default(),
             moves: Moves::default(),
             gate: RwLock::new(None),
@@ -213,7 +215,7 @@ impl<T: Translation> Pool<T> {
 
     /// How readers hold pages.
     pub fn hold(&self) -> Hold {
-        self.shared().core.hold
+        self.shared().core.latches.hold
     }
 
     /// How often operations of this thread have begun again: its part of

@@ -35,17 +35,17 @@ impl<T: Translation> View<'_, T> {
         let link = LinkRef::Id(page);
         let core = &self.shared.core;
         let translation = &self.shared.translation;
-        let wraps = core.wraps.get();
+        let wraps = core.latches.wraps.get();
         let found = translation.resolve(&core.frames, &self.space.directory, link);
         let preferred = translation.preferred(&self.space.directory, page.page());
         if let (Some(found), Some(preferred)) = (found, preferred)
             && page.space() == self.space.id
             && preferred != found.frame
         {
-            aside(|| match core.copies {
+            aside(|| match core.latches.copies {
                 // Who holds a leaf validates it, and would find that it has gone.
                 true if !core.kinds.has_links(found.page) => (),
-                true => self.go_home(Optimistic::new(core, found, wraps), preferred),
+                true => self.go_home(Optimistic::new(&core.latches, found, wraps), preferred),
                 false => self.shared.promote(self, page, found, preferred),
             });
         }
@@ -57,11 +57,11 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let Some(_moves) = core.moves.enter() else { return };
         // P2. Whoever holds the page by a slice would find it exclusive, and begin again.
-        if !core.is_alone_with(found.frame) {
+        if !core.latches.is_alone_with(found.frame) {
             return;
         }
         let Some(held) = found.cell.upgrade(found.word) else { return };
-        let promoted = Exclusive::new(core, found.cell, held, found.frame, found.page);
+        let promoted = Exclusive::new(&core.latches, found.cell, held, found.frame, found.page);
         if promoted.meta().page() != page || !self.may_move(&promoted) {
             return;
         }
@@ -79,14 +79,14 @@ impl<T: Translation> Shared<T> {
         let moves_dirty = !self.core.moves.is_sweep_under_way();
         !meta.is_pinned()
             && !meta.is_being_written()
-            && self.core.is_alone_with(page.frame())
+            && self.core.latches.is_alone_with(page.frame())
             && (moves_dirty || !meta.is_dirty(page.held()))
     }
 
     /// P3: moves the page in this frame to a free one, and gives us the frame.
     fn vacate(&self, frame: FrameId) -> bool {
         let core = &self.core;
-        let id = core.frames.meta(frame).page();
+        let id = core.latches.meta(frame).page();
         let Some(space) = (!id.is_null()).then(|| self.space(id.space())).flatten() else {
             return false;
         };
@@ -103,7 +103,7 @@ impl<T: Translation> Shared<T> {
         }
         let Some(held) = cell.upgrade(word) else { return false };
         let bytes = self.page_in(&space, id.page(), frame);
-        let page = Exclusive::new(core, cell, held, frame, bytes);
+        let page = Exclusive::new(&core.latches, cell, held, frame, bytes);
         if page.meta().page() != id || !self.may_move(&page) {
             return false;
         }
@@ -124,7 +124,7 @@ impl<T: Translation> Shared<T> {
     /// Moves a page to a frame that is ours; its old frame is ours then.
     fn move_to(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
         let core = &self.core;
-        let (meta, old) = (core.frames.meta(to), page.meta());
+        let (meta, old) = (core.latches.meta(to), page.meta());
         let id = old.page();
         // The former word of that frame is gone, visibly, before any byte changes there: pairs with
         // the Acquire fence of validation, as behind a claim.
@@ -137,7 +137,7 @@ impl<T: Translation> Shared<T> {
         meta.assign_from(old, !old.is_dirty(page.held()));
         core.replacement.relocate(page.frame(), to);
         let (cell, held) = (page.cell(), page.held());
-        let (left_at, _) = core.wraps.next(held.version());
+        let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));

@@ -178,7 +178,7 @@ impl<T: Translation> Pool<T> {
         let mut spaces: HashMap<SpaceId, SpaceStats> = HashMap::new();
         let mut open = HashMap::new();
         for frame in shared.core.frames.ids().take(shared.highest_frame() as usize) {
-            let meta = shared.core.frames.meta(frame);
+            let meta = shared.core.latches.meta(frame);
             let page = meta.page();
             if page.is_null() {
                 continue;

@@ -62,7 +62,7 @@ impl<T: Translation> Shared<T> {
     /// Whether a page is being loaded or written.
     fn awaits_device(&self) -> bool {
         self.core.loading.load(Ordering::Relaxed) > 0
-            || self.core.frames.ids().any(|frame| self.core.frames.meta(frame).is_being_written())
+            || self.core.frames.ids().any(|frame| self.core.latches.meta(frame).is_being_written())
     }
 
     /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold

@@ -80,7 +80,7 @@ impl<T: Translation> Shared<T> {
     /// W1 to W4, and the checksum. `None`: the page is clean, or gone.
     fn copy_for_writing(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
         let core = &self.core;
-        let meta = core.frames.meta(frame);
+        let meta = core.latches.meta(frame);
         if !meta.begin_writing() {
             return Err(Busy);
         }
@@ -93,7 +93,7 @@ impl<T: Translation> Shared<T> {
 
     fn copy_shared(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
         let core = &self.core;
-        let meta = core.frames.meta(frame);
+        let meta = core.latches.meta(frame);
         let page = meta.page();
         if page.is_null() {
             return Ok(None);
@@ -102,7 +102,7 @@ impl<T: Translation> Shared<T> {
         let Some(cell) = self.translation.state(&space.directory, page.page()) else {
             return Ok(None);
         };
-        let wraps = core.wraps.get();
+        let wraps = core.latches.wraps.get();
         let word = cell.try_share().ok_or(Busy)?;
         let here = word.frame() == frame && meta.page() == page;
         if !here {
@@ -135,7 +135,7 @@ impl<T: Translation> Shared<T> {
         let mut batch = Vec::with_capacity(self.core.batch_pages);
         let frames = u64::from(self.highest_frame());
         for (visited, frame) in self.core.frames.ids().take(frames as usize).enumerate() {
-            if !self.core.frames.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
+            if !self.core.latches.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
                 batch.push(frame);
             }
             let is_full = batch.len() == self.core.batch_pages;
@@ -153,7 +153,7 @@ impl<T: Translation> Shared<T> {
 
     /// Whether nobody writes the page in this frame, or its frame, and the device has it.
     fn is_surely_clean(&self, frame: FrameId) -> bool {
-        let meta = self.core.frames.meta(frame);
+        let meta = self.core.latches.meta(frame);
         let page = meta.page();
         let Some(space) = self.space(page.space()) else { return false };
         let Some(cell) = self.translation.state(&space.directory, page.page()) else {
@@ -194,7 +194,7 @@ impl Core {
     /// come and go meanwhile would make an order that is none.
     fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
         let mut frames = frames.to_vec();
-        frames.sort_by_cached_key(|frame| self.frames.meta(*frame).place());
+        frames.sort_by_cached_key(|frame| self.latches.meta(*frame).place());
         frames
     }
 
@@ -214,7 +214,7 @@ impl Core {
                 *lock(&self.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
                 result.error.get_or_insert(PoolError::Journal { source });
-                copied.iter().for_each(|page| self.frames.meta(page.frame).end_writing());
+                copied.iter().for_each(|page| self.latches.meta(page.frame).end_writing());
                 return;
             }
         };
@@ -242,13 +242,13 @@ impl Core {
             run.iter().map(move |page| (page, outcome.clone()))
         });
         for (page, outcome) in outcomes {
-            let meta = self.frames.meta(page.frame);
+            let meta = self.latches.meta(page.frame);
             match outcome {
                 Ok(()) => {
                     result.written += 1;
                     meta.set_written(page.version);
                     meta.set_born(false);
-                    if self.wraps.get() != page.wraps {
+                    if self.latches.wraps.get() != page.wraps {
                         meta.set_never_written();
                     }
                     if let Some(moving) = moving {
@@ -385,7 +385,7 @@ mod tests {
         let page = create(&space);
         let (shared, core) = (space.shared(), space.space_core());
         let frame = shared.latch_resident(core, page).unwrap().frame();
-        let meta = shared.core.frames.meta(frame);
+        let meta = shared.core.latches.meta(frame);
         assert!(meta.begin_writing());
         thread::scope(|scope| {
             let flush = scope.spawn(|| pool.flush());
@@ -415,7 +415,7 @@ mod tests {
             });
             for place in (0..).map(|i: u64| i.wrapping_mul(0x9E37_79B9) % 1000) {
                 let frame = frames[place as usize % frames.len()];
-                core.frames.meta(frame).set_place(Place::new(place));
+                core.latches.meta(frame).set_place(Place::new(place));
                 if sorter.is_finished() {
                     break;
                 }

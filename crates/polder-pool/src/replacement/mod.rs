@@ -29,9 +29,11 @@
 //! [`AccessHint::Scan`]: crate::AccessHint::Scan
 
 use std::fmt::Debug;
+use std::sync::Arc;
 
 use polder_format::PageId;
 
+use crate::latches::HearsWrites;
 use crate::state::FrameId;
 
 mod clock;
@@ -108,6 +110,12 @@ pub trait Replacement: Debug + Send + Sync {
     /// access have something to say.
     fn still_names(&self, _frame: FrameId) -> bool {
         true
+    }
+}
+
+impl HearsWrites for Arc<dyn Replacement> {
+    fn wrote(&self, frame: FrameId) {
+        self.write(frame);
     }
 }
 

@@ -203,11 +203,11 @@ impl<T: Translation> Shared<T> {
         while let Some(cell) = self.translation.state(&space.directory, page) {
             let word = cell.read_after_flag();
             if word.is_in_flight() {
-                cell.await_flight(&self.core.lot);
+                cell.await_flight(&self.core.latches.lot);
             } else if let Some(word) = cell.try_share() {
                 // Under the latch the page cannot leave its frame; but the word may be another's
                 // by now (TABLE-2), and the page gone and back with its new place.
-                let meta = self.core.frames.meta(word.frame());
+                let meta = self.core.latches.meta(word.frame());
                 let is_ours = meta.page() == PageId::new(space.id, page);
                 if is_ours {
                     meta.set_place(place);

@@ -39,15 +39,15 @@ fn a_thread_that_holds_something_does_not_wait() {
 /// Pins and takes all frames that nobody has pinned.
 fn take_the_rest(pool: &Pool<Array>) -> (Vec<Pin<'_>>, Vec<FrameId>) {
     let (shared, mut pins, mut frames) = (pool.shared(), Vec::new(), Vec::new());
-    let is_pinned = |frame: FrameId| shared.core.frames.meta(frame).is_pinned();
+    let is_pinned = |frame: FrameId| shared.core.latches.meta(frame).is_pinned();
     while shared.core.frames.ids().any(|frame| !is_pinned(frame) && !frames.contains(&frame)) {
         frames.extend(std::iter::from_fn(|| shared.core.free.take(PartitionNo::FIRST)));
         for frame in shared.core.frames.ids().filter(|frame| !is_pinned(*frame)) {
-            let page = shared.core.frames.meta(frame).page();
+            let page = shared.core.latches.meta(frame).page();
             let space = (!page.is_null()).then(|| shared.space(page.space())).flatten();
             let held = space.and_then(|space| {
                 let held = shared.latch_resident(&space, page.page())?;
-                Some(Pin::new(shared.core.frames.meta(held.frame())))
+                Some(Pin::new(shared.core.latches.meta(held.frame())))
             });
             pins.extend(held);
         }
