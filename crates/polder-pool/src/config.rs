@@ -5,11 +5,11 @@ use std::sync::Arc;
 use polder_format::log::slot_pages;
 use polder_format::{ChecksumSeed, PageSize};
 
+use crate::bounce::Bounces;
 use crate::cpu::Groups;
 use crate::error::PoolError;
 use crate::file_map::FileState;
 use crate::journal::Journal;
-use crate::memory::Bounces;
 use crate::meta::FRAME_META_BYTES;
 use crate::pins::{GroupPins, grouping};
 use crate::read_mode::Hold;

@@ -1,30 +1,28 @@
 //! What all parts of a pool share, whatever the translation.
 
-use std::sync::{Arc, Mutex, RwLock};
-use std::thread;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
 
 use crate::admission::Admission;
+use crate::bounce::Bounces;
 use crate::counters::Counters;
 use crate::device::Device;
-use crate::error::PoolError;
-use crate::file_map::{FilePlaces, Moving};
+use crate::file_map::FilePlaces;
 use crate::frames::Frames;
+use crate::gate::ExtentMoves;
 use crate::journal::Journal;
 use crate::kinds::PageKinds;
 use crate::latches::Latches;
-use crate::memory::Bounces;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::partitions::{PartitionNo, Partitions};
-use crate::replacement::AccessHint;
-use crate::replacement::Replacement;
+use crate::reads::Reads;
+use crate::replacement::{AccessHint, Replacement};
 use crate::retired::Retired;
 use crate::signal::Signal;
 use crate::state::{StateCell, StateWord};
-use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Alone, aside};
 
 /// The part of a pool that does not depend on the translation.
@@ -56,8 +54,7 @@ pub(crate) struct Core {
     pub(crate) retired: Retired,
     /// Whether pages may change their frames.
     pub(crate) moves: Moves,
-    /// Held shared over a write-back (W2 to W7), exclusively to switch an extent (M3).
-    pub(crate) gate: RwLock<Option<Arc<Moving>>>,
+    pub(crate) gate: ExtentMoves,
     /// Which places of the file no map names.
     pub(crate) places: Mutex<FilePlaces>,
     /// Held by who finds out which places are free. Before pages, behind the mutexes of maps.
@@ -71,42 +68,10 @@ pub(crate) struct Core {
     pub(crate) batch_pages: usize,
     /// Who may go on while frames are short.
     pub(crate) admission: Admission,
-    /// Reads of the device under way.
-    pub(crate) loading: Alone<AtomicU32>,
-    /// The device is not read any more. Set first; then who set it waits until no read is under way,
-    /// and who reads is counted first and looks then: `SeqCst` on both sides.
-    pub(crate) reads_ended: AtomicBool,
-}
-
-/// A read of the device that is under way.
-#[derive(Debug)]
-pub(crate) struct Loading<'p>(&'p Core);
-
-impl Drop for Loading<'_> {
-    fn drop(&mut self) {
-        self.0.loading.fetch_sub(1, Ordering::Release);
-    }
+    pub(crate) reads: Reads,
 }
 
 impl Core {
-    /// To read the device, if that was not ended.
-    pub(crate) fn begin_load(&self) -> Result<Loading<'_>, PoolError> {
-        self.loading.fetch_add(1, Ordering::SeqCst);
-        let loading = Loading(self);
-        match self.reads_ended.load(Ordering::SeqCst) {
-            true => Err(PoolError::Closed),
-            false => Ok(loading),
-        }
-    }
-
-    /// Ends the reading of the device, and waits for the reads that are under way.
-    pub(crate) fn end_reads(&self) {
-        self.reads_ended.store(true, Ordering::SeqCst);
-        while self.loading.load(Ordering::SeqCst) > 0 {
-            thread::sleep(Duration::from_micros(200));
-        }
-    }
-
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.page_size()
     }

@@ -190,9 +190,9 @@ impl<T: Translation> Shared<T> {
         // page read it by `bytes` and will not validate.
         let buffer = unsafe { Buffer::new(address, size.bytes()) };
         let request = Request::new(Direction::Read, page, place.offset(size), buffer);
-        let loading = core.begin_load()?;
+        let reading = core.reads.begin().ok_or(PoolError::Closed)?;
         let batch = core.device.complete(core.device.submit(Batch::One(request)));
-        drop(loading);
+        drop(reading);
         core.counters.add(Counter::DeviceReads, 1);
         core.counters.add(Counter::DeviceReadBytes, size.bytes() as u64);
         if let Some(request) = batch.into_requests().pop() {

@@ -40,6 +40,8 @@ mod ahead;
 #[cfg(not(loom))]
 mod attempt;
 #[cfg(not(loom))]
+mod bounce;
+#[cfg(not(loom))]
 mod change;
 #[cfg(not(loom))]
 mod config;
@@ -67,6 +69,8 @@ pub mod fork;
 mod found;
 #[cfg(not(loom))]
 mod frames;
+#[cfg(not(loom))]
+mod gate;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
@@ -101,6 +105,8 @@ mod pool;
 mod promote;
 #[cfg(not(loom))]
 mod read_mode;
+#[cfg(not(loom))]
+mod reads;
 #[cfg(not(loom))]
 mod redo;
 #[cfg(not(loom))]

@@ -7,6 +7,7 @@ use polder_format::{ExtentSchedule, PageSize, Place, SpaceId};
 
 use crate::admission::Admission;
 use crate::ahead::Readers;
+use crate::bounce::Bounces;
 use crate::config::{PoolConfig, TABLES_BYTES};
 use crate::core::Core;
 use crate::counters::{Counter, Counters};
@@ -14,21 +15,22 @@ use crate::device::Device;
 use crate::error::PoolError;
 use crate::file_map::{FilePlaces, PagedArray};
 use crate::frames::Frames;
+use crate::gate::ExtentMoves;
 use crate::kinds::{KindOps, PageKinds};
 use crate::latches::{HearsWrites, Latches};
-use crate::memory::{Bounces, Reservation};
+use crate::memory::Reservation;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::partitions::Partitions;
 use crate::pins::GroupPins;
 use crate::read_mode::Hold;
+use crate::reads::Reads;
 use crate::replacement::{Replacement, ReplacementKind};
 use crate::retired::Retired;
 use crate::shared::{Shared, SpaceCore};
 use crate::signal::Signal;
 use crate::space;
 use crate::sync::Alone;
-use crate::sync::atomic::AtomicBool;
 use crate::translation::Settles;
 use crate::translation::{Translation, TranslationConfig};
 use crate::writer::Writer;
@@ -153,7 +155,7 @@ impl<T: Translation> Pool<T> {
             relocations: Alone::default(),
             retired: Retired::default(),
             moves: Moves::default(),
-            gate: RwLock::new(None),
+            gate: ExtentMoves::default(),
             places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
             learning: Mutex::default(),
             bounces: Bounces::new(batch_pages << config.page_size.shift())?,
@@ -161,8 +163,7 @@ impl<T: Translation> Pool<T> {
             signal: Signal::default(),
             batch_pages,
             admission: Admission::new(budget_frames),
-            loading: Alone::default(),
-            reads_ended: AtomicBool::new(false),
+            reads: Reads::default(),
         };
         let translation = T::new(frame_config)?;
         let file = translation.open(SpaceId::FILE)?;
@@ -210,7 +211,7 @@ impl<T: Translation> Pool<T> {
     /// resident are refused from now on, with [`PoolError::Closed`]: whoever gets the device next may
     /// change it.
     pub fn end_reads(&self) {
-        self.shared().core.end_reads();
+        self.shared().core.reads.end();
     }
 
     /// How readers hold pages.

@@ -8,7 +8,6 @@ use crate::error::PoolError;
 use crate::holding::Holding;
 use crate::pool::Space;
 use crate::shared::Shared;
-use crate::sync::atomic::Ordering;
 use crate::translation::Translation;
 
 /// How long nothing may move in the pool before an operation that waits for a frame gives up.
@@ -61,7 +60,7 @@ impl<T: Translation> Shared<T> {
 
     /// Whether a page is being loaded or written.
     fn awaits_device(&self) -> bool {
-        self.core.loading.load(Ordering::Relaxed) > 0
+        self.core.reads.are_under_way()
             || self.core.frames.ids().any(|frame| self.core.latches.meta(frame).is_being_written())
     }
 

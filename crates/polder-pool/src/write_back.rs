@@ -10,13 +10,13 @@ use std::{io, thread};
 
 use polder_format::{PageId, Place};
 
+use crate::bounce::Bounce;
 use crate::core::Core;
 use crate::counters::Counter;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
-use crate::file_map::Moving;
+use crate::gate::Moving;
 use crate::journal::Outgoing;
-use crate::memory::Bounce;
 use crate::shared::Shared;
 use crate::state::{FrameId, Version};
 use crate::sync::lock;
@@ -60,7 +60,7 @@ impl<T: Translation> Shared<T> {
         let mut bounce = core.bounces.take();
         let frames = core.by_place(frames);
         // W0: no extent changes its place while pages of it are on their way there.
-        let moving = core.gate.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let moving = core.gate.enter();
         let size = core.page_size().bytes();
         let mut copied = Vec::with_capacity(frames.len());
         for frame in frames.into_iter().take(bounce.len() / size) {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use polder_format::PageId;
 
 use super::{Batch, Buffer, Device, Direction, Request};
-use crate::memory::Bounce;
+use crate::bounce::Bounce;
 
 /// Bytes of zeros that are written at a time.
 const ZEROS_BYTES: usize = 1 << 20;

@@ -16,7 +16,6 @@
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -28,6 +27,7 @@ use std::time::{Duration, Instant};
 use libc::{iovec, off_t};
 
 use self::queue::Queues;
+use self::run::{Run, piece_of};
 use super::{Batch, Device, Direction, Request, Ticket};
 
 // Processors of which the library for queues knows the kernel's calls.
@@ -36,11 +36,10 @@ mod queue;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
 #[path = "file/no_queue.rs"]
 mod queue;
+mod run;
 
 /// What addresses, lengths and offsets of requests are multiples of.
 const BLOCK_BYTES: usize = 4096;
-/// Most pieces of memory in one system call: the least `IOV_MAX` of the systems we know.
-const JOINED_MAX: usize = 1024;
 
 /// Whether a file has to be there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,53 +255,6 @@ impl Device for FileDevice {
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
-}
-
-/// Requests that one system call can serve.
-struct Run {
-    requests: Range<usize>,
-    /// Where their memory is named, adjacent memory as one piece.
-    pieces: Range<usize>,
-    direction: Direction,
-    offset: u64,
-    /// In bytes.
-    len: usize,
-}
-
-impl Run {
-    /// As many of `requests`, which are those from number `begin` on, as go together; at least one.
-    fn first_of(requests: &[Request], begin: usize, pieces: &mut Vec<iovec>) -> Run {
-        let Request { direction, offset, .. } = requests[0];
-        let first = pieces.len();
-        let (mut joined, mut len) = (0, 0);
-        for request in requests {
-            let end = offset.checked_add(len as u64);
-            if request.direction != direction || end != Some(request.offset) {
-                break;
-            }
-            let piece = piece_of(request);
-            let full = pieces.len() - first == JOINED_MAX;
-            match pieces[first..].last_mut() {
-                Some(last) if last.iov_base.wrapping_byte_add(last.iov_len) == piece.iov_base => {
-                    last.iov_len += piece.iov_len;
-                }
-                _ if full => break,
-                _ => pieces.push(piece),
-            }
-            len += piece.iov_len;
-            joined += 1;
-        }
-        let requests = begin..begin + joined;
-        Run { requests, pieces: first..pieces.len(), direction, offset, len }
-    }
-
-    fn end(&self) -> u64 {
-        self.offset.saturating_add(self.len as u64)
-    }
-}
-
-fn piece_of(request: &Request) -> iovec {
-    iovec { iov_base: request.buffer.as_ptr().cast(), iov_len: request.buffer.len() }
 }
 
 /// Takes `len` bytes, and empty pieces, away from the front.

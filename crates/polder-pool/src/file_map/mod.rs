@@ -6,17 +6,14 @@
 //! | `places.rs` | which places of the file are free |
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
-//! | `moving.rs` | extents that move |
 
 mod maps;
-mod moving;
 mod places;
 mod runs;
 
 use polder_format::{Place, SpaceId};
 
 pub(crate) use maps::{AllocState, PagedArray};
-pub(crate) use moving::Moving;
 pub(crate) use places::{FilePlaces, Run};
 pub(crate) use runs::Runs;
 

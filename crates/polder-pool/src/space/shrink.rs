@@ -3,18 +3,19 @@
 //!
 //! `docs/protocols.md`, "Moving an extent": M1 to M6.
 
-use std::sync::{Arc, Mutex, RwLockWriteGuard};
+use std::sync::{Arc, Mutex};
 
 use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
 use super::array::{PATCH_BYTES, log_image, log_word};
+use crate::bounce::Bounce;
 use crate::change::image_bytes;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
-use crate::file_map::{Moving, PagedArray};
+use crate::file_map::PagedArray;
+use crate::gate::Moving;
 use crate::link::LinkRef;
-use crate::memory::Bounce;
 use crate::pool::{Pool, Space};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
@@ -149,16 +150,12 @@ impl<T: Translation> Shared<T> {
         }
         let noted = Mutex::default();
         let moving = Arc::new(Moving { from, pages: extent.pages, noted });
-        *self.close_gate() = Some(Arc::clone(&moving));
+        *self.core.gate.close() = Some(Arc::clone(&moving));
         let result = self.copy_and_switch(space, extent, &moving, to);
         if result.is_err() {
-            *self.close_gate() = None;
+            *self.core.gate.close() = None;
         }
         result.map(|()| true)
-    }
-
-    fn close_gate(&self) -> RwLockWriteGuard<'_, Option<Arc<Moving>>> {
-        self.core.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// M2 to M6.
@@ -180,7 +177,7 @@ impl<T: Translation> Shared<T> {
         // afterwards (loading may evict, evicting may write, and writing goes through the gate).
         let mut change = self.change(PATCH_BYTES)?;
         let (mut map, at) = self.latch_element(&space.map, extent.index)?;
-        let mut gate = self.close_gate();
+        let mut gate = self.core.gate.close();
         let noted = std::mem::take(&mut *lock(&moving.noted));
         self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
         // The copy is durable before the map can name it.

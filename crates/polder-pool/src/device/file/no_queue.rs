@@ -4,7 +4,7 @@ use std::fs::File;
 
 use libc::iovec;
 
-use super::Run;
+use super::run::Run;
 
 /// None.
 #[derive(Debug, Default)]

@@ -23,7 +23,8 @@ use io_uring::squeue::Entry;
 use io_uring::{IoUring, opcode, types};
 use libc::iovec;
 
-use super::{Direction, Run};
+use super::run::Run;
+use crate::device::Direction;
 
 /// Transfers under way at once in one queue.
 const DEPTH: usize = 64;

@@ -5,6 +5,7 @@ use std::ptr::NonNull;
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::super::Buffer;
+use super::run::JOINED_MAX;
 use super::*;
 
 /// Memory aligned as requests want it.
