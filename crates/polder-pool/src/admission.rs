@@ -8,7 +8,7 @@
 //!
 //! * `ADMIT-1` A thread that waits to be admitted holds no latch, no pin, no permit of the log and no
 //!   mutex of the pool. Each thread counts its pins, its changes and what structures declare by a
-//!   [`Holding`]; where the count is not zero the error goes on to where it is. One
+//!   [`Holding`](crate::Holding); where the count is not zero the error goes on to where it is. One
 //!   exception: a bulk load, whose input is used up, waits with the few new pages that it fills
 //!   ([`Space::patiently_holding`](crate::Space::patiently_holding)); nobody else knows these.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at

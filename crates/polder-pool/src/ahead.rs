@@ -13,7 +13,6 @@ use std::thread::{self, JoinHandle};
 use polder_format::{PageNo, SpaceId};
 
 use crate::memory::threads_with_room;
-use crate::pool::Space;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::lock;
@@ -84,6 +83,19 @@ impl<T: Translation> Readers<T> {
         Readers { shared: Arc::clone(shared), ahead: Arc::default(), threads: OnceLock::new() }
     }
 
+    /// Has these pages loaded, as many as there is room for; gives how many were asked for.
+    pub(crate) fn load_ahead(&self, space: SpaceId, pages: impl Iterator<Item = PageNo>) -> usize {
+        let most = MOST.min(self.shared.core.frames.count() as usize / FRAMES);
+        if !T::EVICTS || most == 0 {
+            return 0;
+        }
+        let asked = pages.filter(|page| self.ahead.ask((space, *page), most)).count();
+        if asked > 0 {
+            self.start();
+        }
+        asked
+    }
+
     /// As many as the system gives.
     fn start(&self) {
         self.threads.get_or_init(|| {
@@ -110,25 +122,6 @@ impl<T: Translation> Drop for Readers<T> {
             // One that panicked has nothing to say that the next fault would not.
             let _ = thread.join();
         }
-    }
-}
-
-impl<T: Translation> Space<T> {
-    /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait; gives
-    /// how many were asked for. That is at most a small part of the pool.
-    pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
-        let core = self.core();
-        let most = MOST.min(core.frames.count() as usize / FRAMES);
-        if !T::EVICTS || most == 0 {
-            return 0;
-        }
-        let missing = pages.filter(|page| !self.is_resident(*page));
-        let asked =
-            missing.filter(|page| self.readers().ahead.ask((self.id(), *page), most)).count();
-        if asked > 0 {
-            self.readers().start();
-        }
-        asked
     }
 }
 

@@ -5,7 +5,7 @@
 //! go on with a pin on it, or wait a little. After [`PATIENCE`] conflicts the operation holds the
 //! pages of its way shared, so that it cannot be overtaken for ever.
 
-use polder_format::{PageId, PageNo};
+use polder_format::PageId;
 
 use crate::admission::Admitted;
 use crate::bytes::PageRef;
@@ -16,9 +16,8 @@ use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic, Pin, Restart};
 use crate::hold::Holds;
 use crate::link::LinkRef;
-use crate::pool::Space;
 use crate::replacement::AccessHint;
-use crate::shared::{Shared, SpaceCore};
+use crate::shared::View;
 use crate::state::{StateCell, StateWord};
 use crate::sync::Backoff;
 use crate::translation::{Settles, Translation};
@@ -158,7 +157,7 @@ impl<'p> Attempt<'p> {
         }
     }
 
-    /// Whether it goes to its leaf by [`Space::snapshot`], and changes nodes by [`Space::shadow`].
+    /// Whether it goes to its leaf by [`Space::snapshot`](crate::Space::snapshot), and changes nodes by [`Space::shadow`](crate::Space::shadow).
     #[inline(always)]
     pub fn takes_snapshots(&self) -> bool {
         self.snapshots
@@ -273,153 +272,8 @@ impl Drop for Attempt<'_> {
     }
 }
 
-/// A pool and one of its spaces, borrowed: what an operation works on.
-pub(crate) struct View<'p, T: Translation> {
-    pub(crate) shared: &'p Shared<T>,
-    pub(crate) space: &'p SpaceCore<T>,
-}
-
-impl<T: Translation> Clone for View<'_, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<T: Translation> Copy for View<'_, T> {}
-
-impl<T: Translation> Shared<T> {
-    #[inline(always)]
-    pub(crate) fn view<'p>(&'p self, space: &'p SpaceCore<T>) -> View<'p, T> {
-        View { shared: self, space }
-    }
-}
-
-impl<T: Translation> Space<T> {
-    #[inline(always)]
-    pub(crate) fn view(&self) -> View<'_, T> {
-        self.shared().view(self.space_core())
-    }
-
-    /// Runs `operation` until it goes through. It must be ready to be run again from its
-    /// beginning after each `Restart`, and must hold no latch when it returns one.
-    ///
-    /// Waits for a frame if there is none, unless the thread holds a new page or a
-    /// [`Change`](crate::Change): see [`Space::patiently`].
-    ///
-    /// # Errors
-    /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
-    #[inline]
-    pub fn run<'p, R>(
-        &'p self,
-        hint: AccessHint,
-        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
-    ) -> Result<R, PoolError> {
-        self.view().run_as::<true, R>(hint, operation)
-    }
-
-    /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
-    ///
-    /// # Errors
-    /// What stood in the way, for [`Space::make_way`].
-    pub fn run_once<'p, R>(
-        &'p self,
-        operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
-    ) -> Result<R, Box<Interrupted<'p>>> {
-        let mut attempt = Attempt::new(self.core(), AccessHint::Normal);
-        // To take a snapshot may mean to wait.
-        attempt.snapshots = false;
-        operation(&mut attempt)
-            .map_err(|Restart| Box::new(std::mem::take(&mut attempt.interrupted)))
-    }
-
-    /// After a try that was interrupted: loads the page that was missing, and keeps it resident as
-    /// long as `obstacles` lives; or waits a little for what was in the way. Called with no latch
-    /// held.
-    ///
-    /// # Errors
-    /// Those of the operation and of loading the page.
-    pub fn make_way<'p>(
-        &'p self,
-        what: Interrupted<'p>,
-        obstacles: &mut Obstacles<'p>,
-    ) -> Result<(), PoolError> {
-        // The pages that it holds, and those on the ways to them.
-        let most_pins = self.most_pages_held() + MAX_PINS;
-        self.view().make_way(what, AccessHint::Normal, most_pins, obstacles)
-    }
-
-    /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
-    /// after the page's state was read, so that the page is the right one.
-    #[inline(always)]
-    pub fn follow<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        link: LinkRef<'p>,
-        parent: Option<&Optimistic<'p>>,
-    ) -> Result<Optimistic<'p>, Restart> {
-        self.view().follow(attempt, link, parent)
-    }
-
-    /// Asks the processor for the whole of a page that will be read soon, if it is resident. Loads
-    /// nothing from the device and is no access: a number that leads nowhere does no harm. (Pages that
-    /// a translation keeps elsewhere than most, as those of sparse groups, are not asked for.)
-    #[inline]
-    pub fn prefetch(&self, page: PageNo) {
-        self.prefetch_begin(page, self.page_size().bytes());
-    }
-
-    /// As [`Space::prefetch`], for who will read only this many bytes from the page's begin.
-    #[inline]
-    pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
-        let link = LinkRef::Id(PageId::new(self.id(), page));
-        if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
-            let page = found.page;
-            (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
-        }
-    }
-
-    /// Whether a page is resident and can be read at once.
-    pub fn is_resident(&self, page: PageNo) -> bool {
-        let (shared, space) = (self.shared(), self.space_core());
-        !space.is_dropped()
-            && shared
-                .translation
-                .state(&space.directory, page)
-                .is_some_and(|cell| cell.read().is_readable())
-    }
-
-    /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
-    /// none. No access; by the time that it is known it may have changed.
-    pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
-        let (translation, directory) = (&self.shared().translation, &self.space_core().directory);
-        let word = translation.state(directory, page)?.read();
-        let preferred = translation.preferred(directory, page)?;
-        word.is_readable().then(|| word.frame() == preferred)
-    }
-
-    /// Goes to the root from which all pages of the space are reached: the same page always.
-    #[inline(always)]
-    pub fn root<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        root: PageNo,
-    ) -> Result<Optimistic<'p>, Restart> {
-        self.follow(attempt, LinkRef::Root(PageId::new(self.id(), root)), None)
-    }
-
-    /// Goes to a page by its number.
-    #[inline(always)]
-    pub fn page<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        page: PageNo,
-    ) -> Result<Optimistic<'p>, Restart> {
-        self.follow(attempt, LinkRef::Id(PageId::new(self.id(), page)), None)
-    }
-}
-
 impl<'p, T: Translation> View<'p, T> {
-    /// As [`Space::run`], for a part of what the pool does, which may stand under its locks: waits for
+    /// As [`Space::run`](crate::Space::run), for a part of what the pool does, which may stand under its locks: waits for
     /// no frame.
     #[inline]
     pub(crate) fn run<R>(
@@ -431,7 +285,7 @@ impl<'p, T: Translation> View<'p, T> {
     }
 
     #[inline(always)]
-    fn run_as<const WAITS: bool, R>(
+    pub(crate) fn run_as<const WAITS: bool, R>(
         self,
         hint: AccessHint,
         mut operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
@@ -446,6 +300,18 @@ impl<'p, T: Translation> View<'p, T> {
                 Err(Restart) => self.recover::<WAITS>(&mut attempt)?,
             }
         }
+    }
+
+    /// Runs `operation` once, waiting for nothing.
+    pub(crate) fn run_once<R>(
+        self,
+        operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, Box<Interrupted<'p>>> {
+        let mut attempt = Attempt::new(&self.shared.core, AccessHint::Normal);
+        // To take a snapshot may mean to wait.
+        attempt.snapshots = false;
+        operation(&mut attempt)
+            .map_err(|Restart| Box::new(std::mem::take(&mut attempt.interrupted)))
     }
 
     #[inline(always)]
@@ -619,6 +485,17 @@ impl<'p, T: Translation> View<'p, T> {
         Ok(())
     }
 
+    /// After a try by [`View::run_once`] for an operation that holds so many pages.
+    pub(crate) fn make_way_beside(
+        self,
+        pages_held: usize,
+        what: Interrupted<'p>,
+        obstacles: &mut Obstacles<'p>,
+    ) -> Result<(), PoolError> {
+        // The pages that it holds, and those on the ways to them.
+        self.make_way(what, AccessHint::Normal, pages_held + MAX_PINS, obstacles)
+    }
+
     fn make_way(
         self,
         what: Interrupted<'p>,
@@ -673,11 +550,6 @@ impl<'p, T: Translation> View<'p, T> {
             }
             _ => Ok(()),
         }
-    }
-
-    #[inline(always)]
-    fn resolve(self, link: LinkRef<'_>) -> Option<Resolved<'p>> {
-        self.shared.translation.resolve(&self.shared.core.frames, &self.space.directory, link)
     }
 }
 

@@ -20,9 +20,7 @@ use crate::guard::{Exclusive, Restart};
 use crate::holding::Holding;
 use crate::journal::{Journal, group_bytes};
 use crate::link::LinkRef;
-use crate::pool::Space;
-use crate::replacement::AccessHint;
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -167,29 +165,22 @@ impl<'p> Change<'p> {
         lsn
     }
 
-    /// Latches the allocation maps of these pages of a space, so that `commit` marks them as used
-    /// or free. Never waits; to be called after all other pages are latched, and before anything
-    /// is changed.
-    ///
-    /// # Errors
-    /// `Restart`, also when a map must be loaded first: then this call has left no map latched, but
-    /// earlier ones may have ([`Change::clear`]). A page that is marked so already is
-    /// [`PoolError::Broken`].
-    pub fn mark<T: Translation>(
+    /// As [`Change::mark`].
+    pub(crate) fn mark_in<T: Translation>(
         &mut self,
-        space: &'p Space<T>,
+        view: View<'p, T>,
         attempt: &mut Attempt<'p>,
         pages: &[PageNo],
         used: bool,
     ) -> Result<(), Restart> {
         let mut sorted: Vec<u64> = pages.iter().map(|page| page.get()).collect();
         sorted.sort_unstable();
-        let per_map = pages_per_alloc_map(space.page_size());
+        let per_map = pages_per_alloc_map(self.core.page_size());
         let of_maps = || sorted.chunk_by(|a, b| a / per_map == b / per_map);
         let before = self.maps.len();
         for of_map in of_maps() {
             let first = of_map[0] / per_map * per_map;
-            if let Err(restart) = self.latch_map(space, attempt, first) {
+            if let Err(restart) = self.latch_map(view, attempt, first) {
                 // What is latched here must not stay so until the next try.
                 self.maps.truncate(before);
                 return Err(restart);
@@ -198,7 +189,7 @@ impl<'p> Change<'p> {
         for of_map in of_maps() {
             let first = of_map[0] / per_map * per_map;
             let runs = runs_of(of_map.iter().map(|page| (page - first) as u32));
-            let Some(map) = self.maps.iter_mut().find(|map| map.is(space.id(), first)) else {
+            let Some(map) = self.maps.iter_mut().find(|map| map.is(view.space.id, first)) else {
                 return Err(Restart);
             };
             let right = |(bit, count): &(u32, u32)| {
@@ -216,18 +207,18 @@ impl<'p> Change<'p> {
     /// Latches the allocation map that begins with page `first`, if this change does not hold it.
     fn latch_map<T: Translation>(
         &mut self,
-        space: &'p Space<T>,
+        view: View<'p, T>,
         attempt: &mut Attempt<'p>,
         first: u64,
     ) -> Result<(), Restart> {
-        if self.maps.iter().any(|map| map.is(space.id(), first)) {
+        if self.maps.iter().any(|map| map.is(view.space.id, first)) {
             return Ok(());
         }
-        let id = PageId::new(space.id(), PageNo::new(first).unwrap_or(PageNo::MAX));
-        let map = space.follow(attempt, LinkRef::Id(id), None)?;
+        let id = PageId::new(view.space.id, PageNo::new(first).unwrap_or(PageNo::MAX));
+        let map = view.follow(attempt, LinkRef::Id(id), None)?;
         self.maps.push(MapChange {
             page: attempt.upgrade(map)?,
-            reserved: &space.space_core().reserved,
+            reserved: &view.space.reserved,
             first,
             linked: Vec::new(),
             freed: Vec::new(),
@@ -300,57 +291,17 @@ pub fn image_bytes(pages: usize, size: PageSize) -> usize {
     group_bytes(pages, pages * (size.bytes() + 8))
 }
 
-impl<T: Translation> Space<T> {
-    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to wait
-    /// until there is room in the log.
-    ///
-    /// # Errors
-    /// [`PoolError::Journal`] if the log cannot take any more.
+impl<T: Translation> Shared<T> {
+    /// A change by a thread that holds nothing others wait for: goes no faster than the log is made
+    /// shorter.
     #[inline]
-    pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
-        if let Some(journal) = &self.core().journal {
+    pub(crate) fn change_at_pace(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        if let Some(journal) = &self.core.journal {
             journal.keep_pace(most as u64);
         }
-        Change::new(self.core(), most)
+        self.change(most)
     }
 
-    /// Whether changes are logged.
-    pub fn is_logged(&self) -> bool {
-        self.core().journal.is_some()
-    }
-
-    /// Marks pages that were made as in use, in a change of its own: for structures that link
-    /// nothing else at the same time. Called with no latch held.
-    ///
-    /// # Errors
-    /// Those of loading the allocation maps, and of the log.
-    pub fn link(&self, pages: &[PageNo]) -> Result<(), PoolError> {
-        self.mark_alone(pages, true)
-    }
-
-    /// Marks pages to which nothing leads any more as free, in a change of its own. They are
-    /// reserved until they are given back ([`Space::free`]). Called with no latch held.
-    ///
-    /// # Errors
-    /// As [`Space::link`]; nothing has changed then.
-    pub fn unlink(&self, pages: &[PageNo]) -> Result<(), PoolError> {
-        self.mark_alone(pages, false)
-    }
-
-    fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
-        self.patiently(|| {
-            let mut change = self.change(mark_bytes(pages))?;
-            self.run(AccessHint::Normal, |attempt| {
-                change.clear();
-                change.mark(self, attempt, pages, used)?;
-                change.commit(&mut []);
-                Ok(())
-            })
-        })
-    }
-}
-
-impl<T: Translation> Shared<T> {
     /// A change of the pool's own maps, by who may hold what guards them.
     pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         Change::new(&self.core, most)

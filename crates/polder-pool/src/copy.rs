@@ -1,9 +1,9 @@
 //! Copy-on-write latches: a page is changed in another frame while others go on reading it
 //! (scalecache.txt 3.2).
 //!
-//! Who descends by [`Space::snapshot`] holds one page at a time, by the slice of its group of cores
+//! Who descends by [`Space::snapshot`](crate::Space::snapshot) holds one page at a time, by the slice of its group of cores
 //! (`pins.rs`), and reads it as it was at some moment: no node is validated, and a change keeps
-//! nobody waiting. Who changes a page by [`Space::shadow`] copies it to a *spare* frame, works there,
+//! nobody waiting. Who changes a page by [`Space::shadow`](crate::Space::shadow) copies it to a *spare* frame, works there,
 //! and lets the page's word lead there when all is done. The old frame is *retired*: it can be a
 //! spare again when nobody holds it any more. What a snapshot says may be out of date, so that this
 //! is for pages whose readers find out where they went astray: nodes with fences and right links.
@@ -20,14 +20,12 @@ use std::ops::{Deref, DerefMut};
 
 use polder_format::PageId;
 
-use crate::attempt::{Attempt, View};
+use crate::attempt::Attempt;
 use crate::counters::Counter;
 use crate::error::PoolError;
-use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic, Restart};
 use crate::link::LinkRef;
-use crate::pool::Space;
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 use crate::state::FrameId;
 use crate::sync::atomic::{Ordering, fence};
 use crate::sync::{Backoff, RwLockReadGuard};
@@ -44,53 +42,9 @@ const SPARES: FrameId = FrameId::FIRST;
 /// starts over, so that it is not overtaken for ever.
 const OVERTAKEN: u32 = 1000;
 
-impl<T: Translation> Space<T> {
-    /// Goes from a link to its page as [`Space::follow`] does, but lets go of all that the attempt
-    /// holds and holds this page instead: until the next step its bytes stay as they are, also if
-    /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out of
-    /// date. `from` is the page that the link was read from, or none for the first one of a way: the
-    /// root. Whether the link may lead to a page that has replaced another is decided by it (`COW-5`).
-    ///
-    /// Waits if somebody has the page exclusively, so that this is not for who holds a latch. Only
-    /// where [`Attempt::takes_snapshots`].
-    ///
-    /// # Errors
-    /// `Restart` if the page is not resident, or is no longer the one that was meant.
-    #[inline(never)]
-    pub fn snapshot<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        link: LinkRef<'p>,
-        from: Option<&Optimistic<'p>>,
-    ) -> Result<Optimistic<'p>, Restart> {
-        self.view().snapshot(attempt, link, from)
-    }
-
-    /// Holds a page to change it, by a copy where the pool's readers take snapshots: they go on
-    /// reading it as it was until the guard goes. As [`Attempt::upgrade`]: never waits.
-    ///
-    /// Not for a page that readers take for one that does not change while they hold it: who holds
-    /// a page by a snapshot then may read what is no longer so.
-    ///
-    /// # Errors
-    /// `Restart` if the page is no longer as it was, or somebody holds it.
-    pub fn shadow<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        page: Optimistic<'p>,
-    ) -> Result<Shadow<'p, T>, Restart> {
-        if attempt.takes_snapshots() {
-            // Where it cannot be copied its holders are in the way.
-            attempt.let_go_of(&page);
-            self.view().shadow(page)
-        } else {
-            attempt.upgrade(page).map(Shadow::from)
-        }
-    }
-}
-
 impl<'p, T: Translation> View<'p, T> {
-    fn snapshot(
+    /// As [`Space::snapshot`](crate::Space::snapshot).
+    pub(crate) fn snapshot(
         self,
         attempt: &mut Attempt<'p>,
         link: LinkRef<'p>,
@@ -145,34 +99,8 @@ impl<'p, T: Translation> View<'p, T> {
         Err(Restart)
     }
 
-    /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By value:
-    /// the page of the link is held no more.
-    pub(crate) fn find(self, target: PageId) -> Option<Resolved<'p>> {
-        let link = LinkRef::Id(target);
-        let (translation, directory) = (&self.shared.translation, &self.space.directory);
-        let frames = &self.shared.core.frames;
-        let is_there =
-            |found: &Resolved<'_>| !found.word.is_evicted() && !found.word.is_in_flight();
-        let found = translation.resolve(frames, directory, link).filter(is_there);
-        found
-            .or_else(|| translation.resolve_elsewhere(frames, directory, target.page()))
-            .filter(is_there)
-            .or_else(|| {
-                let cell = translation.state(directory, target.page())?;
-                let word = cell.read();
-                let frame = word.frame();
-                // TABLE-2: by now the word may be another page's.
-                let is_its = self.shared.core.latches.meta(frame).page() == target;
-                is_its.then(|| {
-                    let page = self.shared.page_in(self.space, target.page(), frame);
-                    Resolved { cell, word, frame, page, astray: false }
-                })
-            })
-            .filter(is_there)
-    }
-
     /// C1 to C4.
-    fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
+    pub(crate) fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
         let spare = self.may_copy().and_then(|no_sweep| {
             self.shared.spare_for_copy(self, &page).map(|to| Spare { view: self, to, no_sweep })
         });
@@ -349,7 +277,7 @@ mod tests {
 
     use super::*;
     use crate::testing::{LINKS_AT, create, pool_held};
-    use crate::{AccessHint, Array, Hold};
+    use crate::{AccessHint, Array, Hold, Space};
 
     fn id_of(space: &Space<Array>, page: PageNo) -> PageId {
         PageId::new(space.id(), page)

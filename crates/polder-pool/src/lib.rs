@@ -74,6 +74,8 @@ mod gate;
 #[cfg(not(loom))]
 mod guard;
 #[cfg(not(loom))]
+mod handle;
+#[cfg(not(loom))]
 mod hold;
 #[cfg(not(loom))]
 mod holding;
@@ -93,6 +95,8 @@ mod metas;
 mod node_tests;
 #[cfg(not(loom))]
 mod nodes;
+#[cfg(not(loom))]
+mod open;
 #[cfg(not(loom))]
 mod pins;
 #[cfg(loom)]
@@ -119,6 +123,8 @@ mod shared;
 pub mod signal;
 #[cfg(not(loom))]
 mod space;
+#[cfg(not(loom))]
+mod space_handle;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
@@ -152,13 +158,13 @@ pub use {
     error::PoolError,
     file_map::FileState,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    handle::{Pool, Space},
     holding::Holding,
     journal::Journal,
     kinds::{KindOps, OwnedLinks},
     link::LinkRef,
     memory::threads_with_room,
     nodes::policy::NodeId,
-    pool::{Pool, Space},
     read_mode::{GroupSize, Hold, UnknownHold},
     redo::{ApplyRecord, Redo, Redone},
     replacement::AccessHint,

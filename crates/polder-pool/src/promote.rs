@@ -6,13 +6,12 @@
 
 use polder_format::PageId;
 
-use crate::attempt::View;
 use crate::counters::Counter;
 use crate::dice::one_in;
 use crate::found::Resolved;
 use crate::guard::{Exclusive, Optimistic};
 use crate::link::LinkRef;
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 use crate::state::FrameId;
 use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};

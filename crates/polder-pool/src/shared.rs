@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 
-use polder_format::{PageNo, Place, SpaceId};
+use polder_format::{PageId, PageNo, Place, SpaceId};
 
 use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::{AllocState, PagedArray, Runs};
+use crate::found::Resolved;
+use crate::link::LinkRef;
 use crate::state::FrameId;
-use crate::sync::atomic::AtomicU64;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Alone, Flag};
 use crate::translation::Translation;
 
@@ -119,5 +121,68 @@ impl<T: Translation> Shared<T> {
     /// The highest frame that may hold a page.
     pub(crate) fn highest_frame(&self) -> u32 {
         self.core.frames.count().min(self.translation.frames_in_use())
+    }
+
+    /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
+    /// load after a claim.
+    pub(crate) fn note_relocation(&self) {
+        self.core.relocations.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// How many relocations there were.
+    pub(crate) fn relocations(&self) -> u64 {
+        self.core.relocations.load(Ordering::SeqCst)
+    }
+
+    #[inline(always)]
+    pub(crate) fn view<'p>(&'p self, space: &'p SpaceCore<T>) -> View<'p, T> {
+        View { shared: self, space }
+    }
+}
+
+/// A pool and one of its spaces, borrowed: what an operation works on.
+pub(crate) struct View<'p, T: Translation> {
+    pub(crate) shared: &'p Shared<T>,
+    pub(crate) space: &'p SpaceCore<T>,
+}
+
+impl<T: Translation> Clone for View<'_, T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T: Translation> Copy for View<'_, T> {}
+
+impl<'p, T: Translation> View<'p, T> {
+    #[inline(always)]
+    pub(crate) fn resolve(self, link: LinkRef<'_>) -> Option<Resolved<'p>> {
+        self.shared.translation.resolve(&self.shared.core.frames, &self.space.directory, link)
+    }
+
+    /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By value:
+    /// the page of the link is held no more.
+    pub(crate) fn find(self, target: PageId) -> Option<Resolved<'p>> {
+        let link = LinkRef::Id(target);
+        let (translation, directory) = (&self.shared.translation, &self.space.directory);
+        let frames = &self.shared.core.frames;
+        let is_there =
+            |found: &Resolved<'_>| !found.word.is_evicted() && !found.word.is_in_flight();
+        let found = translation.resolve(frames, directory, link).filter(is_there);
+        found
+            .or_else(|| translation.resolve_elsewhere(frames, directory, target.page()))
+            .filter(is_there)
+            .or_else(|| {
+                let cell = translation.state(directory, target.page())?;
+                let word = cell.read();
+                let frame = word.frame();
+                // TABLE-2: by now the word may be another page's.
+                let is_its = self.shared.core.latches.meta(frame).page() == target;
+                is_its.then(|| {
+                    let page = self.shared.page_in(self.space, target.page(), frame);
+                    Resolved { cell, word, frame, page, astray: false }
+                })
+            })
+            .filter(is_there)
     }
 }

@@ -7,12 +7,12 @@
 
 use polder_format::PageId;
 
-use crate::attempt::{Step, View};
+use crate::attempt::Step;
 use crate::bytes::PageRef;
 use crate::dice;
 use crate::link::LinkRef;
 use crate::pool::Pool;
-use crate::shared::Shared;
+use crate::shared::{Shared, View};
 use crate::state::FrameId;
 use crate::swip::Swip;
 use crate::sync::{Backoff, aside};

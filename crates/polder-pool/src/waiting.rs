@@ -6,7 +6,6 @@ use crate::admission::{Admitted, OPERATION_FRAMES};
 use crate::counters::Counter;
 use crate::error::PoolError;
 use crate::holding::Holding;
-use crate::pool::Space;
 use crate::shared::Shared;
 use crate::translation::Translation;
 
@@ -89,6 +88,21 @@ impl<T: Translation> Shared<T> {
         }
     }
 
+    /// The same for a step that cannot be begun again, and whose thread holds a few new pages that
+    /// nobody else knows.
+    pub(crate) fn patiently_holding<R, E: Exhaustion>(
+        &self,
+        mut step: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        match step() {
+            Err(error) if error.is_exhausted() => match self.admit_at_all(OPERATION_FRAMES) {
+                Some(_admitted) => step(),
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
     #[cold]
     #[inline(never)]
     fn admit_unless_holding(&self, frames: u32) -> Option<Admitted<'_>> {
@@ -107,67 +121,6 @@ impl<T: Translation> Shared<T> {
     /// For what is better not begun twice, and is done seldom: is admitted before it begins.
     pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
         self.admit_unless_holding(OPERATION_FRAMES)
-    }
-}
-
-impl<T: Translation> Space<T> {
-    /// Runs an operation that is made of several steps (new pages, a [`Change`](crate::Change),
-    /// several [`Space::run`]); if one of them finds no frame, the whole again.
-    ///
-    /// A step that holds something for which others may wait, a new page or a change, does not wait
-    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation lets go of
-    /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
-    /// begun when it fails, as it must for other errors.
-    ///
-    /// # Errors
-    /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the pool.
-    #[inline(always)]
-    pub fn patiently<R, E: Exhaustion>(
-        &self,
-        operation: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        self.shared().patiently(OPERATION_FRAMES, operation)
-    }
-
-    /// The same for an operation that keeps so many pages more from others than most do; at most
-    /// [`Space::most_pages_held`].
-    ///
-    /// # Errors
-    /// As [`Space::patiently`].
-    #[inline(always)]
-    pub fn patiently_with<R, E: Exhaustion>(
-        &self,
-        pages: usize,
-        operation: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        let pages = pages.min(self.most_pages_held()) as u32;
-        self.shared().patiently(OPERATION_FRAMES + pages, operation)
-    }
-
-    /// The same for a step of an operation that cannot be begun again, and holds a few new pages all
-    /// the time: a bulk load, whose input is used up.
-    ///
-    /// # Errors
-    /// As [`Space::patiently`].
-    pub fn patiently_holding<R, E: Exhaustion>(
-        &self,
-        mut step: impl FnMut() -> Result<R, E>,
-    ) -> Result<R, E> {
-        match step() {
-            Err(error) if error.is_exhausted() => {
-                match self.shared().admit_at_all(OPERATION_FRAMES) {
-                    Some(_admitted) => step(),
-                    None => Err(error),
-                }
-            }
-            result => result,
-        }
-    }
-
-    /// How many pages one operation may keep resident or latched at the same time, so that others
-    /// can go on: half of the pool.
-    pub fn most_pages_held(&self) -> usize {
-        self.core().budget_frames as usize / 2
     }
 }
 

@@ -14,94 +14,63 @@ use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
 
 use super::array::{PATCH_BYTES, log_image, log_word};
-use crate::bytes::PageRef;
+use crate::admission::OPERATION_FRAMES;
+use crate::bytes::{PageBuf, PageRef};
 use crate::change::image_bytes;
 use crate::error::PoolError;
 use crate::file_map::AllocState;
 use crate::guard::{Exclusive, NewPage};
 use crate::link::LinkRef;
-use crate::pool::Space;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
 
-impl<T: Translation> Space<T> {
-    /// A new page, all zeros behind its header.
-    ///
-    /// Called with no latch held. The page is the caller's: to be linked by a change that marks it
-    /// as used ([`Change::mark`](crate::Change::mark)), or freed.
-    ///
-    /// # Errors
-    /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
-    /// frame; nothing has changed then.
-    pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
-        let (shared, space) = (self.shared(), self.space_core());
-        self.patiently(|| {
-            let page = shared.allocate_page(space)?;
-            shared.make(space, page).inspect_err(|_| {
-                shared.free_page(space, page);
+impl<T: Translation> Shared<T> {
+    /// A new page of a space, all zeros behind its header.
+    pub(crate) fn create_page<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+    ) -> Result<NewPage<'p>, PoolError> {
+        self.patiently(OPERATION_FRAMES, || {
+            let page = self.allocate_page(space)?;
+            self.make(space, page).inspect_err(|_| {
+                self.free_page(space, page);
             })
         })
     }
 
-    /// Drops a page that nothing refers to any more from memory. Its number is still reserved: give
-    /// it back with [`Space::give_back`] once no latch is held.
-    pub fn discard(&self, page: Exclusive<'_>) -> PageId {
-        let id = page.id();
-        self.shared().discard(self.space_core(), page);
-        id
-    }
-
-    /// Gives the number of a discarded page back, which was reserved and is marked as free. Called
-    /// with no latch held.
-    pub fn give_back(&self, page: PageId) {
-        self.shared().free_page(self.space_core(), page.page());
-    }
-
-    /// Frees a reserved page that nothing refers to, resident or not; it is never loaded for that.
-    /// Called with no latch held.
-    pub fn free(&self, page: PageNo) {
-        let (shared, space) = (self.shared(), self.space_core());
-        if let Some(held) = shared.latch_resident(space, page) {
-            shared.discard(space, held);
+    /// Frees a reserved page that nothing refers to, resident or not.
+    pub(crate) fn discard_and_free(&self, space: &SpaceCore<T>, page: PageNo) {
+        if let Some(held) = self.latch_resident(space, page) {
+            self.discard(space, held);
         }
-        shared.free_page(space, page);
+        self.free_page(space, page);
     }
 
     /// Whether the maps say that a page is in use.
-    ///
-    /// # Errors
-    /// Those of loading the allocation maps.
-    pub fn is_used(&self, page: PageNo) -> Result<bool, PoolError> {
-        let (shared, space) = (self.shared(), self.space_core());
-        let per_map = pages_per_alloc_map(self.page_size());
+    pub(crate) fn is_used(&self, space: &SpaceCore<T>, page: PageNo) -> Result<bool, PoolError> {
+        let per_map = pages_per_alloc_map(self.core.page_size());
         let (m, bit) = (page.get() / per_map, page.get() % per_map);
-        let _admitted = shared.admit();
-        if m >= shared.count_maps(space, &mut lock(&space.alloc))? {
+        let _admitted = self.admit();
+        if m >= self.count_maps(space, &mut lock(&space.alloc))? {
             return Ok(false);
         }
-        Ok(shared.find_free(space, shared.alloc_map(m)?, bit)? != Some(bit))
+        Ok(self.find_free(space, self.alloc_map(m)?, bit)? != Some(bit))
     }
 
     /// How many pages of the space are in use, allocation maps included.
-    ///
-    /// # Errors
-    /// Those of loading the allocation maps.
-    pub fn pages_in_use(&self) -> Result<u64, PoolError> {
+    pub(crate) fn pages_in_use(&self, space: &SpaceCore<T>) -> Result<u64, PoolError> {
         let mut pages = 0;
-        self.each_map(&mut |_, map| pages += u64::from(map.u32(ALLOC_MAP_USED_AT)))?;
+        self.each_map(space, &mut |_, map| pages += u64::from(map.u32(ALLOC_MAP_USED_AT)))?;
         Ok(pages)
     }
 
     /// The numbers of all pages in use but the allocation maps, in order.
-    ///
-    /// # Errors
-    /// Those of loading the allocation maps.
-    pub fn used_pages(&self) -> Result<Vec<PageNo>, PoolError> {
+    pub(crate) fn used_pages(&self, space: &SpaceCore<T>) -> Result<Vec<PageNo>, PoolError> {
         let mut pages = Vec::new();
-        self.each_map(&mut |first, map| {
+        self.each_map(space, &mut |first, map| {
             for at in (ALLOC_MAP_BITS_AT..map.size()).step_by(8) {
                 let mut word = map.u64(at);
                 while word != 0 {
@@ -118,18 +87,22 @@ impl<T: Translation> Space<T> {
     }
 
     /// Calls `visit` with a copy of each allocation map and the number of its first page.
-    fn each_map(&self, visit: &mut dyn FnMut(u64, PageRef<'_>)) -> Result<(), PoolError> {
-        let (shared, space) = (self.shared(), self.space_core());
-        let mut copy = crate::bytes::PageBuf::new(self.page_size());
-        let _admitted = shared.admit();
+    fn each_map(
+        &self,
+        space: &SpaceCore<T>,
+        visit: &mut dyn FnMut(u64, PageRef<'_>),
+    ) -> Result<(), PoolError> {
+        let mut copy = PageBuf::new(self.core.page_size());
+        let _admitted = self.admit();
         let maps = {
             let mut state = lock(&space.alloc);
-            shared.count_maps(space, &mut state)?
+            self.count_maps(space, &mut state)?
         };
         for m in 0..maps {
-            let page = shared.alloc_map(m)?;
-            self.run(AccessHint::Normal, |attempt| {
-                let map = self.page(attempt, page)?;
+            let page = self.alloc_map(m)?;
+            let (view, link) = (self.view(space), LinkRef::Id(PageId::new(space.id, page)));
+            view.run_as::<true, _>(AccessHint::Normal, |attempt| {
+                let map = view.follow(attempt, link, None)?;
                 copy.copy_from(map.page());
                 map.validate()
             })?;
@@ -137,9 +110,7 @@ impl<T: Translation> Space<T> {
         }
         Ok(())
     }
-}
 
-impl<T: Translation> Shared<T> {
     /// Takes a page that is held exclusively out of memory, without writing it.
     pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
         let meta = page.meta();
@@ -349,17 +320,6 @@ impl<T: Translation> Shared<T> {
         let _change = lock(&self.directory.change);
         let root = space.map.root();
         self.array_set(&self.directory, u64::from(space.id.get()), root.get(), 0)
-    }
-
-    /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
-    /// load after a claim.
-    pub(super) fn note_relocation(&self) {
-        self.core.relocations.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// How many relocations there were.
-    pub(crate) fn relocations(&self) -> u64 {
-        self.core.relocations.load(Ordering::SeqCst)
     }
 
     /// Whether no page of this extent is in use. The caller holds the space's mutex.

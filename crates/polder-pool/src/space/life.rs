@@ -8,76 +8,57 @@ use polder_format::{PageId, PageNo, Place, SpaceId};
 use super::array::PATCH_BYTES;
 
 use crate::error::PoolError;
-use crate::file_map::FileState;
-use crate::pool::{Pool, Space};
+use crate::file_map::{FileState, Run};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::lock;
 use crate::translation::Translation;
 
-impl<T: Translation> Pool<T> {
+impl<T: Translation> Shared<T> {
     /// A new, empty space with an id that was never used.
-    ///
-    /// # Errors
-    /// [`PoolError::Limit`] when all ids are used.
-    pub fn create_space(&self) -> Result<Space<T>, PoolError> {
-        let shared = self.shared();
+    pub(crate) fn create_space(&self) -> Result<Arc<SpaceCore<T>>, PoolError> {
         let id = {
-            let mut next = lock(&shared.next_space);
+            let mut next = lock(&self.next_space);
             let id = *next;
             let limit = u64::from(SpaceId::MAX.get());
             *next = SpaceId::new(u64::from(id.get()) + 1)
                 .ok_or(PoolError::Limit { what: "the number of spaces", limit })?;
             id
         };
-        Ok(self.space_handle(shared.open_core(id, Place::NONE)?))
-    }
-
-    /// An existing space.
-    ///
-    /// # Errors
-    /// [`PoolError::NoSuchSpace`], or those of loading the space directory.
-    pub fn open_space(&self, id: SpaceId) -> Result<Space<T>, PoolError> {
-        let shared = self.shared();
-        if id == SpaceId::FILE {
-            return Err(PoolError::NoSuchSpace { space: id });
-        }
-        let _admitted = shared.admit();
-        let space = shared.find_space(id)?.ok_or(PoolError::NoSuchSpace { space: id })?;
-        Ok(self.space_handle(space))
+        self.open_core(id, Place::NONE)
     }
 
     /// All spaces that have pages.
-    ///
-    /// # Errors
-    /// Those of loading the space directory.
-    pub fn spaces(&self) -> Result<Vec<SpaceId>, PoolError> {
-        let shared = self.shared();
-        let _admitted = shared.admit();
-        let elements = shared.array_elements(&shared.directory)?;
+    pub(crate) fn listed_spaces(&self) -> Result<Vec<SpaceId>, PoolError> {
+        let elements = self.array_elements(&self.directory)?;
         Ok(elements.into_iter().filter_map(|(id, _)| SpaceId::new(id)).collect())
     }
 
-    /// What must be kept to open the file again. True once everything is flushed.
-    pub fn file_state(&self) -> FileState {
-        let shared = self.shared();
+    /// A space that users may have, for a thread that may wait for frames.
+    pub(crate) fn admitted_space(
+        &self,
+        id: SpaceId,
+    ) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
+        if id == SpaceId::FILE {
+            return Ok(None);
+        }
+        let _admitted = self.admit();
+        self.find_space(id)
+    }
+
+    /// What must be kept to open the file again.
+    pub(crate) fn file_state(&self) -> FileState {
         FileState {
-            space_directory: shared.directory.root(),
-            next_space: *lock(&shared.next_space),
-            file_pages: lock(&shared.core.places).end(),
+            space_directory: self.directory.root(),
+            next_space: *lock(&self.next_space),
+            file_pages: lock(&self.core.places).end(),
         }
     }
 
-    /// Whether all maps agree: no place belongs to two extents or map pages, none lies behind
-    /// the end of the file. Gives each disagreement as a sentence.
-    ///
-    /// # Errors
-    /// Those of loading the maps.
-    pub fn check_maps(&self) -> Result<Vec<String>, PoolError> {
-        let shared = self.shared();
-        let _admitted = shared.admit();
-        let mut runs = shared.used_runs()?;
+    /// Each disagreement of the maps as a sentence.
+    pub(crate) fn check_maps(&self) -> Result<Vec<String>, PoolError> {
+        let mut runs = self.used_runs()?;
         runs.sort_unstable_by_key(|run| run.start);
-        let name = |run: &crate::file_map::Run| match run.owner {
+        let name = |run: &Run| match run.owner {
             Some((space, index)) => format!("extent {index} of {space}"),
             None => "a map".to_string(),
         };
@@ -89,27 +70,13 @@ impl<T: Translation> Pool<T> {
                 faults.push(format!("{place} belongs to {one} and to {other}"));
             }
         }
-        let end = lock(&shared.core.places).end();
+        let end = lock(&self.core.places).end();
         for run in runs.iter().filter(|run| run.end() > end) {
             faults.push(format!("{} lies behind the end of the file", name(run)));
         }
         Ok(faults)
     }
-}
 
-impl<T: Translation> Space<T> {
-    /// Drops the space: its pages leave memory, its extents are free. Operations that are at work
-    /// in it end with [`PoolError::Dropped`].
-    ///
-    /// # Errors
-    /// Those of loading its maps. What could not be freed then stays taken.
-    pub fn drop_space(&self) -> Result<(), PoolError> {
-        let _admitted = self.shared().admit();
-        self.shared().drop_space(self.space_core())
-    }
-}
-
-impl<T: Translation> Shared<T> {
     /// An existing space, opened if it is not.
     pub(crate) fn find_space(&self, id: SpaceId) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
         if let Some(space) = self.space(id) {
@@ -123,7 +90,8 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
+    /// Drops a space: its pages leave memory, its extents are free.
+    pub(crate) fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
         // First of all: whatever fails behind this, nobody writes what will be gone.
         if !space.set_dropped() {
             return Err(PoolError::Dropped { space: space.id });

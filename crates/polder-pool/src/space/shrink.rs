@@ -16,7 +16,6 @@ use crate::error::PoolError;
 use crate::file_map::PagedArray;
 use crate::gate::Moving;
 use crate::link::LinkRef;
-use crate::pool::{Pool, Space};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::{Backoff, lock};
@@ -27,40 +26,31 @@ const COPY_BYTES: usize = 256 << 10;
 /// Rounds in which pages are copied again that were written meanwhile, before the gate is closed.
 const RECOPY_ROUNDS: usize = 4;
 
-impl<T: Translation> Pool<T> {
-    /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
-    /// it became shorter. Other operations go on meanwhile.
-    ///
-    /// # Errors
-    /// Those of reading and writing; what was not moved stays where it was.
-    pub fn shrink(&self) -> Result<u64, PoolError> {
-        let shared = self.shared();
-        let _admitted = shared.admit();
-        shared.learn_places()?;
-        for id in self.spaces()? {
-            let Some(space) = self.space_if_there(id)? else { continue };
-            shared.release_free_extents(space.space_core())?;
-        }
-        let mut pages = shared.trim_file()?;
-        while shared.move_last(self)? {
-            pages += shared.trim_file()?;
-        }
-        Ok(pages << shared.core.page_size().shift())
-    }
-}
-
-impl<T: Translation> Pool<T> {
-    /// A space, unless it was dropped since it was listed.
-    fn space_if_there(&self, id: SpaceId) -> Result<Option<Space<T>>, PoolError> {
-        match self.open_space(id) {
-            Ok(space) => Ok(Some(space)),
-            Err(PoolError::NoSuchSpace { .. } | PoolError::Dropped { .. }) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-}
-
 impl<T: Translation> Shared<T> {
+    /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
+    /// it became shorter.
+    pub(crate) fn shrink(&self) -> Result<u64, PoolError> {
+        self.learn_places()?;
+        for id in self.listed_spaces()? {
+            if let Some(space) = self.space_if_there(id)? {
+                self.release_free_extents(&space)?;
+            }
+        }
+        let mut pages = self.trim_file()?;
+        while self.move_last()? {
+            pages += self.trim_file()?;
+        }
+        Ok(pages << self.core.page_size().shift())
+    }
+
+    /// A space, unless it was dropped since it was listed.
+    fn space_if_there(&self, id: SpaceId) -> Result<Option<Arc<SpaceCore<T>>>, PoolError> {
+        match self.admitted_space(id) {
+            Err(PoolError::Dropped { .. }) => Ok(None),
+            result => result,
+        }
+    }
+
     /// Releases the extents of a space in which no page is in use.
     fn release_free_extents(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
         for (index, _) in self.array_elements(&space.map)? {
@@ -101,7 +91,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Moves what lies last in the file further down, if there is room. False if there is none.
-    fn move_last(&self, pool: &Pool<T>) -> Result<bool, PoolError> {
+    fn move_last(&self) -> Result<bool, PoolError> {
         let mut runs = self.used_runs()?;
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
         // If the last one fits nowhere, others that go down may leave a place for it.
@@ -112,11 +102,11 @@ impl<T: Translation> Shared<T> {
         let (from, to) = (Place::new(last.start), Place::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {
-            Some((id, index)) => pool.space_if_there(id).and_then(|space| match space {
-                Some(space) => self.move_extent(space.space_core(), index, from, to),
+            Some((id, index)) => self.space_if_there(id).and_then(|space| match space {
+                Some(space) => self.move_extent(&space, index, from, to),
                 None => Ok(false),
             }),
-            None => self.move_array_page(pool, from, to),
+            None => self.move_array_page(from, to),
         };
         match moved {
             Ok(true) => {
@@ -262,21 +252,20 @@ impl<T: Translation> Shared<T> {
 
     /// Moves one page of a map. Its id is its place, so that it becomes another page, and what
     /// refers to it changes.
-    fn move_array_page(&self, pool: &Pool<T>, from: Place, to: Place) -> Result<bool, PoolError> {
+    fn move_array_page(&self, from: Place, to: Place) -> Result<bool, PoolError> {
         if let Some(parent) = self.find_array_page(&self.directory, from)? {
             let _change = lock(&self.directory.change);
             return self.replace_array_page(&self.directory, None, parent, from, to);
         }
-        for id in pool.spaces()? {
-            let Some(space) = pool.space_if_there(id)? else { continue };
-            let space = space.space_core();
+        for id in self.listed_spaces()? {
+            let Some(space) = self.space_if_there(id)? else { continue };
             if let Some(parent) = self.find_array_page(&space.map, from)? {
                 let _alloc = lock(&space.alloc);
                 if space.check_not_dropped().is_err() {
                     return Ok(false);
                 }
                 let _change = lock(&space.map.change);
-                return self.replace_array_page(&space.map, Some(space), parent, from, to);
+                return self.replace_array_page(&space.map, Some(&space), parent, from, to);
             }
         }
         Ok(false)
@@ -376,15 +365,15 @@ fn pages_of(extent: Extent) -> impl Iterator<Item = PageNo> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Array;
     use crate::testing::{Step, at, create, is_planned, pool};
+    use crate::{Array, Pool, Space};
 
     /// Moves the root of a space's map, and has the map of a new space begin where it was.
     fn give_away_root(pool: &Pool<Array>, space: &Space<Array>) {
         let shared = pool.shared();
         let from = space.space_core().map.root();
         let to = shared.allocate_places(SpaceId::FILE, 1).unwrap();
-        assert!(shared.move_array_page(pool, from, to).unwrap());
+        assert!(shared.move_array_page(from, to).unwrap());
         shared.release_places(from, 1);
         let heir = pool.create_space().unwrap();
         create(&heir);
