@@ -291,6 +291,24 @@ pub fn image_bytes(pages: usize, size: PageSize) -> usize {
     group_bytes(pages, pages * (size.bytes() + 8))
 }
 
+/// Bytes of log that one changed word takes.
+pub(crate) const PATCH_BYTES: usize = 128;
+
+/// Logs the word at `at`, which has been changed.
+pub(crate) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: usize, backed: u64) {
+    let bytes = page.page().u64(at).to_le_bytes();
+    let (offset, backed) = (at as u32, backed as u32);
+    change.push(page.id(), &Operation::Patch { offset, backed, bytes: &bytes });
+    change.commit(&mut [page]);
+}
+
+/// Pushes an image of a page of a map, without the zeros at its end.
+pub(crate) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
+    let size = page.page().size();
+    let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
+    change.push_image(page, used.map_or(0, |at| at + 8)..size);
+}
+
 impl<T: Translation> Shared<T> {
     /// A change by a thread that holds nothing others wait for: goes no faster than the log is made
     /// shorter.

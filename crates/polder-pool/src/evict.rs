@@ -13,6 +13,7 @@ use polder_format::{PageId, PageNo};
 
 use crate::counters::Counter;
 use crate::error::PoolError;
+use crate::guard::Exclusive;
 use crate::meta::Obstacle;
 use crate::replacement::{Look, Pages};
 use crate::shared::{Shared, SpaceCore};
@@ -177,6 +178,28 @@ impl<T: Translation> Shared<T> {
         sweep.write_and_evict();
         core.counters.add(Counter::Evictions, sweep.freed as u64);
         sweep.freed
+    }
+
+    /// Gives retired frames that nobody holds to all others, but for `most`.
+    pub(crate) fn reclaim_retired(&self, most: usize) {
+        if let Some(pins) = &self.core.latches.pins {
+            let reclaimed = self.core.retired.drain(pins, most);
+            reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
+        }
+    }
+
+    /// Takes a page that is held exclusively out of memory, without writing it.
+    pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
+        let meta = page.meta();
+        // A write that is under way must not hit the page after it was given out again.
+        meta.await_written();
+        self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
+        let (cell, frame) = (page.cell(), page.into_frame());
+        // COW-5: before somebody can load what the device has of it.
+        space.discarded.fetch_add(1, Ordering::AcqRel);
+        self.core.replacement.discard(frame);
+        self.seize_link(frame);
+        self.retire(space, cell, frame);
     }
 
     /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use polder_format::{FormatError, PageId, PageNo, Place, SpaceId, header_at};
+use polder_format::{FormatError, PageId, PageNo, Place, header_at};
 
 use crate::bytes::PageRef;
 use crate::counters::Counter;
@@ -71,7 +71,7 @@ impl<T: Translation> Shared<T> {
         let mut spare = None;
         loop {
             let relocations = self.relocations();
-            let place = self.locate(space, page)?; // F2: may fault, so it comes before the frame
+            let place = (self.locate)(self, space, page)?; // F2: may fault, so it comes before the frame
             // F3
             let frame = match self.ensure_spare(&mut spare, space, page) {
                 Ok(frame) => frame,
@@ -222,7 +222,7 @@ impl<T: Translation> Shared<T> {
         let mut spare = None;
         let mut made = loop {
             let relocations = self.relocations();
-            let place = self.locate(space, page)?;
+            let place = (self.locate)(self, space, page)?;
             let frame = self.ensure_spare(&mut spare, space, page)?;
             match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => {
@@ -283,26 +283,6 @@ impl<T: Translation> Shared<T> {
             backoff.wait();
         }
     }
-
-    /// Where a page lies in the file.
-    pub(crate) fn locate(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Place, PoolError> {
-        if space.id == SpaceId::FILE {
-            return Ok(Place::new(page.get()));
-        }
-        let extent = self.core.schedule.of_page(page);
-        let start = self.array_get(&space.map, extent.index);
-        // What was the map of a dropped space may be anything by now.
-        space.check_not_dropped()?;
-        let start = start?;
-        if start == 0 {
-            return Err(PoolError::Unmapped { page: PageId::new(space.id, page) });
-        }
-        // Places of the file are page numbers too; anything else is no place.
-        let place = start.checked_add(page.get() - extent.first.get()).and_then(PageNo::new);
-        let what = "a map names a place behind the end of any file";
-        let broken = PoolError::Broken { page: PageId::new(space.id, page), what };
-        place.map(|place| Place::new(place.get())).ok_or(broken)
-    }
 }
 
 #[cfg(test)]
@@ -318,12 +298,12 @@ mod tests {
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, core) = (space.shared(), space.space_core());
-        let moved = Place::new(shared.locate(core, page).unwrap().get() + 1);
+        let moved = Place::new((shared.locate)(shared, core, page).unwrap().get() + 1);
         let set = |place| shared.latch_resident(core, page).unwrap().meta().set_place(place);
         set(moved);
         drop(shared.make(core, page).unwrap());
         let found = shared.latch_resident(core, page).unwrap().meta().place();
-        set(shared.locate(core, page).unwrap());
+        set((shared.locate)(shared, core, page).unwrap());
         assert_eq!(found, moved);
     }
 }

@@ -46,8 +46,6 @@ mod change;
 #[cfg(not(loom))]
 mod config;
 #[cfg(not(loom))]
-mod copy;
-#[cfg(not(loom))]
 mod core;
 #[cfg(not(loom))]
 mod counters;
@@ -116,11 +114,17 @@ mod redo;
 #[cfg(not(loom))]
 pub mod replacement;
 #[cfg(not(loom))]
+mod reserve;
+#[cfg(not(loom))]
 mod retired;
+#[cfg(not(loom))]
+mod shadow;
 #[cfg(not(loom))]
 mod shared;
 #[cfg(not(loom))]
 pub mod signal;
+#[cfg(not(loom))]
+mod snapshot;
 #[cfg(not(loom))]
 mod space;
 #[cfg(not(loom))]
@@ -154,7 +158,6 @@ pub use {
     attempt::{Attempt, Interrupted, Obstacles},
     change::Change,
     config::PoolConfig,
-    copy::Shadow,
     error::PoolError,
     file_map::FileState,
     guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
@@ -168,6 +171,7 @@ pub use {
     read_mode::{GroupSize, Hold, UnknownHold},
     redo::{ApplyRecord, Redo, Redone},
     replacement::AccessHint,
+    shadow::Shadow,
     state::FrameId,
     stats::{NodeStats, PoolStats, SpaceStats},
     swip::Swip,

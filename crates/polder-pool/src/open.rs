@@ -144,6 +144,7 @@ impl<T: Translation> Pool<T> {
             memory_budget: config.memory_budget,
             beside_bytes,
             translation,
+            locate: space::locate,
         });
         Ok(Pool::from_shared(shared))
     }

@@ -1,4 +1,4 @@
-//! Frames that a copy has left behind (`copy.rs`).
+//! Frames that a copy has left behind (`shadow.rs`).
 
 use std::collections::VecDeque;
 

@@ -16,11 +16,16 @@ use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Alone, Flag};
 use crate::translation::Translation;
 
+/// Finds out where a page lies in the file.
+pub(crate) type Locate<T> = fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<Place, PoolError>;
+
 /// All of a pool but the threads.
 #[derive(Debug)]
 pub(crate) struct Shared<T: Translation> {
     pub(crate) core: Core,
     pub(crate) translation: T,
+    /// Where a page lies in the file (F2). May load pages of maps (`space/locate.rs`).
+    pub(crate) locate: Locate<T>,
     pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
     /// Space 0: the maps.
     pub(crate) file: Arc<SpaceCore<T>>,

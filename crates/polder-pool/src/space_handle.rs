@@ -5,12 +5,12 @@ use polder_format::{PageId, PageNo, PageSize, SpaceId};
 use crate::admission::OPERATION_FRAMES;
 use crate::attempt::{Attempt, Interrupted, Obstacles};
 use crate::change::{Change, mark_bytes};
-use crate::copy::Shadow;
 use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
 use crate::handle::Space;
 use crate::link::LinkRef;
 use crate::replacement::AccessHint;
+use crate::shadow::Shadow;
 use crate::translation::Translation;
 use crate::waiting::Exhaustion;
 

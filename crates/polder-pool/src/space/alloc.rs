@@ -13,17 +13,15 @@
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
 
-use super::array::{PATCH_BYTES, log_image, log_word};
 use crate::admission::OPERATION_FRAMES;
 use crate::bytes::{PageBuf, PageRef};
-use crate::change::image_bytes;
+use crate::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::error::PoolError;
 use crate::file_map::AllocState;
-use crate::guard::{Exclusive, NewPage};
+use crate::guard::NewPage;
 use crate::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -109,20 +107,6 @@ impl<T: Translation> Shared<T> {
             visit(page.get(), copy.page());
         }
         Ok(())
-    }
-
-    /// Takes a page that is held exclusively out of memory, without writing it.
-    pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
-        let meta = page.meta();
-        // A write that is under way must not hit the page after it was given out again.
-        meta.await_written();
-        self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
-        let (cell, frame) = (page.cell(), page.into_frame());
-        // COW-5: before somebody can load what the device has of it.
-        space.discarded.fetch_add(1, Ordering::AcqRel);
-        self.core.replacement.discard(frame);
-        self.seize_link(frame);
-        self.retire(space, cell, frame);
     }
 
     fn allocate_page(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {
@@ -281,45 +265,6 @@ impl<T: Translation> Shared<T> {
             log_word(&mut change, &mut map, ALLOC_MAP_USED_AT, 0);
             Ok(())
         })
-    }
-
-    /// Allocates the extent of `page`, if it is not. True if it is new.
-    fn ensure_extent(
-        &self,
-        space: &SpaceCore<T>,
-        state: &mut AllocState,
-        page: PageNo,
-    ) -> Result<bool, PoolError> {
-        let extent = self.core.schedule.of_page(page);
-        let fresh = self.array_get(&space.map, extent.index)? == 0;
-        if fresh {
-            let start = self.allocate_places(space.id, extent.pages)?;
-            let _change = lock(&space.map.change);
-            if let Err(error) = self.array_set(&space.map, extent.index, start.get(), extent.pages)
-            {
-                self.release_places(start, extent.pages);
-                return Err(error);
-            }
-        }
-        // Not only when the root has changed just now: whoever changed it may have failed at this.
-        let root = space.map.root();
-        if state.recorded != Some(root) {
-            if let Err(error) = self.set_space_root(space) {
-                if fresh {
-                    self.release_extent(space, extent)?;
-                }
-                return Err(error);
-            }
-            state.recorded = Some(root);
-        }
-        Ok(fresh)
-    }
-
-    /// The root of the space's extent map into the space directory.
-    pub(super) fn set_space_root(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
-        let _change = lock(&self.directory.change);
-        let root = space.map.root();
-        self.array_set(&self.directory, u64::from(space.id.get()), root.get(), 0)
     }
 
     /// Whether no page of this extent is in use. The caller holds the space's mutex.

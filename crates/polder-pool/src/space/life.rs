@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use polder_format::log::Operation;
-use polder_format::{PageId, PageNo, Place, SpaceId};
-
-use super::array::PATCH_BYTES;
+use polder_format::{Place, SpaceId};
 
 use crate::error::PoolError;
 use crate::file_map::{FileState, Run};
@@ -140,25 +137,5 @@ impl<T: Translation> Shared<T> {
             });
             !self.translation.is_quiet(&space.directory)
         } {}
-    }
-
-    /// Logs that these pages of maps are gone, so that a recovery leaves their places alone.
-    pub(super) fn log_freed(&self, places: impl Iterator<Item = Place>) -> Result<(), PoolError> {
-        for place in places {
-            let mut change = self.change(PATCH_BYTES)?;
-            let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
-            change.push(PageId::new(SpaceId::FILE, page), &Operation::Freed);
-            change.commit(&mut []);
-        }
-        Ok(())
-    }
-
-    /// Frees the place of an array page that nothing refers to any more.
-    pub(super) fn free_array_page(&self, place: Place) {
-        let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
-        if let Some(held) = self.latch_resident(&self.file, page) {
-            self.discard(&self.file, held);
-        }
-        self.release_places(place, 1);
     }
 }

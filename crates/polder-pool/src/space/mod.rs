@@ -4,15 +4,20 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `array.rs` | paged arrays: the space directory and the extent maps |
+//! | `array_read.rs`, `array_write.rs` | paged arrays: the space directory and the extent maps |
+//! | `locate.rs` | where a page lies in the file |
+//! | `extents.rs` | taking and releasing extents |
 //! | `alloc.rs` | allocation maps: giving out pages and taking them back |
 //! | `places.rs` | which places of the file are free |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
 
 mod alloc;
-mod array;
+mod array_read;
+mod array_write;
+mod extents;
 mod life;
+mod locate;
 mod places;
 mod shrink;
 
@@ -20,6 +25,8 @@ use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageK
 
 use crate::bytes::PageRef;
 use crate::kinds::KindOps;
+
+pub(crate) use locate::locate;
 
 /// Paged arrays of more levels than this would cover more than there are page numbers.
 const MAX_HEIGHT: u8 = 6;

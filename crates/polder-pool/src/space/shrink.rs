@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
-use super::array::{PATCH_BYTES, log_image, log_word};
+use super::extents::pages_of;
 use crate::bounce::Bounce;
-use crate::change::image_bytes;
+use crate::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
@@ -62,30 +62,6 @@ impl<T: Translation> Shared<T> {
             if self.extent_is_free(space, &mut state, extent)? {
                 self.release_extent(space, extent)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Takes an extent without pages from a space. The caller holds the space's mutex.
-    pub(super) fn release_extent(
-        &self,
-        space: &SpaceCore<T>,
-        extent: Extent,
-    ) -> Result<(), PoolError> {
-        let change = lock(&space.map.change);
-        let start = self.array_get(&space.map, extent.index)?;
-        self.array_set(&space.map, extent.index, 0, 0)?;
-        drop(change);
-        self.note_relocation();
-        // Faulters with an old link may have loaded pages that are free: they must go with their
-        // place.
-        for page in pages_of(extent) {
-            if let Some(stale) = self.latch_resident(space, page) {
-                self.discard(space, stale);
-            }
-        }
-        if start != 0 {
-            self.release_places(Place::new(start), extent.pages);
         }
         Ok(())
     }
@@ -358,10 +334,6 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-fn pages_of(extent: Extent) -> impl Iterator<Item = PageNo> {
-    (extent.first.get()..extent.first.get() + extent.pages).filter_map(PageNo::new)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -387,10 +359,10 @@ mod tests {
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, core) = (pool.shared(), space.space_core());
-        let place = shared.locate(core, page).unwrap();
+        let place = (shared.locate)(shared, core, page).unwrap();
         let (same_pool, same_space) = (pool.clone(), space.clone());
         at(Step::ArrayRootRead, move || give_away_root(&same_pool, &same_space));
-        assert_eq!(shared.locate(core, page).unwrap(), place);
+        assert_eq!((shared.locate)(shared, core, page).unwrap(), place);
         assert!(!is_planned());
     }
 

@@ -1,4 +1,4 @@
-//! Paged arrays: growing arrays of 64-bit words in pages of space 0.
+//! Reading paged arrays: growing arrays of 64-bit words in pages of space 0.
 //!
 //! Readers go down optimistically, as in a tree; who changes an element holds the array's mutex.
 //! The root never moves when the array grows: its content goes into a new child. So a reader
@@ -6,17 +6,15 @@
 
 use std::collections::VecDeque;
 
-use polder_format::log::Operation;
-use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};
-use polder_format::{array_fanout, header_at};
+use polder_format::{
+    ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageNo, Place, SpaceId, array_fanout,
+};
 
 use super::MAX_HEIGHT;
 use crate::attempt::Attempt;
-use crate::bytes::PageMut;
-use crate::change::{Change, image_bytes};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::guard::{Exclusive, NewPage, Optimistic, Restart};
+use crate::guard::{Exclusive, Optimistic, Restart};
 use crate::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
@@ -32,7 +30,7 @@ pub(super) struct Step<'p> {
 }
 
 /// How the way to an element ended.
-enum Way<'p> {
+pub(super) enum Way<'p> {
     /// At the page that holds the element.
     Found(Step<'p>),
     /// At an inner page whose word is zero.
@@ -48,7 +46,7 @@ fn span(fanout: u64, height: u8) -> u64 {
 
 impl<T: Translation> Shared<T> {
     /// The way down to element `index`. `above`: stop at the page of this height.
-    fn array_way<'p>(
+    pub(super) fn array_way<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
         array: &PagedArray,
@@ -137,129 +135,6 @@ impl<T: Translation> Shared<T> {
                 Way::Missing(_) | Way::Beyond => Err(Restart),
             }
         })
-    }
-
-    /// Sets element `index`. The caller holds the array's mutex, and no latch. `backed`: the value
-    /// is the place of an extent of so many pages.
-    ///
-    /// Each step is a change of its own, and leaves a sound array.
-    pub(super) fn array_set(
-        &self,
-        array: &PagedArray,
-        index: u64,
-        value: u64,
-        backed: u64,
-    ) -> Result<(), PoolError> {
-        loop {
-            let mut change = self.change(PATCH_BYTES)?;
-            /// What is missing on the way.
-            enum Lack {
-                Root,
-                Level,
-                Child { height: u8 },
-            }
-            let lack = self.view(&self.file).run(AccessHint::Normal, |attempt| {
-                Ok(match self.array_way(attempt, array, index, 0)? {
-                    Way::Found(step) => {
-                        let mut page = attempt.upgrade(step.page)?;
-                        page.page_mut().set_u64(step.at, value);
-                        log_word(&mut change, &mut page, step.at, backed);
-                        None
-                    }
-                    Way::Missing(step) => Some(Lack::Child { height: step.height - 1 }),
-                    Way::Beyond if array.root() == Place::NONE => Some(Lack::Root),
-                    Way::Beyond => Some(Lack::Level),
-                })
-            })?;
-            // What is made now needs room in the log of its own.
-            drop(change);
-            match lack {
-                None => return Ok(()),
-                Some(Lack::Root) => {
-                    let page = self.new_array_page(0)?;
-                    self.set_array_root(array, Place::new(page.id().page().get()))?;
-                }
-                Some(Lack::Level) => self.array_grow(array)?,
-                Some(Lack::Child { height }) => {
-                    let child = self.new_array_page(height)?;
-                    let mut change = self.change(PATCH_BYTES)?;
-                    self.view(&self.file).run(AccessHint::Normal, |attempt| {
-                        // Nobody else changes the array, so that the way ends where it did.
-                        let above = height + 1;
-                        let Way::Found(step) = self.array_way(attempt, array, index, above)? else {
-                            return Err(Restart);
-                        };
-                        let mut parent = attempt.upgrade(step.page)?;
-                        parent.page_mut().set_u64(step.at, child.id().to_bits());
-                        log_word(&mut change, &mut parent, step.at, 0);
-                        Ok(())
-                    })?;
-                }
-            }
-        }
-    }
-
-    /// The array begins at this page from now on. For the space directory that is logged; the root
-    /// of a space's map is an element of the directory.
-    pub(super) fn set_array_root(&self, array: &PagedArray, root: Place) -> Result<(), PoolError> {
-        if std::ptr::eq(array, &self.directory) {
-            let mut change = self.change(PATCH_BYTES)?;
-            change.push(PageId::NULL, &Operation::Directory { place: root });
-            change.commit(&mut []);
-        }
-        array.set_root(root);
-        Ok(())
-    }
-
-    /// One more level: the root's content goes into a new child.
-    fn array_grow(&self, array: &PagedArray) -> Result<(), PoolError> {
-        let child = self.new_array_page(0)?;
-        let mut change = self.change(image_bytes(2, self.core.page_size()))?;
-        self.view(&self.file).run(AccessHint::Normal, |attempt| {
-            let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
-            let root = PageId::new(SpaceId::FILE, root);
-            let root = self.view(&self.file).follow(attempt, LinkRef::Id(root), None)?;
-            let mut root = attempt.upgrade(root)?;
-            let mut lower = child.latch()?;
-            let size = root.page().size();
-            let height = root.page().u8(ARRAY_HEIGHT_AT);
-            if height == MAX_HEIGHT {
-                let limit = u64::from(MAX_HEIGHT);
-                return Err(
-                    attempt.fail(PoolError::Limit { what: "a paged array's height", limit })
-                );
-            }
-            let mut below = lower.page_mut();
-            below.set_u8(ARRAY_HEIGHT_AT, height);
-            below.copy_from(root.page(), ARRAY_WORDS_AT, ARRAY_WORDS_AT, size - ARRAY_WORDS_AT);
-            let mut page = root.page_mut();
-            page.set_u8(ARRAY_HEIGHT_AT, height + 1);
-            page.zero(ARRAY_WORDS_AT, size - ARRAY_WORDS_AT);
-            page.set_u64(ARRAY_WORDS_AT, child.id().to_bits());
-            log_image(&mut change, &mut lower);
-            log_image(&mut change, &mut root);
-            change.commit(&mut [&mut lower, &mut root]);
-            Ok(())
-        })
-    }
-
-    /// An empty array page at a free place.
-    pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
-        let place = self.allocate_places(SpaceId::FILE, 1)?;
-        self.make_array_page(place, height).inspect_err(|_| self.free_array_page(place))
-    }
-
-    fn make_array_page(&self, place: Place, height: u8) -> Result<NewPage<'_>, PoolError> {
-        let page = PageNo::new(place.get())
-            .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
-        let new = self.make(&self.file, page)?;
-        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
-        if let Ok(mut latched) = new.latch() {
-            init(&mut latched.page_mut(), height);
-            log_image(&mut change, &mut latched);
-            change.commit(&mut [&mut latched]);
-        }
-        Ok(new)
     }
 
     /// All pages of the array, parents before children.
@@ -369,30 +244,6 @@ fn wrong_height(page: PageId) -> PoolError {
     PoolError::Broken { page, what: "an array page has the wrong height" }
 }
 
-/// Bytes of log that one changed word takes.
-pub(super) const PATCH_BYTES: usize = 128;
-
-/// Logs the word at `at`, which has been changed.
-pub(super) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: usize, backed: u64) {
-    let bytes = page.page().u64(at).to_le_bytes();
-    let (offset, backed) = (at as u32, backed as u32);
-    change.push(page.id(), &Operation::Patch { offset, backed, bytes: &bytes });
-    change.commit(&mut [page]);
-}
-
-/// Pushes an image of a page of a map, without the zeros at its end.
-pub(super) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
-    let size = page.page().size();
-    let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
-    change.push_image(page, used.map_or(0, |at| at + 8)..size);
-}
-
-fn init(page: &mut PageMut<'_>, height: u8) {
-    page.set_u8(header_at::KIND, PageKind::ARRAY.0);
-    page.set_u8(header_at::LAYOUT, 1);
-    page.set_u8(ARRAY_HEIGHT_AT, height);
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -423,7 +274,7 @@ mod tests {
         let word = shared.array_get(map, 0).unwrap();
         for nowhere in [u64::MAX, u64::MAX - 8, 1 << 52] {
             change(0, nowhere);
-            is_broken(shared.locate(space.space_core(), page).unwrap_err());
+            is_broken((shared.locate)(shared, space.space_core(), page).unwrap_err());
             let faults = pool.check_maps().unwrap();
             assert!(faults.iter().any(|fault| fault.contains("behind the end")), "{faults:?}");
         }
