@@ -19,8 +19,8 @@ use crate::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::state::{StateCell, StateWord};
-use crate::sync::Backoff;
-use crate::translation::{Settles, Translation};
+use crate::sync::{Backoff, aside};
+use crate::translation::{Translation, swizzle};
 use crate::waiting::Exhaustion;
 
 /// Conflicts before an operation takes latches on its way.
@@ -326,7 +326,7 @@ impl<'p, T: Translation> View<'p, T> {
         if let Some(found) = self.resolve(link)
             && found.word.is_readable()
             && !attempt.holds
-            && !(T::SETTLES == Settles::Link && found.astray)
+            && !(T::SWIZZLES && found.astray)
         {
             let page = Optimistic::new(&core.latches, found, wraps);
             page.page().prefetch(0);
@@ -338,10 +338,10 @@ impl<'p, T: Translation> View<'p, T> {
                 None => self.check_own(attempt)?,
             }
             attempt.pages += 1;
-            if T::SETTLES == Settles::Link && matches!(link, LinkRef::Id(_)) {
+            if T::SWIZZLES && matches!(link, LinkRef::Id(_)) {
                 core.counters.add(Counter::PagesByTable, 1);
             }
-            if T::SETTLES == Settles::Page && found.astray {
+            if !T::SWIZZLES && found.astray {
                 self.maybe_promote(PageId::from_link(link.load()));
             }
             return Ok(page);
@@ -371,9 +371,9 @@ impl<'p, T: Translation> View<'p, T> {
         let step = attempt.step.ok_or(Restart)?;
         let (link, parent) = (step.link(), step.parent);
         let core = &self.shared.core;
-        let target = match T::SETTLES {
-            Settles::Link => link.target(self.space.id),
-            Settles::Not | Settles::Page => PageId::from_link(link.load()),
+        let target = match T::SWIZZLES {
+            true => swizzle::target(link, self.space.id),
+            false => PageId::from_link(link.load()),
         };
         let wraps = core.latches.wraps.get();
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
@@ -403,10 +403,14 @@ impl<'p, T: Translation> View<'p, T> {
         }
         attempt.pages += 1;
         attempt.found = Some(Optimistic::new(&core.latches, found, wraps));
-        if T::SETTLES == Settles::Link && (found.astray || matches!(link, LinkRef::Id(_))) {
+        if T::SWIZZLES && (found.astray || matches!(link, LinkRef::Id(_))) {
             core.counters.add(Counter::PagesByTable, 1);
             if found.astray && attempt.hint == AccessHint::Normal {
-                self.swizzle(step);
+                aside(|| {
+                    let (pool, directory) = (self.shared.context(), &self.space.directory);
+                    let translation = &self.shared.translation;
+                    translation.followed_unswizzled(&pool, directory, link, parent.as_ref());
+                });
             }
         }
         Ok(())
@@ -430,7 +434,7 @@ impl<'p, T: Translation> View<'p, T> {
         }
         // Before it is held, too: what somebody holds does not move. (If it does, the word that was
         // found does not stand any more, and the operation begins again.)
-        if T::SETTLES == Settles::Page && found.astray {
+        if !T::SWIZZLES && found.astray {
             self.maybe_promote(target);
         }
         if attempt.holds && !attempt.way.step(&core.latches, &found, parent.map(Optimistic::cell)) {

@@ -132,9 +132,7 @@ impl<'p> Change<'p> {
         self.group.push_image(id, size as u32, (low, size - high), |first, last| {
             for (begin, part) in [(0, first), (high, last)] {
                 bytes.copy_to(begin, part);
-                if self.core.swizzles {
-                    self.core.kinds.make_plain(bytes, id.space(), begin, part);
-                }
+                (self.core.copied_out)(&self.core.kinds, bytes, id.space(), begin, part);
             }
         });
         page.set_imaged();

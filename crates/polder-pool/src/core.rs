@@ -2,10 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use polder_format::{ChecksumSeed, ExtentSchedule, PageSize};
+use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, SpaceId};
 
 use crate::admission::Admission;
 use crate::bounce::Bounces;
+use crate::bytes::PageRef;
 use crate::counters::Counters;
 use crate::device::Device;
 use crate::file_map::FilePlaces;
@@ -25,6 +26,9 @@ use crate::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Alone, aside};
 
+/// What becomes of a copy of a page, or of the part of it from an offset on.
+pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);
+
 /// The part of a pool that does not depend on the translation.
 #[derive(Debug)]
 pub(crate) struct Core {
@@ -38,14 +42,16 @@ pub(crate) struct Core {
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) seed: ChecksumSeed,
     pub(crate) kinds: PageKinds,
-    /// Whether links may hold frames.
-    pub(crate) swizzles: bool,
+    /// [`Translation::copied_out`](crate::Translation::copied_out).
+    pub(crate) copied_out: CopiedOut,
     pub(crate) counters: Counters,
     pub(crate) schedule: ExtentSchedule,
     /// Frames that the budget pays for.
     pub(crate) budget_frames: u32,
     /// Frames in use, where the translation chooses them (`direct`).
     pub(crate) fixed_in_use: Alone<AtomicU32>,
+    /// The highest of them so far.
+    pub(crate) fixed_highest: AtomicU32,
     /// Which pages go when room is needed.
     pub(crate) replacement: Arc<dyn Replacement>,
     /// How many extents or map pages have moved (F2, F6, M4).

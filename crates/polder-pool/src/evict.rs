@@ -20,7 +20,7 @@ use crate::shared::{Shared, SpaceCore};
 use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
-use crate::translation::Translation;
+use crate::translation::{Leaving, Translation};
 use crate::waiting::Patience;
 
 /// How often the policy may have named as many pages as there are frames, or none, in one sweep:
@@ -141,7 +141,7 @@ impl<T: Translation> Shared<T> {
 
     /// A frame that was taken and not used, or holds no page any more.
     pub(crate) fn give_frame(&self, frame: FrameId) {
-        if T::FIXED_FRAMES {
+        if T::MEMORY.has_fixed_frames() {
             self.core.fixed_in_use.fetch_sub(1, Ordering::Relaxed);
         } else {
             self.core.free.put(frame);
@@ -194,11 +194,12 @@ impl<T: Translation> Shared<T> {
         // A write that is under way must not hit the page after it was given out again.
         meta.await_written();
         self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
-        let (cell, frame) = (page.cell(), page.into_frame());
+        let (cell, bytes, frame) = (page.cell(), page.bytes(), page.into_frame());
         // COW-5: before somebody can load what the device has of it.
         space.discarded.fetch_add(1, Ordering::AcqRel);
         self.core.replacement.discard(frame);
-        self.seize_link(frame);
+        let pool = &self.context();
+        self.translation.before_leaving(pool, bytes, frame, Leaving::Freed);
         self.retire(space, cell, frame);
     }
 
@@ -209,7 +210,7 @@ impl<T: Translation> Shared<T> {
         let page = meta.page().page();
         let (version, _) = self.core.latches.wraps.next(cell.peek().version());
         meta.vacate(version);
-        self.translation.retire(&self.core.frames, &space.directory, page, frame);
+        self.translation.remove(&self.context(), &space.directory, page, frame, StateCell::clear);
         self.give_frame(frame);
     }
 }
@@ -227,7 +228,7 @@ impl<T: Translation> Sweep<'_, T> {
     /// the page that can, which may be one below it. If all else was tried, the page itself.
     fn made_plain(&mut self, frame: FrameId) -> Option<FrameId> {
         let shared = self.pages.shared;
-        if shared.translation.owners().is_none() {
+        if !T::SWIZZLES {
             return Some(frame);
         }
         let meta = shared.core.latches.meta(frame);
@@ -236,8 +237,10 @@ impl<T: Translation> Sweep<'_, T> {
         match obstacle {
             Some(Obstacle::Dirty) => self.dirty.push((frame, word.is_marked())),
             Some(_) => {}
-            None if self.urgent => return shared.make_all_plain(frame),
-            None => return shared.make_plain(frame),
+            None => {
+                let translation = &shared.translation;
+                return translation.before_cooling(&shared.context(), frame, self.urgent);
+            }
         }
         None
     }
@@ -256,11 +259,15 @@ impl<T: Translation> Sweep<'_, T> {
             }
             let bytes = shared.page_in(space, page.page(), frame);
             // The link last: what is put back has its owner.
-            if !shared.core.latches.is_alone_with(frame) || !shared.may_leave(bytes, frame) {
+            let may_leave = || {
+                let (pool, why) = (shared.context(), Leaving::Evicted);
+                shared.translation.before_leaving(&pool, bytes, frame, why)
+            };
+            if !shared.core.latches.is_alone_with(frame) || !may_leave() {
                 cell.put_back(cell.peek());
                 return Some((Obstacle::Busy, word));
             }
-            if T::GIVES_BACK {
+            if T::MEMORY.gives_back() {
                 let space = Arc::clone(space);
                 self.seized.push(Seized { space, page: page.page(), frame });
             } else {
@@ -367,7 +374,8 @@ impl<T: Translation> Pages for PagesOf<'_, T> {
 
     fn mark(&self, frame: FrameId) -> FrameId {
         // U5
-        let plain = self.shared.make_plain(frame);
+        let shared = self.shared;
+        let plain = shared.translation.before_cooling(&shared.context(), frame, false);
         plain.inspect(|frame| {
             self.with(*frame, |_, _, cell, word| word.is_free() && cell.mark(word));
         });

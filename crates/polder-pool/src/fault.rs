@@ -13,10 +13,10 @@ use crate::error::PoolError;
 use crate::guard::{Exclusive, NewPage, Pin};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::state::{FrameId, StateWord};
+use crate::state::{FrameId, StateCell, StateWord};
 use crate::sync::Backoff;
 use crate::sync::atomic::Ordering;
-use crate::translation::{Claim, Placement, Translation};
+use crate::translation::{Placement, Translation};
 
 /// A frame without a page; goes back when it is not used.
 struct Spare<'p, T: Translation> {
@@ -43,7 +43,7 @@ impl<T: Translation> Drop for Spare<'_, T> {
 /// How an attempt to claim a page ended.
 enum Claimed<'p> {
     /// It is ours to load or make.
-    Ours(Claim<'p>),
+    Ours(&'p StateCell),
     /// Something moved in the file since its place was found: begin again.
     Moved,
     /// It is resident or somebody else's.
@@ -91,7 +91,7 @@ impl<T: Translation> Shared<T> {
             let id = PageId::new(space.id, page);
             let bytes = self.page_in(space, page, frame);
             if let Err(error) = self.load(bytes, id, place) {
-                self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
+                self.abandon(space, page, frame);
                 return Err(error);
             }
             let meta = self.core.latches.meta(frame);
@@ -104,8 +104,8 @@ impl<T: Translation> Shared<T> {
             }
             let word = StateWord::free(frame, meta.version()).with_mark(marked);
             spare.take().map(Spare::spend);
-            self.disown(frame);
-            claim.cell.publish(word, &self.core.latches.lot); // F10
+            self.translation.before_publish(frame);
+            claim.publish(word, &self.core.latches.lot); // F10
             self.core.counters.add(Counter::Faults, 1);
             return Ok(Some(pin));
         }
@@ -137,6 +137,7 @@ impl<T: Translation> Shared<T> {
                     let taken = in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
                     taken.map_err(|_| ())
                 })?;
+                self.core.fixed_highest.fetch_max(frame.get(), Ordering::Relaxed);
                 frame
             }
         };
@@ -158,20 +159,31 @@ impl<T: Translation> Shared<T> {
         frame: FrameId,
         relocations: u64,
     ) -> Result<Claimed<'p>, PoolError> {
-        let Some(claim) =
-            self.translation.claim(&self.core.frames, &space.directory, page, frame)?
-        else {
+        let pool = &self.context();
+        let Some(claim) = self.translation.claim(pool, &space.directory, page, frame)? else {
             return Ok(Claimed::Taken);
         };
         if let Err(error) = space.check_not_dropped() {
-            self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
+            self.abandon(space, page, frame);
             return Err(error);
         }
         if self.relocations() != relocations {
-            self.translation.abandon(&space.directory, page, claim, &self.core.latches.lot);
+            self.abandon(space, page, frame);
             return Ok(Claimed::Moved);
         }
         Ok(Claimed::Ours(claim))
+    }
+
+    /// Ends a claim without a page.
+    fn abandon(&self, space: &SpaceCore<T>, page: PageNo, frame: FrameId) {
+        let (translation, directory) = (&self.translation, &space.directory);
+        let frames = &self.core.frames;
+        if T::MEMORY.gives_back() {
+            let address = translation.page_address(frames, directory, page, frame);
+            translation.give_back(frames, &mut [address]);
+        }
+        let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, &self.core.latches.lot);
+        translation.remove(&self.context(), directory, page, frame, end);
     }
 
     /// F7 and F8: the caller has the page in flight and owns the frame.
@@ -231,10 +243,10 @@ impl<T: Translation> Shared<T> {
                     meta.assign(id, place, false);
                     let marked = self.core.replacement.admit(frame, id, false);
                     let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
-                    self.disown(frame);
-                    claim.cell.publish(word, &self.core.latches.lot);
+                    self.translation.before_publish(frame);
+                    claim.publish(word, &self.core.latches.lot);
                     let bytes = self.page_in(space, page, frame);
-                    break Exclusive::new(&self.core.latches, claim.cell, word, frame, bytes);
+                    break Exclusive::new(&self.core.latches, claim, word, frame, bytes);
                 }
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.

@@ -1,4 +1,4 @@
-//! The frames: one reserved range of page bytes, and 32 bytes of metadata a frame beside it.
+//! The frames: one reserved range of page bytes.
 //!
 //! The bytes stay aligned for direct I/O and can be backed by huge pages, because nothing else
 //! lies between them.
@@ -11,8 +11,6 @@ use polder_format::PageSize;
 use crate::bytes::{OVERRUN_BYTES, PageRef};
 use crate::error::PoolError;
 use crate::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
-use crate::meta::FrameMeta;
-use crate::metas::Metas;
 use crate::nodes::Nodes;
 use crate::state::FrameId;
 
@@ -20,7 +18,6 @@ use crate::state::FrameId;
 #[derive(Debug)]
 pub struct Frames {
     bytes: Reservation,
-    metas: Arc<Metas>,
     count: u32,
     size: PageSize,
 }
@@ -36,12 +33,8 @@ impl Frames {
     ) -> Result<Frames, PoolError> {
         let slots = count as usize + 1;
         let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
-        let frames = Frames {
-            bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?,
-            metas: Arc::new(Metas::new(count)?),
-            count,
-            size,
-        };
+        let frames =
+            Frames { bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?, count, size };
         match huge {
             true => frames.bytes.prefer_huge_pages(),
             false => frames.bytes.prefer_small_pages(),
@@ -118,17 +111,5 @@ impl Frames {
             let offset = address.addr().get() - self.bytes.base().addr().get();
             let _ = self.bytes.discard(offset, self.size.bytes());
         }
-    }
-
-    /// What is known of a frame: for translations, which are given no [`Latches`].
-    ///
-    /// [`Latches`]: crate::latches::Latches
-    pub(crate) fn meta(&self, frame: FrameId) -> &FrameMeta {
-        self.metas.of(frame)
-    }
-
-    /// What is known of all frames.
-    pub(crate) fn metas(&self) -> &Arc<Metas> {
-        &self.metas
     }
 }

@@ -288,6 +288,11 @@ impl<'p> Exclusive<'p> {
         }
     }
 
+    /// The bytes, beyond the guard: for the holder of its latch.
+    pub(crate) fn bytes(&self) -> PageRef<'p> {
+        self.page
+    }
+
     pub(crate) fn meta(&self) -> &'p FrameMeta {
         self.latches.meta(self.frame)
     }

@@ -2,13 +2,12 @@
 //! and where its links are.
 //!
 //! Structures register their kinds when a pool is opened. Checking bytes before anyone else sees
-//! them is what lets all later code rely on a page's offsets; where links are must be known to who
-//! makes them hot or plain (`swizzle.rs`) without knowing the structure.
+//! them is what lets all later code rely on a page's offsets; where links are must be known to the
+//! translation that swizzles them (`translation/swizzle/`) without knowing the structure.
 
-use polder_format::{FormatError, PageHeader, PageId, PageKind, SpaceId, header_at};
+use polder_format::{FormatError, PageHeader, PageId, PageKind, header_at};
 
 use crate::bytes::PageRef;
-use crate::swip::Swip;
 
 /// One kind of page.
 #[derive(Debug, Clone, Copy)]
@@ -41,7 +40,7 @@ pub struct OwnedLinks {
 
 /// The kinds that a pool knows.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct PageKinds {
+pub struct PageKinds {
     known: Vec<KindOps>,
 }
 
@@ -75,35 +74,6 @@ impl PageKinds {
         (0..count).map(move |i| (turned(i) as u32, offset(turned(i))))
     }
 
-    /// The hot ones among them: number, offset, and what they say.
-    pub(crate) fn hot_links<'a>(
-        &'a self,
-        page: PageRef<'a>,
-        first: u32,
-    ) -> impl Iterator<Item = (u32, usize, Swip)> + 'a {
-        let links = self.owned_links(page, first);
-        let links = links.map(move |(number, at)| (number, at, Swip::new(page.u64(at))));
-        links.filter(|(_, _, swip)| swip.is_hot())
-    }
-
-    /// Makes the links plain in a copy of a page of this space, or of the part of it that begins at
-    /// `begin` (SWIP-4). The page is held. The links are read once more: a copy that was made while
-    /// somebody else, who holds the page shared as well, wrote one, may have it in pieces.
-    pub(crate) fn make_plain(
-        &self,
-        page: PageRef<'_>,
-        space: SpaceId,
-        begin: usize,
-        copy: &mut [u8],
-    ) {
-        for (_, at) in self.owned_links(page, 0) {
-            let there = at.checked_sub(begin).and_then(|at| copy.get_mut(at..at + 8));
-            if let Some(there) = there {
-                there.copy_from_slice(&Swip::new(page.u64(at)).plain(space).to_le_bytes());
-            }
-        }
-    }
-
     /// Whether a page is what the one that led to it says of it.
     pub(crate) fn check_link(
         &self,
@@ -132,7 +102,8 @@ impl PageKinds {
             });
         }
         (kind.check)(page).map_err(FormatError::Broken)?;
-        let plain = self.owned_links(page, 0).all(|(_, at)| Swip::new(page.u64(at)).is_plain());
+        let is_plain = |bits: u64| PageId::from_link(bits).to_bits() == bits;
+        let plain = self.owned_links(page, 0).all(|(_, at)| is_plain(page.u64(at)));
         plain.then_some(()).ok_or(FormatError::Broken("a link has a tag"))
     }
 }

@@ -5,7 +5,6 @@
 //! nobody may change that without a latch on the page.
 
 use std::fmt;
-use std::sync::Arc;
 
 use crate::meta::FrameMeta;
 use crate::metas::Metas;
@@ -31,7 +30,7 @@ pub(crate) trait HearsWrites: fmt::Debug + Send + Sync {
 /// What guards and holds know of their pool.
 #[derive(Debug)]
 pub(crate) struct Latches {
-    metas: Arc<Metas>,
+    metas: Metas,
     pub(crate) wraps: WrapCount,
     /// Where threads wait for pages in flight.
     pub(crate) lot: ParkingLot,
@@ -49,7 +48,7 @@ pub(crate) struct Latches {
 impl Latches {
     /// Of a pool where readers hold pages in this way. Where they do so by slices there are `pins`.
     pub(crate) fn new(
-        metas: Arc<Metas>,
+        metas: Metas,
         hold: Hold,
         pins: Option<GroupPins>,
         is_logged: bool,

@@ -132,20 +132,10 @@ mod space_handle;
 #[cfg(not(loom))]
 mod stats;
 #[cfg(not(loom))]
-mod swip;
-#[cfg(not(loom))]
-mod swizzle;
+mod table;
 #[cfg(all(test, not(loom)))]
 mod testing;
-#[cfg(not(loom))]
 pub mod translation;
-#[cfg(loom)]
-mod translation {
-    pub(crate) mod chain;
-    pub(crate) mod group;
-    pub(crate) mod owner;
-    pub(crate) mod tagged;
-}
 #[cfg(not(loom))]
 mod waiting;
 #[cfg(not(loom))]
@@ -174,11 +164,10 @@ pub use {
     shadow::Shadow,
     state::FrameId,
     stats::{NodeStats, PoolStats, SpaceStats},
-    swip::Swip,
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,
         HashOptimisticInlined, HashPreferred, Open, Predictive, PredictiveHashed, Simd, SimdPlain,
-        Swizzle, Translation, Vm, VmHuge,
+        Swip, Swizzle, Translation, Vm, VmHuge,
     },
     waiting::Exhaustion,
 };

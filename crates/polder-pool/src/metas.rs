@@ -1,29 +1,28 @@
 //! The metadata of all frames of a pool.
 
 use crate::error::PoolError;
-use crate::memory::{OS_PAGE_BYTES, Reservation};
-use crate::meta::{FRAME_META_BYTES, FrameMeta};
+use crate::memory::OS_PAGE_BYTES;
+use crate::meta::FrameMeta;
 use crate::state::FrameId;
+use crate::table::{Table, Zeroed};
 
 /// What is known of each frame; frame 0 does not exist.
 #[derive(Debug)]
-pub(crate) struct Metas {
-    memory: Reservation,
-    count: u32,
-}
+pub(crate) struct Metas(Table<FrameMeta>);
+
+// SAFETY: all zero is a frame without a page, and it is atomics throughout.
+unsafe impl Zeroed for FrameMeta {}
 
 impl Metas {
     /// For so many frames, none of which holds a page.
     pub(crate) fn new(count: u32) -> Result<Metas, PoolError> {
-        let bytes = (count as usize + 1) * FRAME_META_BYTES;
-        Ok(Metas { memory: Reservation::new("frame metadata", bytes, OS_PAGE_BYTES)?, count })
+        Ok(Metas(Table::new("frame metadata", count as usize + 1, OS_PAGE_BYTES)?))
     }
 
     #[inline(always)]
     pub(crate) fn of(&self, frame: FrameId) -> &FrameMeta {
-        debug_assert!(frame.get() <= self.count);
-        // SAFETY: `count + 1` metas were reserved, zeroed memory is a valid one, and they live as
-        // long as `self`.
-        unsafe { self.memory.base().cast::<FrameMeta>().add(frame.get() as usize).as_ref() }
+        // SAFETY: there is one for each frame and one more, and words only ever bear frames of
+        // this pool: those that the free list gave.
+        unsafe { self.0.get_unchecked(frame.get() as usize) }
     }
 }

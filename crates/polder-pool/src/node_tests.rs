@@ -302,7 +302,7 @@ mod real_nodes {
                 }
             }
             let stats = pool.stats();
-            assert_eq!(stats.nodes.len(), if T::OWNS_PAGES { 0 } else { homes.len() });
+            assert_eq!(stats.nodes.len(), if T::MEMORY.is_in_frames() { homes.len() } else { 0 });
             assert_eq!(stats.frames_taken_far, 0);
         }
         let Some(homes) = homes() else { return };

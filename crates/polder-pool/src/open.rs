@@ -18,11 +18,11 @@ use crate::handle::Pool;
 use crate::kinds::{KindOps, PageKinds};
 use crate::latches::{HearsWrites, Latches};
 use crate::memory::Reservation;
+use crate::metas::Metas;
 use crate::moves::Moves;
 use crate::nodes::Nodes;
 use crate::partitions::Partitions;
 use crate::pins::GroupPins;
-use crate::read_mode::Hold;
 use crate::reads::Reads;
 use crate::replacement::{Replacement, ReplacementKind};
 use crate::retired::Retired;
@@ -30,8 +30,8 @@ use crate::shared::{Shared, SpaceCore};
 use crate::signal::Signal;
 use crate::space;
 use crate::sync::Alone;
-use crate::translation::Settles;
-use crate::translation::{Translation, TranslationConfig};
+use crate::sync::atomic::AtomicU32;
+use crate::translation::{PageMemory, Translation, TranslationConfig};
 
 impl<T: Translation> Pool<T> {
     /// Opens a pool on `device`. The structures above say what kinds of pages there are.
@@ -59,12 +59,7 @@ impl<T: Translation> Pool<T> {
         config: &PoolConfig,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, PoolError> {
-        let why_not = match config.hold {
-            Hold::Optimistic | Hold::Shared => None,
-            Hold::Group | Hold::GroupOf(_) | Hold::Core => T::NOT_BY_SLICES,
-            Hold::Copy | Hold::CopyOf(_) => T::NOT_BY_COPY,
-        };
-        if let Some(why) = why_not {
+        if let Some(why) = T::READ_MODES.why_not(config.hold) {
             let (hold, translation) = (config.hold, T::NAME);
             return Err(PoolError::Combination { hold, translation, why });
         }
@@ -73,14 +68,19 @@ impl<T: Translation> Pool<T> {
         let budget_frames = config.frames_beside::<T>(beside_bytes)?;
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
-        let frames = Frames::new(range, config.page_size, !T::OWNS_PAGES, !T::FIXED_FRAMES)?;
+        let frames = Frames::new(
+            range,
+            config.page_size,
+            T::MEMORY.is_in_frames(),
+            !T::MEMORY.has_fixed_frames(),
+        )?;
         // Tables that grow with the number of frames are made as vectors, which end the process if
         // there is no room for them.
         drop(Reservation::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);
         // Where the page decides on its frame, or the frame is no memory, nobody knows which will
         // be used: memory comes from where the thread runs that first writes to it.
-        let is_memory = !T::OWNS_PAGES && !T::FIXED_FRAMES;
-        let free_frames = if T::FIXED_FRAMES { 0 } else { range };
+        let is_memory = T::MEMORY == PageMemory::Frames;
+        let free_frames = if T::MEMORY.has_fixed_frames() { 0 } else { range };
         let nodes = if is_memory { nodes } else { Nodes::one() };
         let (nodes, ends) = nodes.cut(free_frames, config.page_size);
         if ends.len() > 1 {
@@ -99,7 +99,7 @@ impl<T: Translation> Pool<T> {
         let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
         let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
         let latches = Latches::new(
-            Arc::clone(frames.metas()),
+            Metas::new(range)?,
             config.hold,
             pins,
             config.journal.is_some(),
@@ -114,11 +114,12 @@ impl<T: Translation> Pool<T> {
             journal: config.journal.clone(),
             seed: config.seed,
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
-            swizzles: T::SETTLES == Settles::Link,
+            copied_out: T::copied_out,
             counters: Counters::new(),
             schedule: ExtentSchedule::new(config.page_size),
             budget_frames,
             fixed_in_use: Alone::default(),
+            fixed_highest: AtomicU32::new(0),
             replacement,
             relocations: Alone::default(),
             retired: Retired::default(),

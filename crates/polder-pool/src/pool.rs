@@ -47,6 +47,18 @@ impl<T: Translation> Pool<T> {
         self.shared().core.counters.of_this_thread(Counter::Restarts)
     }
 
+    /// The translation, for what it can say of itself.
+    pub fn translation(&self) -> &T {
+        &self.shared().translation
+    }
+
+    /// What the translation finds that contradicts itself, as sentences: swizzled links that are not
+    /// their owners'. Means something while nobody but the pool's own threads uses the pool.
+    pub fn check_links(&self) -> Vec<String> {
+        let shared = self.shared();
+        shared.translation.check(&shared.context())
+    }
+
     /// Writes every page that is dirty when this begins (or that somebody holds then), and makes
     /// them durable: K2 and K3. `pace` is told how many frames were visited, of how many, and may
     /// sleep.

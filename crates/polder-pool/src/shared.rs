@@ -14,7 +14,7 @@ use crate::link::LinkRef;
 use crate::state::FrameId;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Alone, Flag};
-use crate::translation::Translation;
+use crate::translation::{Directories, PoolContext, Translation};
 
 /// Finds out where a page lies in the file.
 pub(crate) type Locate<T> = fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<Place, PoolError>;
@@ -79,7 +79,19 @@ impl<T: Translation> SpaceCore<T> {
     }
 }
 
+impl<T: Translation> Directories<T> for Shared<T> {
+    fn directory(&self, space: SpaceId) -> Option<Arc<T::Directory>> {
+        self.space(space).map(|space| Arc::clone(&space.directory))
+    }
+}
+
 impl<T: Translation> Shared<T> {
+    /// What the translation may ask of us.
+    pub(crate) fn context(&self) -> PoolContext<'_, T> {
+        let Core { frames, latches, kinds, .. } = &self.core;
+        PoolContext { frames, latches, kinds, spaces: self }
+    }
+
     /// An open space.
     pub(crate) fn space(&self, id: SpaceId) -> Option<Arc<SpaceCore<T>>> {
         if id == SpaceId::FILE {
@@ -125,7 +137,10 @@ impl<T: Translation> Shared<T> {
 
     /// The highest frame that may hold a page.
     pub(crate) fn highest_frame(&self) -> u32 {
-        self.core.frames.count().min(self.translation.frames_in_use())
+        match T::MEMORY.has_fixed_frames() {
+            true => self.core.fixed_highest.load(Ordering::Relaxed),
+            false => self.core.frames.count(),
+        }
     }
 
     /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the

@@ -1,6 +1,7 @@
 //! What a pool tells of itself. Counters cost the hot path nothing (see `counters.rs`); the rest is
 //! found by looking when asked.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::num::NonZeroU32;
 
@@ -15,7 +16,10 @@ use crate::nodes::policy::NodeId;
 use crate::pool::Pool;
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::translation::Translation;
+use crate::translation::{
+    Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
+    PredictiveHashed, Translation,
+};
 
 /// Figures of a pool. Counts are since it was opened.
 #[derive(Debug, Clone, Default)]
@@ -120,9 +124,9 @@ impl<T: Translation> Pool<T> {
         let spaces = self.space_stats();
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
         let frames = u64::from(core.budget_frames);
-        let huge_page_bytes = shared.translation.huge_bytes(&core.frames);
+        let huge_page_bytes = footprint.huge_page_bytes.unwrap_or_else(|| core.frames.huge_bytes());
         // Translations that own the pages count their tables themselves.
-        let frame_bytes = if T::OWNS_PAGES { 0 } else { resident_pages * size };
+        let frame_bytes = if T::MEMORY.is_in_frames() { resident_pages * size } else { 0 };
         let small_frame_bytes = frame_bytes.saturating_sub(huge_page_bytes);
         let frame_page_table_bytes = small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096;
         PoolStats {
@@ -163,14 +167,33 @@ impl<T: Translation> Pool<T> {
     }
 
     /// How many chains of the translation's table have how many entries, where it has chains:
-    /// element 0 counts the empty ones. Looks at every bucket.
+    /// element 0 counts the empty ones (predictive-translation.txt, figure 10). Looks at every
+    /// bucket.
     pub fn chain_lengths(&self) -> Option<Vec<u64>> {
-        self.shared().translation.chain_lengths(None)
+        self.chain_lengths_of(None)
     }
 
     /// The same if the table had so many buckets.
     pub fn chain_lengths_among(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
-        self.shared().translation.chain_lengths(Some(buckets))
+        self.chain_lengths_of(Some(buckets))
+    }
+
+    fn chain_lengths_of(&self, buckets: Option<NonZeroU32>) -> Option<Vec<u64>> {
+        let translation: &dyn Any = self.translation();
+        macro_rules! first_of {
+            ($($chained:ident),*) => {
+                None$(.or_else(|| Some(translation.downcast_ref::<$chained>()?.chain_lengths(buckets))))*
+            };
+        }
+        first_of!(
+            Hash,
+            HashOptimistic,
+            HashInlined,
+            HashPreferred,
+            HashOptimisticInlined,
+            PredictiveHashed,
+            Predictive
+        )
     }
 
     fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {

@@ -20,7 +20,7 @@ use crate::journal::Outgoing;
 use crate::shared::Shared;
 use crate::state::{FrameId, Version};
 use crate::sync::lock;
-use crate::translation::{Settles, Translation};
+use crate::translation::Translation;
 
 /// The longest pause in microseconds between two looks at pages that are held or being written.
 const LONGEST_PAUSE_US: u64 = 1000;
@@ -113,9 +113,7 @@ impl<T: Translation> Shared<T> {
         let copied = if meta.is_dirty(word) {
             let bytes = self.page_in(&space, page.page(), frame);
             bytes.copy_to(0, out);
-            if T::SETTLES == Settles::Link {
-                core.kinds.make_plain(bytes, page.space(), 0, out);
-            }
+            T::copied_out(&core.kinds, bytes, page.space(), 0, out);
             let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })
         } else {

@@ -57,7 +57,7 @@ pub(crate) fn leaf<'p, T: Translation>(
     attempt: &mut Attempt<'p>,
     target: Target<'_>,
 ) -> Result<Optimistic<'p>, Restart> {
-    if T::NOT_BY_COPY.is_none() && attempt.takes_snapshots() {
+    if T::READ_MODES.no_copies.is_none() && attempt.takes_snapshots() {
         return snapshot::leaf(space, attempt, target);
     }
     // What kind of target it is, is asked once and not at each node.

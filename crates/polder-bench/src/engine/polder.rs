@@ -32,8 +32,8 @@ macro_rules! offer {
                 create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?)),
             },
             evicts: polder_pool::$kind::EVICTS,
-            not_by_slices: polder_pool::$kind::NOT_BY_SLICES,
-            not_by_copy: polder_pool::$kind::NOT_BY_COPY,
+            not_by_slices: polder_pool::$kind::READ_MODES.no_slices,
+            not_by_copy: polder_pool::$kind::READ_MODES.no_copies,
         }
     };
 }

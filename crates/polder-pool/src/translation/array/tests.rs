@@ -1,7 +1,12 @@
-use polder_format::header_at;
+#![cfg(not(loom))]
 
-use super::*;
+use polder_format::{PageId, PageNo, header_at};
+
+use super::Array;
+use super::words::{BYTES_PER_FRAME, DENSE};
+use crate::sync::atomic::Ordering;
 use crate::testing::{create, pool};
+use crate::translation::Translation;
 use crate::{AccessHint, Space};
 
 fn read(space: &Space<Array>, page: PageNo) {
@@ -53,29 +58,29 @@ fn sparse_groups_move_to_a_table_and_back() {
 
     // One of the hot groups is read as a whole, often enough to stay.
     let run = &pages[PAGES / 2..PAGES / 2 + 400];
-    let before = array.moved.load(Ordering::Relaxed);
+    let before = array.words.moved.load(Ordering::Relaxed);
     for _ in 0..6 {
         run.iter().for_each(|page| read(&space, *page));
     }
     let dense = run.iter().filter(|page| in_array(page)).count();
     assert!(dense > 200, "{dense} of the run are in the array");
-    let gathered = array.moved.load(Ordering::Relaxed) - before;
+    let gathered = array.words.moved.load(Ordering::Relaxed) - before;
     assert!(gathered >= u64::from(DENSE) / 2, "{gathered} words moved");
 
     // And the other way: hot pages take the pool, the run's group gets sparse and moves.
-    let before = array.moved.load(Ordering::Relaxed);
+    let before = array.words.moved.load(Ordering::Relaxed);
     for _ in 0..6 {
         hot.iter().for_each(|page| read(&space, *page));
         pages.iter().skip(100).step_by(256).for_each(|page| read(&space, *page));
     }
-    let scattered = array.moved.load(Ordering::Relaxed) - before;
+    let scattered = array.words.moved.load(Ordering::Relaxed) - before;
     assert!(scattered > 0, "no word moved");
     assert!(pool.stats().translation_bytes <= most);
     // All of them are what they should be, and whatever is counted is there.
     pages.iter().step_by(64).for_each(|page| read(&space, *page));
     let left = || {
         let mut left = 0;
-        array.sparse.for_each_present(space.id(), &mut |_| left += 1);
+        array.words.sparse.for_each_present(space.id(), &mut |_| left += 1);
         left
     };
     assert!(left() > 0, "the test would show nothing");

@@ -11,23 +11,27 @@
 //!
 //! * `DIRECT-1` A chunk on huge pages begins where one begins, and so does what follows it.
 
+#![cfg(not(loom))]
+
 use std::array;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageNo, SpaceId};
 
-use super::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
-use super::{Claim, Footprint, Placement, Translation, TranslationConfig};
+use super::parts::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
+use super::seam::{
+    Footprint, PageMemory, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
+};
 use crate::error::PoolError;
 use crate::found::Resolved;
 use crate::frames::Frames;
 use crate::link::LinkRef;
-use crate::memory::{HUGE_PAGE_BYTES, Reservation};
-use crate::parking::ParkingLot;
-use crate::state::{FrameId, StateCell, StateWord};
+use crate::memory::HUGE_PAGE_BYTES;
+use crate::state::{FrameId, StateCell};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
+use crate::table::{Table, Zeroed};
 
 /// The first chunk of a space has 2 pages: the fewest that a space with something in it uses.
 const FIRST: u32 = 1;
@@ -44,7 +48,7 @@ const SMALL_SPACES: u32 = 1 << 18;
 /// Direct translation.
 #[derive(Debug)]
 pub struct Direct {
-    cells: Reservation,
+    cells: Table<StateCell>,
     frames: u32,
     runs: Mutex<Runs>,
     give_backs: AtomicU64,
@@ -107,30 +111,30 @@ impl DirectDirectory {
     }
 }
 
+// SAFETY: all zero is a page that is not resident, and it is an atomic.
+unsafe impl Zeroed for StateCell {}
+
 impl Direct {
     #[inline(always)]
     fn cell(&self, frame: FrameId) -> &StateCell {
-        debug_assert!(frame.get() <= self.frames);
-        // SAFETY: there is a cell for each frame, chunks are cut from the frames, and zeroed
-        // memory is a valid cell.
-        unsafe { self.cells.base().cast::<StateCell>().add(frame.get() as usize).as_ref() }
+        // SAFETY: there is one for each frame and one more; frames come from `Runs::take`, which
+        // gives none above `frames`.
+        unsafe { self.cells.get_unchecked(frame.get() as usize) }
     }
 }
 
 impl Translation for Direct {
     const NAME: &'static str = "direct";
     const EVICTS: bool = false;
-    const FIXED_FRAMES: bool = true;
-    const GIVES_BACK: bool = true;
-    const NOT_BY_SLICES: Option<&'static str> =
-        Some("nothing is ever evicted, so that no page needs to be held resident");
+    const MEMORY: PageMemory = PageMemory::FramesByPage;
+    const READ_MODES: ReadModes =
+        ReadModes::no_slices("nothing is ever evicted, so that no page needs to be held resident");
     type Directory = DirectDirectory;
 
     fn new(config: TranslationConfig) -> Result<Direct, PoolError> {
         let frames = Self::frame_range(config);
-        let bytes = (frames as usize + 1) * size_of::<StateCell>();
-        let cells = Reservation::new("state words", bytes, HUGE_PAGE_BYTES)?;
-        cells.prefer_huge_pages();
+        let cells = Table::new("state words", frames as usize + 1, HUGE_PAGE_BYTES)?;
+        cells.memory().prefer_huge_pages();
         Ok(Direct {
             cells,
             frames,
@@ -208,24 +212,27 @@ impl Translation for Direct {
 
     fn claim<'p>(
         &'p self,
-        _: &Frames,
+        _: &PoolContext<'_, Self>,
         directory: &'p DirectDirectory,
         page: PageNo,
         _: FrameId,
-    ) -> Result<Option<Claim<'p>>, PoolError> {
+    ) -> Result<Option<&'p StateCell>, PoolError> {
         let Some(frame) = directory.frame(page) else {
             return Err(PoolError::Dropped { space: directory.space });
         };
         let cell = self.cell(frame);
-        Ok(cell.claim().then_some(Claim { cell, frame, place: None }))
+        Ok(cell.claim().then_some(cell))
     }
 
-    fn abandon(&self, _: &DirectDirectory, _: PageNo, claim: Claim<'_>, lot: &ParkingLot) {
-        claim.cell.publish(StateWord::EVICTED, lot);
-    }
-
-    fn retire(&self, _: &Frames, _: &DirectDirectory, _: PageNo, frame: FrameId) {
-        self.cell(frame).clear();
+    fn remove(
+        &self,
+        _: &PoolContext<'_, Self>,
+        _: &DirectDirectory,
+        _: PageNo,
+        frame: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        end(self.cell(frame));
     }
 
     fn give_back(&self, frames: &Frames, pages: &mut [NonNull<u8>]) {
@@ -250,13 +257,6 @@ impl Translation for Direct {
         }
     }
 
-    fn is_quiet(&self, directory: &DirectDirectory) -> bool {
-        fence(Ordering::SeqCst);
-        let mut quiet = true;
-        self.for_each_present(directory, &mut |_| quiet = false);
-        quiet
-    }
-
     fn close(&self, directory: &DirectDirectory) {
         *lock(&directory.closed) = true;
         let mut runs = lock(&self.runs);
@@ -266,10 +266,6 @@ impl Translation for Direct {
                 runs.idle[k].push(first);
             }
         }
-    }
-
-    fn frames_in_use(&self) -> u32 {
-        lock(&self.runs).next
     }
 
     fn footprint(&self) -> Footprint {

@@ -1,4 +1,4 @@
-//! Buckets of 16 entries whose fingerprints one instruction compares (scalecache.txt 3.3).
+//! The table: buckets of 16 entries whose fingerprints one instruction compares.
 //!
 //! ```text
 //!  bucket   | 16 fingerprints | latch | next | 8 frames |   one cache line
@@ -11,9 +11,6 @@
 //! the same, so that an entry here is 5 bytes and a bucket two lines instead of five. Entries fill
 //! a bucket from the front, so that mostly the first line is enough.
 //!
-//! Pages prefer frames here (predictive-translation.txt 3; `framed.rs`): most lookups find the page's
-//! tag at the frame that it prefers and never come to the table. [`SimdPlain`] does without.
-//!
 //! The paper has a bucket for two frames, so that one in nine entries is used. Here it is one for
 //! eight frames: half full on average, and one bucket in 250 has an overflow bucket.
 //!
@@ -22,50 +19,29 @@
 //!   no more overflow buckets are in use than one for 16 frames: that is the reserve, and it
 //!   cannot run out.
 
-#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "simd/x86_64.rs")]
-#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "simd/aarch64.rs")]
+#[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "compare/x86_64.rs")]
+#[cfg_attr(all(target_arch = "aarch64", not(miri)), path = "compare/aarch64.rs")]
 #[cfg_attr(
     any(miri, not(any(target_arch = "x86_64", target_arch = "aarch64"))),
-    path = "simd/portable.rs"
+    path = "compare/portable.rs"
 )]
 mod compare;
 #[cfg(test)]
-#[path = "simd/portable.rs"]
+#[path = "compare/portable.rs"]
 mod reference;
-
-use std::slice;
 
 use polder_format::PageId;
 
-use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed, Inserted, Named};
-use super::guess::Blind;
-use super::page_hash::PageHash;
-use super::preferred::Preference;
-use super::swizzled::Swips;
 use crate::error::PoolError;
 use crate::free_list::FreeList;
-use crate::memory::{HUGE_PAGE_BYTES, Reservation};
+use crate::memory::HUGE_PAGE_BYTES;
 use crate::state::FrameId;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// A table of fingerprint buckets, the state word beside the frame, and pages that prefer frames.
-pub type Simd = Framed<SimdTable, Preference>;
-/// The same without preferred frames: the paper's.
-pub type SimdPlain = Framed<SimdTable, Blind>;
-
-impl Named<Preference> for SimdTable {
-    const NAME: &'static str = "simd";
-}
-
-impl Named<Blind> for SimdTable {
-    const NAME: &'static str = "simd-plain";
-}
-
-impl Named<Swips> for SimdTable {
-    const NAME: &'static str = "swizzle";
-}
+use crate::table::{Table, Zeroed};
+use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
+use crate::translation::parts::by_frame::{FrameTable, Inserted};
+use crate::translation::parts::page_hash::PageHash;
 
 const ENTRIES: usize = 16;
 /// Frames for one bucket of the table.
@@ -82,6 +58,9 @@ struct Bucket {
     next: AtomicU32,
     frames: [AtomicU32; ENTRIES],
 }
+
+// SAFETY: all zero is an empty bucket that is not latched, and it is atomics throughout.
+unsafe impl Zeroed for Bucket {}
 
 impl Bucket {
     /// A bit for each entry with this fingerprint.
@@ -136,10 +115,11 @@ fn bits(mut mask: u32) -> impl Iterator<Item = usize> {
 /// A table of fingerprint buckets.
 #[derive(Debug)]
 pub struct SimdTable {
-    buckets: Reservation,
+    buckets: Table<Bucket>,
+    /// How many of them are used: all.
     count: u32,
     /// Overflow buckets; number 0 is none.
-    overflow: Reservation,
+    overflow: Table<Bucket>,
     overflow_count: u32,
     spare: FreeList,
 }
@@ -147,21 +127,12 @@ pub struct SimdTable {
 impl SimdTable {
     #[inline(always)]
     fn bucket(&self, hash: PageHash) -> &Bucket {
-        // SAFETY: `new` reserved so many, and zeroed memory is a valid bucket.
-        let all: &[Bucket] = unsafe {
-            slice::from_raw_parts(self.buckets.base().as_ptr().cast(), self.count as usize)
-        };
-        &all[hash.below(self.count) as usize]
+        &self.buckets.all()[hash.below(self.count) as usize]
     }
 
     #[inline(always)]
     fn overflow(&self, number: u32) -> Option<&Bucket> {
-        // SAFETY: as above; the one with number 0 is not used.
-        let all: &[Bucket] = unsafe {
-            let len = self.overflow_count as usize + 1;
-            slice::from_raw_parts(self.overflow.base().as_ptr().cast(), len)
-        };
-        if number == 0 { None } else { all.get(number as usize) }
+        if number == 0 { None } else { self.overflow.all().get(number as usize) }
     }
 
     fn last<'a>(&'a self, first: &'a Bucket) -> (&'a Bucket, &'a AtomicU32) {
@@ -218,10 +189,9 @@ impl FrameTable for SimdTable {
         let count = frames.div_ceil(FRAMES_A_BUCKET);
         let overflow_count = frames.div_ceil(ENTRIES as u32);
         let reserve = |what, count: u32| {
-            let memory =
-                Reservation::new(what, count as usize * size_of::<Bucket>(), HUGE_PAGE_BYTES)?;
-            memory.prefer_huge_pages();
-            Ok(memory)
+            let table = Table::new(what, count as usize, HUGE_PAGE_BYTES)?;
+            table.memory().prefer_huge_pages();
+            Ok(table)
         };
         Ok(SimdTable {
             buckets: reserve("buckets", count)?,
@@ -239,7 +209,7 @@ impl FrameTable for SimdTable {
 
     fn bytes(&self) -> u64 {
         let used = self.overflow_count - self.spare.len().min(self.overflow_count as usize) as u32;
-        self.buckets.len() as u64 + u64::from(used) * size_of::<Bucket>() as u64
+        self.buckets.memory().len() as u64 + u64::from(used) * size_of::<Bucket>() as u64
     }
 
     #[inline(always)]

@@ -5,32 +5,34 @@
 //! twice that. So a directory of a few pointers covers a space, addresses are at most twice what is
 //! used, and the chunk of a page is a shift and a count of leading zeros.
 
+#![cfg(not(loom))]
+
 /// Number of chunks that cover 2^34 pages if the first has 2^`first_shift`.
-pub(super) const fn chunk_count(first_shift: u32) -> usize {
+pub(crate) const fn chunk_count(first_shift: u32) -> usize {
     (34 - first_shift + 1) as usize
 }
 
 /// The chunk that covers `page`.
 #[inline(always)]
-pub(super) const fn chunk_of(first_shift: u32, page: u64) -> usize {
+pub(crate) const fn chunk_of(first_shift: u32, page: u64) -> usize {
     ((page >> (first_shift - 1)) | 1).ilog2() as usize
 }
 
 /// The first page of chunk `k`.
 #[inline(always)]
-pub(super) const fn chunk_first(first_shift: u32, k: usize) -> u64 {
+pub(crate) const fn chunk_first(first_shift: u32, k: usize) -> u64 {
     if k == 0 { 0 } else { 1 << (first_shift - 1 + k as u32) }
 }
 
 /// The number of pages in chunk `k`.
-pub(super) const fn chunk_len(first_shift: u32, k: usize) -> u64 {
+pub(crate) const fn chunk_len(first_shift: u32, k: usize) -> u64 {
     if k == 0 { 1 << first_shift } else { 1 << (first_shift - 1 + k as u32) }
 }
 
 /// The chunks of all spaces that there ever were; those of dropped spaces serve others. Boxed, so
 /// that they do not move.
 #[derive(Debug)]
-pub(super) struct ChunkStore<C, const CHUNKS: usize> {
+pub(crate) struct ChunkStore<C, const CHUNKS: usize> {
     #[allow(clippy::vec_box)]
     all: Vec<Box<C>>,
     /// Those that no space has, by their place in a directory.
@@ -45,7 +47,7 @@ impl<C, const CHUNKS: usize> Default for ChunkStore<C, CHUNKS> {
 
 impl<C, const CHUNKS: usize> ChunkStore<C, CHUNKS> {
     /// A chunk for the place `k` of a directory; a new one is told its number.
-    pub(super) fn take<E>(
+    pub(crate) fn take<E>(
         &mut self,
         k: usize,
         make: impl FnOnce(usize) -> Result<C, E>,
@@ -62,11 +64,11 @@ impl<C, const CHUNKS: usize> ChunkStore<C, CHUNKS> {
     }
 
     /// The chunk with this number serves others.
-    pub(super) fn give_back(&mut self, k: usize, index: usize) {
+    pub(crate) fn give_back(&mut self, k: usize, index: usize) {
         self.idle[k].push(index);
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &C> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &C> {
         self.all.iter().map(|chunk| &**chunk)
     }
 }

@@ -1,5 +1,7 @@
 //! The 64 bits of a link as they are in memory (a *swip*: leanstore.txt IV-B).
 
+#![cfg(not(loom))]
+
 use polder_format::{PageId, SpaceId};
 
 use crate::state::FrameId;
@@ -56,6 +58,16 @@ impl Swip {
         match self.is_hot() {
             true => PageId::new(space, PageId::from_link(self.0).page()),
             false => PageId::from_link(self.0),
+        }
+    }
+
+    /// The page that a link in this space leads to, and the frame that it names, if there are so
+    /// many.
+    #[inline(always)]
+    pub(super) fn page_and_frame(self, space: SpaceId, frames: u32) -> (PageId, Option<FrameId>) {
+        match self.frame(frames) {
+            Some(frame) => (PageId::new(space, PageId::from_link(self.0).page()), Some(frame)),
+            None => (self.page(space), None),
         }
     }
 

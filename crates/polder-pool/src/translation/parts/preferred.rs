@@ -5,12 +5,13 @@
 //! the same frame, code goes on with the *computed* number, behind a branch that the processor
 //! predicts: so it loads the page while it still waits for the word.
 
+#![cfg(not(loom))]
+
 use polder_format::{PageId, SpaceId};
 
-use super::guess::{Guess, Settles};
-use crate::error::PoolError;
+use super::guess::{Guess, Guesses};
+use crate::link::LinkRef;
 use crate::state::{FrameId, StateWord};
-use crate::swip::Swip;
 
 /// The frame that a page prefers: the remainder of its id by the largest prime up to the number of
 /// frames.
@@ -27,7 +28,7 @@ pub struct Preference {
 }
 
 impl Preference {
-    pub(super) fn of(frames: u32) -> Preference {
+    pub(crate) fn of(frames: u32) -> Preference {
         let prime = (2..=u64::from(frames)).rev().find(|n| is_prime(*n)).unwrap_or(1);
         Preference { prime, inverse: (u64::MAX / prime).wrapping_add(1) }
     }
@@ -37,7 +38,7 @@ impl Preference {
     /// prime. That is exact up to 2^64 / `prime`^2. Above, the remainders of neighbours are still
     /// neighbours, and that is what matters.
     #[inline(always)]
-    pub(super) fn of_page(self, page: PageId) -> FrameId {
+    pub(crate) fn of_page(self, page: PageId) -> FrameId {
         let fraction = self.inverse.wrapping_mul(page.to_bits());
         let remainder = (u128::from(fraction) * u128::from(self.prime)) >> 64;
         FrameId::new(remainder as u32 + 1)
@@ -45,15 +46,15 @@ impl Preference {
 }
 
 impl Guess for Preference {
-    const SETTLES: Settles = Settles::Page;
+    const GUESSES: Guesses = Guesses::ByNumber;
 
-    fn new(frames: u32) -> Result<Preference, PoolError> {
-        Ok(Preference::of(frames))
+    fn new(frames: u32) -> Preference {
+        Preference::of(frames)
     }
 
     #[inline(always)]
-    fn guess(&self, swip: Swip, _: SpaceId) -> (PageId, Option<FrameId>) {
-        let page = PageId::from_link(swip.bits());
+    fn guess(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
+        let page = PageId::from_link(link.load());
         (page, Some(self.of_page(page)))
     }
 
@@ -70,7 +71,7 @@ fn is_prime(n: u64) -> bool {
 /// The frame in a resident word, through a branch that the processor predicts, and whether it is
 /// another than was guessed.
 #[inline(always)]
-pub(super) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
+pub(crate) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
     match word.frame() == guess {
         true => (known_here(guess), false),
         false => (word.frame(), true),
@@ -81,7 +82,7 @@ pub(super) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
 /// branch nor make a conditional move of it, which would wait for what the branch compares. (Nor
 /// see that both sides of `speculate` are equal, and take the one that waits.)
 #[inline(always)]
-pub(super) fn known_here(frame: FrameId) -> FrameId {
+pub(crate) fn known_here(frame: FrameId) -> FrameId {
     #[cfg(not(miri))]
     {
         let mut number = u64::from(frame.get());

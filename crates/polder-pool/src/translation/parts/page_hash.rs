@@ -1,6 +1,8 @@
 //! One hash of a page id, from which a table takes its bucket, its fingerprint and the page's
 //! preferred frame.
 
+#![cfg(not(loom))]
+
 use polder_format::PageId;
 
 /// 64 bits of which each depends on each bit of the page id.
@@ -12,7 +14,7 @@ impl PageHash {
     /// ids are small numbers that follow each other. One multiplication alone would lay them out too
     /// evenly, and in bad luck too unevenly, to be compared with what chance does.
     #[inline(always)]
-    pub(super) fn of(page: PageId) -> PageHash {
+    pub(crate) fn of(page: PageId) -> PageHash {
         const A: u64 = 0xA076_1D64_78BD_642F;
         const B: u64 = 0xE703_7ED1_A0B4_28DB;
         const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -23,19 +25,19 @@ impl PageHash {
 
     /// A number below `n`, from the upper bits: a multiplication instead of a division.
     #[inline(always)]
-    pub(super) fn below(self, n: u32) -> u32 {
+    pub(crate) fn below(self, n: u32) -> u32 {
         ((u64::from((self.0 >> 32) as u32) * u64::from(n)) >> 32) as u32
     }
 
     /// Another number below `n`, from other bits.
     #[inline(always)]
-    pub(super) fn also_below(self, n: u32) -> u32 {
+    pub(crate) fn also_below(self, n: u32) -> u32 {
         PageHash(self.0.rotate_left(32)).below(n)
     }
 
     /// A byte that is never 0.
     #[inline(always)]
-    pub(super) fn fingerprint(self) -> u8 {
+    pub(crate) fn fingerprint(self) -> u8 {
         // The lowest byte has no part in `below` of any table smaller than 2^24.
         (self.0 as u8).max(1)
     }

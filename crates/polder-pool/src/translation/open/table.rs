@@ -1,5 +1,4 @@
-//! Open addressing: entries of page id and frame, found by linear probing, in partitions with a
-//! latch each (the hash tables of calico.txt, 3 and 6.2).
+//! Entries of page id and frame, found by linear probing, in partitions with a latch each.
 //!
 //! What such a table does best: one entry of 16 bytes a page, neighbours in one cache line, no
 //! link to follow, and no tombstones, because an entry that goes is filled up from behind.
@@ -10,21 +9,14 @@
 
 use polder_format::PageId;
 
-use super::chain::{BucketLatch, SpinLatch};
-use super::framed::{FrameTable, Framed, Inserted, Named};
-use super::guess::Blind;
-use super::page_hash::PageHash;
 use crate::error::PoolError;
-use crate::memory::{HUGE_PAGE_BYTES, Reservation};
+use crate::memory::HUGE_PAGE_BYTES;
 use crate::state::FrameId;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
-/// A partitioned open-addressing table, and the state word beside the frame.
-pub type Open = Framed<OpenTable, Blind>;
-
-impl Named<Blind> for OpenTable {
-    const NAME: &'static str = "open";
-}
+use crate::table::{Table, Zeroed};
+use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
+use crate::translation::parts::by_frame::{FrameTable, Inserted};
+use crate::translation::parts::page_hash::PageHash;
 
 /// Entries for each frame: 5/8 of the table are full when all frames hold pages.
 const ENTRIES: (usize, usize) = (8, 5);
@@ -41,6 +33,9 @@ struct Entry {
     frame: AtomicU32,
 }
 
+// SAFETY: all zero is an empty entry, and it is atomics throughout.
+unsafe impl Zeroed for Entry {}
+
 /// A latch on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
@@ -49,7 +44,7 @@ struct Partition(SpinLatch);
 /// The partitioned table.
 #[derive(Debug)]
 pub struct OpenTable {
-    entries: Reservation,
+    entries: Table<Entry>,
     partitions: Box<[Partition]>,
     /// Entries in a partition.
     len: usize,
@@ -69,8 +64,8 @@ impl OpenTable {
     #[inline(always)]
     fn entry(&self, partition: usize, at: usize) -> &Entry {
         debug_assert!(partition < self.partitions.len() && at < self.len);
-        // SAFETY: `new` reserved as many for each partition, and zeroed memory is a valid entry.
-        unsafe { self.entries.base().cast::<Entry>().add(partition * self.len + at).as_ref() }
+        // SAFETY: there are `len` for each partition.
+        unsafe { self.entries.get_unchecked(partition * self.len + at) }
     }
 
     #[inline(always)]
@@ -121,9 +116,8 @@ impl FrameTable for OpenTable {
         let partitions = (frames / PARTITION_FRAMES).clamp(1, MOST_PARTITIONS);
         // The one partition of a small pool has room for all pages.
         let len = (frames as usize).div_ceil(partitions as usize) * ENTRIES.0 / ENTRIES.1 + 1;
-        let bytes = partitions as usize * len * size_of::<Entry>();
-        let entries = Reservation::new("hash table", bytes, HUGE_PAGE_BYTES)?;
-        entries.prefer_huge_pages();
+        let entries = Table::new("hash table", partitions as usize * len, HUGE_PAGE_BYTES)?;
+        entries.memory().prefer_huge_pages();
         let partitions = (0..partitions).map(|_| Partition::default()).collect();
         Ok(OpenTable { entries, partitions, len })
     }
@@ -133,7 +127,7 @@ impl FrameTable for OpenTable {
     }
 
     fn bytes(&self) -> u64 {
-        (self.entries.len() + size_of_val(&*self.partitions)) as u64
+        (self.entries.memory().len() + size_of_val(&*self.partitions)) as u64
     }
 
     #[inline(always)]

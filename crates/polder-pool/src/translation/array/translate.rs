@@ -1,0 +1,171 @@
+//! The array as a translation: the words, and a guess where a page lies.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+
+use polder_format::{PageNo, SpaceId};
+
+use super::chunk::ArrayDirectory;
+use super::words::{ArrayWords, BYTES_PER_FRAME};
+use crate::bytes::PageRef;
+use crate::error::PoolError;
+use crate::found::Resolved;
+use crate::frames::Frames;
+use crate::guard::Optimistic;
+use crate::kinds::PageKinds;
+use crate::link::LinkRef;
+use crate::state::{FrameId, StateCell};
+use crate::translation::parts::guess::{Blind, Guess, Guesses};
+use crate::translation::parts::preferred::{Preference, speculate};
+use crate::translation::seam::{
+    Footprint, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
+};
+
+/// Array translation, with preferred frames.
+pub type Array = Arrays<Preference>;
+/// Array translation without preferred frames: pages lie anywhere.
+pub type ArrayPlain = Arrays<Blind>;
+
+/// Array translation.
+#[derive(Debug)]
+pub struct Arrays<G: Guess> {
+    pub(super) words: ArrayWords,
+    pub(super) guess: G,
+}
+
+impl<G: Guess> Translation for Arrays<G> {
+    const NAME: &'static str = match G::GUESSES {
+        Guesses::Nothing => "array-plain",
+        Guesses::ByNumber => "array",
+        Guesses::ByLink => "array-swizzled",
+    };
+    const READ_MODES: ReadModes = match G::GUESSES {
+        Guesses::ByLink => ReadModes::no_copies("its links hold frames, which copies change"),
+        _ => ReadModes::ALL,
+    };
+    const SWIZZLES: bool = matches!(G::GUESSES, Guesses::ByLink);
+    type Directory = ArrayDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Self, PoolError> {
+        Ok(Arrays { words: ArrayWords::new(config)?, guess: G::new(config.frames) })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        BYTES_PER_FRAME
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.words.footprint()
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
+        Ok(Arc::new(ArrayDirectory::new(space)))
+    }
+
+    fn for_each_present(&self, directory: &ArrayDirectory, visit: &mut dyn FnMut(PageNo)) {
+        self.words.for_each_present(directory, visit);
+    }
+
+    fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
+        self.words.is_quiet(directory)
+    }
+
+    fn close(&self, directory: &ArrayDirectory) {
+        self.words.close(directory);
+    }
+
+    /// Steps 1 and 5.
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p ArrayDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let (page, guess) = self.guess.guess(link, directory.space);
+        let cell = directory.cell(page.page())?;
+        let word = cell.read();
+        let (frame, astray) = match guess {
+            Some(guess) => speculate(word, guess),
+            None => (word.frame(), Self::SWIZZLES && link.is_in_page()),
+        };
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+    }
+
+    /// Step 4.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p ArrayDirectory,
+        page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        let (cell, word) = self.words.find_sparse(directory, page)?;
+        let frame = word.frame();
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+    }
+
+    fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
+        self.words.state(directory, page)
+    }
+
+    fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
+        self.guess.preferred(directory.id(page))
+    }
+
+    /// Step 2.
+    fn place(
+        &self,
+        _: &Frames,
+        directory: &ArrayDirectory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
+        if directory.cell(page).is_none() {
+            self.words.make_room(directory, page)?;
+        }
+        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    }
+
+    /// Step 3.
+    fn claim<'p>(
+        &'p self,
+        pool: &PoolContext<'_, Self>,
+        directory: &'p ArrayDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        self.words.claim(pool.latches, directory, page)
+    }
+
+    /// Step 3.
+    fn remove(
+        &self,
+        pool: &PoolContext<'_, Self>,
+        directory: &ArrayDirectory,
+        page: PageNo,
+        _: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.words.remove(pool.latches, directory, page, end);
+    }
+
+    fn followed_unswizzled(
+        &self,
+        pool: &PoolContext<'_, Self>,
+        directory: &ArrayDirectory,
+        link: LinkRef<'_>,
+        parent: Option<&Optimistic<'_>>,
+    ) {
+        G::followed_unswizzled(self, pool, directory, (link, directory.space), parent);
+    }
+
+    fn copied_out(
+        kinds: &PageKinds,
+        page: PageRef<'_>,
+        space: SpaceId,
+        begin: usize,
+        copy: &mut [u8],
+    ) {
+        G::copied_out(kinds, page, space, begin, copy);
+    }
+}

@@ -1,0 +1,117 @@
+//! The traditional buffer pool: a chained hash table with a latch on each bucket. The baseline.
+//!
+//! 1. The page id's hash names a bucket (two for each frame).
+//! 2. The bucket's read-write spin latch is taken shared: a locked instruction.
+//! 3. The chain is walked from header to header until one has the page id.
+//! 4. The header's state word says in which frame the page is; the latch is released.
+//!
+//! A lookup makes three loads that depend on each other (bucket, header, page) and two locked
+//! instructions. `predictive` takes this apart, step by step.
+
+#![cfg(not(loom))]
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::parts::bucket_latch::SpinLatch;
+use super::parts::chain::Apart;
+use super::parts::chain_table::ChainTable;
+use super::parts::directory::TableDirectory;
+use super::parts::page_hash::PageHash;
+use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use crate::error::PoolError;
+use crate::found::Resolved;
+use crate::frames::Frames;
+use crate::link::LinkRef;
+use crate::state::{FrameId, StateCell};
+
+/// Buckets a frame.
+const BUCKETS_A_FRAME: u32 = 2;
+
+/// The traditional pool: a chained table with a latch on each bucket.
+#[derive(Debug)]
+pub struct Hash {
+    table: ChainTable<SpinLatch, Apart>,
+}
+
+impl Hash {
+    /// How many chains have how many entries: element 0 counts the empty ones. With `buckets` they
+    /// are those of a table that had so many.
+    pub fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
+        self.table.chain_lengths(buckets)
+    }
+}
+
+impl Translation for Hash {
+    const NAME: &'static str = "hash";
+    type Directory = TableDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Hash, PoolError> {
+        let table = ChainTable::new(config.frames * BUCKETS_A_FRAME, config.frames)?;
+        table.prefer_huge_pages();
+        Ok(Hash { table })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        ChainTable::<SpinLatch, Apart>::bytes_per_frame(BUCKETS_A_FRAME)
+    }
+
+    fn footprint(&self) -> Footprint {
+        // The buckets are touched all over.
+        let (buckets, slots) = self.table.bytes();
+        Footprint::on_huge_pages(buckets + slots)
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
+        Ok(Arc::new(TableDirectory::new(space)))
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        self.table.for_each_present(directory.space, visit);
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.is_quiet()
+    }
+
+    /// Steps 1 to 4.
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let page = PageId::from_link(link.load());
+        let (cell, word) = self.table.find(PageHash::of(page), page)?;
+        let frame = word.frame();
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        self.table.state(directory.id(page))
+    }
+
+    fn claim<'p>(
+        &'p self,
+        _: &PoolContext<'_, Self>,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        Ok(self.table.claim_in(directory, page))
+    }
+
+    fn remove(
+        &self,
+        _: &PoolContext<'_, Self>,
+        directory: &TableDirectory,
+        page: PageNo,
+        _: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.table.remove_from(directory, page, end);
+    }
+}

@@ -1,0 +1,178 @@
+//! A table of chains in memory of its own: what `hash`, the steps of `predictive`, and the sparse
+//! groups of `array` keep their state words in.
+
+#![cfg(not(loom))]
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::bucket_latch::BucketLatch;
+use super::chain::{Bucket, Chains, Entry, First, Slot};
+use super::directory::TableDirectory;
+use super::page_hash::PageHash;
+use crate::error::PoolError;
+use crate::free_list::FreeList;
+use crate::memory::HUGE_PAGE_BYTES;
+use crate::state::{StateCell, StateWord};
+use crate::sync::atomic::{Ordering, fence};
+use crate::table::{Table, Zeroed};
+
+/// The memory of a chained table: addresses, of which only what is used costs something.
+#[derive(Debug)]
+pub(crate) struct ChainTable<L, F> {
+    buckets: Table<Bucket<L, F>>,
+    slots: Table<Slot>,
+    spare: FreeList,
+    kind: PhantomData<(L, F)>,
+}
+
+// SAFETY: all zero is an empty bucket that is not latched, and it is atomics throughout.
+unsafe impl<L: BucketLatch, F: First> Zeroed for Bucket<L, F> {}
+// SAFETY: all zero is an unused slot, and it is atomics throughout.
+unsafe impl Zeroed for Slot {}
+
+impl<L: BucketLatch, F: First> ChainTable<L, F> {
+    /// So many buckets for so many frames.
+    pub(crate) fn new(buckets: u32, frames: u32) -> Result<ChainTable<L, F>, PoolError> {
+        Ok(ChainTable {
+            buckets: Table::new("buckets", buckets as usize, HUGE_PAGE_BYTES)?,
+            slots: Table::new("entries", frames as usize + 1, HUGE_PAGE_BYTES)?,
+            spare: FreeList::full(frames),
+            kind: PhantomData,
+        })
+    }
+
+    /// Memory of so many buckets and a slot.
+    pub(crate) fn bytes_per_frame(buckets: u32) -> u64 {
+        let bucket = size_of::<Bucket<L, F>>() as u64 * u64::from(buckets);
+        bucket + size_of::<Slot>() as u64 + 1
+    }
+
+    /// For a table that may stay nearly empty.
+    pub(crate) fn prefer_small_pages(&self) {
+        self.buckets.memory().prefer_small_pages();
+        self.slots.memory().prefer_small_pages();
+    }
+
+    /// For a table that is touched all over.
+    pub(crate) fn prefer_huge_pages(&self) {
+        self.buckets.memory().prefer_huge_pages();
+        self.slots.memory().prefer_huge_pages();
+    }
+
+    #[inline(always)]
+    fn chains(&self) -> Chains<'_, L, F> {
+        Chains { buckets: self.buckets.all(), slots: self.slots.all(), spare: &self.spare }
+    }
+
+    #[inline(always)]
+    fn bucket(&self, hash: PageHash) -> usize {
+        hash.below(self.buckets.len() as u32) as usize
+    }
+
+    /// The page's state, and what its word was; `hash` is the page's.
+    #[inline(always)]
+    pub(crate) fn find(&self, hash: PageHash, page: PageId) -> Option<(&StateCell, StateWord)> {
+        self.chains().find(self.bucket(hash), page)
+    }
+
+    /// An entry for a page, whose word is claimed. `None` if the page has one.
+    pub(crate) fn claim(&self, page: PageId) -> Option<&StateCell> {
+        self.chains().claim(self.bucket(PageHash::of(page)), page)
+    }
+
+    /// An entry for a page whose word is `held` elsewhere, by the one who moves it here.
+    pub(crate) fn receive(&self, page: PageId, held: StateWord) -> Option<&StateCell> {
+        self.chains().receive(self.bucket(PageHash::of(page)), page, held)
+    }
+
+    /// Takes a page's entry out; `end` makes its word 0.
+    pub(crate) fn remove(&self, page: PageId, end: impl FnOnce(&StateCell)) {
+        self.chains().remove(self.bucket(PageHash::of(page)), page, end);
+    }
+
+    /// The state of a page, for one who has set a flag before: "Two threads that must see each
+    /// other".
+    pub(crate) fn state(&self, page: PageId) -> Option<&StateCell> {
+        fence(Ordering::SeqCst);
+        Some(self.find(PageHash::of(page), page)?.0)
+    }
+
+    /// F4 and F5: as `claim`, counted in the space's directory.
+    pub(crate) fn claim_in(&self, directory: &TableDirectory, page: PageNo) -> Option<&StateCell> {
+        directory.enter();
+        let claimed = self.claim(directory.id(page));
+        fence(Ordering::SeqCst);
+        if claimed.is_none() {
+            directory.leave();
+        }
+        claimed
+    }
+
+    /// E7 and E8: as `remove`, counted in the space's directory.
+    pub(crate) fn remove_from(
+        &self,
+        directory: &TableDirectory,
+        page: PageNo,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.remove(directory.id(page), end);
+        directory.leave();
+    }
+
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        let first = self.buckets.all().iter().filter_map(Bucket::first);
+        first.chain(self.slots.all().iter().map(Slot::entry))
+    }
+
+    /// Calls `visit` for each page of the space that has an entry.
+    pub(crate) fn for_each_present(&self, space: SpaceId, visit: &mut dyn FnMut(PageNo)) {
+        fence(Ordering::SeqCst);
+        for entry in self.entries() {
+            let page = entry.page();
+            if page.space() == space && !entry.cell().read_after_flag().is_evicted() {
+                visit(page.page());
+            }
+        }
+    }
+
+    /// How many chains have how many entries: element 0 counts the empty ones
+    /// (predictive-translation.txt, figure 10). With `buckets` they are those of a table that had
+    /// so many.
+    pub(crate) fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
+        let chains = self.chains();
+        match buckets {
+            Some(buckets) => histogram(self.lengths_among(buckets)),
+            None => histogram(chains.buckets.iter().map(|bucket| chains.length(bucket))),
+        }
+    }
+
+    /// How long the chain of each bucket would be if there were so many.
+    fn lengths_among(&self, buckets: NonZeroU32) -> Vec<usize> {
+        let mut lengths = vec![0; buckets.get() as usize];
+        for page in self.entries().map(Entry::page).filter(|page| !page.is_null()) {
+            lengths[PageHash::of(page).below(buckets.get()) as usize] += 1;
+        }
+        lengths
+    }
+
+    /// Memory of the buckets, and of the slots in use (the lowest go first).
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        let slots = (self.slots.len() as u64 - 1).saturating_sub(self.spare.len() as u64);
+        (self.buckets.memory().len() as u64, slots * size_of::<Slot>() as u64)
+    }
+}
+
+/// How often each length is there, from 0 on.
+fn histogram(lengths: impl IntoIterator<Item = usize>) -> Vec<u64> {
+    let mut counts = Vec::new();
+    for length in lengths {
+        if counts.len() <= length {
+            counts.resize(length + 1, 0);
+        }
+        counts[length] += 1;
+    }
+    counts
+}

@@ -1,0 +1,42 @@
+//! What a table keeps of one space: everything else is in the table.
+
+#![cfg(not(loom))]
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use crate::sync::atomic::{AtomicU64, Ordering};
+
+/// What is known of one space.
+#[derive(Debug)]
+pub struct TableDirectory {
+    pub(crate) space: SpaceId,
+    /// Pages that have an entry, or are about to.
+    present: AtomicU64,
+}
+
+impl TableDirectory {
+    /// Of a space without pages.
+    pub(crate) fn new(space: SpaceId) -> TableDirectory {
+        TableDirectory { space, present: AtomicU64::new(0) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn id(&self, page: PageNo) -> PageId {
+        PageId::new(self.space, page)
+    }
+
+    /// A page is about to have an entry. SeqCst: before the entry, so that `is_quiet` misses none.
+    pub(crate) fn enter(&self) {
+        self.present.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// A page has no entry any more, or did not get one.
+    pub(crate) fn leave(&self) {
+        self.present.fetch_sub(1, Ordering::SeqCst);
+    }
+
+    /// Whether no page has an entry.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.present.load(Ordering::SeqCst) == 0
+    }
+}

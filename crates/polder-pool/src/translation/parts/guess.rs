@@ -1,0 +1,84 @@
+//! Where a page is guessed to lie before anything is asked: nowhere, where its number says
+//! (`preferred.rs`), or where the link says that leads to it (`swizzle/hints.rs`).
+//!
+//! The page's word, or the tag beside it, tells whether the guess is right; so it may be wrong, and
+//! nobody keeps it right for the sake of reads. The processor goes on with it meanwhile.
+
+#![cfg(not(loom))]
+
+use std::fmt::Debug;
+
+use polder_format::{PageId, SpaceId};
+
+use crate::bytes::PageRef;
+use crate::guard::Optimistic;
+use crate::kinds::PageKinds;
+use crate::link::LinkRef;
+use crate::state::FrameId;
+use crate::translation::seam::{PoolContext, Translation};
+
+/// What a guess follows from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guesses {
+    /// There is none.
+    Nothing,
+    /// The page's number: a page that is found elsewhere moves to the frame that it prefers.
+    ByNumber,
+    /// The link: one that led to a page elsewhere gets its frame.
+    ByLink,
+}
+
+/// A way to guess.
+pub trait Guess: Debug + Sized + Send + Sync + 'static {
+    /// Which.
+    const GUESSES: Guesses;
+
+    /// For this many frames.
+    fn new(frames: u32) -> Self;
+
+    /// The page that a link in this space leads to, and where it may be: a frame that there is.
+    fn guess(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>);
+
+    /// The frame that the page prefers.
+    #[inline(always)]
+    fn preferred(&self, _page: PageId) -> Option<FrameId> {
+        None
+    }
+
+    /// The event [`Translation::followed_unswizzled`], of a link in a page of this space.
+    fn followed_unswizzled<T: Translation>(
+        _translation: &T,
+        _pool: &PoolContext<'_, T>,
+        _directory: &T::Directory,
+        _link: (LinkRef<'_>, SpaceId),
+        _parent: Option<&Optimistic<'_>>,
+    ) {
+    }
+
+    /// The event [`Translation::copied_out`].
+    fn copied_out(
+        _kinds: &PageKinds,
+        _page: PageRef<'_>,
+        _space: SpaceId,
+        _begin: usize,
+        _copy: &mut [u8],
+    ) {
+    }
+}
+
+/// No guess at all.
+#[derive(Debug)]
+pub struct Blind;
+
+impl Guess for Blind {
+    const GUESSES: Guesses = Guesses::Nothing;
+
+    fn new(_: u32) -> Blind {
+        Blind
+    }
+
+    #[inline(always)]
+    fn guess(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
+        (PageId::from_link(link.load()), None)
+    }
+}

@@ -1,0 +1,160 @@
+//! Predictive translation (predictive-translation.txt): the hash table of the traditional pool, laid
+//! out so that the processor guesses where a page is, and reads it while it still looks it up.
+//!
+//! 1. The page id says which frame the page *prefers*: that is where it lies if it can (section 3).
+//! 2. The id's hash names a bucket, whose version is read; no latch is taken (4.2).
+//! 3. The first entry of the chain lies in the bucket itself, and mostly is the page's (4.1); else
+//!    the chain is walked. The version is read again: if it has changed, from 2 once more.
+//! 4. If the entry's word names the preferred frame, code goes on with the number of step 1 behind a
+//!    predicted branch: so the load of the page began beside that of the bucket. If not, with the
+//!    frame in the word: a mispredicted branch.
+//! 5. A page that is found elsewhere moves to its preferred frame now and then (3.2, 5.1;
+//!    `promote.rs`), and a page that is loaded gets it if it is free.
+//!
+//! Steps can be left out, to measure what each is worth: `steps.rs`.
+
+#![cfg(not(loom))]
+
+mod steps;
+
+use std::marker::PhantomData;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use polder_format::{PageId, PageNo, SpaceId};
+
+use super::parts::chain_table::ChainTable;
+use super::parts::directory::TableDirectory;
+use super::parts::page_hash::PageHash;
+use super::parts::preferred::{Preference, speculate};
+use super::seam::{Footprint, PoolContext, ReadModes, Translation, TranslationConfig};
+use crate::error::PoolError;
+use crate::found::Resolved;
+use crate::frames::Frames;
+use crate::link::LinkRef;
+use crate::state::{FrameId, StateCell};
+
+pub use steps::{
+    HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive, PredictiveHashed,
+};
+use steps::{Prefers, Steps};
+
+/// Buckets a frame.
+const BUCKETS_A_FRAME: u32 = 2;
+
+/// Translation by a chained hash table with some steps of the paper, or all.
+#[derive(Debug)]
+pub struct Predicting<S: Steps> {
+    table: ChainTable<S::Latch, S::First>,
+    frames: u32,
+    preference: Preference,
+    steps: PhantomData<S>,
+}
+
+impl<S: Steps> Predicting<S> {
+    /// Step 1.
+    #[inline(always)]
+    fn preferred_by(&self, page: PageId, hash: PageHash) -> FrameId {
+        match S::PREFERS {
+            Prefers::ByRemainder => self.preference.of_page(page),
+            Prefers::Nothing | Prefers::ByHash => FrameId::new(hash.also_below(self.frames) + 1),
+        }
+    }
+
+    /// How many chains have how many entries: element 0 counts the empty ones (figure 10). With
+    /// `buckets` they are those of a table that had so many.
+    pub fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
+        self.table.chain_lengths(buckets)
+    }
+}
+
+impl<S: Steps> Translation for Predicting<S> {
+    const NAME: &'static str = S::NAME;
+    const READ_MODES: ReadModes = if S::PREDICTS {
+        ReadModes::no_slices(
+            "the locked instruction of a hold stands between the guess where a page is and the page, \
+             and keeps the processor from reading ahead",
+        )
+    } else {
+        ReadModes::ALL
+    };
+    type Directory = TableDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Predicting<S>, PoolError> {
+        let frames = config.frames;
+        let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
+        table.prefer_huge_pages();
+        Ok(Predicting { table, frames, preference: Preference::of(frames), steps: PhantomData })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        ChainTable::<S::Latch, S::First>::bytes_per_frame(BUCKETS_A_FRAME)
+    }
+
+    fn footprint(&self) -> Footprint {
+        // The buckets are touched all over.
+        let (buckets, slots) = self.table.bytes();
+        Footprint::on_huge_pages(buckets + slots)
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
+        Ok(Arc::new(TableDirectory::new(space)))
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        self.table.for_each_present(directory.space, visit);
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.is_quiet()
+    }
+
+    /// Steps 1 to 4.
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let page = PageId::from_link(link.load());
+        let hash = PageHash::of(page);
+        let (cell, word) = self.table.find(hash, page)?;
+        let (frame, astray) = match S::PREDICTS {
+            true => speculate(word, self.preferred_by(page, hash)),
+            false => (word.frame(), false),
+        };
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        self.table.state(directory.id(page))
+    }
+
+    #[inline(always)]
+    fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
+        let page = directory.id(page);
+        S::PREDICTS.then(|| self.preferred_by(page, PageHash::of(page)))
+    }
+
+    fn claim<'p>(
+        &'p self,
+        _: &PoolContext<'_, Self>,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        Ok(self.table.claim_in(directory, page))
+    }
+
+    fn remove(
+        &self,
+        _: &PoolContext<'_, Self>,
+        directory: &TableDirectory,
+        page: PageNo,
+        _: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.table.remove_from(directory, page, end);
+    }
+}

@@ -1,0 +1,406 @@
+//! The seam: what the pool asks of a way from a link to a frame.
+//!
+//! A translation owns the map and the memory of the state words. It resolves a link *in its place*
+//! (a page and the offset in it), not a page id by value, so that one which writes into links can
+//! stand beside the tables. The rest of the pool speaks to the state word alone.
+//!
+//! A design writes the functions that have no body. What only some need has one: the kinds of
+//! memory and of reading ([`PageMemory`], [`ReadModes`]), and the *events*, which do nothing
+//! unless a design says otherwise.
+
+#![cfg(not(loom))]
+
+use std::fmt::{self, Debug};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use polder_format::{PageId, PageNo, PageSize, SpaceId};
+
+use crate::bytes::PageRef;
+use crate::error::PoolError;
+use crate::found::Resolved;
+use crate::frames::Frames;
+use crate::guard::Optimistic;
+use crate::kinds::PageKinds;
+use crate::latches::Latches;
+use crate::link::LinkRef;
+use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
+use crate::read_mode::Hold;
+use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::sync::atomic::{Ordering, fence};
+
+/// A way from a link to a frame.
+pub trait Translation: Debug + Sized + Send + Sync + 'static {
+    /// What users call it.
+    const NAME: &'static str;
+    /// Whether pages can be evicted.
+    const EVICTS: bool = true;
+    /// Where the bytes of pages lie.
+    const MEMORY: PageMemory = PageMemory::Frames;
+    /// How readers can hold pages.
+    const READ_MODES: ReadModes = ReadModes::ALL;
+    /// Whether links may hold frames.
+    const SWIZZLES: bool = false;
+    /// What the handle of an open space carries, so that no prefix needs to be looked up.
+    type Directory: Debug + Send + Sync + 'static;
+
+    /// A translation for this many frames.
+    fn new(config: TranslationConfig) -> Result<Self, PoolError>;
+
+    /// How many frames there must be (addresses, not memory).
+    fn frame_range(config: TranslationConfig) -> u32 {
+        config.frames
+    }
+
+    /// Memory that the translation takes for a resident page, as the budget reckons it.
+    fn bytes_per_frame() -> u64;
+
+    /// Memory used.
+    fn footprint(&self) -> Footprint;
+
+    /// A directory for a space that has none.
+    fn open(&self, space: SpaceId) -> Result<Arc<Self::Directory>, PoolError>;
+
+    /// Calls `visit` for each page of the space whose word is not zero.
+    fn for_each_present(&self, directory: &Self::Directory, visit: &mut dyn FnMut(PageNo));
+
+    /// Whether no page of the space is resident, in flight or about to be. SeqCst with what a
+    /// claimer does first: "Two threads that must see each other" in `docs/protocols.md`.
+    fn is_quiet(&self, directory: &Self::Directory) -> bool {
+        fence(Ordering::SeqCst);
+        let mut quiet = true;
+        self.for_each_present(directory, &mut |_| quiet = false);
+        quiet
+    }
+
+    /// The space is gone and quiet: its memory can serve others.
+    fn close(&self, _directory: &Self::Directory) {}
+
+    /// The hot path: where a link leads. `None`, or a word of 0, if the page is not where it mostly
+    /// is.
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p Self::Directory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>>;
+
+    /// Where a page is that `resolve` did not find where it looks first, for translations that keep
+    /// some elsewhere.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        _frames: &'p Frames,
+        _directory: &'p Self::Directory,
+        _page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        None
+    }
+
+    /// The state of a page that is resident, in flight or about to be; `None` if it is not. The
+    /// word may be another page's, or have moved, by the time it is looked at (`TABLE-2`).
+    fn state<'p>(&'p self, directory: &'p Self::Directory, page: PageNo) -> Option<&'p StateCell>;
+
+    /// Where the bytes of a page are that is in this frame.
+    fn page_address(
+        &self,
+        frames: &Frames,
+        _directory: &Self::Directory,
+        _page: PageNo,
+        frame: FrameId,
+    ) -> NonNull<u8> {
+        frames.address(frame)
+    }
+
+    /// The frame that the page prefers, if it has one.
+    fn preferred(&self, _directory: &Self::Directory, _page: PageNo) -> Option<FrameId> {
+        None
+    }
+
+    /// Where the page wants to lie; makes room for its word.
+    fn place(
+        &self,
+        _frames: &Frames,
+        directory: &Self::Directory,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
+        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    }
+
+    /// F4 and F5: claims the page for the caller, who has this frame for it, and gives its state.
+    /// `None` if it is resident or in flight.
+    fn claim<'p>(
+        &'p self,
+        pool: &PoolContext<'_, Self>,
+        directory: &'p Self::Directory,
+        page: PageNo,
+        frame: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError>;
+
+    /// E7 and E8, or the end of a claim without a page: the page in this frame, held exclusively or
+    /// in flight, has no word any more. `end` makes it 0.
+    fn remove(
+        &self,
+        pool: &PoolContext<'_, Self>,
+        directory: &Self::Directory,
+        page: PageNo,
+        frame: FrameId,
+        end: impl FnOnce(&StateCell),
+    );
+
+    /// P5: the page, held exclusively, is in frame `to` from now on, which has this version, and
+    /// nobody holds it. `to` is the caller's, and held no page.
+    fn relocate(
+        &self,
+        _directory: &Self::Directory,
+        _page: PageNo,
+        (cell, held): (&StateCell, StateWord),
+        (to, version): (FrameId, Version),
+    ) {
+        cell.release_moved(held, to, version);
+    }
+
+    /// Event, before F10: the page that was loaded or made in this frame can be read in a moment.
+    fn before_publish(&self, _frame: FrameId) {}
+
+    /// Event, behind an access: a reader that will want the page again followed a link that does
+    /// not say where its page is. `parent` is the page in which the link stands.
+    fn followed_unswizzled(
+        &self,
+        _pool: &PoolContext<'_, Self>,
+        _directory: &Self::Directory,
+        _link: LinkRef<'_>,
+        _parent: Option<&Optimistic<'_>>,
+    ) {
+    }
+
+    /// Event, before E3 or before a page is marked: the page in this frame is to cool, or to go. The
+    /// frame of the page that can instead, if there is one. `urgent`: all else was tried.
+    fn before_cooling(
+        &self,
+        _pool: &PoolContext<'_, Self>,
+        frame: FrameId,
+        _urgent: bool,
+    ) -> Option<FrameId> {
+        Some(frame)
+    }
+
+    /// Event, behind E5, under the exclusive latch: whether the page may leave its frame. A page
+    /// that is freed leaves whatever this says.
+    fn before_leaving(
+        &self,
+        _pool: &PoolContext<'_, Self>,
+        _page: PageRef<'_>,
+        _frame: FrameId,
+        _why: Leaving,
+    ) -> bool {
+        true
+    }
+
+    /// Event, under a latch: of a page of this space the bytes from `begin` on were copied out of
+    /// its frame, to be written or logged.
+    fn copied_out(
+        _kinds: &PageKinds,
+        _page: PageRef<'_>,
+        _space: SpaceId,
+        _begin: usize,
+        _copy: &mut [u8],
+    ) {
+    }
+
+    /// Event, where memory is given back ([`PageMemory::gives_back`]): these pages, which are held
+    /// exclusively, are about to be removed. With as few calls as their neighbourhood allows.
+    fn give_back(&self, _frames: &Frames, _pages: &mut [NonNull<u8>]) {}
+
+    /// What contradicts itself, as sentences. Means something while nobody but the pool's own
+    /// threads uses the pool.
+    fn check(&self, _pool: &PoolContext<'_, Self>) -> Vec<String> {
+        Vec::new()
+    }
+}
+
+/// Where the bytes of pages lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageMemory {
+    /// In frames, any page in any frame.
+    Frames,
+    /// In frames, of which the page alone decides. Then frames are addresses, more than the budget
+    /// pays for, and those in use are counted.
+    FramesByPage,
+    /// In the translation's own memory, at the page's address.
+    Addresses,
+}
+
+impl PageMemory {
+    /// Whether the page alone decides on its frame.
+    pub const fn has_fixed_frames(self) -> bool {
+        matches!(self, PageMemory::FramesByPage)
+    }
+
+    /// Whether pages lie in frames, and not in the translation's memory.
+    pub const fn is_in_frames(self) -> bool {
+        !matches!(self, PageMemory::Addresses)
+    }
+
+    /// Whether the memory of a page that leaves goes back to the kernel: nobody else can use it.
+    pub const fn gives_back(self) -> bool {
+        !matches!(self, PageMemory::Frames)
+    }
+}
+
+/// How readers can hold pages besides optimistically and shared: why not, where they cannot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ReadModes {
+    /// Why not by slices, one for a group of cores.
+    pub no_slices: Option<&'static str>,
+    /// Why not by slices while pages are changed in copies.
+    pub no_copies: Option<&'static str>,
+}
+
+impl ReadModes {
+    /// In every way.
+    pub const ALL: ReadModes = ReadModes { no_slices: None, no_copies: None };
+
+    /// Not by slices, and so not by copies.
+    pub const fn no_slices(why: &'static str) -> ReadModes {
+        ReadModes { no_slices: Some(why), no_copies: Some(why) }
+    }
+
+    /// By slices, but not by copies.
+    pub const fn no_copies(why: &'static str) -> ReadModes {
+        ReadModes { no_slices: None, no_copies: Some(why) }
+    }
+
+    /// Why readers cannot hold pages in this way, if they cannot.
+    pub const fn why_not(self, mode: Hold) -> Option<&'static str> {
+        match mode {
+            Hold::Optimistic | Hold::Shared => None,
+            Hold::Group | Hold::GroupOf(_) | Hold::Core => self.no_slices,
+            Hold::Copy | Hold::CopyOf(_) => self.no_copies,
+        }
+    }
+}
+
+/// Why a page leaves its frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leaving {
+    /// It is evicted, to make room.
+    Evicted,
+    /// It is freed, or its space is dropped.
+    Freed,
+}
+
+/// Where a page wants to lie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// Wherever there is a frame.
+    Anywhere,
+    /// Here if the frame is free, else anywhere.
+    Prefer(FrameId),
+    /// Nowhere but here.
+    Fixed(FrameId),
+}
+
+/// Memory of a translation in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Footprint {
+    /// The map itself.
+    pub translation_bytes: u64,
+    /// Page tables that the kernel needs for the map.
+    pub page_table_bytes: u64,
+    /// Hole punches so far.
+    pub hole_punches: u64,
+    /// System calls so far that gave memory of evicted pages back to the kernel.
+    pub give_backs: u64,
+    /// Bytes of pages that huge pages back, where pages lie in the translation's memory.
+    pub huge_page_bytes: Option<u64>,
+}
+
+impl Footprint {
+    /// Of tables on huge pages, which need a page table for each of those.
+    pub(crate) fn on_huge_pages(bytes: u64) -> Footprint {
+        Footprint {
+            translation_bytes: bytes,
+            page_table_bytes: bytes.div_ceil(HUGE_PAGE_BYTES as u64) * OS_PAGE_BYTES as u64,
+            ..Footprint::default()
+        }
+    }
+}
+
+/// What the pool tells a translation at the beginning.
+#[derive(Debug, Clone, Copy)]
+pub struct TranslationConfig {
+    /// Frames that the budget pays for.
+    pub frames: u32,
+    /// Size of all pages.
+    pub page_size: PageSize,
+}
+
+/// The directories of the spaces that are open.
+pub trait Directories<T: Translation> {
+    /// That of a space, if it is open.
+    fn directory(&self, space: SpaceId) -> Option<Arc<T::Directory>>;
+}
+
+/// What a translation may ask of the pool around it, off the way of a resident lookup.
+pub struct PoolContext<'p, T: Translation> {
+    /// The frames.
+    pub(crate) frames: &'p Frames,
+    /// What is known of each frame.
+    pub(crate) latches: &'p Latches,
+    /// What is known of each kind of page.
+    pub(crate) kinds: &'p PageKinds,
+    /// The spaces that are open.
+    pub(crate) spaces: &'p dyn Directories<T>,
+}
+
+impl<T: Translation> fmt::Debug for PoolContext<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PoolContext({:?})", self.frames)
+    }
+}
+
+impl<T: Translation> PoolContext<'_, T> {
+    /// Calls `then` with the page in a frame held shared; tried.
+    pub(crate) fn with_page_in<R>(
+        &self,
+        translation: &T,
+        frame: FrameId,
+        then: impl FnOnce(PageRef<'_>, PageId) -> R,
+    ) -> Option<R> {
+        let meta = self.latches.meta(frame);
+        let id = meta.page();
+        let directory = (!id.is_null()).then(|| self.spaces.directory(id.space())).flatten()?;
+        let cell = translation.state(&directory, id.page())?;
+        let word = cell.try_share()?;
+        let here = word.frame() == frame && meta.page() == id;
+        let result = here.then(|| then(self.frames.page(frame), id));
+        cell.unshare();
+        result
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+    use crate::metas::Metas;
+
+    /// No space is open.
+    struct NoSpaces;
+
+    impl<T: Translation> Directories<T> for NoSpaces {
+        fn directory(&self, _: SpaceId) -> Option<Arc<T::Directory>> {
+            None
+        }
+    }
+
+    /// A pool of which there are just the frames.
+    pub(crate) fn with_context<T: Translation, R>(
+        frames: &Frames,
+        then: impl FnOnce(&PoolContext<'_, T>) -> R,
+    ) -> R {
+        let (kinds, metas) = (PageKinds::default(), Metas::new(frames.count()));
+        let hold = Hold::Optimistic;
+        let latches = Latches::new(metas.unwrap(), hold, None, false, None);
+        then(&PoolContext { frames, latches: &latches, kinds: &kinds, spaces: &NoSpaces })
+    }
+}

@@ -1,0 +1,190 @@
+//! Fingerprint buckets compared by one instruction (scalecache.txt 3.3), and no lock for readers.
+//!
+//! 1. The page id says which frame the page prefers (predictive-translation.txt 3). If the tag of
+//!    that frame is the page's, that was one load, and the page is read beside it.
+//! 2. Else the id's hash names a bucket of 16 entries, and a fingerprint of one byte.
+//! 3. One instruction compares the 16 fingerprints; no latch is taken (algorithm 2).
+//! 4. For each that matches, the tag of the entry's frame says whether the page is there.
+//! 5. A bucket that is full leads to an overflow bucket: from 3 again.
+//!
+//! [`SimdPlain`] begins at step 2: the paper's. What the paper holds pages by, pins that each group
+//! of cores has of its own (3.1), is a read mode that combines with every translation.
+
+#![cfg(not(loom))]
+
+mod table;
+
+use std::sync::Arc;
+
+use polder_format::{PageNo, SpaceId};
+
+use super::parts::by_frame::ByFrame;
+use super::parts::directory::TableDirectory;
+use super::parts::guess::{Blind, Guess, Guesses};
+use super::parts::preferred::Preference;
+use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use crate::error::PoolError;
+use crate::found::Resolved;
+use crate::frames::Frames;
+use crate::link::LinkRef;
+use crate::state::{FrameId, StateCell, StateWord, Version};
+
+pub(crate) use table::SimdTable;
+
+/// A table of fingerprint buckets, the state word beside the frame, and pages that prefer frames.
+pub type Simd = Simds<Preference>;
+/// The same without preferred frames: the paper's.
+pub type SimdPlain = Simds<Blind>;
+
+/// Translation by a table of fingerprint buckets.
+#[derive(Debug)]
+pub struct Simds<G: Guess> {
+    words: ByFrame<SimdTable>,
+    guess: G,
+}
+
+impl<G: Guess> Translation for Simds<G> {
+    const NAME: &'static str = match G::GUESSES {
+        Guesses::Nothing => "simd-plain",
+        _ => "simd",
+    };
+    type Directory = TableDirectory;
+
+    fn new(config: TranslationConfig) -> Result<Simds<G>, PoolError> {
+        Ok(Simds { words: ByFrame::new(config.frames)?, guess: G::new(config.frames) })
+    }
+
+    fn bytes_per_frame() -> u64 {
+        ByFrame::<SimdTable>::bytes_per_frame()
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.words.footprint(0)
+    }
+
+    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
+        Ok(Arc::new(TableDirectory::new(space)))
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        self.words.for_each_present(directory, visit);
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.is_quiet()
+    }
+
+    /// Steps 1 to 5.
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let (page, preferred) = self.guess.guess(link, directory.space);
+        if let Some(preferred) = preferred
+            && let Some(found) = self.words.read(preferred, page)
+        {
+            return Some(found.resolved(frames, false));
+        }
+        let astray = !matches!(G::GUESSES, Guesses::Nothing);
+        Some(self.words.find(page)?.resolved(frames, astray))
+    }
+
+    /// An insertion that is about to find out that the page has an entry hides it for a moment,
+    /// where that has the preferred frame.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p TableDirectory,
+        page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        if G::GUESSES == Guesses::Nothing {
+            return None;
+        }
+        Some(self.words.find(directory.id(page))?.resolved(frames, false))
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        self.words.state(directory.id(page))
+    }
+
+    #[inline(always)]
+    fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
+        self.guess.preferred(directory.id(page))
+    }
+
+    fn claim<'p>(
+        &'p self,
+        _: &PoolContext<'_, Self>,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        frame: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        self.words.claim(directory, page, frame)
+    }
+
+    fn remove(
+        &self,
+        _: &PoolContext<'_, Self>,
+        directory: &TableDirectory,
+        page: PageNo,
+        frame: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.words.remove(directory, page, frame, end);
+    }
+
+    fn relocate(
+        &self,
+        directory: &TableDirectory,
+        page: PageNo,
+        (_, held): (&StateCell, StateWord),
+        to: (FrameId, Version),
+    ) {
+        self.words.relocate(directory.id(page), held, to);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+
+    use super::*;
+    use crate::parking::ParkingLot;
+    use crate::translation::seam::testing::with_context;
+
+    /// A page that lies where it prefers is found without the table; one that does not is found
+    /// though another claim of it has that frame for a moment.
+    #[test]
+    fn the_preferred_frame_is_looked_at_first() {
+        const FRAMES: u32 = 100;
+        let config = TranslationConfig { frames: FRAMES, page_size: PageSize::MIN };
+        let (simd, lot) = (Simd::new(config).unwrap(), ParkingLot::new());
+        let frames = Frames::new(FRAMES, PageSize::MIN, true, true).unwrap();
+        let directory = simd.open(SpaceId::CATALOGUE).unwrap();
+        let [near, far] = [1, 2].map(|number| PageNo::new(number).unwrap());
+        let elsewhere = FrameId::new(FRAMES);
+        let preferred = |page| simd.preferred(&directory, page).unwrap();
+        for (page, frame) in [(near, preferred(near)), (far, elsewhere)] {
+            let claim = with_context(&frames, |pool| simd.claim(pool, &directory, page, frame));
+            let word = StateWord::free(frame, Version::new(0));
+            claim.unwrap().unwrap().publish(word, &lot);
+        }
+        let resolve = |page| {
+            let link = LinkRef::Id(directory.id(page));
+            simd.resolve(&frames, &directory, link).map(|at| (at.frame, at.word, at.astray))
+        };
+        let free = |frame| StateWord::free(frame, Version::new(0));
+        assert_eq!(resolve(near), Some((preferred(near), free(preferred(near)), false)));
+        assert_eq!(resolve(far), Some((elsewhere, free(elsewhere), true)));
+
+        let hides = simd.words.tagged(preferred(far));
+        hides.enter(directory.id(far));
+        assert_eq!(resolve(far).map(|(_, word, _)| word), Some(StateWord::EVICTED));
+        let found = simd.resolve_elsewhere(&frames, &directory, far).unwrap();
+        assert_eq!((found.frame, found.word), (elsewhere, free(elsewhere)));
+        hides.leave();
+    }
+}

@@ -1,0 +1,70 @@
+//! Swizzled links over the array: the frame in a link is a hint, and no more.
+//!
+//! The word is the array's entry, which is loaded beside the page; if it names the frame of the link
+//! the page is there already. There are no owners: a hint may be out of date for as long as it
+//! likes, S1 and the store of S4 remain, and no eviction looks at links.
+
+#![cfg(not(loom))]
+
+use polder_format::{PageId, SpaceId};
+
+use super::links::{target, unswizzle_copy};
+use super::swip::Swip;
+use super::swizzling::with_link_of;
+use crate::bytes::PageRef;
+use crate::guard::Optimistic;
+use crate::kinds::PageKinds;
+use crate::link::LinkRef;
+use crate::state::FrameId;
+use crate::translation::array::Arrays;
+use crate::translation::parts::guess::{Guess, Guesses};
+use crate::translation::seam::{PoolContext, Translation};
+
+/// Array translation where a link says in which frame its page is, or was.
+pub type ArraySwizzled = Arrays<Hints>;
+
+/// The frame in the link.
+#[derive(Debug)]
+pub struct Hints {
+    frames: u32,
+}
+
+impl Guess for Hints {
+    const GUESSES: Guesses = Guesses::ByLink;
+
+    fn new(frames: u32) -> Hints {
+        Hints { frames }
+    }
+
+    #[inline(always)]
+    fn guess(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>) {
+        Swip::new(link.load()).page_and_frame(space, self.frames)
+    }
+
+    fn followed_unswizzled<T: Translation>(
+        translation: &T,
+        pool: &PoolContext<'_, T>,
+        directory: &T::Directory,
+        (link, space): (LinkRef<'_>, SpaceId),
+        parent: Option<&Optimistic<'_>>,
+    ) {
+        let (LinkRef::InPage(page, at), Some(parent)) = (link, parent) else { return };
+        let id = target(link, space);
+        with_link_of(pool, (page, at), parent, |_, store| {
+            let word = translation.state(directory, id.page()).map(|cell| cell.read());
+            if let Some(word) = word.filter(|word| word.is_readable()) {
+                store(Swip::hot(word.frame(), id));
+            }
+        });
+    }
+
+    fn copied_out(
+        kinds: &PageKinds,
+        page: PageRef<'_>,
+        space: SpaceId,
+        begin: usize,
+        copy: &mut [u8],
+    ) {
+        unswizzle_copy(kinds, page, space, begin, copy);
+    }
+}

@@ -1,0 +1,78 @@
+//! Whose links are swizzled: the owner of each frame, and the link of each space to its root.
+
+#![cfg(not(loom))]
+
+use polder_format::{PageId, SpaceId};
+
+use super::owner::OwnerCell;
+use super::swip::Swip;
+use crate::error::PoolError;
+use crate::memory::HUGE_PAGE_BYTES;
+use crate::state::FrameId;
+use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::table::{Table, Zeroed};
+use crate::translation::parts::directory::TableDirectory;
+
+/// The link of a space to its root, in memory. Zero: not hot.
+#[derive(Debug, Default)]
+#[repr(align(64))] // Every descent reads it: not beside what is written.
+pub struct RootSwip(AtomicU64);
+
+impl RootSwip {
+    /// The link to the root, which is this page.
+    #[inline(always)]
+    pub(super) fn load(&self, page: PageId) -> Swip {
+        let swip = Swip::new(self.0.load(Ordering::Relaxed));
+        let leads_there = swip.is_hot() && swip.page(page.space()) == page;
+        if leads_there { swip } else { Swip::new(page.to_bits()) }
+    }
+
+    pub(super) fn store(&self, swip: Swip) {
+        self.0.store(swip.bits(), Ordering::Relaxed);
+    }
+
+    /// No longer hot, if it was `swip`.
+    pub(super) fn cool(&self, swip: Swip) {
+        let (relaxed, none) = (Ordering::Relaxed, 0);
+        let _ = self.0.compare_exchange(swip.bits(), none, relaxed, relaxed);
+    }
+}
+
+/// What is known of one space.
+#[derive(Debug)]
+pub struct SwizzleDirectory {
+    pub(super) table: TableDirectory,
+    /// The link to the root.
+    pub(super) root: RootSwip,
+}
+
+impl SwizzleDirectory {
+    /// Of a space without pages.
+    pub(super) fn new(space: SpaceId) -> SwizzleDirectory {
+        SwizzleDirectory { table: TableDirectory::new(space), root: RootSwip::default() }
+    }
+}
+
+// SAFETY: all zero is the owner of a frame without a page, and it is an atomic.
+unsafe impl Zeroed for OwnerCell {}
+
+/// The owner of each frame.
+#[derive(Debug)]
+pub struct Owners(Table<OwnerCell>);
+
+impl Owners {
+    /// Of so many frames, without pages.
+    pub(super) fn new(frames: u32) -> Result<Owners, PoolError> {
+        Ok(Owners(Table::new("owners of frames", frames as usize + 1, HUGE_PAGE_BYTES)?))
+    }
+
+    /// Memory in bytes.
+    pub(super) fn bytes(&self) -> u64 {
+        self.0.memory().len() as u64
+    }
+
+    /// A frame's.
+    pub(super) fn of(&self, frame: FrameId) -> &OwnerCell {
+        &self.0.all()[frame.get() as usize]
+    }
+}
