@@ -2,7 +2,7 @@
 //!
 //! 1. The 64 bits of a link are a *swip* (`swip.rs`; III-A, IV-B): a page id, or, swizzled, the frame
 //!    and the page's number. A lookup follows a swizzled one with one load of the frame's tag, and
-//!    no table: `swizzle.rs`.
+//!    no table: `translate.rs`.
 //! 2. Behind an access by a link that did not say where its page is, the link is swizzled:
 //!    `swizzling.rs`, S1 to S4. Who has swizzled a link to the page in a frame is that frame's
 //!    *owner*: `owner.rs`, `owners.rs`.
@@ -32,6 +32,7 @@ mod swizzle;
 mod swizzling;
 #[cfg(test)]
 mod tests;
+mod translate;
 mod unswizzling;
 
 #[cfg(not(loom))]

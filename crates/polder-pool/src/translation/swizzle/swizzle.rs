@@ -1,27 +1,12 @@
-//! Swizzling as a translation: the link, the table of `simd` behind it, and the owners.
+//! What swizzling keeps beside the links: state words by frame with the table of `simd`, and owners.
 
 #![cfg(not(loom))]
 
-use std::sync::Arc;
+use polder_format::PageId;
 
-use polder_format::{PageId, PageNo, SpaceId};
-
-use super::links::unswizzle_copy;
-use super::owner::{Owner, OwnerCell};
-use super::owners::{Owners, SwizzleDirectory};
-use super::swip::Swip;
-use crate::bytes::PageRef;
-use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::guard::Optimistic;
-use crate::kinds::PageKinds;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use super::owners::Owners;
+use crate::state::{FrameId, StateCell};
 use crate::translation::parts::by_frame::ByFrame;
-use crate::translation::seam::{
-    Footprint, Leaving, PoolContext, ReadModes, Translation, TranslationConfig,
-};
 use crate::translation::simd::SimdTable;
 
 /// Pointer swizzling: a hot page is found by the link that leads to it, and only others by a table.
@@ -29,164 +14,6 @@ use crate::translation::simd::SimdTable;
 pub struct Swizzle {
     pub(super) words: ByFrame<SimdTable>,
     pub(super) owners: Owners,
-}
-
-impl Translation for Swizzle {
-    const NAME: &'static str = "swizzle";
-    const READ_MODES: ReadModes =
-        ReadModes::no_copies("its links hold frames, which copies change");
-    const SWIZZLES: bool = true;
-    type Directory = SwizzleDirectory;
-
-    fn new(config: TranslationConfig) -> Result<Swizzle, PoolError> {
-        let (words, owners) = (ByFrame::new(config.frames)?, Owners::new(config.frames)?);
-        Ok(Swizzle { words, owners })
-    }
-
-    fn bytes_per_frame() -> u64 {
-        ByFrame::<SimdTable>::bytes_per_frame() + size_of::<OwnerCell>() as u64
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.words.footprint(self.owners.bytes())
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<SwizzleDirectory>, PoolError> {
-        Ok(Arc::new(SwizzleDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &SwizzleDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.words.for_each_present(&directory.table, visit);
-    }
-
-    fn is_quiet(&self, directory: &SwizzleDirectory) -> bool {
-        directory.table.is_quiet()
-    }
-
-    /// 1. The link's 64 bits: a page id or, swizzled, the frame. That to the root is kept in the
-    ///    directory.
-    /// 2. Swizzled: the frame's word and tag, one load, beside the page's. If the tag is the page's
-    ///    that is all.
-    /// 3. Else the table. A link that owns its page then did not say where that is: `astray`, so that
-    ///    it is swizzled.
-    #[inline(always)]
-    fn resolve<'p>(
-        &'p self,
-        frames: &'p Frames,
-        directory: &'p SwizzleDirectory,
-        link: LinkRef<'_>,
-    ) -> Option<Resolved<'p>> {
-        let swip = match link {
-            LinkRef::Root(page) => directory.root.load(page),
-            _ => Swip::new(link.load()),
-        };
-        let (page, frame) = swip.page_and_frame(directory.table.space, self.words.frames());
-        if let Some(frame) = frame
-            && let Some(found) = self.words.read(frame, page)
-        {
-            return Some(found.resolved(frames, false));
-        }
-        Some(self.words.find(page)?.resolved(frames, link.is_owning()))
-    }
-
-    fn resolve_elsewhere<'p>(
-        &'p self,
-        frames: &'p Frames,
-        directory: &'p SwizzleDirectory,
-        page: PageNo,
-    ) -> Option<Resolved<'p>> {
-        Some(self.words.find(directory.table.id(page))?.resolved(frames, false))
-    }
-
-    fn state<'p>(&'p self, directory: &'p SwizzleDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.words.state(directory.table.id(page))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p SwizzleDirectory,
-        page: PageNo,
-        frame: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        self.words.claim(&directory.table, page, frame)
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &SwizzleDirectory,
-        page: PageNo,
-        frame: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.words.remove(&directory.table, page, frame, end);
-    }
-
-    fn relocate(
-        &self,
-        directory: &SwizzleDirectory,
-        page: PageNo,
-        (_, held): (&StateCell, StateWord),
-        to: (FrameId, Version),
-    ) {
-        self.words.relocate(directory.table.id(page), held, to);
-    }
-
-    /// A page comes into this frame, to which no link is swizzled yet (`SWIP-1`).
-    fn before_publish(&self, frame: FrameId) {
-        self.owners.of(frame).set(Owner::None);
-    }
-
-    fn followed_unswizzled(
-        &self,
-        pool: &PoolContext<'_, Self>,
-        directory: &SwizzleDirectory,
-        link: LinkRef<'_>,
-        parent: Option<&Optimistic<'_>>,
-    ) {
-        self.swizzle(pool, directory, link, parent);
-    }
-
-    fn before_cooling(
-        &self,
-        pool: &PoolContext<'_, Self>,
-        frame: FrameId,
-        urgent: bool,
-    ) -> Option<FrameId> {
-        if urgent { self.unswizzle_all(pool, frame) } else { self.unswizzle(pool, frame) }
-    }
-
-    fn before_leaving(
-        &self,
-        pool: &PoolContext<'_, Self>,
-        page: PageRef<'_>,
-        frame: FrameId,
-        why: Leaving,
-    ) -> bool {
-        match why {
-            Leaving::Evicted => self.may_leave(pool, page, frame),
-            // No link to it is swizzled any more.
-            Leaving::Freed => {
-                self.owners.of(frame).take_surely();
-                true
-            }
-        }
-    }
-
-    fn copied_out(
-        kinds: &PageKinds,
-        page: PageRef<'_>,
-        space: SpaceId,
-        begin: usize,
-        copy: &mut [u8],
-    ) {
-        unswizzle_copy(kinds, page, space, begin, copy);
-    }
-
-    fn check(&self, pool: &PoolContext<'_, Self>) -> Vec<String> {
-        self.check_links(pool)
-    }
 }
 
 impl Swizzle {
