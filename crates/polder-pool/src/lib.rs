@@ -172,6 +172,9 @@ pub use {
     waiting::Exhaustion,
 };
 
+#[cfg(all(not(loom), feature = "teaching"))]
+pub use translation::Sorted;
+
 /// The README's program.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -1,4 +1,4 @@
-//! What every translation must do. A new one joins by a line at the end.
+//! What every translation must do. A new one joins by its line in the list.
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
@@ -10,9 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, FileState, Hash, HashInlined,
-    HashOptimistic, HashOptimisticInlined, HashPreferred, Hold, Open, Pool, PoolConfig, PoolError,
-    Predictive, PredictiveHashed, Restart, Simd, SimdPlain, Swizzle, Translation, Vm, VmHuge,
+    AccessHint, Direct, FileState, Hold, Pool, PoolConfig, PoolError, Predictive, Restart,
+    Translation, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -270,50 +269,41 @@ macro_rules! conformance {
     };
     (@ $translation:ident $hold:ident [$($test:ident),+ $(,)?]) => {
         $(#[test] fn $test() {
-            super::holding(super::Hold::$hold, super::$test::<super::$translation>);
+            super::holding(super::Hold::$hold, super::$test::<polder_pool::$translation>);
         })+
     };
 }
 
-conformance!(
-    Array as array holding Optimistic,
-    ArrayPlain as array_plain holding Optimistic,
-    Direct as direct holding Optimistic,
-    Hash as hash holding Optimistic,
-    HashOptimistic as hash_optimistic holding Optimistic,
-    HashInlined as hash_inlined holding Optimistic,
-    HashPreferred as hash_preferred holding Optimistic,
-    HashOptimisticInlined as hash_optimistic_inlined holding Optimistic,
-    PredictiveHashed as predictive_hashed holding Optimistic,
-    Open as open holding Optimistic,
-    Predictive as predictive holding Optimistic,
-    Simd as simd holding Optimistic,
-    SimdPlain as simd_plain holding Optimistic,
-    Swizzle as swizzle holding Optimistic,
-    ArraySwizzled as array_swizzled holding Optimistic,
-    Vm as vm holding Optimistic,
-    VmHuge as vm_huge holding Optimistic,
-    Array as array_shared holding Shared,
-    Predictive as predictive_shared holding Shared,
-    Vm as vm_shared holding Shared,
-    Direct as direct_shared holding Shared,
-    Array as array_by_group holding Group,
-    Hash as hash_by_group holding Group,
-    Simd as simd_by_group holding Group,
-    Swizzle as swizzle_shared holding Shared,
-    Swizzle as swizzle_by_group holding Group,
-    Open as open_by_core holding Core,
-    Array as array_by_core holding Core,
-    Vm as vm_by_core holding Core,
-    => [
-    pages_come_back_as_they_were,
-    threads_lose_no_update,
-    freed_pages_are_used_again,
-    a_dropped_space_goes_at_once,
-    the_file_shrinks_under_load,
-    the_overtaken_get_through,
-    the_overtaken_let_each_other_pass,
-]);
+/// Each translation of the list, and some of them in other ways of holding.
+macro_rules! all {
+    ($($section:ident { $($(#[$about:meta])* $translation:ident as $module:ident,)* })*) => {
+        conformance!(
+            $($($translation as $module holding Optimistic,)*)*
+            Array as array_shared holding Shared,
+            Predictive as predictive_shared holding Shared,
+            Vm as vm_shared holding Shared,
+            Direct as direct_shared holding Shared,
+            Array as array_by_group holding Group,
+            Hash as hash_by_group holding Group,
+            Simd as simd_by_group holding Group,
+            Swizzle as swizzle_shared holding Shared,
+            Swizzle as swizzle_by_group holding Group,
+            Open as open_by_core holding Core,
+            Array as array_by_core holding Core,
+            Vm as vm_by_core holding Core,
+            => [
+                pages_come_back_as_they_were,
+                threads_lose_no_update,
+                freed_pages_are_used_again,
+                a_dropped_space_goes_at_once,
+                the_file_shrinks_under_load,
+                the_overtaken_get_through,
+                the_overtaken_let_each_other_pass,
+            ]
+        );
+    };
+}
+polder_pool::translations!(all);
 
 /// What does not go together is told, with a reason.
 #[test]

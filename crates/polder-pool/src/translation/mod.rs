@@ -13,17 +13,21 @@
 //!
 //! Between [`type@Hash`] and [`Predictive`] lie types with some of its steps (`predictive/steps.rs`);
 //! [`ArraySwizzled`] is [`ArrayPlain`] with the frame in the link as a hint, and [`VmHuge`] is [`Vm`]
-//! on huge pages, without eviction. What several designs are made of is in `parts/`. No design knows
+//! on huge pages, without eviction. All of them stand in one list (`list.rs`), from which whatever is
+//! to know them derives. `sorted.rs` is one to learn from. What several designs are made of is in `parts/`. No design knows
 //! another, but that `swizzle` has the table of `simd` beneath it.
 
 pub(crate) mod array;
 mod direct;
 mod hash;
+mod list;
 mod open;
 pub(crate) mod parts;
 mod predictive;
 mod seam;
 mod simd;
+#[cfg(feature = "teaching")]
+mod sorted;
 pub(crate) mod swizzle;
 mod vm;
 
@@ -44,3 +48,6 @@ pub use {
     swizzle::{ArraySwizzled, Swip, Swizzle},
     vm::{VirtualMemory, Vm, VmHuge},
 };
+
+#[cfg(all(not(loom), feature = "teaching"))]
+pub use sorted::Sorted;
