@@ -8,7 +8,7 @@ use polder_pool::{
 };
 
 use crate::engine::{Engine, TableCore};
-use crate::options::TranslationKind;
+use crate::kind::TranslationKind;
 
 /// A type that exists once for each translation.
 pub(crate) trait Family {
@@ -88,7 +88,7 @@ macro_rules! variants {
         macro_rules! with_kind {
             ($d kind:expr, $d type:ident => $d body:expr) => {
                 match $d kind {
-                    $($crate::options::TranslationKind::$variant => {
+                    $($crate::kind::TranslationKind::$variant => {
                         type $d type = polder_pool::$variant;
                         $d body
                     })+

@@ -9,7 +9,7 @@ use polder_log::LogError;
 use polder_pool::PoolError;
 use polder_tree::TreeError;
 
-use crate::options::TranslationKind;
+use crate::kind::TranslationKind;
 
 /// An option has a value that it cannot have.
 #[derive(Debug, Clone, thiserror::Error)]

@@ -12,7 +12,8 @@ use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
 use crate::file::{Lies, clear_for_new, look, new_superblock, read_superblock, unmake};
 use crate::opening::Opening;
-use crate::options::{Options, TranslationKind};
+use crate::kind::TranslationKind;
+use crate::options::Options;
 use crate::recovery::Recovery;
 use crate::table::Table;
 
