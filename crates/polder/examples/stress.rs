@@ -157,7 +157,7 @@ impl Setup {
     }
 
     fn evicts(&self) -> bool {
-        !matches!(self.translation, TranslationKind::Direct | TranslationKind::VmHuge)
+        self.translation.evicts()
     }
 
     fn options(&self, path: &std::path::Path) -> Options {

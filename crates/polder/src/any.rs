@@ -3,9 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation, Vm, VmHuge,
-};
+use polder_pool::Translation;
 
 use crate::engine::{Engine, TableCore};
 use crate::kind::TranslationKind;
@@ -38,10 +36,18 @@ pub(crate) trait Variant: Translation {
 
 /// Makes all that follows from the list of translations. (`$` in the macros that it makes is `$d`.)
 macro_rules! variants {
-    ($d:tt: $($variant:ident),+) => {
+    (
+        ($d:tt)
+        evicting { $($(#[$about:meta])* $evicting:ident as $e:ident,)* }
+        resident { $($(#[$also:meta])* $resident:ident as $r:ident,)* }
+        $($rest:tt)*
+    ) => {
+        variants!(@ $d $($evicting)* $($resident)*);
+    };
+    (@ $d:tt $($variant:ident)+) => {
         /// The member of a family that is there.
         pub(crate) enum Any<F: Family> {
-            $($variant(F::Of<$variant>),)+
+            $($variant(F::Of<polder_pool::$variant>),)+
         }
 
         impl<F: Family> Any<F> {
@@ -53,7 +59,7 @@ macro_rules! variants {
             }
         }
 
-        $(impl Variant for $variant {
+        $(impl Variant for polder_pool::$variant {
             fn of<F: Family>(any: &Any<F>) -> Option<&F::Of<Self>> {
                 match any {
                     Any::$variant(it) => Some(it),
@@ -98,7 +104,7 @@ macro_rules! variants {
     };
 }
 
-variants!($: Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Vm, VmHuge);
+polder_pool::translations!(variants (($)));
 
 impl<F: Family> fmt::Debug for Any<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

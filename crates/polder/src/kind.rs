@@ -2,69 +2,77 @@
 
 use std::fmt;
 
-/// How a page id becomes a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-#[non_exhaustive]
-pub enum TranslationKind {
-    /// An array indexed by page number (calico.txt). Evicts; the default.
-    #[default]
-    Array,
-    /// The page number is the frame. Never evicts: all data must fit in the budget.
-    Direct,
-    /// A chained hash table with a latch on each bucket: the traditional buffer pool.
-    Hash,
-    /// An open-addressing hash table in partitions with a latch each.
-    Open,
-    /// A hash table without latches for readers, and pages in predictable frames
-    /// (predictive-translation.txt).
-    Predictive,
-    /// A hash table whose buckets are searched by one vector instruction (scalecache.txt).
-    Simd,
-    /// Links that hold the frames of their pages, and a table for the others (leanstore.txt).
-    Swizzle,
-    /// `Array`, with the frame of its page in a link as a hint.
-    ArraySwizzled,
-    /// The operating system's page table (vmcache): fast while data is resident, a system call for
-    /// what is evicted.
-    Vm,
-    /// The same on huge pages. Never evicts: all data must fit in the budget.
-    VmHuge,
+use polder_pool::Translation as _;
+use polder_pool::translation::ReadModes;
+
+/// Makes the kinds of the pool's list that a store can have.
+macro_rules! kinds {
+    (
+        evicting { $($(#[doc = $evicting_about:literal])+ $evicting:ident as $e:ident,)* }
+        resident { $($(#[doc = $resident_about:literal])+ $resident:ident as $r:ident,)* }
+        $($rest:tt)*
+    ) => {
+        /// How a page id becomes a frame.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[non_exhaustive]
+        pub enum TranslationKind {
+            $($(#[doc = $evicting_about])+ $evicting,)*
+            $($(#[doc = $resident_about])+ $resident,)*
+        }
+
+        impl TranslationKind {
+            /// All of them; the first is the default.
+            pub const ALL: [TranslationKind;
+                TranslationKind::EVICTING.len() + TranslationKind::RESIDENT.len()] =
+                [$(Self::$evicting,)* $(Self::$resident,)*];
+            /// Those that evict.
+            pub const EVICTING: &[TranslationKind] = &[$(Self::$evicting),*];
+            /// Those that never evict: all data must fit in the budget.
+            pub const RESIDENT: &[TranslationKind] = &[$(Self::$resident),*];
+
+            /// What users call it.
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$evicting => polder_pool::$evicting::NAME,)*
+                    $(Self::$resident => polder_pool::$resident::NAME,)*
+                }
+            }
+
+            /// What it is, in a sentence or two.
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$evicting => concat!($($evicting_about),+).trim_start(),)*
+                    $(Self::$resident => concat!($($resident_about),+).trim_start(),)*
+                }
+            }
+
+            /// How readers can hold pages on it, and why not otherwise.
+            pub const fn read_modes(self) -> ReadModes {
+                match self {
+                    $(Self::$evicting => polder_pool::$evicting::READ_MODES,)*
+                    $(Self::$resident => polder_pool::$resident::READ_MODES,)*
+                }
+            }
+        }
+    };
 }
+polder_pool::translations!(kinds);
 
 impl TranslationKind {
-    /// All of them.
-    pub const ALL: [TranslationKind; 10] = [
-        TranslationKind::Array,
-        TranslationKind::Direct,
-        TranslationKind::Hash,
-        TranslationKind::Open,
-        TranslationKind::Predictive,
-        TranslationKind::Simd,
-        TranslationKind::Swizzle,
-        TranslationKind::ArraySwizzled,
-        TranslationKind::Vm,
-        TranslationKind::VmHuge,
-    ];
-
     /// The names of all, for help texts and messages.
     pub fn names() -> String {
         TranslationKind::ALL.map(TranslationKind::name).join(", ")
     }
 
-    /// What users call it.
-    pub fn name(self) -> &'static str {
-        match self {
-            TranslationKind::Array => "array",
-            TranslationKind::Direct => "direct",
-            TranslationKind::Hash => "hash",
-            TranslationKind::Open => "open",
-            TranslationKind::Predictive => "predictive",
-            TranslationKind::Simd => "simd",
-            TranslationKind::Swizzle => "swizzle",
-            TranslationKind::ArraySwizzled => "array-swizzled",
-            TranslationKind::Vm => "vm",
-            TranslationKind::VmHuge => "vm-huge",
-        }
+    /// Whether pages are evicted.
+    pub fn evicts(self) -> bool {
+        TranslationKind::EVICTING.contains(&self)
+    }
+}
+
+impl Default for TranslationKind {
+    fn default() -> TranslationKind {
+        TranslationKind::ALL[0]
     }
 }
 

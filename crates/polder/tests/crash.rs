@@ -60,18 +60,6 @@ const BASE: Config = Config {
     delays: false,
 };
 
-/// Those that evict.
-const EVICTING: &[TranslationKind] = &[
-    TranslationKind::Array,
-    TranslationKind::Hash,
-    TranslationKind::Open,
-    TranslationKind::Predictive,
-    TranslationKind::Simd,
-    TranslationKind::Swizzle,
-    TranslationKind::ArraySwizzled,
-    TranslationKind::Vm,
-];
-
 const CONFIGS: [Config; 13] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
@@ -87,7 +75,7 @@ const CONFIGS: [Config; 13] = [
     Config {
         name: "two threads, no eviction",
         threads: 2,
-        translations: &[TranslationKind::Direct, TranslationKind::VmHuge],
+        translations: TranslationKind::RESIDENT,
         memory: 8,
         ..BASE
     },
@@ -98,7 +86,12 @@ const CONFIGS: [Config; 13] = [
         memory: 4,
         ..BASE
     },
-    Config { name: "two threads, any translation", threads: 2, translations: EVICTING, ..BASE },
+    Config {
+        name: "two threads, any translation",
+        threads: 2,
+        translations: TranslationKind::EVICTING,
+        ..BASE
+    },
     // Pages that move to other frames while checkpoints look for dirty ones.
     Config {
         name: "three threads, predictive, none",
@@ -112,7 +105,7 @@ const CONFIGS: [Config; 13] = [
         name: "two threads, any translation and policy, none",
         threads: 2,
         durability: Durability::None,
-        translations: EVICTING,
+        translations: TranslationKind::EVICTING,
         replacements: &ReplacementKind::ALL,
         memory: 2,
         ..BASE

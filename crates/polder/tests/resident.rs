@@ -56,11 +56,6 @@ fn judge(what: &str, budget: u64, beside: u64) {
     assert!(most <= budget + beside, "{what}: {most} bytes at a budget of {budget} and {beside}");
 }
 
-/// Where nothing is evicted the budget is such that all fits.
-fn evicts(translation: TranslationKind) -> bool {
-    !matches!(translation, TranslationKind::Direct | TranslationKind::VmHuge)
-}
-
 /// In memory where the system has a place for that: making a thousand tables waits for the disk a
 /// thousand times.
 fn directory() -> tempfile::TempDir {
@@ -126,7 +121,7 @@ fn threads(translation: TranslationKind) {
     const RECORDS: u64 = 3000;
     let dir = directory();
     let least = Options::least_memory_budget(LARGE_PAGE);
-    let budget = if evicts(translation) { least } else { least + (64 << 20) };
+    let budget = if translation.evicts() { least } else { least + (64 << 20) };
     let options = options(&dir, translation).page_size(LARGE_PAGE).memory_budget(budget);
     let [data, log] = ["data", "log"].map(|name| Slow::create(&dir.path().join(name)));
     let store = Store::open_on(data, log, options).unwrap();
@@ -155,7 +150,7 @@ fn tables(translation: TranslationKind) {
     let dir = directory();
     let least = Options::least_memory_budget(4096);
     // A table has three pages, maps included.
-    let budget = if evicts(translation) { least } else { least + 4 * 4096 * count };
+    let budget = if translation.evicts() { least } else { least + 4 * 4096 * count };
     let store = Store::open(options(&dir, translation).memory_budget(budget)).unwrap();
     let tables: Vec<_> = (0..count)
         .map(|i| {

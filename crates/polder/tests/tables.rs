@@ -119,7 +119,7 @@ fn a_table_is_a_btree_map() {
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 1);
     }
     for (i, kind) in TranslationKind::ALL.into_iter().enumerate() {
-        let evicts = !matches!(kind, TranslationKind::Direct | TranslationKind::VmHuge);
+        let evicts = kind.evicts();
         let dir = tempfile::tempdir().unwrap();
         let least = Options::least_memory_budget(4096);
         let options = Options::new(dir.path()).translation(kind).durability(Durability::None);

@@ -308,7 +308,7 @@ fn transactions_that_meet_are_tried_again() {
 #[test]
 fn conditions_hold_after_runs_out_of_memory() {
     for kind in TranslationKind::ALL {
-        let evicts = !matches!(kind, TranslationKind::Direct | TranslationKind::VmHuge);
+        let evicts = kind.evicts();
         let budget = if evicts { least() } else { AMPLE };
         for (affinity, mix) in [(false, Mix::Standard), (true, Mix::NewOrders(50))] {
             let loaded = Loaded::new(kind, 3, budget);
