@@ -96,6 +96,10 @@ mod nodes;
 #[cfg(not(loom))]
 mod open;
 #[cfg(not(loom))]
+mod optimistic;
+#[cfg(not(loom))]
+mod pessimistic;
+#[cfg(not(loom))]
 mod pins;
 #[cfg(loom)]
 mod pins {
@@ -109,6 +113,8 @@ mod promote;
 mod read_mode;
 #[cfg(not(loom))]
 mod reads;
+#[cfg(not(loom))]
+mod recover;
 #[cfg(not(loom))]
 mod redo;
 #[cfg(not(loom))]

@@ -1,13 +1,16 @@
 //! Copy-on-write latches: a page is changed in another frame while others go on reading it
 //! (scalecache.txt 3.2).
 //!
-//! Who descends by [`Space::snapshot`](crate::Space::snapshot) holds one page at a time, by the slice of its group of cores
-//! (`pins.rs`), and reads it as it was at some moment: no node is validated, and a change keeps
-//! nobody waiting. Who changes a page by [`Space::shadow`](crate::Space::shadow) copies it to a *spare* frame, works there,
-//! and lets the page's word lead there when all is done. The old frame is *retired*: it can be a
-//! spare again when nobody holds it any more. What a snapshot says may be out of date, so that this
-//! is for pages whose readers find out where they went astray: nodes with fences and right links.
-//! `docs/protocols.md`, "Copies of nodes": `COW-1` to `COW-5`, C1 to C8.
+//! A reader that descends by [`Space::snapshot`] holds one page at a time, by the slice of its group of
+//! cores (`pins.rs`), and reads it as it was at some moment (`snapshot.rs`): no node is validated, and
+//! a change keeps nobody waiting. A writer that changes a page by [`Space::shadow`] copies it to a
+//! *spare* frame, works there, and lets the page's word lead there when all is done. The old frame is
+//! *retired*: it can be a spare again when nobody holds it any more. What a snapshot says may be out
+//! of date, so that this is for pages whose readers find out where they went astray: nodes with fences
+//! and right links. `docs/protocols.md`, "Copies of nodes": `COW-1` to `COW-5`, C1 to C8.
+//!
+//! [`Space::snapshot`]: crate::Space::snapshot
+//! [`Space::shadow`]: crate::Space::shadow
 //!
 //! Different from the paper: its frames have an indirection of their own, between a page's metadata
 //! and its bytes; ours have none, and the page changes its frame, as in a promotion. It keeps extra
