@@ -1,30 +1,32 @@
 //! What all parts of a pool share, whatever the translation.
 
+#![cfg(not(loom))]
+
 use std::sync::{Arc, Mutex};
 
 use polder_format::{ChecksumSeed, ExtentSchedule, PageSize, SpaceId};
 
-use crate::admission::Admission;
-use crate::bounce::Bounces;
-use crate::bytes::PageRef;
-use crate::counters::Counters;
 use crate::device::Device;
+use crate::device::bounce::Bounces;
+use crate::device::gate::ExtentMoves;
+use crate::device::reads::Reads;
 use crate::file_map::FilePlaces;
-use crate::frames::Frames;
-use crate::gate::ExtentMoves;
+use crate::frame::admission::Admission;
+use crate::frame::frames::Frames;
+use crate::frame::moves::Moves;
+use crate::frame::partitions::{PartitionNo, Partitions};
+use crate::frame::retired::Retired;
 use crate::journal::Journal;
-use crate::kinds::PageKinds;
-use crate::latches::Latches;
-use crate::moves::Moves;
-use crate::nodes::Nodes;
-use crate::partitions::{PartitionNo, Partitions};
-use crate::reads::Reads;
+use crate::latch::latches::Latches;
+use crate::latch::state::{StateCell, StateWord};
+use crate::machine::nodes::Nodes;
+use crate::page::bytes::PageRef;
+use crate::page::kinds::PageKinds;
 use crate::replacement::{AccessHint, Replacement};
-use crate::retired::Retired;
-use crate::signal::Signal;
-use crate::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, AtomicU64};
 use crate::sync::{Alone, aside};
+use crate::thread::counters::Counters;
+use crate::thread::signal::Signal;
 
 /// What becomes of a copy of a page, or of the part of it from an offset on.
 pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);

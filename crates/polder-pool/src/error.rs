@@ -1,5 +1,7 @@
 //! What can go wrong in the pool.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
 

@@ -5,6 +5,8 @@
 //! latched; and it asks before it writes pages in place. `docs/durability.md`, A1 to A6 and B1 to
 //! B4. A pool without a journal keeps nothing over a crash.
 
+#![cfg(not(loom))]
+
 use std::fmt;
 use std::io;
 use std::sync::Arc;
@@ -12,7 +14,7 @@ use std::sync::Arc;
 use polder_format::log::Group;
 use polder_format::{Lsn, PageId, Place};
 
-pub use crate::change::{Change, image_bytes, mark_bytes};
+pub use crate::space::change::{Change, image_bytes, mark_bytes};
 
 /// An error that several waiters share.
 pub type SharedError = Arc<io::Error>;

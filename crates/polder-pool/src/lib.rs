@@ -18,164 +18,63 @@ macro_rules! reached {
     };
 }
 
-pub mod bytes;
+mod core;
 pub mod device;
-
-mod free_list;
+mod error;
+mod file_map;
+mod frame;
+pub mod journal;
+mod latch;
 #[cfg(all(loom, test))]
 mod loom_tests;
-mod meta;
-mod moves;
-mod parking;
-mod partitions;
-mod state;
+mod machine;
+mod operation;
+mod page;
+mod paging;
+mod pool;
+mod read_mode;
+pub mod replacement;
+mod shared;
+mod space;
 mod sync;
+#[cfg(test)]
+mod testing;
+mod thread;
+pub mod translation;
+
+pub use page::bytes;
 #[cfg(all(not(loom), polder_count))]
 pub use sync::counted;
-
 #[cfg(not(loom))]
-mod admission;
-#[cfg(not(loom))]
-mod ahead;
-#[cfg(not(loom))]
-mod attempt;
-#[cfg(not(loom))]
-mod bounce;
-#[cfg(not(loom))]
-mod change;
-#[cfg(not(loom))]
-mod config;
-#[cfg(not(loom))]
-mod core;
-#[cfg(not(loom))]
-mod counters;
-#[cfg(not(loom))]
-mod cpu;
-#[cfg(not(loom))]
-mod dice;
-#[cfg(not(loom))]
-mod error;
-#[cfg(not(loom))]
-mod evict;
-#[cfg(not(loom))]
-mod fault;
-#[cfg(not(loom))]
-mod file_map;
-#[cfg(not(loom))]
-pub mod fork;
-#[cfg(not(loom))]
-mod found;
-#[cfg(not(loom))]
-mod frames;
-#[cfg(not(loom))]
-mod gate;
-#[cfg(not(loom))]
-mod guard;
-#[cfg(not(loom))]
-mod handle;
-#[cfg(not(loom))]
-mod hold;
-#[cfg(not(loom))]
-mod holding;
-#[cfg(not(loom))]
-pub mod journal;
-#[cfg(not(loom))]
-mod kinds;
-#[cfg(not(loom))]
-mod latches;
-#[cfg(not(loom))]
-mod link;
-#[cfg(not(loom))]
-mod memory;
-#[cfg(not(loom))]
-mod metas;
-#[cfg(all(test, not(loom)))]
-mod node_tests;
-#[cfg(not(loom))]
-mod nodes;
-#[cfg(not(loom))]
-mod open;
-#[cfg(not(loom))]
-mod optimistic;
-#[cfg(not(loom))]
-mod pessimistic;
-#[cfg(not(loom))]
-mod pins;
-#[cfg(loom)]
-mod pins {
-    pub(crate) mod slice;
-}
-#[cfg(not(loom))]
-mod pool;
-#[cfg(not(loom))]
-mod promote;
-#[cfg(not(loom))]
-mod read_mode;
-#[cfg(not(loom))]
-mod reads;
-#[cfg(not(loom))]
-mod recover;
-#[cfg(not(loom))]
-mod redo;
-#[cfg(not(loom))]
-pub mod replacement;
-#[cfg(not(loom))]
-mod reserve;
-#[cfg(not(loom))]
-mod retired;
-#[cfg(not(loom))]
-mod shadow;
-#[cfg(not(loom))]
-mod shared;
-#[cfg(not(loom))]
-pub mod signal;
-#[cfg(not(loom))]
-mod snapshot;
-#[cfg(not(loom))]
-mod space;
-#[cfg(not(loom))]
-mod space_handle;
-#[cfg(not(loom))]
-mod stats;
-#[cfg(not(loom))]
-mod table;
-#[cfg(all(test, not(loom)))]
-mod testing;
-pub mod translation;
-#[cfg(not(loom))]
-mod waiting;
-#[cfg(not(loom))]
-mod write_back;
-#[cfg(not(loom))]
-mod writer;
+pub use {machine::fork, thread::signal};
 
 #[cfg(not(loom))]
 pub use {
-    attempt::{Attempt, Interrupted, Obstacles},
-    change::Change,
-    config::PoolConfig,
     error::PoolError,
     file_map::FileState,
-    guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
-    handle::{Pool, Space},
-    holding::Holding,
     journal::Journal,
-    kinds::{KindOps, OwnedLinks},
-    link::LinkRef,
-    memory::threads_with_room,
-    nodes::policy::NodeId,
+    latch::guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    latch::state::FrameId,
+    machine::memory::threads_with_room,
+    machine::policy::NodeId,
+    operation::attempt::{Attempt, Interrupted, Obstacles},
+    page::kinds::{KindOps, OwnedLinks},
+    page::link::LinkRef,
+    paging::admission::Exhaustion,
+    paging::shadow::Shadow,
+    pool::config::PoolConfig,
+    pool::handle::{Pool, Space},
+    pool::redo::{ApplyRecord, Redo, Redone},
+    pool::stats::{NodeStats, PoolStats, SpaceStats},
     read_mode::{GroupSize, Hold, UnknownHold},
-    redo::{ApplyRecord, Redo, Redone},
     replacement::AccessHint,
-    shadow::Shadow,
-    state::FrameId,
-    stats::{NodeStats, PoolStats, SpaceStats},
+    space::change::Change,
+    thread::holding::Holding,
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,
         HashOptimisticInlined, HashPreferred, Open, Predictive, PredictiveHashed, Simd, SimdPlain,
         Swip, Swizzle, Translation, Vm, VmHuge,
     },
-    waiting::Exhaustion,
 };
 
 #[cfg(all(not(loom), feature = "teaching"))]

@@ -1,5 +1,7 @@
 //! How readers hold the pages of their way: what users choose from.
 
+#![cfg(not(loom))]
+
 use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;

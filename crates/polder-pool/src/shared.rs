@@ -1,17 +1,19 @@
 //! All of a pool but the threads, and the spaces that are open.
 
+#![cfg(not(loom))]
+
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 
 use polder_format::{PageId, PageNo, Place, SpaceId};
 
-use crate::bytes::PageRef;
 use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::{AllocState, PagedArray, Runs};
-use crate::found::Resolved;
-use crate::link::LinkRef;
-use crate::state::FrameId;
+use crate::latch::found::Resolved;
+use crate::latch::state::FrameId;
+use crate::page::bytes::PageRef;
+use crate::page::link::LinkRef;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Alone, Flag};
 use crate::translation::{Directories, PoolContext, Translation};

@@ -1,5 +1,6 @@
 //! Pools for tests of the pool's own modules.
 
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
 use std::cell::RefCell;
@@ -8,7 +9,7 @@ use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at
 use tempfile::TempDir;
 
 use crate::device::{Device, FileDevice, OpenKind};
-use crate::nodes::Nodes;
+use crate::machine::nodes::Nodes;
 use crate::replacement::ReplacementKind;
 use crate::{AccessHint, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
 

@@ -6,7 +6,7 @@ use std::ops::Range;
 use polder_format::PageId;
 
 use super::{Batch, Buffer, Device, Direction, Request};
-use crate::bounce::Bounce;
+use crate::device::bounce::Bounce;
 
 /// Bytes of zeros that are written at a time.
 const ZEROS_BYTES: usize = 1 << 20;

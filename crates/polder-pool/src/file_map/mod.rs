@@ -7,6 +7,8 @@
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
 
+#![cfg(not(loom))]
+
 mod maps;
 mod places;
 mod runs;

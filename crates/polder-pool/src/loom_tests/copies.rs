@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::pins::slice::{Slice, all_free, all_left};
+use crate::latch::slice::{Slice, all_free, all_left};
 
 /// A node that has two frames to be in, and the slices of each. Its bytes say how often it changed,
 /// or that a frame is a stranger's.

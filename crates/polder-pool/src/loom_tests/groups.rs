@@ -8,8 +8,8 @@ use loom::sync::atomic::Ordering::Relaxed;
 use loom::thread;
 
 use super::{Bytes, explore, join, spawn, version};
-use crate::parking::ParkingLot;
-use crate::state::{FrameId, StateCell, StateWord, WrapCount};
+use crate::latch::parking::ParkingLot;
+use crate::latch::state::{FrameId, StateCell, StateWord, WrapCount};
 use crate::sync::Flag;
 use crate::translation::group::{Group, Words};
 

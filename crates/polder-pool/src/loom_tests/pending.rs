@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::pins::slice::{Slice, all_free};
+use crate::latch::slice::{Slice, all_free};
 
 /// A resident page, and a slice of its frame.
 struct Held {

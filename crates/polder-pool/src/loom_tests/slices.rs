@@ -2,7 +2,7 @@
 
 use super::*;
 
-use crate::pins::slice::{Slice, all_free};
+use crate::latch::slice::{Slice, all_free};
 use crate::sync::seq_cst_under_loom;
 
 /// A resident page, and the slices of its frame in two groups.

@@ -9,10 +9,10 @@ use loom::sync::atomic::{AtomicU32, fence};
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::{Bytes, explore, join, spawn, version};
-use crate::free_list::FreeList;
-use crate::moves::Moves;
-use crate::parking::ParkingLot;
-use crate::state::{FrameId, StateCell, StateWord, Version, WrapCount};
+use crate::frame::free_list::FreeList;
+use crate::frame::moves::Moves;
+use crate::latch::parking::ParkingLot;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version, WrapCount};
 use crate::translation::chain::{
     Apart, Bucket, BucketLatch, Chains, Entry, First, Slot, SpinLatch, VersionLatch,
 };

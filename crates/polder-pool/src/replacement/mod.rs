@@ -28,13 +28,15 @@
 //!
 //! [`AccessHint::Scan`]: crate::AccessHint::Scan
 
+#![cfg(not(loom))]
+
 use std::fmt::Debug;
 use std::sync::Arc;
 
 use polder_format::PageId;
 
-use crate::latches::HearsWrites;
-use crate::state::FrameId;
+use crate::latch::latches::HearsWrites;
+use crate::latch::state::FrameId;
 
 mod clock;
 mod cooling;

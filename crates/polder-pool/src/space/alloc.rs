@@ -13,15 +13,15 @@
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
 
-use crate::admission::OPERATION_FRAMES;
-use crate::bytes::{PageBuf, PageRef};
-use crate::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::error::PoolError;
 use crate::file_map::AllocState;
-use crate::guard::NewPage;
-use crate::link::LinkRef;
+use crate::frame::admission::OPERATION_FRAMES;
+use crate::latch::guard::NewPage;
+use crate::page::bytes::{PageBuf, PageRef};
+use crate::page::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
+use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::sync::lock;
 use crate::translation::Translation;
 

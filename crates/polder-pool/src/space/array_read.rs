@@ -11,11 +11,11 @@ use polder_format::{
 };
 
 use super::MAX_HEIGHT;
-use crate::attempt::Attempt;
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::guard::{Exclusive, Optimistic, Restart};
-use crate::link::LinkRef;
+use crate::latch::guard::{Exclusive, Optimistic, Restart};
+use crate::operation::attempt::Attempt;
+use crate::page::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;

@@ -6,14 +6,14 @@ use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, P
 
 use super::MAX_HEIGHT;
 use super::array_read::Way;
-use crate::bytes::PageMut;
-use crate::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::guard::{NewPage, Restart};
-use crate::link::LinkRef;
+use crate::latch::guard::{NewPage, Restart};
+use crate::page::bytes::PageMut;
+use crate::page::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
+use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {

@@ -9,12 +9,16 @@
 //! | `extents.rs` | taking and releasing extents |
 //! | `alloc.rs` | allocation maps: giving out pages and taking them back |
 //! | `places.rs` | which places of the file are free |
+//! | `change.rs` | a change of pages and of maps, and its log records |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
+
+#![cfg(not(loom))]
 
 mod alloc;
 mod array_read;
 mod array_write;
+pub(crate) mod change;
 mod extents;
 mod life;
 mod locate;
@@ -23,8 +27,8 @@ mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
 
-use crate::bytes::PageRef;
-use crate::kinds::KindOps;
+use crate::page::bytes::PageRef;
+use crate::page::kinds::KindOps;
 
 pub(crate) use locate::locate;
 

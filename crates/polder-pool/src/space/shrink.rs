@@ -9,15 +9,15 @@ use polder_format::log::Operation;
 use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
 
 use super::extents::pages_of;
-use crate::bounce::Bounce;
-use crate::change::{PATCH_BYTES, image_bytes, log_image, log_word};
+use crate::device::bounce::Bounce;
+use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::gate::Moving;
-use crate::link::LinkRef;
+use crate::page::link::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
+use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
 use crate::sync::{Backoff, lock};
 use crate::translation::Translation;
 

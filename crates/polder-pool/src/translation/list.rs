@@ -78,6 +78,7 @@ macro_rules! translations {
 }
 
 /// The sections say what they are.
+#[cfg(not(loom))]
 macro_rules! sections {
     (
         evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }

@@ -33,7 +33,7 @@ mod vm;
 
 #[cfg(not(loom))]
 pub use {
-    crate::found::Resolved,
+    crate::latch::found::Resolved,
     array::{Array, ArrayPlain, Arrays},
     direct::Direct,
     hash::Hash,

@@ -16,17 +16,17 @@ use std::sync::Arc;
 
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
-use crate::bytes::PageRef;
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::guard::Optimistic;
-use crate::kinds::PageKinds;
-use crate::latches::Latches;
-use crate::link::LinkRef;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::guard::Optimistic;
+use crate::latch::latches::Latches;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::machine::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
+use crate::page::bytes::PageRef;
+use crate::page::kinds::PageKinds;
+use crate::page::link::LinkRef;
 use crate::read_mode::Hold;
-use crate::state::{FrameId, StateCell, StateWord, Version};
 use crate::sync::atomic::{Ordering, fence};
 
 /// A way from a link to a frame.
@@ -382,7 +382,7 @@ impl<T: Translation> PoolContext<'_, T> {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::metas::Metas;
+    use crate::latch::metas::Metas;
 
     /// No space is open.
     struct NoSpaces;

@@ -19,13 +19,13 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::memory::OS_PAGE_BYTES;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::machine::memory::OS_PAGE_BYTES;
+use crate::machine::table::Table;
+use crate::page::link::LinkRef;
 use crate::sync::lock;
-use crate::table::Table;
 
 /// A sorted map behind a lock.
 #[derive(Debug)]

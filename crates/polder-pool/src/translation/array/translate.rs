@@ -8,14 +8,14 @@ use polder_format::{PageNo, SpaceId};
 
 use super::chunk::ArrayDirectory;
 use super::words::{ArrayWords, BYTES_PER_FRAME};
-use crate::bytes::PageRef;
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::guard::Optimistic;
-use crate::kinds::PageKinds;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::guard::Optimistic;
+use crate::latch::state::{FrameId, StateCell};
+use crate::page::bytes::PageRef;
+use crate::page::kinds::PageKinds;
+use crate::page::link::LinkRef;
 use crate::translation::parts::guess::{Blind, Guess, Guesses};
 use crate::translation::parts::preferred::{Preference, speculate};
 use crate::translation::seam::{

@@ -24,14 +24,14 @@ use super::seam::{
     Footprint, PageMemory, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
 };
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::memory::HUGE_PAGE_BYTES;
-use crate::state::{FrameId, StateCell};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell};
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::table::{Table, Zeroed};
+use crate::page::link::LinkRef;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
-use crate::table::{Table, Zeroed};
 
 /// The first chunk of a space has 2 pages: the fewest that a space with something in it uses.
 const FIRST: u32 = 1;

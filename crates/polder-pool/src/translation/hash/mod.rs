@@ -22,10 +22,10 @@ use super::parts::directory::TableDirectory;
 use super::parts::page_hash::PageHash;
 use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell};
+use crate::page::link::LinkRef;
 
 /// Buckets a frame.
 const BUCKETS_A_FRAME: u32 = 2;

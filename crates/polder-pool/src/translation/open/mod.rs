@@ -18,10 +18,10 @@ use super::parts::by_frame::ByFrame;
 use super::parts::directory::TableDirectory;
 use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::page::link::LinkRef;
 use table::OpenTable;
 
 /// A partitioned open-addressing table, and the state word beside the frame.

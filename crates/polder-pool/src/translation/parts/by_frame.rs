@@ -21,12 +21,12 @@ use super::page_hash::PageHash;
 use super::preferred::known_here;
 use super::tagged::Tagged;
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::memory::HUGE_PAGE_BYTES;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::table::{Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
-use crate::table::{Table, Zeroed};
 use crate::translation::seam::Footprint;
 
 /// A table from page ids to frames.

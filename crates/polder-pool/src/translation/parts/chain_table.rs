@@ -13,11 +13,11 @@ use super::chain::{Bucket, Chains, Entry, First, Slot};
 use super::directory::TableDirectory;
 use super::page_hash::PageHash;
 use crate::error::PoolError;
-use crate::free_list::FreeList;
-use crate::memory::HUGE_PAGE_BYTES;
-use crate::state::{StateCell, StateWord};
+use crate::frame::free_list::FreeList;
+use crate::latch::state::{StateCell, StateWord};
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::table::{Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
-use crate::table::{Table, Zeroed};
 
 /// The memory of a chained table: addresses, of which only what is used costs something.
 #[derive(Debug)]

@@ -10,11 +10,11 @@ use std::fmt::Debug;
 
 use polder_format::{PageId, SpaceId};
 
-use crate::bytes::PageRef;
-use crate::guard::Optimistic;
-use crate::kinds::PageKinds;
-use crate::link::LinkRef;
-use crate::state::FrameId;
+use crate::latch::guard::Optimistic;
+use crate::latch::state::FrameId;
+use crate::page::bytes::PageRef;
+use crate::page::kinds::PageKinds;
+use crate::page::link::LinkRef;
 use crate::translation::seam::{PoolContext, Translation};
 
 /// What a guess follows from.

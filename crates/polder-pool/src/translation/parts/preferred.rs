@@ -10,8 +10,8 @@
 use polder_format::{PageId, SpaceId};
 
 use super::guess::{Guess, Guesses};
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateWord};
+use crate::latch::state::{FrameId, StateWord};
+use crate::page::link::LinkRef;
 
 /// The frame that a page prefers: the remainder of its id by the largest prime up to the number of
 /// frames.
@@ -101,8 +101,8 @@ mod tests {
     use polder_format::{PageNo, SpaceId};
 
     use super::*;
-    use crate::parking::ParkingLot;
-    use crate::state::{StateCell, Version};
+    use crate::latch::parking::ParkingLot;
+    use crate::latch::state::{StateCell, Version};
 
     #[inline(never)]
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -29,10 +29,10 @@ use super::parts::page_hash::PageHash;
 use super::parts::preferred::{Preference, speculate};
 use super::seam::{Footprint, PoolContext, ReadModes, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell};
+use crate::page::link::LinkRef;
 
 pub use steps::{
     HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive, PredictiveHashed,

@@ -24,10 +24,10 @@ use super::parts::guess::{Blind, Guess, Guesses};
 use super::parts::preferred::Preference;
 use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::page::link::LinkRef;
 
 pub(crate) use table::SimdTable;
 
@@ -152,7 +152,7 @@ mod tests {
     use polder_format::PageSize;
 
     use super::*;
-    use crate::parking::ParkingLot;
+    use crate::latch::parking::ParkingLot;
     use crate::translation::seam::testing::with_context;
 
     /// A page that lies where it prefers is found without the table; one that does not is found

@@ -33,12 +33,12 @@ mod reference;
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::free_list::FreeList;
-use crate::memory::HUGE_PAGE_BYTES;
-use crate::state::FrameId;
+use crate::frame::free_list::FreeList;
+use crate::latch::state::FrameId;
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::table::{Table, Zeroed};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use crate::table::{Table, Zeroed};
 use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
 use crate::translation::parts::by_frame::{FrameTable, Inserted};
 use crate::translation::parts::page_hash::PageHash;

@@ -7,10 +7,10 @@ use polder_format::{PageId, SpaceId};
 use super::owner::OwnerCell;
 use super::swip::Swip;
 use crate::error::PoolError;
-use crate::memory::HUGE_PAGE_BYTES;
-use crate::state::FrameId;
+use crate::latch::state::FrameId;
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::table::{Table, Zeroed};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::table::{Table, Zeroed};
 use crate::translation::parts::directory::TableDirectory;
 
 /// The link of a space to its root, in memory. Zero: not hot.

@@ -5,7 +5,7 @@
 use polder_format::PageId;
 
 use super::owners::Owners;
-use crate::state::{FrameId, StateCell};
+use crate::latch::state::{FrameId, StateCell};
 use crate::translation::parts::by_frame::ByFrame;
 use crate::translation::simd::SimdTable;
 

@@ -17,10 +17,10 @@ use super::owner::Owner;
 use super::owners::SwizzleDirectory;
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::bytes::PageRef;
-use crate::guard::Optimistic;
-use crate::link::LinkRef;
-use crate::state::FrameId;
+use crate::latch::guard::Optimistic;
+use crate::latch::state::FrameId;
+use crate::page::bytes::PageRef;
+use crate::page::link::LinkRef;
 use crate::translation::seam::{PoolContext, Translation};
 
 /// S1: with the page `parent` held shared, if the link at this offset of a page is one that it owns:

@@ -11,14 +11,14 @@ use super::owner::{Owner, OwnerCell};
 use super::owners::{Owners, SwizzleDirectory};
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::bytes::PageRef;
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::guard::Optimistic;
-use crate::kinds::PageKinds;
-use crate::link::LinkRef;
-use crate::state::{FrameId, StateCell, StateWord, Version};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::guard::Optimistic;
+use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::page::bytes::PageRef;
+use crate::page::kinds::PageKinds;
+use crate::page::link::LinkRef;
 use crate::translation::parts::by_frame::ByFrame;
 use crate::translation::seam::{
     Footprint, Leaving, PoolContext, ReadModes, Translation, TranslationConfig,

@@ -21,9 +21,9 @@ use super::links::swizzled_links;
 use super::owner::Owner;
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::bytes::PageRef;
-use crate::dice;
-use crate::state::FrameId;
+use crate::latch::state::FrameId;
+use crate::page::bytes::PageRef;
+use crate::thread::dice;
 use crate::translation::seam::PoolContext;
 
 /// Levels that a search for a page without swizzled links goes down. A circle ends here too.

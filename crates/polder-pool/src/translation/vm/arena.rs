@@ -12,10 +12,10 @@ use std::sync::{Arc, Mutex};
 
 use polder_format::{PageNo, PageSize, SpaceId};
 
-use crate::bytes::OVERRUN_BYTES;
 use crate::error::PoolError;
-use crate::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
-use crate::state::StateCell;
+use crate::latch::state::StateCell;
+use crate::machine::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::page::bytes::OVERRUN_BYTES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::{

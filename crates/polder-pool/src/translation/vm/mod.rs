@@ -31,13 +31,13 @@ use polder_format::{PageId, PageNo, PageSize, SpaceId};
 use super::seam::{
     Footprint, PageMemory, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
 };
-use crate::bytes::PageRef;
 use crate::error::PoolError;
-use crate::found::Resolved;
-use crate::frames::Frames;
-use crate::link::LinkRef;
-use crate::memory::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
-use crate::state::{FrameId, StateCell};
+use crate::frame::frames::Frames;
+use crate::latch::found::Resolved;
+use crate::latch::state::{FrameId, StateCell};
+use crate::machine::memory::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
+use crate::page::bytes::PageRef;
+use crate::page::link::LinkRef;
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use arena::{Memory, VmDirectory, pages_a_region};

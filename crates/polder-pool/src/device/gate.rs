@@ -1,0 +1,44 @@
+//! The gate between write-backs and an extent that moves while the file is made shorter.
+
+#![cfg(not(loom))]
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use polder_format::Place;
+
+use crate::sync::lock;
+
+/// The extent that moves, if there is one.
+#[derive(Debug, Default)]
+pub(crate) struct ExtentMoves(RwLock<Option<Arc<Moving>>>);
+
+impl ExtentMoves {
+    /// Held by a write-back from W2 to W7: the extent does not change its place meanwhile.
+    pub(crate) fn enter(&self) -> RwLockReadGuard<'_, Option<Arc<Moving>>> {
+        self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// Waits until no write-back is under way, and holds up those to come: to announce an extent, and
+    /// to switch it to its new place (M3).
+    pub(crate) fn close(&self) -> RwLockWriteGuard<'_, Option<Arc<Moving>>> {
+        self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+/// An extent on its way to another place: which of its pages were written to the old one.
+#[derive(Debug)]
+pub(crate) struct Moving {
+    pub(crate) from: Place,
+    pub(crate) pages: u64,
+    pub(crate) noted: Mutex<BTreeSet<u64>>,
+}
+
+impl Moving {
+    /// A page was written to `place`. Called while the gate is held shared, after the write.
+    pub(crate) fn note(&self, place: Place) {
+        if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
+            lock(&self.noted).insert(page);
+        }
+    }
+}

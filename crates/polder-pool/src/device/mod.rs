@@ -1,0 +1,207 @@
+//! Where pages lie when they are not in memory.
+//!
+//! Requests are handed over as a [`Batch`], which belongs to the device until it is complete: a
+//! thread that goes away in between takes nothing from under it. Over `pread` the work is done
+//! within `submit`; a device with a queue of its own does it between `submit` and `complete`.
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+
+use polder_format::PageId;
+
+#[cfg(not(loom))]
+mod block;
+pub(crate) mod bounce;
+mod file;
+pub(crate) mod gate;
+pub(crate) mod reads;
+
+#[cfg(not(loom))]
+pub use block::{BlockReader, read_block, write_block, write_zeros};
+pub use file::{FileDevice, FileLock, OpenKind};
+
+/// Memory of the pool that a device reads into or writes from.
+#[derive(Debug, Clone, Copy)]
+pub struct Buffer {
+    at: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: a buffer is a name for memory whose exclusive use was promised to the request that
+// holds it (Buffer::new); the request may travel between threads.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// The `len` bytes at `at`.
+    ///
+    /// # Safety
+    /// Until the batch that the buffer goes into is complete, the memory is mapped, and nobody
+    /// else writes it; for a read, nobody else relies on what it holds either.
+    pub unsafe fn new(at: NonNull<u8>, len: usize) -> Buffer {
+        Buffer { at, len }
+    }
+
+    /// Address of the first byte.
+    pub fn as_ptr(self) -> *mut u8 {
+        self.at.as_ptr()
+    }
+
+    /// Length in bytes.
+    pub fn len(self) -> usize {
+        self.len
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(self) -> bool {
+        self.len == 0
+    }
+}
+
+/// What to do with the bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// From the device into the buffer.
+    Read,
+    /// From the buffer to the device.
+    Write,
+}
+
+/// One run of bytes to read or write.
+#[derive(Debug)]
+pub struct Request {
+    /// Read or write.
+    pub direction: Direction,
+    /// The first (for a run of several pages) page concerned, for messages.
+    pub page: PageId,
+    /// Where in the file, in bytes; a multiple of 4096.
+    pub offset: u64,
+    /// From where or where to; address and length are multiples of 4096.
+    pub buffer: Buffer,
+    /// How it went; `Ok` until the device says otherwise.
+    pub outcome: io::Result<()>,
+}
+
+impl Request {
+    /// A request that has not been made yet.
+    pub fn new(direction: Direction, page: PageId, offset: u64, buffer: Buffer) -> Request {
+        Request { direction, page, offset, buffer, outcome: Ok(()) }
+    }
+}
+
+/// Requests that are handed over, and come back, together.
+#[derive(Debug)]
+pub enum Batch {
+    /// A single one: needs no allocation.
+    One(Request),
+    /// Any number, best in the order of their offsets.
+    Many(Vec<Request>),
+}
+
+impl Batch {
+    /// All requests, to change.
+    pub fn requests_mut(&mut self) -> &mut [Request] {
+        match self {
+            Batch::One(request) => std::slice::from_mut(request),
+            Batch::Many(requests) => requests,
+        }
+    }
+
+    /// Takes the batch apart.
+    pub fn into_requests(self) -> Vec<Request> {
+        match self {
+            Batch::One(request) => vec![request],
+            Batch::Many(requests) => requests,
+        }
+    }
+
+    /// All requests.
+    pub fn requests(&self) -> &[Request] {
+        match self {
+            Batch::One(request) => std::slice::from_ref(request),
+            Batch::Many(requests) => requests,
+        }
+    }
+}
+
+/// A batch on its way.
+#[must_use = "a batch is done only when it has been completed"]
+#[derive(Debug)]
+pub enum Ticket {
+    /// The device did the work at once.
+    Done(Batch),
+    /// The device knows it by this number.
+    Pending(u64),
+}
+
+/// Something to keep pages on: a file, a block device, a simulation.
+///
+/// All methods may be called by several threads at once. An error speaks for its own request
+/// alone; after a failed `sync` nothing that was written since the last good one may be relied on.
+///
+/// ```
+/// use std::io;
+/// use std::ptr::NonNull;
+///
+/// use polder_format::{PageId, PageNo, SpaceId};
+/// use polder_pool::device::{Batch, Buffer, Device, Direction, FileDevice, OpenKind, Request};
+///
+/// #[repr(align(4096))]
+/// struct Block([u8; 4096]);
+///
+/// fn transfer(device: &dyn Device, direction: Direction, block: &mut Block) -> io::Result<()> {
+///     // SAFETY: the block is borrowed until the batch is complete.
+///     let buffer = unsafe { Buffer::new(NonNull::from(&mut block.0).cast(), block.0.len()) };
+///     let page = PageId::new(SpaceId::FILE, PageNo::MAX);
+///     let ticket = device.submit(Batch::One(Request::new(direction, page, 65536, buffer)));
+///     let mut batch = device.complete(ticket);
+///     std::mem::replace(&mut batch.requests_mut()[0].outcome, Ok(()))
+/// }
+///
+/// let folder = tempfile::tempdir()?;
+/// let device = FileDevice::open(folder.path().join("data"), OpenKind::Create)?;
+/// device.allocate(65536, 4096)?;
+/// transfer(&device, Direction::Write, &mut Block([7; 4096]))?;
+/// device.sync()?;
+/// let mut block = Block([0; 4096]);
+/// transfer(&device, Direction::Read, &mut block)?;
+/// assert_eq!(block.0, [7; 4096]);
+/// # Ok::<(), io::Error>(())
+/// ```
+pub trait Device: Send + Sync + fmt::Debug + 'static {
+    /// Hands over the batch and does not wait for it longer than the device has to.
+    fn submit(&self, batch: Batch) -> Ticket;
+
+    /// Waits for the batch; each request then says how it went. A read behind the end of the file
+    /// fails with `UnexpectedEof`.
+    fn complete(&self, ticket: Ticket) -> Batch;
+
+    /// Makes sure that writing this run of bytes will not fail for want of space. Bytes that were
+    /// not there before read as zeros.
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Gives the file this length in bytes. If it becomes longer, what is added reads as zeros, and
+    /// room for it is not made sure of.
+    fn truncate(&self, len: u64) -> io::Result<()>;
+
+    /// Gives the space of this run of bytes back; it reads as zeros. A device that cannot do so
+    /// may leave it as it is.
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()>;
+
+    /// Everything that was completed before is durable.
+    fn sync(&self) -> io::Result<()>;
+
+    /// Length of the file in bytes.
+    fn len(&self) -> io::Result<u64>;
+
+    /// Whether there is nothing in the file yet.
+    fn is_empty(&self) -> io::Result<bool> {
+        Ok(self.len()? == 0)
+    }
+}
+
+/// Whether a device says that it has no room, or gives no more to this user.
+pub fn is_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}

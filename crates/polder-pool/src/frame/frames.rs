@@ -1,0 +1,117 @@
+//! The frames: one reserved range of page bytes.
+//!
+//! The bytes stay aligned for direct I/O and can be backed by huge pages, because nothing else
+//! lies between them.
+
+#![cfg(not(loom))]
+
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+use polder_format::PageSize;
+
+use crate::error::PoolError;
+use crate::latch::state::FrameId;
+use crate::machine::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
+use crate::machine::nodes::Nodes;
+use crate::page::bytes::{OVERRUN_BYTES, PageRef};
+
+/// All frames of a pool. Frame 0 does not exist.
+#[derive(Debug)]
+pub struct Frames {
+    bytes: Reservation,
+    count: u32,
+    size: PageSize,
+}
+
+impl Frames {
+    /// `with_bytes`: else the translation has the memory of the pages. `huge`: on huge pages where
+    /// the kernel has some; else nowhere, unless the translation asks for them.
+    pub(crate) fn new(
+        count: u32,
+        size: PageSize,
+        with_bytes: bool,
+        huge: bool,
+    ) -> Result<Frames, PoolError> {
+        let slots = count as usize + 1;
+        let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
+        let frames =
+            Frames { bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?, count, size };
+        match huge {
+            true => frames.bytes.prefer_huge_pages(),
+            false => frames.bytes.prefer_small_pages(),
+        }
+        Ok(frames)
+    }
+
+    /// Asks for huge pages for so many frames from this one on.
+    pub(crate) fn prefer_huge_pages(&self, first: FrameId, frames: u64) {
+        let shift = self.size.shift();
+        let (offset, len) = ((first.get() as usize) << shift, (frames as usize) << shift);
+        self.bytes.prefer_huge_pages_in(offset, len);
+    }
+
+    /// Asks for memory of the node for each frame of a partition. (Metadata, and what translations
+    /// keep by frame, stay as they are: runs of frames have runs there, which their own threads
+    /// are mostly the first to write.)
+    pub(crate) fn settle(&self, nodes: &Nodes, ends: &[u32]) {
+        let mut from = 0;
+        for (node, end) in nodes.ids().zip(ends) {
+            let to = (*end as usize + 1) << self.size.shift();
+            self.bytes.prefer_node(from, to - from, node);
+            from = to;
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.size
+    }
+
+    /// All frames, in order.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = FrameId> + use<> {
+        (1..=self.count).map(FrameId::new)
+    }
+
+    /// Has the kernel back the first `frames` frames with memory now.
+    pub(crate) fn prefault(&self, frames: u32) -> Result<(), PoolError> {
+        let len = ((frames as usize + 1) << self.size.shift()).min(self.bytes.len());
+        self.bytes.populate(len).map_err(|source| PoolError::Memory {
+            what: "prefaulted frames",
+            bytes: len as u64,
+            source: Arc::new(source),
+        })
+    }
+
+    pub(crate) fn huge_bytes(&self) -> u64 {
+        self.bytes.huge_bytes()
+    }
+
+    #[inline(always)]
+    pub(crate) fn address(&self, frame: FrameId) -> NonNull<u8> {
+        debug_assert!(frame.get() <= self.count);
+        // SAFETY: a state word only ever bears frames of this pool (publish is given what `take`
+        // gave), and `count` of them behind the first were reserved.
+        unsafe { self.bytes.base().add((frame.get() as usize) << self.size.shift()) }
+    }
+
+    /// The bytes of a frame, which others may be changing.
+    #[inline(always)]
+    pub(crate) fn page(&self, frame: FrameId) -> PageRef<'_> {
+        // SAFETY: the frame's bytes and the next one's (or the overrun) are mapped while we live,
+        // aligned to the page size, and written by `bytes` and the device alone.
+        unsafe { PageRef::new(self.address(frame), self.size) }
+    }
+
+    /// Gives the memory behind a frame, which holds no page that anyone wants, back to the kernel.
+    pub(crate) fn discard(&self, address: NonNull<u8>) {
+        // The kernel takes back whole pages of its own: smaller ones are its neighbours' too.
+        if self.size.bytes() >= kernel_page_bytes() {
+            let offset = address.addr().get() - self.bytes.base().addr().get();
+            let _ = self.bytes.discard(offset, self.size.bytes());
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Frames: the memory of pages, which of them are free, and which threads may go on while they are
+//! short.
+
+pub(crate) mod admission;
+pub(crate) mod frames;
+pub(crate) mod free_list;
+pub(crate) mod moves;
+pub(crate) mod partitions;
+pub(crate) mod retired;

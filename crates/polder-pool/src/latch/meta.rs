@@ -1,0 +1,182 @@
+//! What is known of a frame besides its bytes: which page it holds, what of it the device has, and
+//! whether it may go.
+//!
+//! Who may change which field is in `docs/protocols.md`, "Frame metadata".
+
+use polder_format::{PageId, Place};
+
+use crate::latch::state::{StateCell, StateWord, Version};
+use crate::sync::Backoff;
+use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+/// What `written` says of a page that the device does not have.
+const NEVER: u32 = u32::MAX;
+
+/// What is known of a frame besides its bytes. All zero: the frame holds no page.
+#[derive(Debug, Default)]
+#[repr(C, align(32))]
+pub(crate) struct FrameMeta {
+    page: AtomicU64,
+    place: AtomicU64,
+    version: AtomicU32,
+    written: AtomicU32,
+    pins: AtomicU32,
+    writing: AtomicBool,
+    /// The whole page was logged and has not been written since.
+    born: AtomicBool,
+    /// It was loaded for a scan, bears the mark, and nobody has come to it yet.
+    awaits_scan: AtomicBool,
+}
+
+pub(crate) const FRAME_META_BYTES: usize = size_of::<FrameMeta>();
+
+impl FrameMeta {
+    /// The page in the frame, or null. Acquire pairs with the Release of `assign`.
+    pub(crate) fn page(&self) -> PageId {
+        PageId::from_link(self.page.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn place(&self) -> Place {
+        Place::new(self.place.load(Ordering::Acquire))
+    }
+
+    /// The page lies somewhere else from now on; the caller holds *writing*, or the page.
+    pub(crate) fn set_place(&self, place: Place) {
+        self.place.store(place.get(), Ordering::Release);
+    }
+
+    /// The version that the next page in this frame begins with.
+    pub(crate) fn version(&self) -> Version {
+        Version::new(self.version.load(Ordering::Relaxed))
+    }
+
+    /// F9: the frame now holds this page.
+    pub(crate) fn assign(&self, page: PageId, place: Place, on_device: bool) {
+        let written = if on_device { self.version().get() } else { NEVER };
+        self.written.store(written, Ordering::Relaxed);
+        self.place.store(place.get(), Ordering::Relaxed);
+        self.born.store(false, Ordering::Relaxed);
+        self.awaits_scan.store(false, Ordering::Relaxed);
+        self.page.store(page.to_bits(), Ordering::Release);
+    }
+
+    /// E6: the frame holds no page; the caller has it exclusively, at `version`.
+    pub(crate) fn vacate(&self, version: Version) {
+        self.page.store(0, Ordering::Release);
+        self.version.store(version.get(), Ordering::Relaxed);
+    }
+
+    /// Whether the device lacks this state of the page.
+    pub(crate) fn is_dirty(&self, word: StateWord) -> bool {
+        self.written.load(Ordering::Acquire) != word.version().get()
+    }
+
+    /// W6: the device has the page as it was at `version`. Release pairs with `is_dirty`.
+    pub(crate) fn set_written(&self, version: Version) {
+        self.written.store(version.get(), Ordering::Release);
+    }
+
+    /// The device lacks the page, whatever its version.
+    pub(crate) fn set_never_written(&self) {
+        self.written.store(NEVER, Ordering::Release);
+    }
+
+    /// Relaxed: who reads it holds the page's latch, or *writing*, which was taken after it.
+    pub(crate) fn is_born(&self) -> bool {
+        self.born.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_born(&self, born: bool) {
+        self.born.store(born, Ordering::Relaxed);
+    }
+
+    /// The page moves here from another frame, which it still has.
+    pub(crate) fn assign_from(&self, old: &FrameMeta, on_device: bool) {
+        self.assign(old.page(), old.place(), on_device);
+        self.set_born(old.is_born());
+        self.awaits_scan.store(old.awaits_scan.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
+    pub(crate) fn await_scan(&self) {
+        self.awaits_scan.store(true, Ordering::Relaxed);
+    }
+
+    /// True once, for the first access.
+    pub(crate) fn end_awaiting_scan(&self) -> bool {
+        self.awaits_scan.load(Ordering::Relaxed) && self.awaits_scan.swap(false, Ordering::Relaxed)
+    }
+
+    pub(crate) fn is_pinned(&self) -> bool {
+        self.pins.load(Ordering::Acquire) != 0
+    }
+
+    pub(crate) fn pin(&self) {
+        self.pins.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn unpin(&self) {
+        let before = self.pins.fetch_sub(1, Ordering::Release);
+        debug_assert_ne!(before, 0);
+    }
+
+    /// W1. False if somebody else writes the page (`POOL-5`). Acquire pairs with `end_writing`.
+    pub(crate) fn begin_writing(&self) -> bool {
+        !self.writing.swap(true, Ordering::SeqCst)
+    }
+
+    pub(crate) fn end_writing(&self) {
+        self.writing.store(false, Ordering::Release);
+    }
+
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.writing.load(Ordering::SeqCst)
+    }
+
+    /// Waits until no write of the page is under way. The caller holds the page exclusively, so
+    /// that none begins.
+    pub(crate) fn await_written(&self) {
+        let mut backoff = Backoff::new();
+        while self.is_being_written() {
+            backoff.wait();
+        }
+    }
+
+    /// E3.
+    pub(crate) fn obstacle(&self, word: StateWord) -> Option<Obstacle> {
+        if self.is_pinned() {
+            Some(Obstacle::Pinned)
+        } else if self.is_being_written() {
+            Some(Obstacle::Busy)
+        } else if self.is_dirty(word) {
+            Some(Obstacle::Dirty)
+        } else {
+            None
+        }
+    }
+
+    /// E3 to E5: takes `page`, whose word was seen free, exclusively to evict it, if it may go.
+    pub(crate) fn seize(
+        &self,
+        page: PageId,
+        cell: &StateCell,
+        seen: StateWord,
+    ) -> Result<(), Obstacle> {
+        self.obstacle(seen).map_or(Ok(()), Err)?;
+        let held = cell.upgrade(seen).ok_or(Obstacle::Busy)?;
+        // E5: what was looked at before we had the latch may have changed.
+        if self.page() != page || self.obstacle(held).is_some() {
+            cell.put_back(held);
+            return Err(Obstacle::Busy);
+        }
+        Ok(())
+    }
+}
+
+/// Why a page cannot be evicted now (`POOL-4`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    Pinned,
+    /// Latched, or being written.
+    Busy,
+    Dirty,
+}

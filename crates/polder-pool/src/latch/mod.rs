@@ -1,0 +1,22 @@
+//! The state word of a page, and what a thread may do with the page while it holds it.
+//!
+//! | file | |
+//! |---|---|
+//! | `state.rs` | the state word: latch, version, mark and frame in one atomic |
+//! | `meta.rs`, `metas.rs` | what is known of the page in a frame, which nobody may change without a latch |
+//! | `parking.rs` | where threads wait for pages in flight |
+//! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache.txt 3.1) |
+//! | `latches.rs` | all of that, of one pool |
+//! | `guard.rs` | optimistic and exclusive guards, and pins |
+//! | `held.rs` | what a reader holds on its way, where the read mode is not optimistic |
+
+pub(crate) mod found;
+pub(crate) mod guard;
+pub(crate) mod held;
+pub(crate) mod latches;
+pub(crate) mod meta;
+pub(crate) mod metas;
+pub(crate) mod parking;
+pub(crate) mod slice;
+pub(crate) mod slices;
+pub(crate) mod state;

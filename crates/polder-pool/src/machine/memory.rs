@@ -1,0 +1,243 @@
+//! Reserved ranges of anonymous memory: they read as zeros and cost nothing until they are written.
+
+#![cfg(not(loom))]
+
+use std::fs;
+use std::io;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+
+use crate::error::PoolError;
+use crate::machine::policy::{self, NodeId};
+
+/// Size of a huge page on x86-64 and (with 4 KiB base pages) aarch64.
+pub(crate) const HUGE_PAGE_BYTES: usize = 2 << 20;
+/// The smallest page that a kernel has.
+pub(crate) const OS_PAGE_BYTES: usize = 4096;
+
+/// What this kernel backs and takes back in one piece.
+pub(crate) fn kernel_page_bytes() -> usize {
+    rustix::param::page_size().max(OS_PAGE_BYTES)
+}
+
+/// A run of addresses that belongs to us until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Reservation {
+    base: NonNull<u8>,
+    len: usize,
+    /// What was mapped, `base` and `len` being the aligned part of it.
+    mapped: (NonNull<u8>, usize),
+}
+
+// SAFETY: a reservation is addresses; what may be done with the memory is up to its users.
+unsafe impl Send for Reservation {}
+// SAFETY: as above.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves at least `len` bytes at a multiple of `align` (a power of two).
+    pub(crate) fn new(
+        what: &'static str,
+        len: usize,
+        align: usize,
+    ) -> Result<Reservation, PoolError> {
+        let kernel_page = kernel_page_bytes();
+        let len = len.next_multiple_of(kernel_page);
+        let total = if align > kernel_page { len + align } else { len };
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice.
+        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), total, prot, flags) }
+            .map_err(io::Error::from)
+            .and_then(|at| NonNull::new(at.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory.into()))
+            .map_err(|e| PoolError::Memory { what, bytes: total as u64, source: Arc::new(e) })?;
+        let skip = mapped.as_ptr().align_offset(align);
+        // SAFETY: `skip` is below `align`, by which the mapping was made longer.
+        let base = unsafe { mapped.add(skip) };
+        Ok(Reservation { base, len, mapped: (mapped, total) })
+    }
+
+    pub(crate) fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: the range lies in our own mapping. Advice that drops content is only given by
+        // `discard`, whose callers know that the content is no longer wanted.
+        unsafe { madvise(self.base.as_ptr().add(offset).cast(), len, advice) }?;
+        Ok(())
+    }
+
+    /// Asks for huge pages. A kernel without them ignores it.
+    pub(crate) fn prefer_huge_pages(&self) {
+        self.prefer_huge_pages_in(0, self.len);
+    }
+
+    /// The same for a part of the range.
+    pub(crate) fn prefer_huge_pages_in(&self, offset: usize, len: usize) {
+        let _ = self.advise(offset, len, Advice::LinuxHugepage);
+    }
+
+    /// Asks for small pages: parts of the range will be given back one by one.
+    pub(crate) fn prefer_small_pages(&self) {
+        let _ = self.advise(0, self.len, Advice::LinuxNoHugepage);
+    }
+
+    /// Asks for memory of this node. Where the kernel does not want to, it comes from where the
+    /// thread runs that first writes to it.
+    pub(crate) fn prefer_node(&self, offset: usize, len: usize, node: NodeId) {
+        debug_assert!(offset + len <= self.len);
+        // SAFETY: the range lies in our own mapping, and ends where pages of the kernel do, as
+        // offset and length are multiples of them.
+        let _ = unsafe { policy::prefer(self.base.add(offset), len, node) };
+    }
+
+    /// Has the kernel back the first `len` bytes with memory now.
+    pub(crate) fn populate(&self, len: usize) -> io::Result<()> {
+        self.advise(0, len, Advice::LinuxPopulateWrite)
+    }
+
+    /// Gives the memory behind the range back; it reads as zeros from now on.
+    pub(crate) fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
+        self.advise(offset, len, Advice::LinuxDontNeed)
+    }
+
+    /// How many bytes of the range huge pages really back, as the kernel tells.
+    pub(crate) fn huge_bytes(&self) -> u64 {
+        let Ok(maps) = fs::read_to_string("/proc/self/smaps") else { return 0 };
+        let (ours_from, ours_to) =
+            (self.base.as_ptr() as usize, self.base.as_ptr() as usize + self.len);
+        let mut inside = false;
+        let mut kib = 0;
+        for line in maps.lines() {
+            if let Some((from, to)) = address_range(line) {
+                inside = from < ours_to && to > ours_from;
+            } else if let Some(rest) = line.strip_prefix("AnonHugePages:").filter(|_| inside) {
+                kib += rest.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
+            }
+        }
+        kib * 1024
+    }
+}
+
+fn address_range(line: &str) -> Option<(usize, usize)> {
+    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
+    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        // SAFETY: our own mapping, and nobody refers to it any more: whatever borrows from the
+        // memory borrows from the owner of this reservation.
+        let _ = unsafe { munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+    }
+}
+
+/// Addresses that a thread may take: its stack, and what the allocator sets aside for it.
+const THREAD_BYTES: usize = 128 << 20;
+
+/// How many threads there is room for, at most so many: the address space of a process may be limited
+/// (`ulimit -v`), and threads that only make things faster shall not take what others need, who end
+/// the process if they do not get it.
+pub fn threads_with_room(most: usize) -> usize {
+    let has_room =
+        |count: &usize| *count == 0 || Reservation::new("threads", count * THREAD_BYTES, 1).is_ok();
+    let halves = std::iter::successors(Some(most), |count| Some(count / 2));
+    halves.take(usize::BITS as usize).find(has_room).unwrap_or(0)
+}
+
+/// Runs that the kernel takes in one call.
+const MOST_RUNS: usize = 1024;
+/// In place of a descriptor of a process: the caller itself (Linux 6.14).
+const PIDFD_SELF: libc::c_int = -10_000;
+
+/// Gives the memory of many runs back, with one system call for all of them where the kernel can do
+/// that (Linux 6.14; from 6.16 on it interrupts other processors once for all). Says how many calls
+/// it took.
+///
+/// # Safety
+/// The runs consist of whole kernel pages of mappings of ours, and nobody relies on what is there.
+pub(crate) unsafe fn give_back(runs: &[libc::iovec]) -> u64 {
+    let mut calls = 0;
+    for some in runs.chunks(MOST_RUNS) {
+        // SAFETY: the caller's.
+        if some.len() > 1 && unsafe { give_back_together(some) } {
+            calls += 1;
+            continue;
+        }
+        for run in some {
+            // A kernel that refuses leaves what was there, which nobody relies on.
+            // SAFETY: the caller's.
+            let _ = unsafe { madvise(run.iov_base, run.iov_len, Advice::LinuxDontNeed) };
+            calls += 1;
+        }
+    }
+    calls
+}
+
+/// Whether the kernel did it, and for all.
+unsafe fn give_back_together(runs: &[libc::iovec]) -> bool {
+    let bytes: usize = runs.iter().map(|run| run.iov_len).sum();
+    // SAFETY: the kernel reads the list, and does to its ranges what the caller permits.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            PIDFD_SELF,
+            runs.as_ptr(),
+            runs.len(),
+            libc::MADV_DONTNEED,
+            0,
+        )
+    };
+    usize::try_from(done) == Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_given_back_together() {
+        const PAGES: usize = 3 * MOST_RUNS;
+        let size = kernel_page_bytes();
+        let range = Reservation::new("test", PAGES * size, size).unwrap();
+        range.prefer_small_pages();
+        let at = |page: usize| range.base().as_ptr().wrapping_add(page * size);
+        // SAFETY: within the range, which only this test uses.
+        unsafe {
+            (0..PAGES).for_each(|page| at(page).write(7));
+            let run = |page| libc::iovec { iov_base: at(page).cast(), iov_len: size };
+            let odd: Vec<_> = (1..PAGES).step_by(2).map(run).collect();
+            let calls = give_back(&odd);
+            let together = give_back_together(&odd[..2]);
+            assert_eq!(calls, if together { 2 } else { odd.len() as u64 });
+            for page in 0..PAGES {
+                assert_eq!(at(page).read(), if page % 2 == 1 { 0 } else { 7 }, "page {page}");
+            }
+        }
+    }
+
+    #[test]
+    fn discarded_memory_reads_as_zeros() {
+        let range = Reservation::new("test", 3 << 20, HUGE_PAGE_BYTES).unwrap();
+        assert_eq!(range.base().as_ptr() as usize % HUGE_PAGE_BYTES, 0);
+        range.prefer_huge_pages();
+        range.populate(3 << 20).unwrap();
+        assert!(range.huge_bytes() <= range.len() as u64);
+        let at = range.base().as_ptr();
+        // SAFETY: within the range, which only this test uses.
+        unsafe {
+            let size = kernel_page_bytes();
+            at.add(2 * size).write(7);
+            range.discard(2 * size, size).unwrap();
+            assert_eq!(at.add(2 * size).read(), 0);
+        }
+    }
+}

@@ -1,0 +1,308 @@
+//! One operation on a structure, tried until it goes through.
+//!
+//! An operation reads pages optimistically (`optimistic.rs`) and gives up with [`Restart`] when one of
+//! them changed, or is not resident. What happens then is decided outside of all latches
+//! (`recover.rs`): the page is loaded and the operation goes on with a pin on it, or it waits a
+//! little. After many conflicts it falls back to holding the pages of its way shared
+//! (`pessimistic.rs`), so that it cannot be overtaken for ever.
+
+#![cfg(not(loom))]
+
+use polder_format::PageId;
+
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::frame::admission::Admitted;
+use crate::latch::found::Resolved;
+use crate::latch::guard::{Exclusive, Optimistic, Pin, Restart};
+use crate::latch::held::Holds;
+use crate::latch::state::{StateCell, StateWord};
+use crate::page::bytes::PageRef;
+use crate::page::link::LinkRef;
+use crate::replacement::AccessHint;
+use crate::shared::View;
+use crate::sync::Backoff;
+use crate::translation::Translation;
+
+/// The state of one operation.
+#[derive(Debug)]
+pub struct Attempt<'p> {
+    pub(crate) hint: AccessHint,
+    /// Not just optimistic: pessimistic, or the pool's way of holding is another.
+    pub(crate) holds: bool,
+    /// Whether it may go by snapshots.
+    pub(crate) snapshots: bool,
+    /// How many pages of the space had been discarded when it took the first.
+    discarded: u64,
+    pub(crate) pages: u64,
+    pub(crate) interrupted: Interrupted<'p>,
+    pub(crate) obstacles: Obstacles<'p>,
+    pub(crate) pessimistic: Pessimistic<'p>,
+    /// What it holds on its way by the pool's way of holding.
+    pub(crate) way: Holds<'p>,
+    core: &'p Core,
+}
+
+/// What an attempt that fell back to latches holds: the pages of its way, shared by their words.
+#[derive(Debug, Default)]
+pub(crate) struct Pessimistic<'p> {
+    /// Whether it did.
+    pub(crate) active: bool,
+    /// A pessimistic attempt that holds a page exclusively waits for no other one.
+    exclusive: bool,
+    held: Vec<&'p StateCell>,
+}
+
+impl<'p> Pessimistic<'p> {
+    /// Holds a page of the way shared; once, however often the way comes by.
+    pub(crate) fn share(&mut self, cell: &'p StateCell) -> Result<StateWord, Restart> {
+        if self.held.iter().any(|held| std::ptr::eq(*held, cell)) {
+            return Ok(cell.read());
+        }
+        // Whoever waits holds nothing that others may be waiting for.
+        let shared = if self.exclusive { cell.try_share() } else { wait_for_share(cell) };
+        let word = shared.ok_or(Restart)?;
+        self.held.push(cell);
+        Ok(word)
+    }
+
+    /// Holds a page exclusively that may be one of those that are held shared.
+    fn upgrade(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        page.validate()?;
+        self.exclusive = true;
+        let same = |cell: &&StateCell| std::ptr::eq(*cell, page.cell());
+        match self.held.iter().position(same) {
+            Some(at) => {
+                let exclusive = page.upgrade_shared()?;
+                self.held.swap_remove(at);
+                Ok(exclusive)
+            }
+            None => page.try_upgrade(),
+        }
+    }
+
+    /// Lets go of all.
+    fn release(&mut self) {
+        self.held.drain(..).for_each(StateCell::unshare);
+        self.exclusive = false;
+    }
+}
+
+fn wait_for_share(cell: &StateCell) -> Option<StateWord> {
+    let mut backoff = Backoff::new();
+    loop {
+        if let Some(word) = cell.try_share() {
+            return Some(word);
+        }
+        let now = cell.peek();
+        if now.is_evicted() || now.is_in_flight() {
+            return None;
+        }
+        backoff.wait();
+    }
+}
+
+/// A link, and the page that it stands in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Step<'p> {
+    page: Option<PageRef<'p>>,
+    at: usize,
+    id: PageId,
+    is_root: bool,
+    pub(crate) parent: Option<Optimistic<'p>>,
+}
+
+impl<'p> Step<'p> {
+    /// Not the link itself: a copy of it in memory would be all there is of it, also on the common
+    /// way.
+    #[inline(always)]
+    pub(crate) fn new(link: LinkRef<'p>, parent: Option<&Optimistic<'p>>) -> Step<'p> {
+        let (page, at, id, is_root) = match link {
+            LinkRef::InPage(page, at) => (Some(page), at, PageId::NULL, false),
+            LinkRef::Root(id) => (None, 0, id, true),
+            LinkRef::Id(id) => (None, 0, id, false),
+        };
+        Step { page, at, id, is_root, parent: parent.copied() }
+    }
+
+    pub(crate) fn link(&self) -> LinkRef<'p> {
+        match self.page {
+            Some(page) => LinkRef::InPage(page, self.at),
+            None if self.is_root => LinkRef::Root(self.id),
+            None => LinkRef::Id(self.id),
+        }
+    }
+}
+
+/// Why a single try did not go through, and what must be done before the next one, when no latch
+/// is held any more.
+#[derive(Debug, Default)]
+pub struct Interrupted<'p> {
+    /// The page to load, and the parent that leads to it.
+    pub(crate) miss: Option<(PageId, Option<Optimistic<'p>>)>,
+    pub(crate) failure: Option<PoolError>,
+}
+
+impl Interrupted<'_> {
+    /// Whether somebody else held or changed a page, so that the same may go through at once.
+    pub fn is_conflict(&self) -> bool {
+        self.failure.is_none() && self.miss.is_none()
+    }
+}
+
+/// What has been in the way of one operation so far, and the pages that it keeps resident.
+#[derive(Debug, Default)]
+pub struct Obstacles<'p> {
+    pub(crate) conflicts: u32,
+    /// A page was missing.
+    pub(crate) waited: bool,
+    pub(crate) unreadable: u32,
+    pub(crate) kept: Option<Box<Kept<'p>>>,
+}
+
+/// What an operation that met obstacles keeps until its end. In a box: most meet none.
+#[derive(Debug, Default)]
+pub(crate) struct Kept<'p> {
+    pub(crate) pins: Vec<Pin<'p>>,
+    pub(crate) admitted: Option<Admitted<'p>>,
+}
+
+impl Drop for Obstacles<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        if let Some(kept) = self.kept.take() {
+            let_go_of_all(kept);
+        }
+    }
+}
+
+/// By itself, so that an operation that met no obstacle runs no code of this.
+#[cold]
+#[inline(never)]
+fn let_go_of_all(kept: Box<Kept<'_>>) {
+    drop(kept);
+}
+
+impl<'p> Attempt<'p> {
+    #[inline(always)]
+    pub(crate) fn new(core: &'p Core, hint: AccessHint) -> Attempt<'p> {
+        Attempt {
+            hint,
+            holds: core.latches.holds_all,
+            snapshots: core.latches.copies,
+            discarded: 0,
+            pages: 0,
+            interrupted: Interrupted::default(),
+            obstacles: Obstacles::default(),
+            pessimistic: Pessimistic::default(),
+            way: Holds::default(),
+            core,
+        }
+    }
+
+    /// Whether it goes to its leaf by [`Space::snapshot`], and changes nodes by [`Space::shadow`].
+    ///
+    /// [`Space::snapshot`]: crate::Space::snapshot
+    /// [`Space::shadow`]: crate::Space::shadow
+    #[inline(always)]
+    pub fn takes_snapshots(&self) -> bool {
+        self.snapshots
+    }
+
+    pub(crate) fn begin_snapshots(&mut self, discarded: u64) {
+        self.discarded = discarded;
+    }
+
+    /// Whether no page of the space was discarded since it took its first snapshot.
+    pub(crate) fn began_snapshots_at(&self, discarded: u64) -> bool {
+        self.discarded == discarded
+    }
+
+    /// Lets go of this page, if it is held by a snapshot.
+    pub(crate) fn let_go_of(&mut self, page: &Optimistic<'p>) {
+        self.way.let_go_of(&self.core.latches, page.cell());
+    }
+
+    /// Lets go of the page that it holds by a snapshot, if it does.
+    pub(crate) fn let_go(&mut self) {
+        self.way.clear(&self.core.latches);
+    }
+
+    /// Holds the page that was found, and no other, if it still is as it was.
+    pub(crate) fn hold_this(&mut self, found: &Resolved<'p>) -> bool {
+        self.holds = true;
+        let held = self.way.hold_this(&self.core.latches, found);
+        self.pages += u64::from(held);
+        held
+    }
+
+    /// An access to a marked page.
+    pub(crate) fn access(&self, cell: &StateCell, seen: StateWord) {
+        self.core.access(self.hint, cell, seen);
+    }
+
+    /// The page must be loaded.
+    pub(crate) fn miss(&mut self, page: PageId, parent: Option<&Optimistic<'p>>) -> Restart {
+        self.interrupted.miss = Some((page, parent.map(Optimistic::let_go)));
+        Restart
+    }
+
+    /// Whether the operation has come to a page that had to be loaded.
+    pub fn has_waited(&self) -> bool {
+        self.obstacles.waited
+    }
+
+    /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`.
+    #[cold]
+    pub fn fail(&mut self, error: PoolError) -> Restart {
+        self.interrupted.failure = Some(error);
+        Restart
+    }
+
+    /// Holds an optimistically read page exclusively; never waits.
+    #[inline(always)]
+    pub fn upgrade(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        if self.holds { self.upgrade_held(page) } else { page.try_upgrade() }
+    }
+
+    #[cold]
+    fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
+        self.way.let_go_of(&self.core.latches, page.cell());
+        if self.pessimistic.active {
+            return self.pessimistic.upgrade(page);
+        }
+        // A writer that waits for others holds nothing for which they may be waiting. (What it has
+        // read validates without being held, or it begins again.)
+        if page.is_held_by_others() {
+            self.way.clear(&self.core.latches);
+        }
+        page.try_upgrade()
+    }
+
+    /// Lets go of all that it holds.
+    pub(crate) fn release(&mut self) {
+        self.pessimistic.release();
+        self.way.clear(&self.core.latches);
+    }
+}
+
+impl Drop for Attempt<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if self.holds {
+            self.release();
+        }
+    }
+}
+
+impl<'p, T: Translation> View<'p, T> {
+    /// A word that was read without a parent to validate is one of our space, unless that was
+    /// dropped before: then it may serve another one.
+    #[inline(always)]
+    pub(crate) fn check_own(self, attempt: &mut Attempt<'p>) -> Result<(), Restart> {
+        if self.space.is_dropped() {
+            return Err(attempt.fail(PoolError::Dropped { space: self.space.id }));
+        }
+        Ok(())
+    }
+}

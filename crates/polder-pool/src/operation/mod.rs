@@ -1,0 +1,15 @@
+//! One operation on a structure: how it follows links, and how it is tried until it goes through.
+//!
+//! | file | |
+//! |---|---|
+//! | `attempt.rs` | what an operation has while it runs |
+//! | `optimistic.rs` | the common way from a link to its page |
+//! | `pessimistic.rs` | the way off it: held, elsewhere, not resident |
+//! | `snapshot.rs` | the way where pages are changed in copies: N1 to N5 |
+//! | `recover.rs` | what is done between two tries |
+
+pub(crate) mod attempt;
+pub(crate) mod optimistic;
+pub(crate) mod pessimistic;
+pub(crate) mod recover;
+pub(crate) mod snapshot;

@@ -1,0 +1,6 @@
+//! Pages: their bytes, which others may be changing; what the pool must know of each kind; and links
+//! between them.
+
+pub mod bytes;
+pub(crate) mod kinds;
+pub(crate) mod link;

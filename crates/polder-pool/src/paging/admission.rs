@@ -1,0 +1,130 @@
+//! Operations that wait until there is a frame for them (`admission.rs`).
+
+#![cfg(not(loom))]
+
+use std::time::{Duration, Instant};
+
+use crate::error::PoolError;
+use crate::frame::admission::{Admitted, OPERATION_FRAMES};
+use crate::shared::Shared;
+use crate::thread::counters::Counter;
+use crate::thread::holding::Holding;
+use crate::translation::Translation;
+
+/// How long nothing may move in the pool before an operation that waits for a frame gives up.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a frame: as long as anything moves in the pool, or the device is at work,
+/// however slow it is; and a little longer.
+pub(crate) struct Patience<'p, T: Translation> {
+    shared: &'p Shared<T>,
+    moved: u64,
+    since: Instant,
+}
+
+impl<'p, T: Translation> Patience<'p, T> {
+    pub(crate) fn new(shared: &'p Shared<T>) -> Patience<'p, T> {
+        Patience { shared, moved: shared.moves(), since: Instant::now() }
+    }
+
+    pub(crate) fn is_left(&mut self) -> bool {
+        if self.since.elapsed() < PATIENCE {
+            return true;
+        }
+        let moved = self.shared.moves();
+        if moved == self.moved && !self.shared.awaits_device() {
+            return false;
+        }
+        (self.moved, self.since) = (moved, Instant::now());
+        true
+    }
+}
+
+/// An error that may say that no frame was to be had.
+pub trait Exhaustion {
+    /// Whether it says so, so that the same may go through when there is a frame.
+    fn is_exhausted(&self) -> bool;
+}
+
+impl Exhaustion for PoolError {
+    #[inline]
+    fn is_exhausted(&self) -> bool {
+        matches!(self, PoolError::Exhausted { .. })
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// Grows whenever a page comes, goes or is written.
+    fn moves(&self) -> u64 {
+        let counters = [Counter::Faults, Counter::Evictions, Counter::WriteBacks];
+        counters.into_iter().map(|counter| self.core.counters.sum(counter)).sum()
+    }
+
+    /// Whether a page is being loaded or written.
+    fn awaits_device(&self) -> bool {
+        self.core.reads.are_under_way()
+            || self.core.frames.ids().any(|frame| self.core.latches.meta(frame).is_being_written())
+    }
+
+    /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold
+    /// nothing: others are given the error.
+    #[inline(always)]
+    pub(crate) fn patiently<R, E: Exhaustion>(
+        &self,
+        frames: u32,
+        mut operation: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        let mut admitted = None;
+        loop {
+            match operation() {
+                Err(error) if error.is_exhausted() => {
+                    if admitted.is_some() {
+                        return Err(error);
+                    }
+                    admitted = self.admit_unless_holding(frames);
+                    if admitted.is_none() {
+                        return Err(error);
+                    }
+                }
+                result => return result,
+            }
+        }
+    }
+
+    /// The same for a step that cannot be begun again, and whose thread holds a few new pages that
+    /// nobody else knows.
+    pub(crate) fn patiently_holding<R, E: Exhaustion>(
+        &self,
+        mut step: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        match step() {
+            Err(error) if error.is_exhausted() => match self.admit_at_all(OPERATION_FRAMES) {
+                Some(_admitted) => step(),
+                None => Err(error),
+            },
+            result => result,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn admit_unless_holding(&self, frames: u32) -> Option<Admitted<'_>> {
+        if Holding::any() { None } else { self.admit_at_all(frames) }
+    }
+
+    fn admit_at_all(&self, frames: u32) -> Option<Admitted<'_>> {
+        let admission = &self.core.admission;
+        if admission.is_admitted() {
+            return None;
+        }
+        let mut patience = Patience::new(self);
+        admission.enter(frames, || patience.is_left())
+    }
+
+    /// For what is better not begun twice, and is done seldom: is admitted before it begins.
+    pub(crate) fn admit(&self) -> Option<Admitted<'_>> {
+        self.admit_unless_holding(OPERATION_FRAMES)
+    }
+}
+
+#[cfg(test)]
+mod tests;

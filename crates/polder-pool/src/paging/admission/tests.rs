@@ -1,0 +1,113 @@
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Barrier, Mutex};
+use std::thread;
+
+use polder_format::PageNo;
+
+use super::*;
+use crate::Pool;
+use crate::frame::partitions::PartitionNo;
+use crate::latch::state::FrameId;
+use crate::sync::lock;
+use crate::testing::{create, pool};
+use crate::{AccessHint, Array, Pin};
+
+/// `ADMIT-1`.
+#[test]
+fn a_thread_that_holds_something_does_not_wait() {
+    let (_dir, pool) = pool::<Array>(4 << 20);
+    let shared = pool.shared();
+    let exhausted = || Err::<(), _>(shared.exhausted());
+    let calls = AtomicU64::new(0);
+    let counted = || {
+        calls.fetch_add(1, Ordering::Relaxed);
+        exhausted()
+    };
+    let holding = Holding::new();
+    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
+    assert!(shared.admit().is_none());
+    drop(holding);
+    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert_eq!(calls.swap(0, Ordering::Relaxed), 2, "once more, when it is admitted");
+    let admitted = shared.admit();
+    assert!(admitted.is_some());
+    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert_eq!(calls.swap(0, Ordering::Relaxed), 1, "it is admitted already");
+}
+
+/// Pins and takes all frames that nobody has pinned.
+fn take_the_rest(pool: &Pool<Array>) -> (Vec<Pin<'_>>, Vec<FrameId>) {
+    let (shared, mut pins, mut frames) = (pool.shared(), Vec::new(), Vec::new());
+    let is_pinned = |frame: FrameId| shared.core.latches.meta(frame).is_pinned();
+    while shared.core.frames.ids().any(|frame| !is_pinned(frame) && !frames.contains(&frame)) {
+        frames.extend(std::iter::from_fn(|| shared.core.free.take(PartitionNo::FIRST)));
+        for frame in shared.core.frames.ids().filter(|frame| !is_pinned(*frame)) {
+            let page = shared.core.latches.meta(frame).page();
+            let space = (!page.is_null()).then(|| shared.space(page.space())).flatten();
+            let held = space.and_then(|space| {
+                let held = shared.latch_resident(&space, page.page())?;
+                Some(Pin::new(shared.core.latches.meta(held.frame())))
+            });
+            pins.extend(held);
+        }
+    }
+    (pins, frames)
+}
+
+/// Operations that have pinned all frames between them, and want one more each. To look up where it
+/// lies is an operation of its own, which finds no frame for the map either: it must not wait while
+/// the one that needs it keeps its pins.
+#[test]
+fn operations_that_hold_all_frames_let_go_at_once() {
+    const WAY: usize = 9;
+    const THREADS: usize = 10;
+    let (_dir, pool) = pool::<Array>(1500 << 10);
+    let space = pool.create_space().unwrap();
+    let ways: Vec<PageNo> = (0..THREADS * (WAY + 1) + 400).map(|_| create(&space)).collect();
+    pool.flush().unwrap();
+    let (pinned, taken) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
+    let (slowest, done) = (Mutex::new(Duration::ZERO), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for way in ways.chunks(WAY + 1).take(THREADS) {
+            let (space, pinned, taken) = (&space, &pinned, &taken);
+            let (slowest, done) = (&slowest, &done);
+            scope.spawn(move || {
+                let mut since = None;
+                let gone = space.run(AccessHint::Normal, |attempt| {
+                    for (step, page) in way.iter().enumerate() {
+                        if step == WAY {
+                            since.get_or_insert_with(|| {
+                                pinned.wait();
+                                taken.wait();
+                                Instant::now()
+                            });
+                        }
+                        space.page(attempt, *page)?.validate()?;
+                    }
+                    Ok(())
+                });
+                gone.unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+                let took = since.map(|since| since.elapsed()).unwrap_or_default();
+                let mut slowest = lock(slowest);
+                *slowest = (*slowest).max(took);
+            });
+        }
+        pinned.wait();
+        let shared = pool.shared();
+        let map = PageNo::new(space.space_core().map.root().get()).unwrap();
+        shared.discard(&shared.file, shared.latch_resident(&shared.file, map).unwrap());
+        let (pins, frames) = take_the_rest(&pool);
+        taken.wait();
+        // What is held here stays so until all others have finished, or should have.
+        let begun = Instant::now();
+        while done.load(Ordering::Relaxed) < THREADS as u64 && begun.elapsed() < 2 * PATIENCE {
+            thread::sleep(Duration::from_millis(1));
+        }
+        frames.into_iter().for_each(|frame| shared.give_frame(frame));
+        drop(pins);
+    });
+    let slowest = slowest.into_inner().unwrap();
+    assert!(slowest < Duration::from_secs(1), "{slowest:?}");
+}

@@ -1,0 +1,386 @@
+//! Making room: taking pages out of frames.
+//!
+//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
+//! found out here. Nothing waits for a latch (`POOL-9`). `docs/protocols.md`, "Evict": E1 to E9.
+
+#![cfg(not(loom))]
+
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use polder_format::{PageId, PageNo};
+
+use crate::error::PoolError;
+use crate::latch::guard::Exclusive;
+use crate::latch::meta::Obstacle;
+use crate::latch::state::{FrameId, StateCell, StateWord};
+use crate::paging::admission::Patience;
+use crate::replacement::{Look, Pages};
+use crate::shared::{Shared, SpaceCore};
+use crate::sync::atomic::Ordering;
+use crate::sync::lock;
+use crate::thread::counters::Counter;
+use crate::translation::{Leaving, Translation};
+
+/// How often the policy may have named as many pages as there are frames, or none, in one sweep:
+/// once to mark, once to take, once for what was accessed or written in between.
+const ROUNDS: u64 = 3;
+/// What a thread that finds no free frame evicts at once.
+const FOREGROUND_GOAL: usize = 4;
+/// Sweeps that a thread makes before it says that the pool is exhausted: 6 ms in between.
+const FOREGROUND_SWEEPS: usize = 6;
+
+/// A page that is held exclusively to be evicted.
+struct Seized<T: Translation> {
+    space: Arc<SpaceCore<T>>,
+    page: PageNo,
+    frame: FrameId,
+}
+
+/// One sweep: what was named and cannot go yet, and what can.
+struct Sweep<'p, T: Translation> {
+    pages: PagesOf<'p, T>,
+    /// Whether the policy was asked for the last time.
+    urgent: bool,
+    freed: usize,
+    /// With whether they bore the mark.
+    dirty: Vec<(FrameId, bool)>,
+    /// Held until their memory is given back, all at once; only where it is.
+    seized: Vec<Seized<T>>,
+}
+
+impl<T: Translation> Shared<T> {
+    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free. Called with no
+    /// latch held, since it may wait for the device (`POOL-8`).
+    pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
+        let core = &self.core;
+        let near = core.here();
+        let take = || match preferred {
+            Some(preferred) => core.free.take_instead_of(preferred, near),
+            None => core.free.take(near),
+        };
+        if let Some(frame) = take() {
+            let reserve = self.reserve();
+            if reserve.is_short(&core.free, reserve.low) {
+                core.signal.wake();
+            }
+            return Ok(frame);
+        }
+        if !T::EVICTS {
+            return self.try_for_a_moment(|| take().ok_or(()));
+        }
+        self.reclaim_retired(0);
+        if let Some(frame) = take() {
+            return Ok(frame);
+        }
+        core.signal.wake();
+        // ADMIT-2: others go first.
+        let is_admitted = core.admission.is_admitted();
+        if core.admission.is_crowded() && !is_admitted {
+            return Err(self.exhausted());
+        }
+        let mut patience = Patience::new(self);
+        loop {
+            for try_ in 0..FOREGROUND_SWEEPS {
+                self.sweep(FOREGROUND_GOAL);
+                if let Some(frame) = take() {
+                    return Ok(frame);
+                }
+                // Others are at work with the frames: latched, in flight and written pages come back.
+                thread::sleep(Duration::from_micros(100 << try_));
+            }
+            if !is_admitted || !patience.is_left() {
+                return Err(self.exhausted());
+            }
+        }
+    }
+
+    /// Where nothing is evicted: others may have taken a frame for a page that is resident by now,
+    /// and give it back.
+    pub(crate) fn try_for_a_moment<R>(
+        &self,
+        take: impl Fn() -> Result<R, ()>,
+    ) -> Result<R, PoolError> {
+        for try_ in 0..FOREGROUND_SWEEPS {
+            if let Ok(taken) = take() {
+                return Ok(taken);
+            }
+            thread::sleep(Duration::from_micros(100 << try_));
+        }
+        let frames = u64::from(self.core.budget_frames);
+        Err(PoolError::DoesNotFit { frames, translation: T::NAME })
+    }
+
+    /// What holds the frames.
+    pub(crate) fn exhausted(&self) -> PoolError {
+        let (mut pinned, mut latched, mut dirty, mut in_flight) = (0, 0, 0, 0);
+        let pages = PagesOf::new(self);
+        for frame in self.core.frames.ids() {
+            let meta = self.core.latches.meta(frame);
+            if self.core.free.is_free(frame) {
+                continue;
+            }
+            match pages.with(frame, |_, _, _, word| word) {
+                _ if meta.is_pinned() => pinned += 1,
+                None => in_flight += 1,
+                Some(word) if !word.is_free() => latched += 1,
+                Some(word) if meta.is_dirty(word) => dirty += 1,
+                Some(_) => {}
+            }
+        }
+        PoolError::Exhausted {
+            frames: u64::from(self.core.frames.count()),
+            pinned,
+            latched,
+            in_flight,
+            dirty,
+            last_write_error: lock(&self.core.last_write_error).clone(),
+        }
+    }
+
+    /// A frame that was taken and not used, or holds no page any more.
+    pub(crate) fn give_frame(&self, frame: FrameId) {
+        if T::MEMORY.has_fixed_frames() {
+            self.core.fixed_in_use.fetch_sub(1, Ordering::Relaxed);
+        } else {
+            self.core.free.put(frame);
+        }
+    }
+
+    /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.
+    /// Gives how many were.
+    pub(crate) fn sweep(&self, goal: usize) -> usize {
+        let core = &self.core;
+        let frames = u64::from(core.frames.count());
+        let mut sweep = Sweep {
+            pages: PagesOf::new(self),
+            urgent: false,
+            freed: 0,
+            dirty: Vec::new(),
+            seized: Vec::new(),
+        };
+        let (mut named, mut fruitless) = (0, 0);
+        let mut victims = Vec::with_capacity(goal);
+        while sweep.freed < goal && fruitless < ROUNDS && named < frames * ROUNDS {
+            let urgent = fruitless + 1 == ROUNDS || named >= frames * (ROUNDS - 1);
+            sweep.urgent = urgent;
+            victims.clear();
+            core.replacement.propose(&sweep.pages, goal - sweep.freed, urgent, &mut victims);
+            fruitless += u64::from(victims.is_empty());
+            named += victims.len() as u64;
+            victims.iter().for_each(|frame| sweep.visit(*frame));
+            sweep.give_back();
+            if sweep.dirty.len() >= core.batch_pages.min(goal * 4) {
+                sweep.write_and_evict();
+            }
+        }
+        sweep.write_and_evict();
+        core.counters.add(Counter::Evictions, sweep.freed as u64);
+        sweep.freed
+    }
+
+    /// Gives retired frames that nobody holds to all others, but for `most`.
+    pub(crate) fn reclaim_retired(&self, most: usize) {
+        if let Some(pins) = &self.core.latches.pins {
+            let reclaimed = self.core.retired.drain(pins, most);
+            reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
+        }
+    }
+
+    /// Takes a page that is held exclusively out of memory, without writing it.
+    pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
+        let meta = page.meta();
+        // A write that is under way must not hit the page after it was given out again.
+        meta.await_written();
+        self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
+        let (cell, bytes, frame) = (page.cell(), page.bytes(), page.into_frame());
+        // COW-5: before somebody can load what the device has of it.
+        space.discarded.fetch_add(1, Ordering::AcqRel);
+        self.core.replacement.discard(frame);
+        let pool = &self.context();
+        self.translation.before_leaving(pool, bytes, frame, Leaving::Freed);
+        self.retire(space, cell, frame);
+    }
+
+    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that
+    /// it goes, and the memory behind it has been given back where that is done.
+    pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
+        let meta = self.core.latches.meta(frame);
+        let page = meta.page().page();
+        let (version, _) = self.core.latches.wraps.next(cell.peek().version());
+        meta.vacate(version);
+        self.translation.remove(&self.context(), &space.directory, page, frame, StateCell::clear);
+        self.give_frame(frame);
+    }
+}
+
+impl<T: Translation> Sweep<'_, T> {
+    /// E1 to E5 for a frame that the policy named; E6 to E9 too, unless its memory goes back with
+    /// that of others.
+    fn visit(&mut self, frame: FrameId) {
+        if let Some(frame) = self.made_plain(frame) {
+            self.take(frame);
+        }
+    }
+
+    /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame of
+    /// the page that can, which may be one below it. If all else was tried, the page itself.
+    fn made_plain(&mut self, frame: FrameId) -> Option<FrameId> {
+        let shared = self.pages.shared;
+        if !T::SWIZZLES {
+            return Some(frame);
+        }
+        let meta = shared.core.latches.meta(frame);
+        let (word, obstacle) =
+            self.pages.with(frame, |_, _, _, word| (word, meta.obstacle(word)))?;
+        match obstacle {
+            Some(Obstacle::Dirty) => self.dirty.push((frame, word.is_marked())),
+            Some(_) => {}
+            None => {
+                let translation = &shared.translation;
+                return translation.before_cooling(&shared.context(), frame, self.urgent);
+            }
+        }
+        None
+    }
+
+    /// E3 to E5 for this frame, if its page can go at once (`POOL-9`); E6 to E9 as in `visit`.
+    fn take(&mut self, frame: FrameId) {
+        let shared = self.pages.shared;
+        let meta = shared.core.latches.meta(frame);
+        let obstacle = self.pages.with(frame, |space, page, cell, word| {
+            // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+            if !word.is_free() || !shared.core.latches.is_alone_with(frame) {
+                return Some((Obstacle::Busy, word));
+            }
+            if let Err(obstacle) = meta.seize(page, cell, word) {
+                return Some((obstacle, word));
+            }
+            let bytes = shared.page_in(space, page.page(), frame);
+            // The link last: what is put back has its owner.
+            let may_leave = || {
+                let (pool, why) = (shared.context(), Leaving::Evicted);
+                shared.translation.before_leaving(&pool, bytes, frame, why)
+            };
+            if !shared.core.latches.is_alone_with(frame) || !may_leave() {
+                cell.put_back(cell.peek());
+                return Some((Obstacle::Busy, word));
+            }
+            if T::MEMORY.gives_back() {
+                let space = Arc::clone(space);
+                self.seized.push(Seized { space, page: page.page(), frame });
+            } else {
+                shared.core.replacement.leave(frame);
+                shared.retire(space, cell, frame);
+                self.freed += 1;
+            }
+            None
+        });
+        if let Some(Some((Obstacle::Dirty, word))) = obstacle {
+            self.dirty.push((frame, word.is_marked()));
+        }
+    }
+
+    /// Gives back the memory of what was seized, and lets it go.
+    fn give_back(&mut self) {
+        if self.seized.is_empty() {
+            return;
+        }
+        let shared = self.pages.shared;
+        let (frames, translation) = (&shared.core.frames, &shared.translation);
+        let address = |one: &Seized<T>| {
+            translation.page_address(frames, &one.space.directory, one.page, one.frame)
+        };
+        let mut addresses: Vec<NonNull<u8>> = self.seized.iter().map(address).collect();
+        translation.give_back(frames, &mut addresses);
+        for one in std::mem::take(&mut self.seized) {
+            // Held, so that it is still there.
+            if let Some(cell) = translation.state(&one.space.directory, one.page) {
+                shared.core.replacement.leave(one.frame);
+                shared.retire(&one.space, cell, one.frame);
+                self.freed += 1;
+            }
+        }
+    }
+
+    /// Writes what is dirty, and takes what was not accessed meanwhile: the mark is as it was, and
+    /// the policy, which may leave it on at an access, has heard of none.
+    fn write_and_evict(&mut self) {
+        let dirty = std::mem::take(&mut self.dirty);
+        let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
+        for batch in frames.chunks(self.pages.shared.core.batch_pages) {
+            self.pages.shared.write_back(batch);
+        }
+        let replacement = &self.pages.shared.core.replacement;
+        for (frame, was_marked) in dirty {
+            let unused = |_: &_, _, _: &_, word: StateWord| word.is_marked() == was_marked;
+            if self.pages.with(frame, unused) == Some(true) && replacement.still_names(frame) {
+                self.visit(frame);
+            }
+        }
+        // Dirty again, and perhaps for ever: the next sweep's business.
+        self.dirty.clear();
+        self.give_back();
+    }
+}
+
+/// The pages as the policy sees them.
+pub(crate) struct PagesOf<'p, T: Translation> {
+    shared: &'p Shared<T>,
+    /// The last space that was asked for: neighbours often share one.
+    last: Cell<Option<Arc<SpaceCore<T>>>>,
+}
+
+impl<'p, T: Translation> PagesOf<'p, T> {
+    pub(crate) fn new(shared: &'p Shared<T>) -> PagesOf<'p, T> {
+        PagesOf { shared, last: Cell::new(None) }
+    }
+
+    /// E1: the page in a frame, its state and what its word was. The frame may hold another page by
+    /// the time of the word: who takes it compares.
+    fn with<R>(
+        &self,
+        frame: FrameId,
+        then: impl FnOnce(&Arc<SpaceCore<T>>, PageId, &StateCell, StateWord) -> R,
+    ) -> Option<R> {
+        let page = self.shared.core.latches.meta(frame).page();
+        if page.is_null() {
+            return None;
+        }
+        let last = self.last.take().filter(|space| space.id == page.space());
+        let space = last.or_else(|| self.shared.space(page.space()))?;
+        let result = self
+            .shared
+            .translation
+            .state(&space.directory, page.page())
+            .map(|cell| (cell, cell.read()))
+            .filter(|(_, word)| word.frame() == frame)
+            .map(|(cell, word)| then(&space, page, cell, word));
+        self.last.set(Some(space));
+        result
+    }
+}
+
+impl<T: Translation> Pages for PagesOf<'_, T> {
+    fn look(&self, frame: FrameId) -> Look {
+        self.with(frame, |_, _, _, word| match (word.is_free(), word.is_marked()) {
+            (false, _) => Look::Nothing,
+            (true, false) => Look::Plain,
+            (true, true) => Look::Marked,
+        })
+        .unwrap_or(Look::Nothing)
+    }
+
+    fn mark(&self, frame: FrameId) -> FrameId {
+        // U5
+        let shared = self.shared;
+        let plain = shared.translation.before_cooling(&shared.context(), frame, false);
+        plain.inspect(|frame| {
+            self.with(*frame, |_, _, cell, word| word.is_free() && cell.mark(word));
+        });
+        plain.unwrap_or(frame)
+    }
+}

@@ -1,0 +1,25 @@
+//! Pages come into frames, move between them, and leave them.
+//!
+//! | file | |
+//! |---|---|
+//! | `fault.rs` | a page is loaded, or made: F1 to F10 |
+//! | `evict.rs` | a page leaves its frame: E1 to E9 |
+//! | `write_back.rs` | a dirty page is written: W0 to W7 |
+//! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
+//! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
+//! | `read_ahead.rs` | pages are loaded before they are asked for |
+//! | `page_provider.rs`, `reserve.rs` | a thread that keeps some frames free |
+//! | `admission.rs` | operations wait for frames, with nothing in their hands |
+//!
+//! What is here knows nothing of the maps of the file: where a page lies it asks through a pointer
+//! that is set when a pool is opened (`Shared::locate`), because a page of a map is a page too.
+
+pub(crate) mod admission;
+pub(crate) mod evict;
+pub(crate) mod fault;
+pub(crate) mod page_provider;
+pub(crate) mod promote;
+pub(crate) mod read_ahead;
+pub(crate) mod reserve;
+pub(crate) mod shadow;
+pub(crate) mod write_back;

@@ -1,0 +1,148 @@
+//! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
+//!
+//! A page that is read in another frame is moved now and then, so that hot pages soon lie where the
+//! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
+//! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
+
+#![cfg(not(loom))]
+
+use polder_format::PageId;
+
+use crate::latch::found::Resolved;
+use crate::latch::guard::{Exclusive, Optimistic};
+use crate::latch::state::FrameId;
+use crate::page::link::LinkRef;
+use crate::shared::{Shared, View};
+use crate::sync::aside;
+use crate::sync::atomic::{Ordering, fence};
+use crate::thread::counters::Counter;
+use crate::thread::dice::one_in;
+use crate::translation::Translation;
+
+/// One access in so many moves a page to a frame that is free or whose page does not prefer it.
+const PROMOTE_ONE_IN: u32 = 32;
+/// One in so many moves it where another page must go that lies as it prefers.
+const DEMOTE_ONE_IN: u32 = 512;
+
+impl<T: Translation> View<'_, T> {
+    /// An access to a page that was found in another frame than it prefers. (By its link alone, so
+    /// that what was found need not be kept for this.)
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn maybe_promote(self, page: PageId) {
+        if !one_in(PROMOTE_ONE_IN) {
+            return;
+        }
+        let link = LinkRef::Id(page);
+        let core = &self.shared.core;
+        let translation = &self.shared.translation;
+        let wraps = core.latches.wraps.get();
+        let found = translation.resolve(&core.frames, &self.space.directory, link);
+        let preferred = translation.preferred(&self.space.directory, page.page());
+        if let (Some(found), Some(preferred)) = (found, preferred)
+            && page.space() == self.space.id
+            && preferred != found.frame
+        {
+            aside(|| match core.latches.copies {
+                // Who holds a leaf validates it, and would find that it has gone.
+                true if !core.kinds.has_links(found.page) => (),
+                true => self.go_home(Optimistic::new(&core.latches, found, wraps), preferred),
+                false => self.shared.promote(self, page, found, preferred),
+            });
+        }
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn promote(&self, view: View<'_, T>, page: PageId, found: Resolved<'_>, preferred: FrameId) {
+        let core = &self.core;
+        let Some(_moves) = core.moves.enter() else { return };
+        // P2. Whoever holds the page by a slice would find it exclusive, and begin again.
+        if !core.latches.is_alone_with(found.frame) {
+            return;
+        }
+        let Some(held) = found.cell.upgrade(found.word) else { return };
+        let promoted = Exclusive::new(&core.latches, found.cell, held, found.frame, found.page);
+        if promoted.meta().page() != page || !self.may_move(&promoted) {
+            return;
+        }
+        // P3
+        if core.free.take_this(preferred) || self.vacate(preferred) {
+            // P4, P5
+            self.carry(promoted, view, preferred);
+            core.counters.add(Counter::Promotions, 1);
+        }
+    }
+
+    /// Whether a page that we hold may lie elsewhere when we let it go.
+    fn may_move(&self, page: &Exclusive<'_>) -> bool {
+        let meta = page.meta();
+        let moves_dirty = !self.core.moves.is_sweep_under_way();
+        !meta.is_pinned()
+            && !meta.is_being_written()
+            && self.core.latches.is_alone_with(page.frame())
+            && (moves_dirty || !meta.is_dirty(page.held()))
+    }
+
+    /// P3: moves the page in this frame to a free one, and gives us the frame.
+    fn vacate(&self, frame: FrameId) -> bool {
+        let core = &self.core;
+        let id = core.latches.meta(frame).page();
+        let Some(space) = (!id.is_null()).then(|| self.space(id.space())).flatten() else {
+            return false;
+        };
+        let is_preferred = self.translation.preferred(&space.directory, id.page()) == Some(frame);
+        if is_preferred && !one_in(DEMOTE_ONE_IN / PROMOTE_ONE_IN) {
+            return false;
+        }
+        let Some(cell) = self.translation.state(&space.directory, id.page()) else {
+            return false;
+        };
+        let word = cell.read();
+        if word.frame() != frame {
+            return false;
+        }
+        let Some(held) = cell.upgrade(word) else { return false };
+        let bytes = self.page_in(&space, id.page(), frame);
+        let page = Exclusive::new(&core.latches, cell, held, frame, bytes);
+        if page.meta().page() != id || !self.may_move(&page) {
+            return false;
+        }
+        // On the same node: there it was first wanted, if it does not prefer this very frame.
+        let near = core.free.of(frame);
+        let Some(to) = core.free.take_instead_of(frame, near) else { return false };
+        self.move_to(page, self.view(&space), to);
+        true
+    }
+
+    /// P4 and P5: to a frame that is ours; the old one is free then.
+    fn carry(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
+        let from = page.frame();
+        self.move_to(page, view, to);
+        self.give_frame(from);
+    }
+
+    /// Moves a page to a frame that is ours; its old frame is ours then.
+    fn move_to(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
+        let core = &self.core;
+        let (meta, old) = (core.latches.meta(to), page.meta());
+        let id = old.page();
+        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
+        // the Acquire fence of validation, as behind a claim.
+        fence(Ordering::Release);
+        // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
+        // `bytes` and will not validate.
+        let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
+        let size = bytes.size();
+        bytes.copy_from(page.page(), 0, 0, size);
+        meta.assign_from(old, !old.is_dirty(page.held()));
+        core.replacement.relocate(page.frame(), to);
+        let (cell, held) = (page.cell(), page.held());
+        let (left_at, _) = core.latches.wraps.next(held.version());
+        old.vacate(left_at);
+        let _ = page.into_frame();
+        let (directory, new) = (&view.space.directory, (to, meta.version()));
+        self.translation.relocate(directory, id.page(), (cell, held), new);
+        core.counters.add(Counter::MovedBytes, size as u64);
+    }
+}

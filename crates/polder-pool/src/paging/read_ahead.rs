@@ -1,0 +1,146 @@
+//! Reading ahead: what a scan will come to is loaded while it is busy with what lies before it
+//! (leanstore.txt IV-I, "I/O prefetching").
+//!
+//! The reads are the pool's: threads of its own make them, as a fault makes any, so that whoever comes
+//! to such a page waits for the one read that is under way. The pages count as a scan's: they go
+//! first. To ask never waits, and may come to nothing; an error is met again by the scan itself.
+//! The threads start when something is asked for, so that a pool that is never scanned has none.
+
+#![cfg(not(loom))]
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, OnceLock};
+use std::thread::{self, JoinHandle};
+
+use polder_format::{PageNo, SpaceId};
+
+use crate::machine::memory::threads_with_room;
+use crate::replacement::AccessHint;
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::translation::Translation;
+
+/// Reads under way at once.
+const THREADS: usize = 8;
+/// Pages that may wait for their turn.
+const MOST: usize = 64;
+/// One frame in so many may be filled ahead; a pool of fewer does without.
+const FRAMES: usize = 32;
+
+/// Pages that were asked for.
+#[derive(Debug, Default)]
+struct Ahead {
+    wanted: Mutex<Wanted>,
+    condition: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Wanted {
+    pages: VecDeque<(SpaceId, PageNo)>,
+    stopped: bool,
+}
+
+impl Ahead {
+    /// False if there is no room for more, or the page is among them.
+    fn ask(&self, page: (SpaceId, PageNo), most: usize) -> bool {
+        let mut wanted = lock(&self.wanted);
+        let asks = wanted.pages.len() < most && !wanted.pages.contains(&page);
+        if asks {
+            wanted.pages.push_back(page);
+            self.condition.notify_one();
+        }
+        asks
+    }
+
+    /// Waits for the next one. None: the pool ends.
+    fn next(&self) -> Option<(SpaceId, PageNo)> {
+        let mut wanted = lock(&self.wanted);
+        loop {
+            if wanted.stopped {
+                return None;
+            }
+            if let Some(page) = wanted.pages.pop_front() {
+                return Some(page);
+            }
+            wanted = self.condition.wait(wanted).unwrap_or_else(|poisoned| poisoned.into_inner());
+        }
+    }
+
+    fn stop(&self) {
+        lock(&self.wanted).stopped = true;
+        self.condition.notify_all();
+    }
+}
+
+/// The threads; dropping this stops them and waits for their end.
+#[derive(Debug)]
+pub(crate) struct Readers<T: Translation> {
+    shared: Arc<Shared<T>>,
+    ahead: Arc<Ahead>,
+    threads: OnceLock<Vec<JoinHandle<()>>>,
+}
+
+impl<T: Translation> Readers<T> {
+    pub(crate) fn new(shared: &Arc<Shared<T>>) -> Readers<T> {
+        Readers { shared: Arc::clone(shared), ahead: Arc::default(), threads: OnceLock::new() }
+    }
+
+    /// Has these pages loaded, as many as there is room for; gives how many were asked for.
+    pub(crate) fn load_ahead(&self, space: SpaceId, pages: impl Iterator<Item = PageNo>) -> usize {
+        let most = MOST.min(self.shared.core.frames.count() as usize / FRAMES);
+        if !T::EVICTS || most == 0 {
+            return 0;
+        }
+        let asked = pages.filter(|page| self.ahead.ask((space, *page), most)).count();
+        if asked > 0 {
+            self.start();
+        }
+        asked
+    }
+
+    /// As many as the system gives.
+    fn start(&self) {
+        self.threads.get_or_init(|| {
+            let start = |_| {
+                let (shared, ahead) = (Arc::clone(&self.shared), Arc::clone(&self.ahead));
+                let run = move || {
+                    while let Some((space, page)) = ahead.next() {
+                        if let Some(space) = shared.space(space) {
+                            let _ = shared.fault(&space, page, AccessHint::Scan);
+                        }
+                    }
+                };
+                thread::Builder::new().name("polder-reader".into()).spawn(run).ok()
+            };
+            (0..threads_with_room(THREADS)).filter_map(start).collect()
+        });
+    }
+}
+
+impl<T: Translation> Drop for Readers<T> {
+    fn drop(&mut self) {
+        self.ahead.stop();
+        for thread in self.threads.take().into_iter().flatten() {
+            // One that panicked has nothing to say that the next fault would not.
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_are_asked_for_once_and_up_to_a_number() {
+        let ahead = Ahead::default();
+        let page = |number| (SpaceId::CATALOGUE, PageNo::new(number).unwrap());
+        assert_eq!((0..10).filter(|i| ahead.ask(page(i % 4), 3)).count(), 3);
+        assert_eq!(ahead.next(), Some(page(0)));
+        assert!(ahead.ask(page(3), 3) && !ahead.ask(page(4), 3));
+        assert_eq!([(); 3].map(|()| ahead.next()), [1, 2, 3].map(|number| Some(page(number))));
+        ahead.ask(page(1), 3);
+        ahead.stop();
+        assert_eq!(ahead.next(), None, "what was not begun is not");
+    }
+}

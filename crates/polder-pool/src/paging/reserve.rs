@@ -1,0 +1,86 @@
+//! How many frames should be free.
+
+#![cfg(not(loom))]
+
+use crate::frame::partitions::Partitions;
+use crate::shared::Shared;
+use crate::translation::Translation;
+
+/// How many frames should be free.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Reserve {
+    /// Below this the writer is woken.
+    pub(crate) low: usize,
+    /// Here it rests again.
+    pub(crate) high: usize,
+}
+
+impl Reserve {
+    /// Half a percent of the frames, and twice that.
+    pub(crate) fn of(frames: u32) -> Reserve {
+        let low = (frames as usize / 200).clamp(4, 2048);
+        Reserve { low, high: low * 2 }
+    }
+
+    /// Whether fewer than `level` frames are free; or of one node fewer than its part. As policies
+    /// name pages of all nodes alike, the others' reserves grow while one is filled: where one node
+    /// takes all, that ends at twice what it would be, or its filling would empty the others.
+    pub(crate) fn is_short(self, free: &Partitions, level: usize) -> bool {
+        let all = free.len();
+        all < level || (all < 2 * self.high && free.fewest() < level / free.count())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// The pool's reserve.
+    pub(crate) fn reserve(&self) -> Reserve {
+        Reserve::of(self.core.frames.count())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::frame::partitions::PartitionNo;
+
+    /// Two partitions of 10000 frames, of which so many are free.
+    fn free(first: usize, second: usize) -> Partitions {
+        let free = Partitions::full(&[10_000, 20_000]);
+        for (near, left) in [(0, first), (1, second)] {
+            (left..10_000).for_each(|_| _ = free.take(PartitionNo::new(near)));
+        }
+        free
+    }
+
+    #[test]
+    fn a_node_without_frames_is_short_unless_the_other_has_all_that_may_be_free() {
+        let reserve = Reserve::of(20_000);
+        assert_eq!((reserve.low, reserve.high), (100, 200));
+        for (first, second, low, high) in [
+            (0, 0, true, true),
+            (49, 50, true, true),
+            (50, 50, false, true),
+            (49, 150, true, true),
+            (100, 100, false, false),
+            (99, 150, false, true),
+            (0, 399, true, true),
+            (399, 0, true, true),
+            (0, 400, false, false),
+        ] {
+            let free = free(first, second);
+            let found =
+                (reserve.is_short(&free, reserve.low), reserve.is_short(&free, reserve.high));
+            assert_eq!(found, (low, high), "{first} and {second} free");
+        }
+    }
+
+    #[test]
+    fn one_node_is_short_of_frames_if_there_are_too_few() {
+        let (reserve, free) = (Reserve::of(20_000), Partitions::full(&[20_000]));
+        for left in (0..20_000).rev() {
+            free.take(PartitionNo::FIRST);
+            assert_eq!(reserve.is_short(&free, reserve.low), left < reserve.low, "{left}");
+            assert_eq!(reserve.is_short(&free, reserve.high), left < reserve.high, "{left}");
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Bringing changed pages to the device.
+//!
+//! Pages are copied under a shared latch into a bounce buffer and written from there, so that
+//! writers never wait for the device and checksums never race. `docs/protocols.md`, "Write-back":
+//! W0 to W7.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{io, thread};
+
+use polder_format::{PageId, Place};
+
+use crate::core::Core;
+use crate::device::bounce::Bounce;
+use crate::device::gate::Moving;
+use crate::device::{Batch, Buffer, Direction, Request};
+use crate::error::PoolError;
+use crate::journal::Outgoing;
+use crate::latch::state::{FrameId, Version};
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::thread::counters::Counter;
+use crate::translation::Translation;
+
+/// The longest pause in microseconds between two looks at pages that are held or being written.
+const LONGEST_PAUSE_US: u64 = 1000;
+
+/// A sweep that finds nothing to write says how far it is each time that it has visited so many frames.
+const PACE_FRAMES: usize = 4096;
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub(crate) struct Written {
+    /// Pages that the device has now.
+    pub(crate) written: u64,
+    /// Pages that the device refused.
+    pub(crate) failed: u64,
+    /// Pages that could not be copied because somebody holds them, or writes them already.
+    pub(crate) busy: Vec<FrameId>,
+    /// The first refusal.
+    error: Option<PoolError>,
+}
+
+/// A page in the bounce buffer, with *writing* set.
+struct Copied {
+    frame: FrameId,
+    page: PageId,
+    place: Place,
+    version: Version,
+    wraps: u32,
+    born: bool,
+}
+
+impl<T: Translation> Shared<T> {
+    /// Writes those of the frames that are dirty, at most a batch of them.
+    pub(crate) fn write_back(&self, frames: &[FrameId]) -> Written {
+        let core = &self.core;
+        let mut result = Written::default();
+        // The buffer before everything else: waiting for one holds nobody up.
+        let mut bounce = core.bounces.take();
+        let frames = core.by_place(frames);
+        // W0: no extent changes its place while pages of it are on their way there.
+        let moving = core.gate.enter();
+        let size = core.page_size().bytes();
+        let mut copied = Vec::with_capacity(frames.len());
+        for frame in frames.into_iter().take(bounce.len() / size) {
+            let to = copied.len() * size;
+            match self.copy_for_writing(frame, &mut bounce.bytes_mut()[to..to + size]) {
+                Ok(Some(page)) => copied.push(page),
+                Ok(None) => {}
+                Err(Busy) => result.busy.push(frame),
+            }
+        }
+        if !copied.is_empty() {
+            core.write_copies(&copied, &bounce, moving.as_deref(), &mut result);
+        }
+        result
+    }
+
+    /// W1 to W4, and the checksum. `None`: the page is clean, or gone.
+    fn copy_for_writing(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
+        let core = &self.core;
+        let meta = core.latches.meta(frame);
+        if !meta.begin_writing() {
+            return Err(Busy);
+        }
+        let copied = self.copy_shared(frame, out);
+        if !matches!(copied, Ok(Some(_))) {
+            meta.end_writing();
+        }
+        copied
+    }
+
+    fn copy_shared(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
+        let core = &self.core;
+        let meta = core.latches.meta(frame);
+        let page = meta.page();
+        if page.is_null() {
+            return Ok(None);
+        }
+        let Some(space) = self.space(page.space()) else { return Ok(None) };
+        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+            return Ok(None);
+        };
+        let wraps = core.latches.wraps.get();
+        let word = cell.try_share().ok_or(Busy)?;
+        let here = word.frame() == frame && meta.page() == page;
+        if !here {
+            cell.unshare();
+            // The page has gone, or its word: then it is to be looked for again (TABLE-2).
+            return if meta.page() == page { Err(Busy) } else { Ok(None) };
+        }
+        let copied = if meta.is_dirty(word) {
+            let bytes = self.page_in(&space, page.page(), frame);
+            bytes.copy_to(0, out);
+            T::copied_out(&core.kinds, bytes, page.space(), 0, out);
+            let (place, version, born) = (meta.place(), word.version(), meta.is_born());
+            Some(Copied { frame, page, place, version, wraps, born })
+        } else {
+            None
+        };
+        cell.unshare();
+        if copied.is_some() {
+            core.seed.seal(out);
+        }
+        Ok(copied)
+    }
+
+    /// Writes all pages that are dirty when it comes to them, and makes them durable. `pace` is
+    /// told how many frames of how many were visited.
+    pub(crate) fn flush(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
+        let _sweeping = self.core.moves.begin_sweep();
+        let mut batch = Vec::with_capacity(self.core.batch_pages);
+        let frames = u64::from(self.highest_frame());
+        for (visited, frame) in self.core.frames.ids().take(frames as usize).enumerate() {
+            if !self.core.latches.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
+                batch.push(frame);
+            }
+            let is_full = batch.len() == self.core.batch_pages;
+            if is_full {
+                self.flush_batch(std::mem::take(&mut batch))?;
+            }
+            if is_full || visited % PACE_FRAMES == 0 {
+                pace(visited as u64, frames);
+            }
+        }
+        self.flush_batch(batch)?;
+        pace(frames, frames);
+        self.core.device.sync().map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
+    }
+
+    /// Whether nobody writes the page in this frame, or its frame, and the device has it.
+    fn is_surely_clean(&self, frame: FrameId) -> bool {
+        let meta = self.core.latches.meta(frame);
+        let page = meta.page();
+        let Some(space) = self.space(page.space()) else { return false };
+        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+            return false;
+        };
+        let word = cell.read();
+        word.is_readable()
+            && word.frame() == frame
+            && !meta.is_being_written()
+            && !meta.is_dirty(word)
+    }
+
+    /// Waits for pages that are held or being written however long that takes: a device may be slow
+    /// for many seconds, and says itself if it fails.
+    fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
+        let mut pause_us = 0;
+        loop {
+            let written = self.write_back(&frames);
+            if let Some(error) = written.error {
+                return Err(error);
+            }
+            frames = written.busy;
+            if frames.is_empty() {
+                return Ok(());
+            }
+            pause_us = LONGEST_PAUSE_US.min(pause_us + 1);
+            // Tests go through thousands of looks in a moment.
+            thread::sleep(Duration::from_micros(if cfg!(test) { 0 } else { pause_us }));
+        }
+    }
+}
+
+/// Somebody holds the page, or writes it.
+struct Busy;
+
+impl Core {
+    /// The frames in the order in which their pages lie. Each place is looked at once: pages that
+    /// come and go meanwhile would make an order that is none.
+    fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
+        let mut frames = frames.to_vec();
+        frames.sort_by_cached_key(|frame| self.latches.meta(*frame).place());
+        frames
+    }
+
+    /// W5 to W7: the copies lie in the bounce buffer one behind the other.
+    fn write_copies(
+        &self,
+        copied: &[Copied],
+        bounce: &Bounce,
+        moving: Option<&Moving>,
+        result: &mut Written,
+    ) {
+        let size = self.page_size();
+        // B1 to B3.
+        let ticket = match self.ask_journal(copied, bounce) {
+            Ok(ticket) => ticket,
+            Err(source) => {
+                *lock(&self.last_write_error) = Some(Arc::clone(&source));
+                result.failed += copied.len() as u64;
+                result.error.get_or_insert(PoolError::Journal { source });
+                copied.iter().for_each(|page| self.latches.meta(page.frame).end_writing());
+                return;
+            }
+        };
+        // The copies are in the order of their places: neighbours go in one request, and share its
+        // outcome.
+        let mut at = bounce.base();
+        let runs = || copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get());
+        let request = |run: &[Copied]| {
+            let bytes = run.len() << size.shift();
+            // SAFETY: inside the bounce buffer, which has room for a batch, and which is the
+            // caller's until the batch is complete.
+            let buffer = unsafe { Buffer::new(at, bytes) };
+            // SAFETY: the next copy lies behind this run.
+            at = unsafe { at.add(bytes) };
+            Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
+        };
+        let batch = Batch::Many(runs().map(request).collect());
+        let batch = self.device.complete(self.device.submit(batch));
+        let pages = copied.len() as u64;
+        let mut failed = Vec::new();
+        self.counters.add(Counter::DeviceWrites, pages);
+        self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
+        let outcomes = runs().zip(batch.into_requests()).flat_map(|(run, request)| {
+            let outcome = request.outcome.map_err(Arc::new);
+            run.iter().map(move |page| (page, outcome.clone()))
+        });
+        for (page, outcome) in outcomes {
+            let meta = self.latches.meta(page.frame);
+            match outcome {
+                Ok(()) => {
+                    result.written += 1;
+                    meta.set_written(page.version);
+                    meta.set_born(false);
+                    if self.latches.wraps.get() != page.wraps {
+                        meta.set_never_written();
+                    }
+                    if let Some(moving) = moving {
+                        moving.note(page.place);
+                    }
+                }
+                Err(error) => {
+                    result.failed += 1;
+                    failed.push(page.page);
+                    *lock(&self.last_write_error) = Some(Arc::clone(&error));
+                    let (page, place) = (page.page, page.place);
+                    result.error.get_or_insert(PoolError::Write { page, place, source: error });
+                }
+            }
+            meta.end_writing();
+        }
+        if failed.is_empty() && result.written > 0 {
+            *lock(&self.last_write_error) = None;
+        }
+        self.counters.add(Counter::WriteBacks, result.written);
+        if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
+            journal.after_write(ticket, &failed);
+        }
+    }
+
+    fn ask_journal(
+        &self,
+        copied: &[Copied],
+        bounce: &Bounce,
+    ) -> Result<Option<u64>, Arc<io::Error>> {
+        let Some(journal) = &self.journal else { return Ok(None) };
+        let shift = self.page_size().shift();
+        let outgoing: Vec<Outgoing<'_>> = copied
+            .iter()
+            .zip(bounce.bytes().chunks(1 << shift))
+            .map(|(copied, bytes)| {
+                let Copied { page, place, born, .. } = *copied;
+                Outgoing { page, place, bytes, born }
+            })
+            .collect();
+        journal.before_write(&outgoing).map(Some)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::Array;
+    use crate::device::{Device, FileDevice, Ticket};
+    use crate::testing::{create, file, pool, pool_on_device};
+
+    /// A file whose writes take a while, and that knows how many batches of them there were at once.
+    #[derive(Debug)]
+    struct Slow {
+        file: FileDevice,
+        now: AtomicUsize,
+        most: Arc<AtomicUsize>,
+    }
+
+    impl Device for Slow {
+        fn submit(&self, batch: Batch) -> Ticket {
+            if batch.requests()[0].direction == Direction::Write {
+                let now = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+                self.most.fetch_max(now, Ordering::Relaxed);
+                thread::sleep(Duration::from_millis(20));
+                self.now.fetch_sub(1, Ordering::Relaxed);
+            }
+            self.file.submit(batch)
+        }
+
+        fn complete(&self, ticket: Ticket) -> Batch {
+            self.file.complete(ticket)
+        }
+
+        fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.allocate(offset, len)
+        }
+
+        fn truncate(&self, len: u64) -> io::Result<()> {
+            self.file.truncate(len)
+        }
+
+        fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+            self.file.punch(offset, len)
+        }
+
+        fn sync(&self) -> io::Result<()> {
+            self.file.sync()
+        }
+
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+    }
+
+    /// Each batch has a buffer, and the budget pays for two.
+    #[test]
+    fn many_threads_write_through_two_buffers() {
+        let (_dir, file) = file();
+        let most = Arc::new(AtomicUsize::new(0));
+        let slow = Slow { file, now: AtomicUsize::new(0), most: Arc::clone(&most) };
+        let pool = pool_on_device::<Array>(Box::new(slow));
+        let space = pool.create_space().unwrap();
+        let (shared, core) = (space.shared(), space.space_core());
+        let pages: Vec<_> = (0..16).map(|_| create(&space)).collect();
+        let frame = |page| shared.latch_resident(core, page).unwrap().frame();
+        let frames: Vec<FrameId> = pages.into_iter().map(frame).collect();
+        thread::scope(|scope| {
+            for frame in &frames {
+                scope.spawn(move || assert_eq!(shared.write_back(&[*frame]).written, 1));
+            }
+        });
+        assert_eq!(most.load(Ordering::Relaxed), 2);
+    }
+
+    /// However little there is to write.
+    #[test]
+    fn a_sweep_says_how_far_it_is_to_its_end() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let mut told = Vec::new();
+        pool.sweep(&mut |visited, frames| told.push((visited, frames))).unwrap();
+        let (visited, frames) = *told.last().unwrap();
+        assert!(visited == frames && told.is_sorted(), "{told:?}");
+    }
+
+    /// A slow device: more looks at a page that is being written than anybody would wait for another
+    /// reason.
+    #[test]
+    fn a_flush_waits_for_a_page_that_is_being_written_for_long() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let (shared, core) = (space.shared(), space.space_core());
+        let frame = shared.latch_resident(core, page).unwrap().frame();
+        let meta = shared.core.latches.meta(frame);
+        assert!(meta.begin_writing());
+        thread::scope(|scope| {
+            let flush = scope.spawn(|| pool.flush());
+            thread::sleep(Duration::from_secs(1));
+            assert!(!flush.is_finished(), "{:?}", flush.join().unwrap());
+            meta.end_writing();
+            flush.join().unwrap().unwrap();
+        });
+        assert_eq!(pool.stats().dirty_pages, 0);
+    }
+
+    /// A sort whose keys change while it sorts panics sooner or later.
+    #[test]
+    fn frames_whose_pages_come_and_go_are_put_in_some_order() {
+        let (_dir, pool) = pool::<Array>(4 << 20);
+        let core = &pool.shared().core;
+        // These hold no pages: what is said of their places concerns nobody.
+        let frames: Vec<FrameId> = core.frames.ids().skip(200).take(64).collect();
+        assert_eq!(frames.len(), 64);
+        thread::scope(|scope| {
+            let sorter = scope.spawn(|| {
+                for _ in 0..20_000 {
+                    let mut order = core.by_place(&frames);
+                    order.sort_unstable_by_key(|frame| frame.get());
+                    assert!(order == frames, "a frame was lost");
+                }
+            });
+            for place in (0..).map(|i: u64| i.wrapping_mul(0x9E37_79B9) % 1000) {
+                let frame = frames[place as usize % frames.len()];
+                core.latches.meta(frame).set_place(Place::new(place));
+                if sorter.is_finished() {
+                    break;
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,145 @@
+//! How a pool is opened, and what its budget pays for.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+
+use polder_format::log::slot_pages;
+use polder_format::{ChecksumSeed, PageSize};
+
+use crate::device::bounce::Bounces;
+use crate::error::PoolError;
+use crate::file_map::FileState;
+use crate::journal::Journal;
+use crate::latch::meta::FRAME_META_BYTES;
+use crate::latch::slices::{GroupPins, grouping};
+use crate::latch::state::FrameId;
+use crate::machine::cores::Groups;
+use crate::read_mode::Hold;
+use crate::replacement::ReplacementKind;
+use crate::translation::Translation;
+
+/// The fewest frames that a pool works with: enough for several threads that each hold the path
+/// of a deep tree and the new pages of a split.
+const MIN_FRAMES: u64 = 128;
+/// Memory besides what grows with the frames: counters, tables, threads.
+const FIXED_BYTES: u64 = 512 << 10;
+/// What tables that are vectors take for each frame, at most: those of replacement policies.
+pub(crate) const TABLES_BYTES: usize = 64;
+/// What is set aside for translation, replacement and holds of one frame where the budget is compared
+/// before they are chosen: as much as any takes.
+const MOST_TRANSLATION_BYTES: u64 = 320;
+
+/// How to open a pool.
+#[derive(Debug)]
+pub struct PoolConfig {
+    /// Bytes of memory for everything: frames, their metadata, translation, buffers.
+    pub memory_budget: u64,
+    /// Size of all pages.
+    pub page_size: PageSize,
+    /// Have the kernel back all frames at once; where a page decides on its frame (`direct`, `vm`)
+    /// they are backed as they are used.
+    pub prefault: bool,
+    /// Seed of the checksums.
+    pub seed: ChecksumSeed,
+    /// What the file holds already.
+    pub file: FileState,
+    /// The log, if there is one: without it nothing outlives a crash.
+    pub journal: Option<Arc<dyn Journal>>,
+    /// Which pages go when room is needed.
+    pub replacement: ReplacementKind,
+    /// How readers hold the pages of their way.
+    pub hold: Hold,
+}
+
+impl PoolConfig {
+    /// A pool on a file that holds nothing yet, without a log, and all else as it usually is; for more
+    /// there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`.
+    pub fn new(memory_budget: u64, page_size: PageSize, seed: ChecksumSeed) -> PoolConfig {
+        PoolConfig {
+            memory_budget,
+            page_size,
+            prefault: false,
+            seed,
+            file: FileState::NEW,
+            journal: None,
+            replacement: ReplacementKind::default(),
+            hold: Hold::default(),
+        }
+    }
+
+    /// The least budget in bytes at this page size.
+    pub fn least_budget(size: PageSize) -> u64 {
+        Self::least_budget_at(size, Self::frame_cost(size, MOST_TRANSLATION_BYTES))
+    }
+
+    fn least_budget_at(size: PageSize, frame_cost: u64) -> u64 {
+        FIXED_BYTES + MIN_FRAMES * frame_cost + Self::bounce_bytes(MIN_FRAMES, size)
+    }
+
+    /// The frames that a budget pays for with this translation.
+    pub fn frames<T: Translation>(&self) -> Result<u32, PoolError> {
+        self.frames_beside::<T>(self.beside_bytes(self.groups().as_ref()))
+    }
+
+    /// The same, with so many bytes of replacement and slices for each frame.
+    pub(crate) fn frames_beside<T: Translation>(
+        &self,
+        beside_bytes: u64,
+    ) -> Result<u32, PoolError> {
+        let (given, size) = (self.memory_budget, self.page_size);
+        let cost = Self::frame_cost(size, T::bytes_per_frame() + beside_bytes);
+        // On a machine with many groups of cores slices may take more than is set aside for them.
+        let least = Self::least_budget(size).max(Self::least_budget_at(size, cost));
+        if given < least {
+            return Err(PoolError::Budget { given, least });
+        }
+        let rest = given - FIXED_BYTES;
+        let frames = (rest - Self::bounce_bytes(rest / cost, size)) / cost;
+        Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
+    }
+
+    /// The groups of cores by which readers hold pages, if they do by groups.
+    pub(crate) fn groups(&self) -> Option<Groups> {
+        grouping(self.hold).map(Groups::of_machine)
+    }
+
+    /// Memory of replacement and slices for each frame.
+    pub(crate) fn beside_bytes(&self, groups: Option<&Groups>) -> u64 {
+        self.replacement.bytes_per_frame() + groups.map_or(0, GroupPins::bytes_with)
+    }
+
+    fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {
+        size.bytes() as u64 + FRAME_META_BYTES as u64 + translation_bytes + 1
+    }
+
+    /// Pages in one batch of write-backs.
+    pub(crate) fn batch_pages(frames: u64, size: PageSize) -> u64 {
+        (frames / 16).clamp(8, slot_pages(size) as u64)
+    }
+
+    fn bounce_bytes(frames: u64, size: PageSize) -> u64 {
+        Bounces::COUNT as u64 * Self::batch_pages(frames, size) * size.bytes() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Array;
+    use crate::testing::config;
+
+    /// As many slices as there can be: a pool of fewer frames than it works with is refused.
+    #[test]
+    fn slices_of_many_cores_are_paid_for() {
+        let least = PoolConfig::least_budget(PageSize::MIN);
+        let slices = (2 * crate::machine::cores::MAX_GROUPS) as u64;
+        let refused = config(least).frames_beside::<Array>(slices);
+        let Err(PoolError::Budget { given, least: needed }) = refused else {
+            panic!("{refused:?}");
+        };
+        assert!(given == least && needed > least);
+        assert!(u64::from(config(needed).frames_beside::<Array>(slices).unwrap()) >= MIN_FRAMES);
+        assert!(u64::from(config(least).frames::<Array>().unwrap()) >= MIN_FRAMES);
+    }
+}

@@ -1,0 +1,372 @@
+//! Pools on machines with several nodes: made-up ones, and this one if it is such a machine.
+//!
+//! `scripts/numa` runs these tests in a guest with two nodes, as its first and only process.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashMap;
+use std::ptr::NonNull;
+use std::sync::Once;
+use std::thread;
+use std::time::Duration;
+
+use polder_format::{PageId, PageNo, PageSize};
+
+use crate::frame::partitions::PartitionNo;
+use crate::latch::state::FrameId;
+use crate::machine::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
+use crate::machine::nodes::Nodes;
+use crate::machine::policy::{self, NodeId};
+use crate::testing::{create, pool_on, prefaulted_on, stay_on};
+use crate::{
+    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Open, Pool, PoolConfig,
+    PoolError, Predictive, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
+};
+
+/// Enough for two pieces of 2 MiB, which is the least for two partitions.
+const BUDGET: u64 = 6 << 20;
+
+/// Two nodes; all threads run on this one.
+fn all_on(home: usize) -> Nodes {
+    Nodes::invented(&[home], &[1, 1])
+}
+
+/// Two nodes that share out the cores of this machine.
+fn shared() -> Nodes {
+    Nodes::invented(&[0, 1], &[1, 1])
+}
+
+/// Where the test keeps a number in a page.
+const NUMBER_AT: usize = 2000;
+
+fn write<T: Translation>(space: &Space<T>, page: PageNo, number: u64) {
+    let done = space.run(AccessHint::Normal, |attempt| {
+        let found = space.follow(attempt, LinkRef::Id(PageId::new(space.id(), page)), None)?;
+        attempt.upgrade(found)?.page_mut().set_u64(NUMBER_AT, number);
+        Ok(())
+    });
+    done.unwrap();
+}
+
+/// What is kept in a page, and where the page lies.
+fn read<T: Translation>(space: &Space<T>, page: PageNo) -> (u64, NonNull<u8>, FrameId) {
+    let found = space.run(AccessHint::Normal, |attempt| {
+        let found = space.follow(attempt, LinkRef::Id(PageId::new(space.id(), page)), None)?;
+        let (number, at) = (found.page().u64(NUMBER_AT), found.page().base());
+        found.validate()?;
+        let cell = space.shared().translation.state(&space.space_core().directory, page);
+        Ok((number, at, cell.map_or(FrameId::NONE, |cell| cell.read().frame())))
+    });
+    found.unwrap()
+}
+
+fn frames_of<T: Translation>(pool: &Pool<T>) -> Vec<u64> {
+    pool.stats().nodes.iter().map(|node| node.frames).collect()
+}
+
+#[test]
+fn a_thread_takes_frames_of_its_node_then_others_and_then_none() {
+    for home in [0, 1] {
+        let (_dir, pool) = pool_on::<Hash>(all_on(home), BUDGET);
+        let (shared, by_node) = (pool.shared(), frames_of(&pool));
+        let total: u64 = by_node.iter().sum();
+        assert_eq!((by_node.len(), total), (2, pool.stats().frames));
+        let taken: Vec<FrameId> = (0..total).map(|_| shared.take_frame(None).unwrap()).collect();
+        for (i, frame) in (0..).zip(&taken) {
+            let expected = if i < by_node[home] { home } else { 1 - home };
+            assert_eq!(shared.core.free.of(*frame), PartitionNo::new(expected), "{i}");
+        }
+        assert!(matches!(shared.take_frame(None), Err(PoolError::Exhausted { .. })));
+        taken.into_iter().for_each(|frame| shared.give_frame(frame));
+        let stats = pool.stats();
+        assert!(stats.nodes.iter().all(|node| node.frames_free == node.frames));
+    }
+}
+
+#[test]
+fn pages_lie_near_unless_they_prefer_to_lie_elsewhere() {
+    fn taken<T: Translation>(home: usize, pages: u64) -> (u64, u64) {
+        let (_dir, pool) = pool_on::<T>(all_on(home), BUDGET);
+        let space = pool.create_space().unwrap();
+        let made: Vec<PageNo> = (0..pages).map(|_| create(&space)).collect();
+        let stats = pool.stats();
+        assert_eq!(stats.frames_taken_near + stats.frames_taken_far, stats.resident_pages);
+        for page in made {
+            let near = pool.shared().core.free.of(read(&space, page).2) == PartitionNo::new(home);
+            assert!(near || stats.frames_taken_far > 0);
+        }
+        (stats.frames_taken_near, stats.frames_taken_far)
+    }
+    for home in [0, 1] {
+        for (near, far) in [taken::<Hash>(home, 100), taken::<SimdPlain>(home, 100)] {
+            assert!(near > 100 && far == 0, "{near}, {far}");
+        }
+    }
+    // Neighbours prefer neighbours: wherever that is, it is far from one of both nodes.
+    let (here, there) = (taken::<Array>(0, 100), taken::<Array>(1, 100));
+    assert!(here.1.max(there.1) >= 50, "{here:?}, {there:?}");
+}
+
+#[test]
+fn what_is_evicted_serves_the_node_first() {
+    let (_dir, pool) = pool_on::<Hash>(shared(), BUDGET);
+    let space = pool.create_space().unwrap();
+    let frames = pool.stats().frames;
+    let pages: Vec<PageNo> = (0..frames * 3).map(|_| create(&space)).collect();
+    let before = pool.stats();
+    assert!(before.evictions > frames);
+    // Every core in turn, if there are several.
+    for core in 0..2 {
+        thread::scope(|scope| {
+            let (space, pages) = (&space, &pages);
+            scope.spawn(move || {
+                if stay_on(core) {
+                    pages.iter().for_each(|page| _ = read(space, *page));
+                }
+            });
+        });
+    }
+    let after = pool.stats();
+    let near = after.frames_taken_near - before.frames_taken_near;
+    let far = after.frames_taken_far - before.frames_taken_far;
+    // By turns each node takes all, and victims are of both: half could be far.
+    assert!(near > frames && near > far / 2, "{near} near, {far} far");
+    let reserve = pool.shared().reserve();
+    assert!(after.frames_free <= 2 * reserve.high as u64 + 128, "{after:?}");
+}
+
+#[test]
+fn a_pool_too_small_for_two_nodes_has_one_partition() {
+    let (_dir, pool) = pool_on::<Array>(all_on(1), PoolConfig::least_budget(PageSize::MIN));
+    assert_eq!((frames_of(&pool), pool.shared().core.free.count()), (vec![], 1));
+    let space = pool.create_space().unwrap();
+    (0..300).for_each(|_| _ = create(&space));
+    assert_eq!((pool.stats().frames_taken_near, pool.stats().frames_taken_far), (0, 0));
+}
+
+/// PART-1: each frame has a page or is free, in its own partition.
+fn check_free_frames<T: Translation>(pool: &Pool<T>) {
+    let core = &pool.shared().core;
+    for frame in core.frames.ids() {
+        assert!(
+            !core.free.is_free(frame) || core.latches.meta(frame).page().is_null(),
+            "{frame:?}"
+        );
+    }
+    let agree = || {
+        let stats = pool.stats();
+        let free: u64 = stats.nodes.iter().map(|node| node.frames_free).sum();
+        free == stats.frames_free
+    };
+    // The writer may be at work.
+    let agree_soon = (0..1000).any(|_| {
+        let found = agree();
+        if !found {
+            thread::sleep(Duration::from_millis(10));
+        }
+        found
+    });
+    assert!(agree_soon, "{:?}", pool.stats());
+}
+
+/// Threads on all cores make, change and read pages, more than frames if pages can go.
+fn stress<T: Translation>(nodes: Nodes, is_cut: bool) {
+    const THREADS: u64 = 4;
+    const ROUNDS: u64 = 1000;
+    let (_dir, pool) = pool_on::<T>(nodes, BUDGET);
+    assert_eq!(frames_of(&pool).len(), if is_cut { 2 } else { 0 }, "{}", T::NAME);
+    let spaces = [(); THREADS as usize].map(|()| pool.create_space().unwrap());
+    let budget = pool.stats().frames;
+    let pages = if T::EVICTS { budget / 2 } else { budget / 8 };
+    thread::scope(|scope| {
+        for (t, space) in (0..THREADS).zip(&spaces) {
+            scope.spawn(move || {
+                let _ = stay_on(t as usize % 4);
+                let pages: Vec<PageNo> = (0..pages).map(|_| create(space)).collect();
+                (0..).zip(&pages).for_each(|(i, page)| write(space, *page, i));
+                let mut random = t * 2 + 1;
+                for _ in 0..ROUNDS {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let i = (random >> 33) % pages.len() as u64;
+                    let (number, ..) = read(space, pages[i as usize]);
+                    assert_eq!(number % pages.len() as u64, i, "{}", T::NAME);
+                    write(space, pages[i as usize], number + pages.len() as u64);
+                }
+            });
+        }
+    });
+    let stats = pool.stats();
+    assert_eq!(stats.evictions > 0, T::EVICTS, "{}", T::NAME);
+    assert_eq!(stats.frames_taken_near > 0 && stats.frames_taken_far > 0, is_cut, "{}", T::NAME);
+    if is_cut {
+        check_free_frames(&pool);
+    }
+    pool.flush().unwrap();
+}
+
+macro_rules! stressed {
+    ($nodes:expr; $($test:ident: $translation:ty, $is_cut:expr;)*) => {$(
+        #[test]
+        fn $test() {
+            if let Some(nodes) = $nodes {
+                stress::<$translation>(nodes, $is_cut);
+            }
+        }
+    )*};
+}
+
+mod made_up_nodes {
+    use super::*;
+
+    stressed! {
+        Some(shared());
+        array: Array, true;
+        array_plain: ArrayPlain, true;
+        array_swizzled: ArraySwizzled, true;
+        hash: Hash, true;
+        open: Open, true;
+        predictive: Predictive, true;
+        simd: Simd, true;
+        swizzle: Swizzle, true;
+        vm: Vm, false;
+        vm_huge: VmHuge, false;
+        direct: Direct, false;
+    }
+}
+
+/// The nodes of the machine on which the tests run, where it has several.
+mod real_nodes {
+    use super::*;
+
+    /// Mounts what a program finds mounted everywhere but in a guest of which it is the first
+    /// process.
+    fn mount_if_first() {
+        static MOUNT: Once = Once::new();
+        let mount = |kind: &std::ffi::CStr, at: &std::ffi::CStr| {
+            std::fs::create_dir_all(at.to_str().unwrap()).unwrap();
+            // SAFETY: constant texts that end with a zero.
+            let done = unsafe {
+                let (kind, at) = (kind.as_ptr(), at.as_ptr());
+                libc::mount(kind, at, kind, 0, std::ptr::null())
+            };
+            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+        };
+        if std::process::id() == 1 {
+            MOUNT.call_once(|| {
+                [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"tmpfs", c"/tmp")]
+                    .iter()
+                    .for_each(|(kind, at)| mount(kind, at));
+            });
+        }
+    }
+
+    /// The nodes with one core of each; nothing where there is one, which is said.
+    fn homes() -> Option<Vec<(NodeId, usize)>> {
+        mount_if_first();
+        let ids: Vec<NodeId> = Nodes::of_machine().ids().collect();
+        if ids.len() < 2 {
+            println!("left out: this machine has one node, or tells of no more");
+            return None;
+        }
+        let core = |id: &NodeId| {
+            let path = format!("/sys/devices/system/node/node{}/cpulist", id.get());
+            let list = std::fs::read_to_string(path).unwrap();
+            (*id, list.trim().split(['-', ',']).next().unwrap().parse().unwrap())
+        };
+        Some(ids.iter().map(core).collect())
+    }
+
+    /// Runs in a thread that stays on a core.
+    fn on_core<R: Send>(core: usize, body: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|scope| {
+            let stays = || {
+                assert!(stay_on(core));
+                body()
+            };
+            scope.spawn(stays).join().unwrap()
+        })
+    }
+
+    #[test]
+    fn pages_lie_on_the_node_of_the_thread_that_loads_them() {
+        fn check<T: Translation>(homes: &[(NodeId, usize)]) {
+            let (_dir, pool) = pool_on::<T>(Nodes::of_machine(), 16 << 20);
+            let space = pool.create_space().unwrap();
+            for (node, core) in homes.iter().chain(homes.iter().rev()) {
+                let pages: Vec<PageNo> =
+                    on_core(*core, || (0..100).map(|_| create(&space)).collect());
+                // From wherever: looking moves nothing.
+                for page in pages {
+                    let at = read(&space, page).1;
+                    assert_eq!(policy::node_of(at), Some(*node), "{}: {page:?}", T::NAME);
+                }
+            }
+            let stats = pool.stats();
+            assert_eq!(stats.nodes.len(), if T::MEMORY.is_in_frames() { homes.len() } else { 0 });
+            assert_eq!(stats.frames_taken_far, 0);
+        }
+        let Some(homes) = homes() else { return };
+        check::<Hash>(&homes);
+        check::<ArraySwizzled>(&homes);
+        check::<Swizzle>(&homes);
+        // The kernel's doing.
+        check::<Vm>(&homes);
+    }
+
+    #[test]
+    fn frames_lie_on_their_nodes_whoever_backs_them() {
+        let Some(homes) = homes() else { return };
+        let (_dir, pool) = prefaulted_on::<Array>(Nodes::of_machine(), 16 << 20);
+        let core = &pool.shared().core;
+        let nodes = (homes.iter())
+            .zip(core.free.each())
+            .flat_map(|((node, _), (frames, _))| frames.map(|frame| (FrameId::new(frame), *node)));
+        let mut looked_at = 0;
+        for (frame, node) in nodes {
+            assert_eq!(policy::node_of(core.frames.address(frame)), Some(node), "{frame:?}");
+            looked_at += 1;
+        }
+        assert_eq!(looked_at, pool.stats().frames);
+    }
+
+    /// What is full is no reason to fail.
+    #[test]
+    fn memory_that_a_node_does_not_have_comes_from_another() {
+        let Some(homes) = homes() else { return };
+        let meminfo = |node: NodeId| {
+            let path = format!("/sys/devices/system/node/node{}/meminfo", node.get());
+            let text = std::fs::read_to_string(path).unwrap();
+            let (_, free) = text.split_once("MemFree:").unwrap();
+            free.split_whitespace().next().unwrap().parse::<usize>().unwrap() << 10
+        };
+        let (small, _) = *homes.iter().min_by_key(|(node, _)| meminfo(*node)).unwrap();
+        let free = meminfo(small);
+        let all: usize = homes.iter().map(|(node, _)| meminfo(*node)).sum();
+        // Only where a guest has so little that it does not matter.
+        if free > 256 << 20 || all < free * 2 {
+            println!("left out: the smallest node has {free} bytes free, all have {all}");
+            return;
+        }
+        let range = Reservation::new("test", free + (32 << 20), HUGE_PAGE_BYTES).unwrap();
+        range.prefer_node(0, range.len(), small);
+        let pages = (0..range.len()).step_by(kernel_page_bytes());
+        let nodes: HashMap<NodeId, usize> = pages.fold(HashMap::new(), |mut nodes, offset| {
+            // SAFETY: within the range, which only this test uses.
+            let at = unsafe { range.base().add(offset) };
+            // SAFETY: as above.
+            unsafe { at.write(1) };
+            *nodes.entry(policy::node_of(at).unwrap()).or_default() += 1;
+            nodes
+        });
+        assert!(nodes.len() > 1 && nodes[&small] > free / kernel_page_bytes() / 2, "{nodes:?}");
+    }
+
+    stressed! {
+        homes().map(|_| Nodes::of_machine());
+        array: Array, true;
+        predictive: Predictive, true;
+        swizzle: Swizzle, true;
+        vm: Vm, false;
+    }
+}

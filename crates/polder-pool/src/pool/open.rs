@@ -1,0 +1,154 @@
+//! How a pool is made of its parts.
+
+#![cfg(not(loom))]
+
+use std::sync::{Arc, Mutex, RwLock};
+
+use polder_format::{ExtentSchedule, Place, SpaceId};
+
+use crate::core::Core;
+use crate::device::Device;
+use crate::device::bounce::Bounces;
+use crate::device::gate::ExtentMoves;
+use crate::device::reads::Reads;
+use crate::error::PoolError;
+use crate::file_map::{FilePlaces, PagedArray};
+use crate::frame::admission::Admission;
+use crate::frame::frames::Frames;
+use crate::frame::moves::Moves;
+use crate::frame::partitions::Partitions;
+use crate::frame::retired::Retired;
+use crate::latch::latches::{HearsWrites, Latches};
+use crate::latch::metas::Metas;
+use crate::latch::slices::GroupPins;
+use crate::machine::memory::Reservation;
+use crate::machine::nodes::Nodes;
+use crate::page::kinds::{KindOps, PageKinds};
+use crate::pool::config::{PoolConfig, TABLES_BYTES};
+use crate::pool::handle::Pool;
+use crate::replacement::{Replacement, ReplacementKind};
+use crate::shared::{Shared, SpaceCore};
+use crate::space;
+use crate::sync::Alone;
+use crate::sync::atomic::AtomicU32;
+use crate::thread::counters::Counters;
+use crate::thread::signal::Signal;
+use crate::translation::{PageMemory, Translation, TranslationConfig};
+
+impl<T: Translation> Pool<T> {
+    /// Opens a pool on `device`. The structures above say what kinds of pages there are.
+    ///
+    /// On a machine with several nodes of memory, frames are partitioned among those on whose cores
+    /// the calling thread may run (leanstore.txt IV-H; [`PoolStats::nodes`]).
+    ///
+    /// [`PoolStats::nodes`]: crate::PoolStats::nodes
+    ///
+    /// # Errors
+    /// [`PoolError::Budget`] if the budget is below [`PoolConfig::least_budget`],
+    /// [`PoolError::Memory`] if the kernel gives no addresses.
+    pub fn open(
+        device: Box<dyn Device>,
+        config: &PoolConfig,
+        kinds: &[KindOps],
+    ) -> Result<Pool<T>, PoolError> {
+        Pool::open_on(Nodes::of_machine(), device, config, kinds)
+    }
+
+    /// The same on a machine with these nodes.
+    pub(crate) fn open_on(
+        nodes: Nodes,
+        device: Box<dyn Device>,
+        config: &PoolConfig,
+        kinds: &[KindOps],
+    ) -> Result<Pool<T>, PoolError> {
+        if let Some(why) = T::READ_MODES.why_not(config.hold) {
+            let (hold, translation) = (config.hold, T::NAME);
+            return Err(PoolError::Combination { hold, translation, why });
+        }
+        let groups = config.groups();
+        let beside_bytes = config.beside_bytes(groups.as_ref());
+        let budget_frames = config.frames_beside::<T>(beside_bytes)?;
+        let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
+        let range = T::frame_range(frame_config);
+        let frames = Frames::new(
+            range,
+            config.page_size,
+            T::MEMORY.is_in_frames(),
+            !T::MEMORY.has_fixed_frames(),
+        )?;
+        // Tables that grow with the number of frames are made as vectors, which end the process if
+        // there is no room for them.
+        drop(Reservation::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);
+        // Where the page decides on its frame, or the frame is no memory, nobody knows which will
+        // be used: memory comes from where the thread runs that first writes to it.
+        let is_memory = T::MEMORY == PageMemory::Frames;
+        let free_frames = if T::MEMORY.has_fixed_frames() { 0 } else { range };
+        let nodes = if is_memory { nodes } else { Nodes::one() };
+        let (nodes, ends) = nodes.cut(free_frames, config.page_size);
+        if ends.len() > 1 {
+            frames.settle(&nodes, &ends);
+        }
+        if config.prefault && is_memory {
+            frames.prefault(budget_frames)?;
+        }
+        let batch_pages =
+            PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
+        // Where nothing is evicted the one that keeps nothing.
+        let replacement: Arc<dyn Replacement> = match T::EVICTS {
+            true => config.replacement.build(range).into(),
+            false => ReplacementKind::Clock.build(range).into(),
+        };
+        let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
+        let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
+        let latches = Latches::new(
+            Metas::new(range)?,
+            config.hold,
+            pins,
+            config.journal.is_some(),
+            hears_writes.map(|hears| hears as Box<dyn HearsWrites>),
+        );
+        let core = Core {
+            latches,
+            free: Partitions::full(&ends),
+            nodes,
+            frames,
+            device,
+            journal: config.journal.clone(),
+            seed: config.seed,
+            kinds: PageKinds::new([kinds, &space::KINDS].concat()),
+            copied_out: T::copied_out,
+            counters: Counters::new(),
+            schedule: ExtentSchedule::new(config.page_size),
+            budget_frames,
+            fixed_in_use: Alone::default(),
+            fixed_highest: AtomicU32::new(0),
+            replacement,
+            relocations: Alone::default(),
+            retired: Retired::default(),
+            moves: Moves::default(),
+            gate: ExtentMoves::default(),
+            places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
+            learning: Mutex::default(),
+            bounces: Bounces::new(batch_pages << config.page_size.shift())?,
+            last_write_error: Mutex::default(),
+            signal: Signal::default(),
+            batch_pages,
+            admission: Admission::new(budget_frames),
+            reads: Reads::default(),
+        };
+        let translation = T::new(frame_config)?;
+        let file = translation.open(SpaceId::FILE)?;
+        let shared = Arc::new(Shared {
+            core,
+            spaces: RwLock::default(),
+            file: Arc::new(SpaceCore::new(SpaceId::FILE, file, PagedArray::new(Place::NONE))),
+            directory: PagedArray::new(config.file.space_directory),
+            next_space: Mutex::new(config.file.next_space),
+            memory_budget: config.memory_budget,
+            beside_bytes,
+            translation,
+            locate: space::locate,
+        });
+        Ok(Pool::from_shared(shared))
+    }
+}

@@ -1,0 +1,124 @@
+//! What a pool offers to those who build structures on it; `space.rs` has what its spaces do.
+
+#![cfg(not(loom))]
+
+use polder_format::{PageSize, SpaceId};
+
+use crate::device::Device;
+use crate::error::PoolError;
+use crate::file_map::FileState;
+pub use crate::pool::handle::{Pool, Space};
+use crate::read_mode::Hold;
+use crate::thread::counters::Counter;
+use crate::translation::Translation;
+
+impl<T: Translation> Pool<T> {
+    /// The size of all pages.
+    pub fn page_size(&self) -> PageSize {
+        self.shared().core.page_size()
+    }
+
+    /// The device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.shared().core.device
+    }
+
+    /// Writes all dirty pages and makes them durable.
+    ///
+    /// # Errors
+    /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
+    pub fn flush(&self) -> Result<(), PoolError> {
+        self.shared().flush(&mut |_, _| {})
+    }
+
+    /// Ends the reading of the device, and waits for the reads that are under way. Pages that are not
+    /// resident are refused from now on, with [`PoolError::Closed`]: whoever gets the device next may
+    /// change it.
+    pub fn end_reads(&self) {
+        self.shared().core.reads.end();
+    }
+
+    /// How readers hold pages.
+    pub fn hold(&self) -> Hold {
+        self.shared().core.latches.hold
+    }
+
+    /// How often operations of this thread have begun again: its part of
+    /// [`PoolStats::restarts`](crate::PoolStats::restarts).
+    pub fn restarts_of_this_thread(&self) -> u64 {
+        self.shared().core.counters.of_this_thread(Counter::Restarts)
+    }
+
+    /// The translation, for what it can say of itself.
+    pub fn translation(&self) -> &T {
+        &self.shared().translation
+    }
+
+    /// What the translation finds that contradicts itself, as sentences: swizzled links that are not
+    /// their owners'. Means something while nobody but the pool's own threads uses the pool.
+    pub fn check_links(&self) -> Vec<String> {
+        let shared = self.shared();
+        shared.translation.check(&shared.context())
+    }
+
+    /// Writes every page that is dirty when this begins (or that somebody holds then), and makes
+    /// them durable: K2 and K3. `pace` is told how many frames were visited, of how many, and may
+    /// sleep.
+    ///
+    /// # Errors
+    /// As [`Pool::flush`].
+    pub fn sweep(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
+        self.shared().flush(pace)
+    }
+
+    /// A new, empty space with an id that was never used.
+    ///
+    /// # Errors
+    /// [`PoolError::Limit`] when all ids are used.
+    pub fn create_space(&self) -> Result<Space<T>, PoolError> {
+        Ok(self.space_handle(self.shared().create_space()?))
+    }
+
+    /// An existing space.
+    ///
+    /// # Errors
+    /// [`PoolError::NoSuchSpace`], or those of loading the space directory.
+    pub fn open_space(&self, id: SpaceId) -> Result<Space<T>, PoolError> {
+        let space = self.shared().admitted_space(id)?;
+        Ok(self.space_handle(space.ok_or(PoolError::NoSuchSpace { space: id })?))
+    }
+
+    /// All spaces that have pages.
+    ///
+    /// # Errors
+    /// Those of loading the space directory.
+    pub fn spaces(&self) -> Result<Vec<SpaceId>, PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().listed_spaces()
+    }
+
+    /// What must be kept to open the file again. True once everything is flushed.
+    pub fn file_state(&self) -> FileState {
+        self.shared().file_state()
+    }
+
+    /// Whether all maps agree: no place belongs to two extents or map pages, none lies behind
+    /// the end of the file. Gives each disagreement as a sentence.
+    ///
+    /// # Errors
+    /// Those of loading the maps.
+    pub fn check_maps(&self) -> Result<Vec<String>, PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().check_maps()
+    }
+
+    /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
+    /// it became shorter. Other operations go on meanwhile.
+    ///
+    /// # Errors
+    /// Those of reading and writing; what was not moved stays where it was.
+    pub fn shrink(&self) -> Result<u64, PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().shrink()
+    }
+}

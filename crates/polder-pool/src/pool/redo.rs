@@ -1,0 +1,277 @@
+//! Doing again what the log says: R6 to R8 of `docs/durability.md`.
+//!
+//! The records of a group are done to a page if and only if the page's LSN is below that of the
+//! group. Pages are found by the maps as they are when this is called.
+
+#![cfg(not(loom))]
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use polder_format::log::Operation;
+use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at};
+
+use crate::device::is_full;
+use crate::error::PoolError;
+use crate::frame::admission::OPERATION_FRAMES;
+use crate::page::bytes::PageMut;
+use crate::page::link::LinkRef;
+use crate::pool::pool::Pool;
+use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore};
+use crate::space::change::mark;
+use crate::sync::lock;
+use crate::translation::Translation;
+
+/// What became of the records of a group for one page.
+#[derive(Debug)]
+pub enum Redone {
+    /// They were done.
+    Applied,
+    /// The page contained them already.
+    Known,
+    /// The page belongs to no space or extent any more.
+    Absent,
+    /// The page cannot be read, or a record does not fit it. That may turn out to be no fault:
+    /// if the page is free, or its whole image comes later.
+    Suspect(PoolError),
+}
+
+/// How a record of a structure above the pool is done to its page.
+pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
+
+/// One thread that redoes pages of a pool. It remembers the space that it worked in last.
+#[derive(Debug)]
+pub struct Redo<'p, T: Translation> {
+    pool: &'p Pool<T>,
+    apply: ApplyRecord,
+    space: Option<Arc<SpaceCore<T>>>,
+}
+
+impl<T: Translation> Redo<'_, T> {
+    /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
+    /// there. Images and changes of maps are the pool's; all else is left to `apply`. Several threads
+    /// may do so for different pages.
+    ///
+    /// # Errors
+    /// If the pool has no frame, or its maps cannot be read.
+    pub fn redo(
+        &mut self,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+    ) -> Result<Redone, PoolError> {
+        let shared = self.pool.shared();
+        if self.space.as_ref().is_none_or(|space| space.id != page.space()) {
+            let _admitted = shared.admit();
+            self.space = shared.find_space(page.space())?;
+        }
+        let Some(space) = &self.space else { return Ok(Redone::Absent) };
+        let redo = || shared.redo(space, page, lsn, operations, self.apply);
+        match shared.patiently(OPERATION_FRAMES, redo) {
+            Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
+            Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
+            result => result,
+        }
+    }
+}
+
+impl<T: Translation> Pool<T> {
+    /// To redo what a log tells; `apply` does the records of the structures above.
+    pub fn redoing(&self, apply: ApplyRecord) -> Redo<'_, T> {
+        Redo { pool: self, apply, space: None }
+    }
+
+    /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end.
+    ///
+    /// # Errors
+    /// Those of reading the maps.
+    pub fn is_in_use(&self, page: PageId) -> Result<bool, PoolError> {
+        let shared = self.shared();
+        if page.space() == SpaceId::FILE {
+            let place = page.page().get();
+            let _admitted = shared.admit();
+            let runs = shared.used_runs()?;
+            return Ok(runs.iter().any(|run| run.owner.is_none() && run.start == place));
+        }
+        match self.open_space(page.space()) {
+            Ok(space) => space.is_used(page.page()),
+            Err(PoolError::NoSuchSpace { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The space directory begins here, the log says.
+    pub fn redo_directory(&self, root: Place) {
+        self.shared().directory.set_root(root);
+    }
+
+    /// Has the device back runs of places again that the log says were backed: the crash may have
+    /// taken that back. Those that no map names any more are left out. Where the device has no room
+    /// for that, whoever writes those places is told so; they can be read, and freed.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn redo_backing(&self, runs: &[(u64, u64)]) -> Result<(), PoolError> {
+        let shift = self.page_size().shift();
+        let _admitted = self.shared().admit();
+        let used: HashSet<u64> =
+            self.shared().used_runs()?.into_iter().map(|run| run.start).collect();
+        for (start, pages) in runs.iter().filter(|(start, _)| used.contains(start)) {
+            let (offset, bytes) = (start << shift, pages << shift);
+            let device = |what| move |e| PoolError::Device { what, source: Arc::new(e) };
+            match self.device().allocate(offset, bytes) {
+                Ok(()) => {}
+                // They are part of the file all the same.
+                Err(error) if is_full(&error) => {
+                    if self.file_bytes()? < offset + bytes {
+                        self.device().truncate(offset + bytes).map_err(device("lengthen"))?;
+                    }
+                }
+                Err(error) => return Err(device("allocate space in")(error)),
+            }
+        }
+        Ok(())
+    }
+
+    fn file_bytes(&self) -> Result<u64, PoolError> {
+        let error = |e| PoolError::Device { what: "find out the length of", source: Arc::new(e) };
+        self.device().len().map_err(error)
+    }
+
+    /// Ends the redoing of the maps: what they say of the file counts from now on. `next_space`:
+    /// the log shows that all ids below were used. `changed`: whether there was anything to redo.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn redo_maps_done(&self, next_space: SpaceId, changed: bool) -> Result<(), PoolError> {
+        let shared = self.shared();
+        if changed {
+            let _admitted = shared.admit();
+            shared.discard_strays()?;
+        }
+        let len = self.file_bytes()?;
+        lock(&shared.core.places).set_end(len >> self.page_size().shift());
+        let mut next = lock(&shared.next_space);
+        *next = (*next).max(next_space);
+        Ok(())
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// Pages of maps that were made and not linked: their places are free, and may be somebody
+    /// else's soon.
+    fn discard_strays(&self) -> Result<(), PoolError> {
+        let used = self.used_runs()?;
+        self.translation.for_each_present(&self.file.directory, &mut |page| {
+            let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
+            if !is_used && let Some(held) = self.latch_resident(&self.file, page) {
+                self.discard(&self.file, held);
+            }
+        });
+        Ok(())
+    }
+
+    fn redo(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        lsn: Lsn,
+        operations: &[Operation<'_>],
+        apply: ApplyRecord,
+    ) -> Result<Redone, PoolError> {
+        // A group that brings the whole page brings nothing else of it.
+        if let [Operation::Image { size, low, high }] = *operations {
+            let size_here = self.core.page_size().bytes();
+            if size as usize != size_here {
+                return Err(PoolError::Broken {
+                    page,
+                    what: "an image in the log has another size",
+                });
+            }
+            return self.redo_image(space, page, lsn, (low, high));
+        }
+        let view = self.view(space);
+        let (misfit, done) = view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Id(page), None)?;
+            let mut held = attempt.upgrade(guard)?;
+            if held.page().u64(header_at::LSN) >= lsn.0 {
+                // It is written again all the same: what the device shows may not be durable, if a
+                // sync failed before the store was opened again.
+                held.meta().set_never_written();
+                return Ok((None, Redone::Known));
+            }
+            let misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
+            held.page_mut().set_u64(header_at::LSN, lsn.0);
+            held.excuse();
+            Ok((misfit.map(|what| (what, held)), Redone::Applied))
+        })?;
+        let Some((what, held)) = misfit else { return Ok(done) };
+        // What was made of it is nothing to keep, nor to write.
+        self.discard(space, held);
+        Ok(Redone::Suspect(PoolError::Broken { page, what }))
+    }
+
+    fn redo_image(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        lsn: Lsn,
+        (low, high): (&[u8], &[u8]),
+    ) -> Result<Redone, PoolError> {
+        let mut held = match self.latch_resident(space, page.page()) {
+            Some(held) if held.page().u64(header_at::LSN) >= lsn.0 => return Ok(Redone::Known),
+            Some(held) => held,
+            // What the device has of it is older, or follows from this image and what comes after.
+            None => {
+                let made = self.make(space, page.page())?;
+                made.latch().map_err(|_| PoolError::Dropped { space: space.id })?
+            }
+        };
+        let size = held.page().size();
+        let mut bytes = held.page_mut();
+        bytes.write(0, low);
+        bytes.zero(low.len(), size - low.len() - high.len());
+        bytes.write(size - high.len(), high);
+        bytes.set_u64(header_at::PAGE_ID, page.to_bits());
+        bytes.set_u64(header_at::LSN, lsn.0);
+        held.excuse();
+        // F8: from here on others rely on its shape.
+        let header = PageHeader {
+            kind: PageKind(held.page().u8(header_at::KIND)),
+            layout: held.page().u8(header_at::LAYOUT),
+            page_id: page,
+            lsn,
+        };
+        match self.core.kinds.check(&header, held.page()) {
+            Ok(()) => Ok(Redone::Applied),
+            Err(source) => {
+                let place = held.meta().place();
+                self.discard(space, held);
+                Ok(Redone::Suspect(PoolError::Corrupt { page, place, source }))
+            }
+        }
+    }
+}
+
+/// A record of the pool's own, or of those above.
+fn change(
+    mut page: PageMut<'_>,
+    operation: &Operation<'_>,
+    apply: ApplyRecord,
+) -> Result<(), &'static str> {
+    match operation {
+        Operation::Patch { offset, bytes, .. } => {
+            let at = *offset as usize;
+            if at + bytes.len() > page.size() {
+                return Err("a change in the log lies outside of its page");
+            }
+            page.write(at, bytes);
+        }
+        Operation::Mark { used, runs } => {
+            runs.iter().for_each(|(first, count)| mark(&mut page, *first, *count, *used));
+        }
+        _ => return apply(operation, page),
+    }
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! What a space offers to those who build structures on it.
+
+#![cfg(not(loom))]
+
+use polder_format::{PageId, PageNo, PageSize, SpaceId};
+
+use crate::error::PoolError;
+use crate::frame::admission::OPERATION_FRAMES;
+use crate::latch::guard::{Exclusive, NewPage, Optimistic, Restart};
+use crate::operation::attempt::{Attempt, Interrupted, Obstacles};
+use crate::page::link::LinkRef;
+use crate::paging::admission::Exhaustion;
+use crate::paging::shadow::Shadow;
+use crate::pool::handle::Space;
+use crate::replacement::AccessHint;
+use crate::space::change::{Change, mark_bytes};
+use crate::translation::Translation;
+
+impl<T: Translation> Space<T> {
+    /// The space's id.
+    pub fn id(&self) -> SpaceId {
+        self.space_core().id
+    }
+
+    /// The size of all pages.
+    #[inline]
+    pub fn page_size(&self) -> PageSize {
+        self.core().page_size()
+    }
+
+    /// Drops the space: its pages leave memory, its extents are free. Operations that are at work
+    /// in it end with [`PoolError::Dropped`].
+    ///
+    /// # Errors
+    /// Those of loading its maps. What could not be freed then stays taken.
+    pub fn drop_space(&self) -> Result<(), PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().drop_space(self.space_core())
+    }
+}
+
+/// Reading, and holding what was read.
+impl<T: Translation> Space<T> {
+    /// Runs `operation` until it goes through. It must be ready to be run again from its
+    /// beginning after each `Restart`, and must hold no latch when it returns one.
+    ///
+    /// Waits for a frame if there is none, unless the thread holds a new page or a
+    /// [`Change`]: see [`Space::patiently`].
+    ///
+    /// # Errors
+    /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
+    #[inline]
+    pub fn run<'p, R>(
+        &'p self,
+        hint: AccessHint,
+        operation: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, PoolError> {
+        self.view().run_as::<true, R>(hint, operation)
+    }
+
+    /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
+    ///
+    /// # Errors
+    /// What stood in the way, for [`Space::make_way`].
+    pub fn run_once<'p, R>(
+        &'p self,
+        operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
+    ) -> Result<R, Box<Interrupted<'p>>> {
+        self.view().run_once(operation)
+    }
+
+    /// After a try that was interrupted: loads the page that was missing, and keeps it resident as
+    /// long as `obstacles` lives; or waits a little for what was in the way. Called with no latch
+    /// held.
+    ///
+    /// # Errors
+    /// Those of the operation and of loading the page.
+    pub fn make_way<'p>(
+        &'p self,
+        what: Interrupted<'p>,
+        obstacles: &mut Obstacles<'p>,
+    ) -> Result<(), PoolError> {
+        self.view().make_way_beside(self.most_pages_held(), what, obstacles)
+    }
+
+    /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
+    /// after the page's state was read, so that the page is the right one.
+    #[inline(always)]
+    pub fn follow<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'p>,
+        parent: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.view().follow(attempt, link, parent)
+    }
+
+    /// Asks the processor for the whole of a page that will be read soon, if it is resident. Loads
+    /// nothing from the device and is no access: a number that leads nowhere does no harm. (Pages that
+    /// a translation keeps elsewhere than most, as those of sparse groups, are not asked for.)
+    #[inline]
+    pub fn prefetch(&self, page: PageNo) {
+        self.prefetch_begin(page, self.page_size().bytes());
+    }
+
+    /// As [`Space::prefetch`], for who will read only this many bytes from the page's begin.
+    #[inline]
+    pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
+        let link = LinkRef::Id(PageId::new(self.id(), page));
+        if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
+            let page = found.page;
+            (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
+        }
+    }
+
+    /// Whether a page is resident and can be read at once.
+    pub fn is_resident(&self, page: PageNo) -> bool {
+        let (shared, space) = (self.shared(), self.space_core());
+        !space.is_dropped()
+            && shared
+                .translation
+                .state(&space.directory, page)
+                .is_some_and(|cell| cell.read().is_readable())
+    }
+
+    /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
+    /// none. No access; by the time that it is known it may have changed.
+    pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
+        let (translation, directory) = (&self.shared().translation, &self.space_core().directory);
+        let word = translation.state(directory, page)?.read();
+        let preferred = translation.preferred(directory, page)?;
+        word.is_readable().then(|| word.frame() == preferred)
+    }
+
+    /// Goes to the root from which all pages of the space are reached: the same page always.
+    #[inline(always)]
+    pub fn root<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        root: PageNo,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.follow(attempt, LinkRef::Root(PageId::new(self.id(), root)), None)
+    }
+
+    /// Goes to a page by its number.
+    #[inline(always)]
+    pub fn page<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: PageNo,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.follow(attempt, LinkRef::Id(PageId::new(self.id(), page)), None)
+    }
+
+    /// Goes from a link to its page as [`Space::follow`] does, but lets go of all that the attempt
+    /// holds and holds this page instead: until the next step its bytes stay as they are, also if
+    /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out of
+    /// date. `from` is the page that the link was read from, or none for the first one of a way: the
+    /// root. Whether the link may lead to a page that has replaced another is decided by it (`COW-5`).
+    ///
+    /// Waits if somebody has the page exclusively, so that this is not for who holds a latch. Only
+    /// where [`Attempt::takes_snapshots`].
+    ///
+    /// # Errors
+    /// `Restart` if the page is not resident, or is no longer the one that was meant.
+    #[inline(never)]
+    pub fn snapshot<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'p>,
+        from: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.view().snapshot(attempt, link, from)
+    }
+
+    /// Holds a page to change it, by a copy where the pool's readers take snapshots: they go on
+    /// reading it as it was until the guard goes. As [`Attempt::upgrade`]: never waits.
+    ///
+    /// Not for a page that readers take for one that does not change while they hold it: who holds
+    /// a page by a snapshot then may read what is no longer so.
+    ///
+    /// # Errors
+    /// `Restart` if the page is no longer as it was, or somebody holds it.
+    pub fn shadow<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: Optimistic<'p>,
+    ) -> Result<Shadow<'p, T>, Restart> {
+        if attempt.takes_snapshots() {
+            // Where it cannot be copied its holders are in the way.
+            attempt.let_go_of(&page);
+            self.view().shadow(page)
+        } else {
+            attempt.upgrade(page).map(Shadow::from)
+        }
+    }
+
+    /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait; gives
+    /// how many were asked for. That is at most a small part of the pool.
+    pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
+        self.readers().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
+    }
+}
+
+/// Waiting for frames.
+impl<T: Translation> Space<T> {
+    /// Runs an operation that is made of several steps (new pages, a [`Change`],
+    /// several [`Space::run`]); if one of them finds no frame, the whole again.
+    ///
+    /// A step that holds something for which others may wait, a new page or a change, does not wait
+    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation lets go of
+    /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
+    /// begun when it fails, as it must for other errors.
+    ///
+    /// # Errors
+    /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the pool.
+    #[inline(always)]
+    pub fn patiently<R, E: Exhaustion>(
+        &self,
+        operation: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.shared().patiently(OPERATION_FRAMES, operation)
+    }
+
+    /// The same for an operation that keeps so many pages more from others than most do; at most
+    /// [`Space::most_pages_held`].
+    ///
+    /// # Errors
+    /// As [`Space::patiently`].
+    #[inline(always)]
+    pub fn patiently_with<R, E: Exhaustion>(
+        &self,
+        pages: usize,
+        operation: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        let pages = pages.min(self.most_pages_held()) as u32;
+        self.shared().patiently(OPERATION_FRAMES + pages, operation)
+    }
+
+    /// The same for a step of an operation that cannot be begun again, and holds a few new pages all
+    /// the time: a bulk load, whose input is used up.
+    ///
+    /// # Errors
+    /// As [`Space::patiently`].
+    pub fn patiently_holding<R, E: Exhaustion>(
+        &self,
+        step: impl FnMut() -> Result<R, E>,
+    ) -> Result<R, E> {
+        self.shared().patiently_holding(step)
+    }
+
+    /// How many pages one operation may keep resident or latched at the same time, so that others
+    /// can go on: half of the pool.
+    pub fn most_pages_held(&self) -> usize {
+        self.core().budget_frames as usize / 2
+    }
+}
+
+/// Changing pages, making and freeing them.
+impl<T: Translation> Space<T> {
+    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to wait
+    /// until there is room in the log.
+    ///
+    /// # Errors
+    /// [`PoolError::Journal`] if the log cannot take any more.
+    #[inline]
+    pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        self.shared().change_at_pace(most)
+    }
+
+    /// Whether changes are logged.
+    pub fn is_logged(&self) -> bool {
+        self.core().latches.is_logged
+    }
+
+    /// Marks pages that were made as in use, in a change of its own: for structures that link
+    /// nothing else at the same time. Called with no latch held.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps, and of the log.
+    pub fn link(&self, pages: &[PageNo]) -> Result<(), PoolError> {
+        self.mark_alone(pages, true)
+    }
+
+    /// Marks pages to which nothing leads any more as free, in a change of its own. They are
+    /// reserved until they are given back ([`Space::free`]). Called with no latch held.
+    ///
+    /// # Errors
+    /// As [`Space::link`]; nothing has changed then.
+    pub fn unlink(&self, pages: &[PageNo]) -> Result<(), PoolError> {
+        self.mark_alone(pages, false)
+    }
+
+    fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
+        self.patiently(|| {
+            let mut change = self.change(mark_bytes(pages))?;
+            self.run(AccessHint::Normal, |attempt| {
+                change.clear();
+                change.mark(self, attempt, pages, used)?;
+                change.commit(&mut []);
+                Ok(())
+            })
+        })
+    }
+
+    /// A new page, all zeros behind its header.
+    ///
+    /// Called with no latch held. The page is the caller's: to be linked by a change that marks it
+    /// as used ([`Change::mark`]), or freed.
+    ///
+    /// # Errors
+    /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
+    /// frame; nothing has changed then.
+    pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
+        self.shared().create_page(self.space_core())
+    }
+
+    /// Drops a page that nothing refers to any more from memory. Its number is still reserved: give
+    /// it back with [`Space::give_back`] once no latch is held.
+    pub fn discard(&self, page: Exclusive<'_>) -> PageId {
+        let id = page.id();
+        self.shared().discard(self.space_core(), page);
+        id
+    }
+
+    /// Gives the number of a discarded page back, which was reserved and is marked as free. Called
+    /// with no latch held.
+    pub fn give_back(&self, page: PageId) {
+        self.shared().free_page(self.space_core(), page.page());
+    }
+
+    /// Frees a reserved page that nothing refers to, resident or not; it is never loaded for that.
+    /// Called with no latch held.
+    pub fn free(&self, page: PageNo) {
+        self.shared().discard_and_free(self.space_core(), page);
+    }
+
+    /// Whether the maps say that a page is in use.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn is_used(&self, page: PageNo) -> Result<bool, PoolError> {
+        self.shared().is_used(self.space_core(), page)
+    }
+
+    /// How many pages of the space are in use, allocation maps included.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn pages_in_use(&self) -> Result<u64, PoolError> {
+        self.shared().pages_in_use(self.space_core())
+    }
+
+    /// The numbers of all pages in use but the allocation maps, in order.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn used_pages(&self) -> Result<Vec<PageNo>, PoolError> {
+        self.shared().used_pages(self.space_core())
+    }
+}
+
+impl<'p> Change<'p> {
+    /// Latches the allocation maps of these pages of a space, so that `commit` marks them as used
+    /// or free. Never waits; to be called after all other pages are latched, and before anything
+    /// is changed.
+    ///
+    /// # Errors
+    /// `Restart`, also when a map must be loaded first: then this call has left no map latched, but
+    /// earlier ones may have ([`Change::clear`]). A page that is marked so already is
+    /// [`PoolError::Broken`].
+    pub fn mark<T: Translation>(
+        &mut self,
+        space: &'p Space<T>,
+        attempt: &mut Attempt<'p>,
+        pages: &[PageNo],
+        used: bool,
+    ) -> Result<(), Restart> {
+        self.mark_in(space.view(), attempt, pages, used)
+    }
+}

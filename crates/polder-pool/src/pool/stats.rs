@@ -1,0 +1,238 @@
+//! What a pool tells of itself. Counters cost the hot path nothing (see `counters.rs`); the rest is
+//! found by looking when asked.
+
+#![cfg(not(loom))]
+
+use std::any::Any;
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+
+use polder_format::SpaceId;
+
+use crate::core::Core;
+use crate::frame::free_list::FreeList;
+use crate::latch::meta::FRAME_META_BYTES;
+use crate::machine::memory::HUGE_PAGE_BYTES;
+use crate::machine::policy::NodeId;
+use crate::pool::pool::Pool;
+use crate::shared::Shared;
+use crate::sync::lock;
+use crate::thread::counters::Counter;
+use crate::translation::{
+    Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
+    PredictiveHashed, Translation,
+};
+
+/// Figures of a pool. Counts are since it was opened.
+#[derive(Debug, Clone, Default)]
+#[non_exhaustive]
+pub struct PoolStats {
+    /// The budget, in bytes.
+    pub memory_budget_bytes: u64,
+    /// Frames that the budget pays for.
+    pub frames: u64,
+    /// Frames without a page.
+    pub frames_free: u64,
+    /// The same by node, in the order of frames, where frames are partitioned by nodes.
+    pub nodes: Vec<NodeStats>,
+    /// Frames taken for a page by a thread that ran on their node; 0 where they are not partitioned.
+    pub frames_taken_near: u64,
+    /// Frames taken by threads that ran elsewhere: a page went where it prefers to lie, or the node
+    /// of the thread had none free.
+    pub frames_taken_far: u64,
+    /// Page size in bytes.
+    pub page_size_bytes: u64,
+    /// Pages that operations went to and found resident.
+    pub hits: u64,
+    /// Pages loaded from the device because an operation needed them.
+    pub faults: u64,
+    /// Pages evicted.
+    pub evictions: u64,
+    /// Pages written to the device.
+    pub write_backs: u64,
+    /// Operations begun again, after a fault or because a page changed.
+    pub restarts: u64,
+    /// Groups of translation entries given back to the kernel.
+    pub hole_punches: u64,
+    /// System calls that gave memory of evicted pages back to the kernel, each of which makes all
+    /// processors on which we run forget addresses (`vm`, `direct`).
+    pub give_backs: u64,
+    /// Pages in memory.
+    pub resident_pages: u64,
+    /// Pages in memory that the device lacks as they are.
+    pub dirty_pages: u64,
+    /// The same for each space that has resident pages.
+    pub spaces: HashMap<SpaceId, SpaceStats>,
+    /// Memory of frames that hold pages, in bytes.
+    pub frame_bytes: u64,
+    /// Memory beside the frames, in bytes.
+    pub metadata_bytes: u64,
+    /// Memory of the translation, in bytes.
+    pub translation_bytes: u64,
+    /// Kernel page tables of translation and frames, in bytes.
+    pub page_table_bytes: u64,
+    /// Of these, those of frames; 0 where pages have addresses of their own (`vm`).
+    pub frame_page_table_bytes: u64,
+    /// Frame memory that huge pages back, in bytes.
+    pub huge_page_bytes: u64,
+    /// Pages read from the device.
+    pub device_reads: u64,
+    /// Pages written to the device.
+    pub device_writes: u64,
+    /// Pages that moved to the frame that they prefer.
+    pub promotions: u64,
+    /// Pages that were changed in a copy ([`Hold::Copy`](crate::Hold::Copy)).
+    pub copies: u64,
+    /// Bytes copied by moving pages from frame to frame.
+    pub moved_bytes: u64,
+    /// Where links hold frames: pages read by a link that held none, or another one, or by number.
+    pub pages_by_table: u64,
+    /// Bytes read from the device.
+    pub device_read_bytes: u64,
+    /// Bytes written to the device.
+    pub device_written_bytes: u64,
+    /// Length of the data file in bytes.
+    pub file_bytes: u64,
+}
+
+/// Frames of one node of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeStats {
+    /// The node.
+    pub node: NodeId,
+    /// Frames whose memory is asked of it.
+    pub frames: u64,
+    /// Of these, those without a page, a moment ago.
+    pub frames_free: u64,
+}
+
+/// Pages of one space.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpaceStats {
+    /// In memory.
+    pub resident_pages: u64,
+    /// In memory, and the device lacks them as they are.
+    pub dirty_pages: u64,
+}
+
+impl<T: Translation> Pool<T> {
+    /// The figures now. Looks at every frame: some milliseconds a GiB.
+    pub fn stats(&self) -> PoolStats {
+        let shared = self.shared();
+        let core = &shared.core;
+        let size = core.page_size().bytes() as u64;
+        let sum = |counter| core.counters.sum(counter);
+        let footprint = shared.translation.footprint();
+        let spaces = self.space_stats();
+        let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
+        let frames = u64::from(core.budget_frames);
+        let huge_page_bytes = footprint.huge_page_bytes.unwrap_or_else(|| core.frames.huge_bytes());
+        // Translations that own the pages count their tables themselves.
+        let frame_bytes = if T::MEMORY.is_in_frames() { resident_pages * size } else { 0 };
+        let small_frame_bytes = frame_bytes.saturating_sub(huge_page_bytes);
+        let frame_page_table_bytes = small_frame_bytes.div_ceil(HUGE_PAGE_BYTES as u64) * 4096;
+        PoolStats {
+            memory_budget_bytes: shared.memory_budget,
+            frames,
+            frames_free: frames.saturating_sub(resident_pages),
+            nodes: shared.node_stats(),
+            frames_taken_near: sum(Counter::FramesNear),
+            frames_taken_far: sum(Counter::FramesFar),
+            page_size_bytes: size,
+            hits: sum(Counter::PagesRead).saturating_sub(sum(Counter::Faults)),
+            faults: sum(Counter::Faults),
+            evictions: sum(Counter::Evictions),
+            write_backs: sum(Counter::WriteBacks),
+            restarts: sum(Counter::Restarts),
+            copies: sum(Counter::Copies),
+            hole_punches: footprint.hole_punches,
+            give_backs: footprint.give_backs,
+            resident_pages,
+            dirty_pages: spaces.values().map(|space| space.dirty_pages).sum(),
+            spaces,
+            frame_bytes: resident_pages * size,
+            metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
+                + FreeList::bytes(core.budget_frames) as u64,
+            translation_bytes: footprint.translation_bytes,
+            page_table_bytes: footprint.page_table_bytes + frame_page_table_bytes,
+            frame_page_table_bytes,
+            huge_page_bytes,
+            promotions: sum(Counter::Promotions),
+            moved_bytes: sum(Counter::MovedBytes),
+            pages_by_table: sum(Counter::PagesByTable),
+            device_reads: sum(Counter::DeviceReads),
+            device_writes: sum(Counter::DeviceWrites),
+            device_read_bytes: sum(Counter::DeviceReadBytes),
+            device_written_bytes: sum(Counter::DeviceWrittenBytes),
+            file_bytes: lock(&core.places).end() * size,
+        }
+    }
+
+    /// How many chains of the translation's table have how many entries, where it has chains:
+    /// element 0 counts the empty ones (predictive-translation.txt, figure 10). Looks at every
+    /// bucket.
+    pub fn chain_lengths(&self) -> Option<Vec<u64>> {
+        self.chain_lengths_of(None)
+    }
+
+    /// The same if the table had so many buckets.
+    pub fn chain_lengths_among(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
+        self.chain_lengths_of(Some(buckets))
+    }
+
+    fn chain_lengths_of(&self, buckets: Option<NonZeroU32>) -> Option<Vec<u64>> {
+        let translation: &dyn Any = self.translation();
+        macro_rules! first_of {
+            ($($chained:ident),*) => {
+                None$(.or_else(|| Some(translation.downcast_ref::<$chained>()?.chain_lengths(buckets))))*
+            };
+        }
+        first_of!(
+            Hash,
+            HashOptimistic,
+            HashInlined,
+            HashPreferred,
+            HashOptimisticInlined,
+            PredictiveHashed,
+            Predictive
+        )
+    }
+
+    fn space_stats(&self) -> HashMap<SpaceId, SpaceStats> {
+        let shared = self.shared();
+        let mut spaces: HashMap<SpaceId, SpaceStats> = HashMap::new();
+        let mut open = HashMap::new();
+        for frame in shared.core.frames.ids().take(shared.highest_frame() as usize) {
+            let meta = shared.core.latches.meta(frame);
+            let page = meta.page();
+            if page.is_null() {
+                continue;
+            }
+            let id = page.space();
+            let core = open.entry(id).or_insert_with(|| shared.space(id));
+            let cell = core
+                .as_ref()
+                .and_then(|core| shared.translation.state(&core.directory, page.page()));
+            let stats = spaces.entry(id).or_default();
+            stats.resident_pages += 1;
+            stats.dirty_pages += u64::from(cell.is_some_and(|cell| {
+                let word = cell.read();
+                word.frame() == frame && meta.is_dirty(word)
+            }));
+        }
+        spaces
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    fn node_stats(&self) -> Vec<NodeStats> {
+        let Core { free, nodes, .. } = &self.core;
+        let by_node = nodes.ids().zip(free.each()).filter(|_| free.is_cut());
+        let stats = by_node.map(|(node, (frames, free))| NodeStats {
+            node,
+            frames: u64::from(frames.end() - frames.start() + 1),
+            frames_free: free as u64,
+        });
+        stats.collect()
+    }
+}

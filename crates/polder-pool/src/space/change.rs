@@ -1,0 +1,334 @@
+//! A change to pages that is logged as one group (`docs/durability.md`, A1 to A6), and the allocation maps
+//! that change with it.
+
+#![cfg(not(loom))]
+
+use std::cell::Cell;
+use std::fmt;
+use std::mem::ManuallyDrop;
+use std::ops::Range;
+use std::sync::Mutex;
+
+use polder_format::log::{Group, Operation};
+use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
+use polder_format::{Lsn, PageId, PageNo, SpaceId};
+
+use crate::core::Core;
+use crate::error::PoolError;
+use crate::file_map::Runs;
+use crate::journal::{Journal, group_bytes};
+use crate::latch::guard::{Exclusive, Restart};
+use crate::operation::attempt::Attempt;
+use crate::page::bytes::PageMut;
+use crate::page::link::LinkRef;
+use crate::shared::{Shared, View};
+use crate::sync::lock;
+use crate::thread::holding::Holding;
+use crate::translation::Translation;
+
+thread_local! {
+    /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of
+    /// a register, but a load of a whole structure that was just written in parts waits until these
+    /// stores have left the processor, and behind them stand the slow ones to pages and the log.
+    static BUFFER: Cell<Option<Box<Group>>> = const { Cell::new(None) };
+}
+
+/// A thread that is ending has none to use again: destructors of other thread-locals may still write.
+#[inline]
+fn buffer() -> Box<Group> {
+    BUFFER.try_with(Cell::take).ok().flatten().unwrap_or_default()
+}
+
+/// A change to pages that is logged as one group: a permit, the records so far, and the allocation
+/// maps that change with it.
+///
+/// Without a journal records are not kept, and committing only changes the maps.
+pub struct Change<'p> {
+    core: &'p Core,
+    journal: Option<&'p dyn Journal>,
+    permitted: u64,
+    group: ManuallyDrop<Box<Group>>,
+    maps: Vec<MapChange<'p>>,
+    _holding: Holding,
+}
+
+/// An allocation map, latched, and the runs of bits that will be set and cleared in it.
+struct MapChange<'p> {
+    page: Exclusive<'p>,
+    /// The reservations of the space, and the page number of bit 0.
+    reserved: &'p Mutex<Runs>,
+    first: u64,
+    linked: Vec<(u32, u32)>,
+    freed: Vec<(u32, u32)>,
+}
+
+impl MapChange<'_> {
+    /// Whether this is the map of a space that begins with page `first`.
+    fn is(&self, space: SpaceId, first: u64) -> bool {
+        self.first == first && self.page.id().space() == space
+    }
+
+    /// Changes the bits. While everything is latched, so that nobody can link or unlink one of
+    /// these pages again in between: what is freed stays reserved until it is discarded and given
+    /// back, what is linked is no longer reserved. A page without a bit is reserved at all times.
+    fn apply(mut self) {
+        let mut reserved = lock(self.reserved);
+        let mut page = self.page.page_mut();
+        for (first, count) in self.freed {
+            reserved.insert(self.first + u64::from(first), u64::from(count));
+            mark(&mut page, first, count, false);
+        }
+        for (first, count) in self.linked {
+            mark(&mut page, first, count, true);
+            reserved.remove(self.first + u64::from(first), u64::from(count));
+        }
+    }
+}
+
+impl fmt::Debug for Change<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Change({} bytes, {} maps)", self.group.len(), self.maps.len())
+    }
+}
+
+impl<'p> Change<'p> {
+    fn new(core: &'p Core, most: usize) -> Result<Change<'p>, PoolError> {
+        let journal = core.journal.as_deref();
+        let permitted = if journal.is_some() { most.max(1) as u64 } else { 0 };
+        if let Some(journal) = journal {
+            journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
+        }
+        let group = ManuallyDrop::new(buffer());
+        Ok(Change { core, journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
+    }
+
+    /// Whether records are kept.
+    #[inline]
+    pub fn is_logged(&self) -> bool {
+        self.journal.is_some()
+    }
+
+    /// Begins again, if nothing was committed: no records, no maps held.
+    pub fn clear(&mut self) {
+        self.group.clear();
+        self.maps.clear();
+    }
+
+    /// Adds a record about a page that is latched.
+    #[inline]
+    pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
+        if self.is_logged() {
+            self.group.push(page, operation);
+        }
+    }
+
+    /// Adds the whole page as it is now, but for `hole`, which counts as zeros.
+    pub fn push_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
+        if !self.is_logged() {
+            return;
+        }
+        let (id, bytes) = (page.id(), page.page());
+        let size = bytes.size();
+        let high = hole.end.clamp(hole.start.min(size), size);
+        let low = hole.start.min(high);
+        self.group.push_image(id, size as u32, (low, size - high), |first, last| {
+            for (begin, part) in [(0, first), (high, last)] {
+                bytes.copy_to(begin, part);
+                (self.core.copied_out)(&self.core.kinds, bytes, id.space(), begin, part);
+            }
+        });
+        page.set_imaged();
+    }
+
+    /// A5 and A6: logs what was pushed, changes the maps, and stamps all pages that the records
+    /// name. `pages` must be those, and none of them may have been unlatched. The records may have
+    /// been pushed before the pages are changed, or after.
+    pub fn commit(&mut self, pages: &mut [&mut Exclusive<'_>]) -> Lsn {
+        if self.journal.is_some() {
+            for map in &self.maps {
+                for (used, runs) in [(true, &map.linked), (false, &map.freed)] {
+                    if !runs.is_empty() {
+                        let runs = runs.clone();
+                        self.group.push(map.page.id(), &Operation::Mark { used, runs });
+                    }
+                }
+            }
+        }
+        let mut lsn = Lsn(0);
+        if let Some(journal) = self.journal {
+            lsn = journal.append(&mut self.group, std::mem::take(&mut self.permitted));
+            pages.iter_mut().for_each(|page| page.stamp(lsn));
+            self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
+        }
+        self.maps.drain(..).for_each(MapChange::apply);
+        self.group.clear();
+        lsn
+    }
+
+    /// As [`Change::mark`].
+    pub(crate) fn mark_in<T: Translation>(
+        &mut self,
+        view: View<'p, T>,
+        attempt: &mut Attempt<'p>,
+        pages: &[PageNo],
+        used: bool,
+    ) -> Result<(), Restart> {
+        let mut sorted: Vec<u64> = pages.iter().map(|page| page.get()).collect();
+        sorted.sort_unstable();
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let of_maps = || sorted.chunk_by(|a, b| a / per_map == b / per_map);
+        let before = self.maps.len();
+        for of_map in of_maps() {
+            let first = of_map[0] / per_map * per_map;
+            if let Err(restart) = self.latch_map(view, attempt, first) {
+                // What is latched here must not stay so until the next try.
+                self.maps.truncate(before);
+                return Err(restart);
+            }
+        }
+        for of_map in of_maps() {
+            let first = of_map[0] / per_map * per_map;
+            let runs = runs_of(of_map.iter().map(|page| (page - first) as u32));
+            let Some(map) = self.maps.iter_mut().find(|map| map.is(view.space.id, first)) else {
+                return Err(Restart);
+            };
+            let right = |(bit, count): &(u32, u32)| {
+                (*bit..bit + count).all(|bit| is_used(&map.page, bit) != used)
+            };
+            if !runs.iter().all(right) {
+                let what = if used { "a free page is in use" } else { "a page was freed twice" };
+                return Err(attempt.fail(PoolError::Broken { page: map.page.id(), what }));
+            }
+            if used { map.linked.extend(runs) } else { map.freed.extend(runs) }
+        }
+        Ok(())
+    }
+
+    /// Latches the allocation map that begins with page `first`, if this change does not hold it.
+    fn latch_map<T: Translation>(
+        &mut self,
+        view: View<'p, T>,
+        attempt: &mut Attempt<'p>,
+        first: u64,
+    ) -> Result<(), Restart> {
+        if self.maps.iter().any(|map| map.is(view.space.id, first)) {
+            return Ok(());
+        }
+        let id = PageId::new(view.space.id, PageNo::new(first).unwrap_or(PageNo::MAX));
+        let map = view.follow(attempt, LinkRef::Id(id), None)?;
+        self.maps.push(MapChange {
+            page: attempt.upgrade(map)?,
+            reserved: &view.space.reserved,
+            first,
+            linked: Vec::new(),
+            freed: Vec::new(),
+        });
+        Ok(())
+    }
+}
+
+impl Drop for Change<'_> {
+    fn drop(&mut self) {
+        if let Some(journal) = self.journal.filter(|_| self.permitted > 0) {
+            journal.give_back(self.permitted);
+        }
+        self.group.clear();
+        // SAFETY: nobody uses the group behind this.
+        let group = unsafe { ManuallyDrop::take(&mut self.group) };
+        // A thread that is ending keeps no buffer any more.
+        let _ = BUFFER.try_with(|buffer| buffer.set(Some(group)));
+    }
+}
+
+fn is_used(map: &Exclusive<'_>, bit: u32) -> bool {
+    let word = map.page().u64(ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize);
+    word >> (bit % 64) & 1 == 1
+}
+
+/// Ascending numbers as runs of first and length.
+fn runs_of(bits: impl Iterator<Item = u32>) -> Vec<(u32, u32)> {
+    let mut runs: Vec<(u32, u32)> = Vec::new();
+    for bit in bits {
+        match runs.last_mut() {
+            Some((first, count)) if *first + *count == bit => *count += 1,
+            _ => runs.push((bit, 1)),
+        }
+    }
+    runs
+}
+
+/// Sets or clears a run of bits in an allocation map, as far as they are not so already.
+pub(crate) fn mark(map: &mut PageMut<'_>, first: u32, count: u32, used: bool) {
+    let bits = (map.size() - ALLOC_MAP_BITS_AT) as u32 * 8;
+    let end = first.saturating_add(count).min(bits);
+    let mut changed = 0;
+    let mut bit = first;
+    while bit < end {
+        let in_word = (64 - bit % 64).min(end - bit);
+        let mask = (u64::MAX >> (64 - in_word)) << (bit % 64);
+        let at = ALLOC_MAP_BITS_AT + 8 * (bit / 64) as usize;
+        let word = map.as_ref().u64(at);
+        let new = if used { word | mask } else { word & !mask };
+        changed += (word ^ new).count_ones();
+        map.set_u64(at, new);
+        bit += in_word;
+    }
+    let count = map.as_ref().u32(ALLOC_MAP_USED_AT);
+    let count = if used { count + changed } else { count.wrapping_sub(changed) };
+    map.set_u32(ALLOC_MAP_USED_AT, count);
+}
+
+/// Bytes of log that marking these pages takes at most.
+pub fn mark_bytes(pages: &[PageNo]) -> usize {
+    let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
+    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more.
+    let records = breaks + 2 + pages.len() / 32_000;
+    group_bytes(records, 8 * records)
+}
+
+/// Bytes of log that the images of so many pages take at most.
+pub fn image_bytes(pages: usize, size: PageSize) -> usize {
+    group_bytes(pages, pages * (size.bytes() + 8))
+}
+
+/// Bytes of log that one changed word takes.
+pub(crate) const PATCH_BYTES: usize = 128;
+
+/// Logs the word at `at`, which has been changed.
+pub(crate) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: usize, backed: u64) {
+    let bytes = page.page().u64(at).to_le_bytes();
+    let (offset, backed) = (at as u32, backed as u32);
+    change.push(page.id(), &Operation::Patch { offset, backed, bytes: &bytes });
+    change.commit(&mut [page]);
+}
+
+/// Pushes an image of a page of a map, without the zeros at its end.
+pub(crate) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
+    let size = page.page().size();
+    let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
+    change.push_image(page, used.map_or(0, |at| at + 8)..size);
+}
+
+impl<T: Translation> Shared<T> {
+    /// A change by a thread that holds nothing others wait for: goes no faster than the log is made
+    /// shorter.
+    #[inline]
+    pub(crate) fn change_at_pace(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        if let Some(journal) = &self.core.journal {
+            journal.keep_pace(most as u64);
+        }
+        self.change(most)
+    }
+
+    /// A change of the pool's own maps, by who may hold what guards them.
+    pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
+        Change::new(&self.core, most)
+    }
+
+    /// Waits until everything that was logged so far is durable: before what a map no longer names
+    /// may be overwritten or punched.
+    pub(crate) fn settle_log(&self) -> Result<(), PoolError> {
+        let Some(journal) = &self.core.journal else { return Ok(()) };
+        journal.await_durable(journal.end()).map_err(|source| PoolError::Journal { source })
+    }
+}

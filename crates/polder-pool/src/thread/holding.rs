@@ -1,0 +1,45 @@
+//! What a thread holds that others may have to wait for.
+
+#![cfg(not(loom))]
+
+use std::cell::Cell;
+use std::marker::PhantomData;
+
+thread_local! {
+    /// Pins, permits and the like that this thread holds, in any pool.
+    static HELD: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Part of whatever others may have to wait for, as long as a thread has it (`ADMIT-1`).
+///
+/// For structures with locks of their own: while a thread has such a lock and makes or loads pages,
+/// it has one of these, too.
+#[derive(Debug)]
+pub struct Holding(PhantomData<*const ()>);
+
+impl Default for Holding {
+    fn default() -> Holding {
+        Holding::new()
+    }
+}
+
+impl Holding {
+    /// From now on this thread holds something.
+    #[inline(always)]
+    pub fn new() -> Holding {
+        HELD.set(HELD.get() + 1);
+        Holding(PhantomData)
+    }
+
+    /// Whether this thread holds anything.
+    pub(crate) fn any() -> bool {
+        HELD.get() > 0
+    }
+}
+
+impl Drop for Holding {
+    #[inline(always)]
+    fn drop(&mut self) {
+        HELD.set(HELD.get() - 1);
+    }
+}

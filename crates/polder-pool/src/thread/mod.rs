@@ -1,0 +1,6 @@
+//! What each thread has of its own, and how it asks others.
+
+pub(crate) mod counters;
+pub(crate) mod dice;
+pub(crate) mod holding;
+pub mod signal;
