@@ -91,7 +91,7 @@ impl<T: Translation> Shared<T> {
     /// What the translation may ask of us.
     pub(crate) fn context(&self) -> PoolContext<'_, T> {
         let Core { frames, latches, kinds, .. } = &self.core;
-        PoolContext { frames, latches, kinds, spaces: self }
+        PoolContext { frames: &frames.memory, latches, kinds, spaces: self }
     }
 
     /// An open space.
@@ -130,7 +130,7 @@ impl<T: Translation> Shared<T> {
         page: PageNo,
         frame: FrameId,
     ) -> PageRef<'_> {
-        let frames = &self.core.frames;
+        let frames = &self.core.frames.memory;
         let at = self.translation.page_address(frames, &space.directory, page, frame);
         // SAFETY: a frame of ours, or a page of the translation: mapped with the overrun while the
         // pool lives, aligned, and written by `bytes` and the device alone.
@@ -140,20 +140,20 @@ impl<T: Translation> Shared<T> {
     /// The highest frame that may hold a page.
     pub(crate) fn highest_frame(&self) -> u32 {
         match T::MEMORY.has_fixed_frames() {
-            true => self.core.fixed_highest.load(Ordering::Relaxed),
-            false => self.core.frames.count(),
+            true => self.core.frames.fixed.highest(),
+            false => self.core.frames.memory.count(),
         }
     }
 
     /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
     /// load after a claim.
     pub(crate) fn note_relocation(&self) {
-        self.core.relocations.fetch_add(1, Ordering::SeqCst);
+        self.core.map.relocations.fetch_add(1, Ordering::SeqCst);
     }
 
     /// How many relocations there were.
     pub(crate) fn relocations(&self) -> u64 {
-        self.core.relocations.load(Ordering::SeqCst)
+        self.core.map.relocations.load(Ordering::SeqCst)
     }
 
     #[inline(always)]
@@ -179,7 +179,11 @@ impl<T: Translation> Copy for View<'_, T> {}
 impl<'p, T: Translation> View<'p, T> {
     #[inline(always)]
     pub(crate) fn resolve(self, link: LinkRef<'_>) -> Option<Resolved<'p>> {
-        self.shared.translation.resolve(&self.shared.core.frames, &self.space.directory, link)
+        self.shared.translation.resolve(
+            &self.shared.core.frames.memory,
+            &self.space.directory,
+            link,
+        )
     }
 
     /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By value:
@@ -187,7 +191,7 @@ impl<'p, T: Translation> View<'p, T> {
     pub(crate) fn find(self, target: PageId) -> Option<Resolved<'p>> {
         let link = LinkRef::Id(target);
         let (translation, directory) = (&self.shared.translation, &self.space.directory);
-        let frames = &self.shared.core.frames;
+        let frames = &self.shared.core.frames.memory;
         let is_there =
             |found: &Resolved<'_>| !found.word.is_evicted() && !found.word.is_in_flight();
         let found = translation.resolve(frames, directory, link).filter(is_there);

@@ -13,6 +13,7 @@ use polder_format::PageId;
 #[cfg(not(loom))]
 mod block;
 pub(crate) mod bounce;
+pub(crate) mod data_file;
 mod file;
 pub(crate) mod gate;
 pub(crate) mod reads;

@@ -13,11 +13,30 @@ mod maps;
 mod places;
 mod runs;
 
-use polder_format::{Place, SpaceId};
+use std::sync::Mutex;
+
+use polder_format::{ExtentSchedule, Place, SpaceId};
+
+use crate::sync::Alone;
+use crate::sync::atomic::AtomicU64;
 
 pub(crate) use maps::{AllocState, PagedArray};
 pub(crate) use places::{FilePlaces, Run};
 pub(crate) use runs::Runs;
+
+/// What is known of the file in memory.
+#[derive(Debug)]
+pub(crate) struct FileMap {
+    /// How long the extents of a space are.
+    pub(crate) schedule: ExtentSchedule,
+    /// Which places of the file no map names.
+    pub(crate) places: Mutex<FilePlaces>,
+    /// Held by a thread that finds out which places are free. Before pages, behind the mutexes of
+    /// maps.
+    pub(crate) learning: Mutex<()>,
+    /// How many extents or map pages have moved (F2, F6, M4).
+    pub(crate) relocations: Alone<AtomicU64>,
+}
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

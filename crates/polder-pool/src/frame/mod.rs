@@ -2,6 +2,7 @@
 //! short.
 
 pub(crate) mod admission;
+pub(crate) mod frame_pool;
 pub(crate) mod frames;
 pub(crate) mod free_list;
 pub(crate) mod moves;

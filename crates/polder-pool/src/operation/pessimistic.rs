@@ -34,7 +34,7 @@ impl<'p, T: Translation> View<'p, T> {
         };
         let found = self.resolve(link).filter(|found| !found.word.is_evicted()).or_else(|| {
             let translation = &self.shared.translation;
-            translation.resolve_elsewhere(&core.frames, &self.space.directory, target.page())
+            translation.resolve_elsewhere(&core.frames.memory, &self.space.directory, target.page())
         });
         // F0: the parent is validated after the page's word was read.
         if let Some(parent) = &parent {

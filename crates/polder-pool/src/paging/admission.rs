@@ -61,8 +61,13 @@ impl<T: Translation> Shared<T> {
 
     /// Whether a page is being loaded or written.
     fn awaits_device(&self) -> bool {
-        self.core.reads.are_under_way()
-            || self.core.frames.ids().any(|frame| self.core.latches.meta(frame).is_being_written())
+        self.core.data.reads.are_under_way()
+            || self
+                .core
+                .frames
+                .memory
+                .ids()
+                .any(|frame| self.core.latches.meta(frame).is_being_written())
     }
 
     /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold
@@ -112,7 +117,7 @@ impl<T: Translation> Shared<T> {
     }
 
     fn admit_at_all(&self, frames: u32) -> Option<Admitted<'_>> {
-        let admission = &self.core.admission;
+        let admission = &self.core.frames.admission;
         if admission.is_admitted() {
             return None;
         }

@@ -57,14 +57,14 @@ impl<T: Translation> Shared<T> {
     /// latch held, since it may wait for the device (`POOL-8`).
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
-        let near = core.here();
+        let near = core.frames.here();
         let take = || match preferred {
-            Some(preferred) => core.free.take_instead_of(preferred, near),
-            None => core.free.take(near),
+            Some(preferred) => core.frames.free.take_instead_of(preferred, near),
+            None => core.frames.free.take(near),
         };
         if let Some(frame) = take() {
             let reserve = self.reserve();
-            if reserve.is_short(&core.free, reserve.low) {
+            if reserve.is_short(&core.frames.free, reserve.low) {
                 core.signal.wake();
             }
             return Ok(frame);
@@ -78,8 +78,8 @@ impl<T: Translation> Shared<T> {
         }
         core.signal.wake();
         // ADMIT-2: others go first.
-        let is_admitted = core.admission.is_admitted();
-        if core.admission.is_crowded() && !is_admitted {
+        let is_admitted = core.frames.admission.is_admitted();
+        if core.frames.admission.is_crowded() && !is_admitted {
             return Err(self.exhausted());
         }
         let mut patience = Patience::new(self);
@@ -110,7 +110,7 @@ impl<T: Translation> Shared<T> {
             }
             thread::sleep(Duration::from_micros(100 << try_));
         }
-        let frames = u64::from(self.core.budget_frames);
+        let frames = u64::from(self.core.frames.budget_frames);
         Err(PoolError::DoesNotFit { frames, translation: T::NAME })
     }
 
@@ -118,9 +118,9 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn exhausted(&self) -> PoolError {
         let (mut pinned, mut latched, mut dirty, mut in_flight) = (0, 0, 0, 0);
         let pages = PagesOf::new(self);
-        for frame in self.core.frames.ids() {
+        for frame in self.core.frames.memory.ids() {
             let meta = self.core.latches.meta(frame);
-            if self.core.free.is_free(frame) {
+            if self.core.frames.free.is_free(frame) {
                 continue;
             }
             match pages.with(frame, |_, _, _, word| word) {
@@ -132,21 +132,21 @@ impl<T: Translation> Shared<T> {
             }
         }
         PoolError::Exhausted {
-            frames: u64::from(self.core.frames.count()),
+            frames: u64::from(self.core.frames.memory.count()),
             pinned,
             latched,
             in_flight,
             dirty,
-            last_write_error: lock(&self.core.last_write_error).clone(),
+            last_write_error: lock(&self.core.data.last_write_error).clone(),
         }
     }
 
     /// A frame that was taken and not used, or holds no page any more.
     pub(crate) fn give_frame(&self, frame: FrameId) {
         if T::MEMORY.has_fixed_frames() {
-            self.core.fixed_in_use.fetch_sub(1, Ordering::Relaxed);
+            self.core.frames.fixed.give_back();
         } else {
-            self.core.free.put(frame);
+            self.core.frames.free.put(frame);
         }
     }
 
@@ -154,7 +154,7 @@ impl<T: Translation> Shared<T> {
     /// Gives how many were.
     pub(crate) fn sweep(&self, goal: usize) -> usize {
         let core = &self.core;
-        let frames = u64::from(core.frames.count());
+        let frames = u64::from(core.frames.memory.count());
         let mut sweep = Sweep {
             pages: PagesOf::new(self),
             urgent: false,
@@ -173,7 +173,7 @@ impl<T: Translation> Shared<T> {
             named += victims.len() as u64;
             victims.iter().for_each(|frame| sweep.visit(*frame));
             sweep.give_back();
-            if sweep.dirty.len() >= core.batch_pages.min(goal * 4) {
+            if sweep.dirty.len() >= core.data.batch_pages.min(goal * 4) {
                 sweep.write_and_evict();
             }
         }
@@ -185,7 +185,7 @@ impl<T: Translation> Shared<T> {
     /// Gives retired frames that nobody holds to all others, but for `most`.
     pub(crate) fn reclaim_retired(&self, most: usize) {
         if let Some(pins) = &self.core.latches.pins {
-            let reclaimed = self.core.retired.drain(pins, most);
+            let reclaimed = self.core.frames.retired.drain(pins, most);
             reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
         }
     }
@@ -195,7 +195,7 @@ impl<T: Translation> Shared<T> {
         let meta = page.meta();
         // A write that is under way must not hit the page after it was given out again.
         meta.await_written();
-        self.translation.give_back(&self.core.frames, &mut [page.page().base()]);
+        self.translation.give_back(&self.core.frames.memory, &mut [page.page().base()]);
         let (cell, bytes, frame) = (page.cell(), page.bytes(), page.into_frame());
         // COW-5: before somebody can load what the device has of it.
         space.discarded.fetch_add(1, Ordering::AcqRel);
@@ -290,7 +290,7 @@ impl<T: Translation> Sweep<'_, T> {
             return;
         }
         let shared = self.pages.shared;
-        let (frames, translation) = (&shared.core.frames, &shared.translation);
+        let (frames, translation) = (&shared.core.frames.memory, &shared.translation);
         let address = |one: &Seized<T>| {
             translation.page_address(frames, &one.space.directory, one.page, one.frame)
         };
@@ -311,7 +311,7 @@ impl<T: Translation> Sweep<'_, T> {
     fn write_and_evict(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
         let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
-        for batch in frames.chunks(self.pages.shared.core.batch_pages) {
+        for batch in frames.chunks(self.pages.shared.core.data.batch_pages) {
             self.pages.shared.write_back(batch);
         }
         let replacement = &self.pages.shared.core.replacement;

@@ -10,13 +10,13 @@ use polder_format::{FormatError, PageId, PageNo, Place, header_at};
 
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
+use crate::frame::frame_pool::FramePool;
 use crate::latch::guard::{Exclusive, NewPage, Pin};
 use crate::latch::state::{FrameId, StateCell, StateWord};
 use crate::page::bytes::PageRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::Backoff;
-use crate::sync::atomic::Ordering;
 use crate::thread::counters::Counter;
 use crate::translation::{Placement, Translation};
 
@@ -127,24 +127,21 @@ impl<T: Translation> Shared<T> {
 
     fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
         space.check_not_dropped()?;
-        let frame = match self.translation.place(&self.core.frames, &space.directory, page)? {
-            Placement::Prefer(frame) if self.core.free.take_this(frame) => frame,
-            Placement::Prefer(frame) => self.take_frame(Some(frame))?,
-            Placement::Anywhere => self.take_frame(None)?,
-            Placement::Fixed(frame) => {
-                let in_use = &self.core.fixed_in_use;
-                let budget = self.core.budget_frames;
-                let more = |n: u32| (n < budget).then_some(n + 1);
-                self.try_for_a_moment(|| {
-                    let taken = in_use.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-                    taken.map_err(|_| ())
-                })?;
-                self.core.fixed_highest.fetch_max(frame.get(), Ordering::Relaxed);
-                frame
-            }
-        };
-        if self.core.free.is_cut() {
-            let counter = match self.core.free.of(frame) == self.core.here() {
+        let frame =
+            match self.translation.place(&self.core.frames.memory, &space.directory, page)? {
+                Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
+                Placement::Prefer(frame) => self.take_frame(Some(frame))?,
+                Placement::Anywhere => self.take_frame(None)?,
+                Placement::Fixed(frame) => {
+                    let FramePool { fixed, budget_frames, .. } = &self.core.frames;
+                    self.try_for_a_moment(|| {
+                        fixed.take(frame, *budget_frames).then_some(()).ok_or(())
+                    })?;
+                    frame
+                }
+            };
+        if self.core.frames.free.is_cut() {
+            let counter = match self.core.frames.free.of(frame) == self.core.frames.here() {
                 true => Counter::FramesNear,
                 false => Counter::FramesFar,
             };
@@ -179,7 +176,7 @@ impl<T: Translation> Shared<T> {
     /// Ends a claim without a page.
     fn abandon(&self, space: &SpaceCore<T>, page: PageNo, frame: FrameId) {
         let (translation, directory) = (&self.translation, &space.directory);
-        let frames = &self.core.frames;
+        let frames = &self.core.frames.memory;
         if T::MEMORY.gives_back() {
             let address = translation.page_address(frames, directory, page, frame);
             translation.give_back(frames, &mut [address]);
@@ -204,8 +201,8 @@ impl<T: Translation> Shared<T> {
         // page read it by `bytes` and will not validate.
         let buffer = unsafe { Buffer::new(address, size.bytes()) };
         let request = Request::new(Direction::Read, page, place.offset(size), buffer);
-        let reading = core.reads.begin().ok_or(PoolError::Closed)?;
-        let batch = core.device.complete(core.device.submit(Batch::One(request)));
+        let reading = core.data.reads.begin().ok_or(PoolError::Closed)?;
+        let batch = core.data.device.complete(core.data.device.submit(Batch::One(request)));
         drop(reading);
         core.counters.add(Counter::DeviceReads, 1);
         core.counters.add(Counter::DeviceReadBytes, size.bytes() as u64);
@@ -214,7 +211,8 @@ impl<T: Translation> Shared<T> {
         }
         // SAFETY: the frame is ours, so that nobody writes it; others may only read.
         let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), size.bytes()) };
-        core.seed
+        core.data
+            .seed
             .verify(bytes, page)
             .and_then(|header| {
                 // What is on the device was in the log before.

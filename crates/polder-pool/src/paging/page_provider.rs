@@ -57,10 +57,10 @@ impl<T: Translation> Shared<T> {
     /// Evicts until the reserve is full. False if that went nowhere.
     fn fill_reserve(&self) -> bool {
         let reserve = self.reserve();
-        if reserve.is_short(&self.core.free, reserve.high) {
+        if reserve.is_short(&self.core.frames.free, reserve.high) {
             self.reclaim_retired(0);
         }
-        while reserve.is_short(&self.core.free, reserve.high) {
+        while reserve.is_short(&self.core.frames.free, reserve.high) {
             if self.sweep(GOAL.min(reserve.high)) == 0 {
                 return false;
             }

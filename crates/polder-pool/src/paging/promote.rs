@@ -37,7 +37,7 @@ impl<T: Translation> View<'_, T> {
         let core = &self.shared.core;
         let translation = &self.shared.translation;
         let wraps = core.latches.wraps.get();
-        let found = translation.resolve(&core.frames, &self.space.directory, link);
+        let found = translation.resolve(&core.frames.memory, &self.space.directory, link);
         let preferred = translation.preferred(&self.space.directory, page.page());
         if let (Some(found), Some(preferred)) = (found, preferred)
             && page.space() == self.space.id
@@ -56,7 +56,7 @@ impl<T: Translation> View<'_, T> {
 impl<T: Translation> Shared<T> {
     fn promote(&self, view: View<'_, T>, page: PageId, found: Resolved<'_>, preferred: FrameId) {
         let core = &self.core;
-        let Some(_moves) = core.moves.enter() else { return };
+        let Some(_moves) = core.frames.moves.enter() else { return };
         // P2. Whoever holds the page by a slice would find it exclusive, and begin again.
         if !core.latches.is_alone_with(found.frame) {
             return;
@@ -67,7 +67,7 @@ impl<T: Translation> Shared<T> {
             return;
         }
         // P3
-        if core.free.take_this(preferred) || self.vacate(preferred) {
+        if core.frames.free.take_this(preferred) || self.vacate(preferred) {
             // P4, P5
             self.carry(promoted, view, preferred);
             core.counters.add(Counter::Promotions, 1);
@@ -77,7 +77,7 @@ impl<T: Translation> Shared<T> {
     /// Whether a page that we hold may lie elsewhere when we let it go.
     fn may_move(&self, page: &Exclusive<'_>) -> bool {
         let meta = page.meta();
-        let moves_dirty = !self.core.moves.is_sweep_under_way();
+        let moves_dirty = !self.core.frames.moves.is_sweep_under_way();
         !meta.is_pinned()
             && !meta.is_being_written()
             && self.core.latches.is_alone_with(page.frame())
@@ -109,8 +109,8 @@ impl<T: Translation> Shared<T> {
             return false;
         }
         // On the same node: there it was first wanted, if it does not prefer this very frame.
-        let near = core.free.of(frame);
-        let Some(to) = core.free.take_instead_of(frame, near) else { return false };
+        let near = core.frames.free.of(frame);
+        let Some(to) = core.frames.free.take_instead_of(frame, near) else { return false };
         self.move_to(page, self.view(&space), to);
         true
     }

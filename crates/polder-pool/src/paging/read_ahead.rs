@@ -87,7 +87,7 @@ impl<T: Translation> Readers<T> {
 
     /// Has these pages loaded, as many as there is room for; gives how many were asked for.
     pub(crate) fn load_ahead(&self, space: SpaceId, pages: impl Iterator<Item = PageNo>) -> usize {
-        let most = MOST.min(self.shared.core.frames.count() as usize / FRAMES);
+        let most = MOST.min(self.shared.core.frames.memory.count() as usize / FRAMES);
         if !T::EVICTS || most == 0 {
             return 0;
         }

@@ -34,7 +34,7 @@ impl Reserve {
 impl<T: Translation> Shared<T> {
     /// The pool's reserve.
     pub(crate) fn reserve(&self) -> Reserve {
-        Reserve::of(self.core.frames.count())
+        Reserve::of(self.core.frames.memory.count())
     }
 }
 

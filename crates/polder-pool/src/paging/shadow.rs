@@ -46,10 +46,10 @@ impl<'p, T: Translation> View<'p, T> {
         });
         let Some(spare) = spare else { return page.try_upgrade().map(Shadow::from) };
         let (shared, to) = (self.shared, spare.to);
-        let put_back = |_: &Restart| shared.core.retired.put_first(to);
+        let put_back = |_: &Restart| shared.core.frames.retired.put_first(to);
         let copied = page.try_copy().inspect_err(put_back)?;
         if copied.must_stay() {
-            shared.core.retired.put_first(to);
+            shared.core.frames.retired.put_first(to);
             return copied.seal().map(Shadow::from);
         }
         Ok(spare.begin(copied))
@@ -62,7 +62,7 @@ impl<'p, T: Translation> View<'p, T> {
     pub(crate) fn go_home(self, page: Optimistic<'p>, home: FrameId) {
         let core = &self.shared.core;
         let Some(no_sweep) = self.may_copy() else { return };
-        if !core.free.take_this(home) {
+        if !core.frames.free.take_this(home) {
             return;
         }
         match page.try_copy() {
@@ -77,7 +77,7 @@ impl<'p, T: Translation> View<'p, T> {
 
     /// C1: dirty pages may move (P1).
     fn may_copy(self) -> Option<RwLockReadGuard<'p, ()>> {
-        let moves = &self.shared.core.moves;
+        let moves = &self.shared.core.frames.moves;
         moves.enter().filter(|_| !moves.is_sweep_under_way())
     }
 }
@@ -89,9 +89,9 @@ impl<T: Translation> Shared<T> {
         let number = page.id().page();
         let preferred = self.translation.preferred(&view.space.directory, number);
         let pins = core.latches.pins.as_ref()?;
-        let free = preferred.filter(|frame| core.free.take_this(*frame));
-        free.or_else(|| core.retired.take(preferred, pins))
-            .or_else(|| core.free.take_instead_of(SPARES, core.free.of(page.frame())))
+        let free = preferred.filter(|frame| core.frames.free.take_this(*frame));
+        free.or_else(|| core.frames.retired.take(preferred, pins))
+            .or_else(|| core.frames.free.take_instead_of(SPARES, core.frames.free.of(page.frame())))
     }
 
     /// C6 to C8: the page is in the frame of its copy from now on.
@@ -118,9 +118,9 @@ impl<T: Translation> Shared<T> {
         if is_home && core.latches.pins.as_ref().is_some_and(|pins| pins.is_left(from)) {
             self.give_frame(from);
         } else {
-            core.retired.put(from);
+            core.frames.retired.put(from);
         }
-        self.reclaim_retired(MOST_RETIRED.min(core.budget_frames as usize / RETIRED_PART));
+        self.reclaim_retired(MOST_RETIRED.min(core.frames.budget_frames as usize / RETIRED_PART));
     }
 }
 
@@ -197,7 +197,7 @@ impl<T: Translation> Drop for Shadow<'_, T> {
             view.shared.publish_copy(page, view, to);
         } else {
             drop(page);
-            view.shared.core.retired.put_first(to);
+            view.shared.core.frames.retired.put_first(to);
         }
         drop(no_sweep);
     }

@@ -59,10 +59,10 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let mut result = Written::default();
         // The buffer before everything else: waiting for one holds nobody up.
-        let mut bounce = core.bounces.take();
+        let mut bounce = core.data.bounces.take();
         let frames = core.by_place(frames);
         // W0: no extent changes its place while pages of it are on their way there.
-        let moving = core.gate.enter();
+        let moving = core.data.gate.enter();
         let size = core.page_size().bytes();
         let mut copied = Vec::with_capacity(frames.len());
         for frame in frames.into_iter().take(bounce.len() / size) {
@@ -123,7 +123,7 @@ impl<T: Translation> Shared<T> {
         };
         cell.unshare();
         if copied.is_some() {
-            core.seed.seal(out);
+            core.data.seed.seal(out);
         }
         Ok(copied)
     }
@@ -131,14 +131,14 @@ impl<T: Translation> Shared<T> {
     /// Writes all pages that are dirty when it comes to them, and makes them durable. `pace` is
     /// told how many frames of how many were visited.
     pub(crate) fn flush(&self, pace: &mut dyn FnMut(u64, u64)) -> Result<(), PoolError> {
-        let _sweeping = self.core.moves.begin_sweep();
-        let mut batch = Vec::with_capacity(self.core.batch_pages);
+        let _sweeping = self.core.frames.moves.begin_sweep();
+        let mut batch = Vec::with_capacity(self.core.data.batch_pages);
         let frames = u64::from(self.highest_frame());
-        for (visited, frame) in self.core.frames.ids().take(frames as usize).enumerate() {
+        for (visited, frame) in self.core.frames.memory.ids().take(frames as usize).enumerate() {
             if !self.core.latches.meta(frame).page().is_null() && !self.is_surely_clean(frame) {
                 batch.push(frame);
             }
-            let is_full = batch.len() == self.core.batch_pages;
+            let is_full = batch.len() == self.core.data.batch_pages;
             if is_full {
                 self.flush_batch(std::mem::take(&mut batch))?;
             }
@@ -148,7 +148,11 @@ impl<T: Translation> Shared<T> {
         }
         self.flush_batch(batch)?;
         pace(frames, frames);
-        self.core.device.sync().map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
+        self.core
+            .data
+            .device
+            .sync()
+            .map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
     }
 
     /// Whether nobody writes the page in this frame, or its frame, and the device has it.
@@ -211,7 +215,7 @@ impl Core {
         let ticket = match self.ask_journal(copied, bounce) {
             Ok(ticket) => ticket,
             Err(source) => {
-                *lock(&self.last_write_error) = Some(Arc::clone(&source));
+                *lock(&self.data.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
                 result.error.get_or_insert(PoolError::Journal { source });
                 copied.iter().for_each(|page| self.latches.meta(page.frame).end_writing());
@@ -232,7 +236,7 @@ impl Core {
             Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
         };
         let batch = Batch::Many(runs().map(request).collect());
-        let batch = self.device.complete(self.device.submit(batch));
+        let batch = self.data.device.complete(self.data.device.submit(batch));
         let pages = copied.len() as u64;
         let mut failed = Vec::new();
         self.counters.add(Counter::DeviceWrites, pages);
@@ -258,7 +262,7 @@ impl Core {
                 Err(error) => {
                     result.failed += 1;
                     failed.push(page.page);
-                    *lock(&self.last_write_error) = Some(Arc::clone(&error));
+                    *lock(&self.data.last_write_error) = Some(Arc::clone(&error));
                     let (page, place) = (page.page, page.place);
                     result.error.get_or_insert(PoolError::Write { page, place, source: error });
                 }
@@ -266,7 +270,7 @@ impl Core {
             meta.end_writing();
         }
         if failed.is_empty() && result.written > 0 {
-            *lock(&self.last_write_error) = None;
+            *lock(&self.data.last_write_error) = None;
         }
         self.counters.add(Counter::WriteBacks, result.written);
         if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
@@ -403,7 +407,7 @@ mod tests {
         let (_dir, pool) = pool::<Array>(4 << 20);
         let core = &pool.shared().core;
         // These hold no pages: what is said of their places concerns nobody.
-        let frames: Vec<FrameId> = core.frames.ids().skip(200).take(64).collect();
+        let frames: Vec<FrameId> = core.frames.memory.ids().skip(200).take(64).collect();
         assert_eq!(frames.len(), 64);
         thread::scope(|scope| {
             let sorter = scope.spawn(|| {

@@ -35,7 +35,7 @@ impl<T: Translation> fmt::Debug for Pool<T> {
             f,
             "Pool({}, {} frames of {})",
             T::NAME,
-            core.frames.count(),
+            core.frames.memory.count(),
             core.page_size().bytes()
         )
     }

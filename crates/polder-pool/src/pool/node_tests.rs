@@ -75,7 +75,7 @@ fn a_thread_takes_frames_of_its_node_then_others_and_then_none() {
         let taken: Vec<FrameId> = (0..total).map(|_| shared.take_frame(None).unwrap()).collect();
         for (i, frame) in (0..).zip(&taken) {
             let expected = if i < by_node[home] { home } else { 1 - home };
-            assert_eq!(shared.core.free.of(*frame), PartitionNo::new(expected), "{i}");
+            assert_eq!(shared.core.frames.free.of(*frame), PartitionNo::new(expected), "{i}");
         }
         assert!(matches!(shared.take_frame(None), Err(PoolError::Exhausted { .. })));
         taken.into_iter().for_each(|frame| shared.give_frame(frame));
@@ -93,7 +93,8 @@ fn pages_lie_near_unless_they_prefer_to_lie_elsewhere() {
         let stats = pool.stats();
         assert_eq!(stats.frames_taken_near + stats.frames_taken_far, stats.resident_pages);
         for page in made {
-            let near = pool.shared().core.free.of(read(&space, page).2) == PartitionNo::new(home);
+            let near =
+                pool.shared().core.frames.free.of(read(&space, page).2) == PartitionNo::new(home);
             assert!(near || stats.frames_taken_far > 0);
         }
         (stats.frames_taken_near, stats.frames_taken_far)
@@ -139,7 +140,7 @@ fn what_is_evicted_serves_the_node_first() {
 #[test]
 fn a_pool_too_small_for_two_nodes_has_one_partition() {
     let (_dir, pool) = pool_on::<Array>(all_on(1), PoolConfig::least_budget(PageSize::MIN));
-    assert_eq!((frames_of(&pool), pool.shared().core.free.count()), (vec![], 1));
+    assert_eq!((frames_of(&pool), pool.shared().core.frames.free.count()), (vec![], 1));
     let space = pool.create_space().unwrap();
     (0..300).for_each(|_| _ = create(&space));
     assert_eq!((pool.stats().frames_taken_near, pool.stats().frames_taken_far), (0, 0));
@@ -148,9 +149,9 @@ fn a_pool_too_small_for_two_nodes_has_one_partition() {
 /// PART-1: each frame has a page or is free, in its own partition.
 fn check_free_frames<T: Translation>(pool: &Pool<T>) {
     let core = &pool.shared().core;
-    for frame in core.frames.ids() {
+    for frame in core.frames.memory.ids() {
         assert!(
-            !core.free.is_free(frame) || core.latches.meta(frame).page().is_null(),
+            !core.frames.free.is_free(frame) || core.latches.meta(frame).page().is_null(),
             "{frame:?}"
         );
     }
@@ -320,11 +321,11 @@ mod real_nodes {
         let (_dir, pool) = prefaulted_on::<Array>(Nodes::of_machine(), 16 << 20);
         let core = &pool.shared().core;
         let nodes = (homes.iter())
-            .zip(core.free.each())
+            .zip(core.frames.free.each())
             .flat_map(|((node, _), (frames, _))| frames.map(|frame| (FrameId::new(frame), *node)));
         let mut looked_at = 0;
         for (frame, node) in nodes {
-            assert_eq!(policy::node_of(core.frames.address(frame)), Some(node), "{frame:?}");
+            assert_eq!(policy::node_of(core.frames.memory.address(frame)), Some(node), "{frame:?}");
             looked_at += 1;
         }
         assert_eq!(looked_at, pool.stats().frames);

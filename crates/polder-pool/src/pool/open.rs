@@ -9,11 +9,13 @@ use polder_format::{ExtentSchedule, Place, SpaceId};
 use crate::core::Core;
 use crate::device::Device;
 use crate::device::bounce::Bounces;
+use crate::device::data_file::DataFile;
 use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
-use crate::file_map::{FilePlaces, PagedArray};
+use crate::file_map::{FileMap, FilePlaces, PagedArray};
 use crate::frame::admission::Admission;
+use crate::frame::frame_pool::{Fixed, FramePool};
 use crate::frame::frames::Frames;
 use crate::frame::moves::Moves;
 use crate::frame::partitions::Partitions;
@@ -30,7 +32,6 @@ use crate::replacement::{Replacement, ReplacementKind};
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
 use crate::sync::Alone;
-use crate::sync::atomic::AtomicU32;
 use crate::thread::counters::Counters;
 use crate::thread::signal::Signal;
 use crate::translation::{PageMemory, Translation, TranslationConfig};
@@ -109,32 +110,37 @@ impl<T: Translation> Pool<T> {
         );
         let core = Core {
             latches,
-            free: Partitions::full(&ends),
-            nodes,
-            frames,
-            device,
+            frames: FramePool {
+                memory: frames,
+                free: Partitions::full(&ends),
+                nodes,
+                budget_frames,
+                fixed: Fixed::default(),
+                retired: Retired::default(),
+                moves: Moves::default(),
+                admission: Admission::new(budget_frames),
+            },
+            data: DataFile {
+                device,
+                seed: config.seed,
+                reads: Reads::default(),
+                bounces: Bounces::new(batch_pages << config.page_size.shift())?,
+                batch_pages,
+                gate: ExtentMoves::default(),
+                last_write_error: Mutex::default(),
+            },
+            map: FileMap {
+                schedule: ExtentSchedule::new(config.page_size),
+                places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
+                learning: Mutex::default(),
+                relocations: Alone::default(),
+            },
             journal: config.journal.clone(),
-            seed: config.seed,
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
-            copied_out: T::copied_out,
-            counters: Counters::new(),
-            schedule: ExtentSchedule::new(config.page_size),
-            budget_frames,
-            fixed_in_use: Alone::default(),
-            fixed_highest: AtomicU32::new(0),
             replacement,
-            relocations: Alone::default(),
-            retired: Retired::default(),
-            moves: Moves::default(),
-            gate: ExtentMoves::default(),
-            places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
-            learning: Mutex::default(),
-            bounces: Bounces::new(batch_pages << config.page_size.shift())?,
-            last_write_error: Mutex::default(),
+            counters: Counters::new(),
             signal: Signal::default(),
-            batch_pages,
-            admission: Admission::new(budget_frames),
-            reads: Reads::default(),
+            copied_out: T::copied_out,
         };
         let translation = T::new(frame_config)?;
         let file = translation.open(SpaceId::FILE)?;

@@ -20,7 +20,7 @@ impl<T: Translation> Pool<T> {
 
     /// The device.
     pub fn device(&self) -> &dyn Device {
-        &*self.shared().core.device
+        &*self.shared().core.data.device
     }
 
     /// Writes all dirty pages and makes them durable.
@@ -35,7 +35,7 @@ impl<T: Translation> Pool<T> {
     /// resident are refused from now on, with [`PoolError::Closed`]: whoever gets the device next may
     /// change it.
     pub fn end_reads(&self) {
-        self.shared().core.reads.end();
+        self.shared().core.data.reads.end();
     }
 
     /// How readers hold pages.

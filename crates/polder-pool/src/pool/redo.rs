@@ -151,7 +151,7 @@ impl<T: Translation> Pool<T> {
             shared.discard_strays()?;
         }
         let len = self.file_bytes()?;
-        lock(&shared.core.places).set_end(len >> self.page_size().shift());
+        lock(&shared.core.map.places).set_end(len >> self.page_size().shift());
         let mut next = lock(&shared.next_space);
         *next = (*next).max(next_space);
         Ok(())

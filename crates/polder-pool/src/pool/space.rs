@@ -252,7 +252,7 @@ impl<T: Translation> Space<T> {
     /// How many pages one operation may keep resident or latched at the same time, so that others
     /// can go on: half of the pool.
     pub fn most_pages_held(&self) -> usize {
-        self.core().budget_frames as usize / 2
+        self.core().frames.budget_frames as usize / 2
     }
 }
 

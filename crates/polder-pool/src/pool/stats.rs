@@ -9,7 +9,7 @@ use std::num::NonZeroU32;
 
 use polder_format::SpaceId;
 
-use crate::core::Core;
+use crate::frame::frame_pool::FramePool;
 use crate::frame::free_list::FreeList;
 use crate::latch::meta::FRAME_META_BYTES;
 use crate::machine::memory::HUGE_PAGE_BYTES;
@@ -125,8 +125,9 @@ impl<T: Translation> Pool<T> {
         let footprint = shared.translation.footprint();
         let spaces = self.space_stats();
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
-        let frames = u64::from(core.budget_frames);
-        let huge_page_bytes = footprint.huge_page_bytes.unwrap_or_else(|| core.frames.huge_bytes());
+        let frames = u64::from(core.frames.budget_frames);
+        let huge_page_bytes =
+            footprint.huge_page_bytes.unwrap_or_else(|| core.frames.memory.huge_bytes());
         // Translations that own the pages count their tables themselves.
         let frame_bytes = if T::MEMORY.is_in_frames() { resident_pages * size } else { 0 };
         let small_frame_bytes = frame_bytes.saturating_sub(huge_page_bytes);
@@ -152,7 +153,7 @@ impl<T: Translation> Pool<T> {
             spaces,
             frame_bytes: resident_pages * size,
             metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
-                + FreeList::bytes(core.budget_frames) as u64,
+                + FreeList::bytes(core.frames.budget_frames) as u64,
             translation_bytes: footprint.translation_bytes,
             page_table_bytes: footprint.page_table_bytes + frame_page_table_bytes,
             frame_page_table_bytes,
@@ -164,7 +165,7 @@ impl<T: Translation> Pool<T> {
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),
             device_written_bytes: sum(Counter::DeviceWrittenBytes),
-            file_bytes: lock(&core.places).end() * size,
+            file_bytes: lock(&core.map.places).end() * size,
         }
     }
 
@@ -202,7 +203,7 @@ impl<T: Translation> Pool<T> {
         let shared = self.shared();
         let mut spaces: HashMap<SpaceId, SpaceStats> = HashMap::new();
         let mut open = HashMap::new();
-        for frame in shared.core.frames.ids().take(shared.highest_frame() as usize) {
+        for frame in shared.core.frames.memory.ids().take(shared.highest_frame() as usize) {
             let meta = shared.core.latches.meta(frame);
             let page = meta.page();
             if page.is_null() {
@@ -226,7 +227,7 @@ impl<T: Translation> Pool<T> {
 
 impl<T: Translation> Shared<T> {
     fn node_stats(&self) -> Vec<NodeStats> {
-        let Core { free, nodes, .. } = &self.core;
+        let FramePool { free, nodes, .. } = &self.core.frames;
         let by_node = nodes.ids().zip(free.each()).filter(|_| free.is_cut());
         let stats = by_node.map(|(node, (frames, free))| NodeStats {
             node,

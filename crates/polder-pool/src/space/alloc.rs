@@ -238,7 +238,7 @@ impl<T: Translation> Shared<T> {
         let new = match self.make(space, map) {
             Ok(new) => new,
             Err(error) if fresh => {
-                self.release_extent(space, self.core.schedule.of_page(map))?;
+                self.release_extent(space, self.core.map.schedule.of_page(map))?;
                 return Err(error);
             }
             Err(error) => return Err(error),

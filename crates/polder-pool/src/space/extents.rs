@@ -16,7 +16,7 @@ impl<T: Translation> Shared<T> {
         state: &mut AllocState,
         page: PageNo,
     ) -> Result<bool, PoolError> {
-        let extent = self.core.schedule.of_page(page);
+        let extent = self.core.map.schedule.of_page(page);
         let fresh = self.array_get(&space.map, extent.index)? == 0;
         if fresh {
             let start = self.allocate_places(space.id, extent.pages)?;

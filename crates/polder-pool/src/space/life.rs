@@ -47,7 +47,7 @@ impl<T: Translation> Shared<T> {
         FileState {
             space_directory: self.directory.root(),
             next_space: *lock(&self.next_space),
-            file_pages: lock(&self.core.places).end(),
+            file_pages: lock(&self.core.map.places).end(),
         }
     }
 
@@ -67,7 +67,7 @@ impl<T: Translation> Shared<T> {
                 faults.push(format!("{place} belongs to {one} and to {other}"));
             }
         }
-        let end = lock(&self.core.places).end();
+        let end = lock(&self.core.map.places).end();
         for run in runs.iter().filter(|run| run.end() > end) {
             faults.push(format!("{} lies behind the end of the file", name(run)));
         }
@@ -118,7 +118,7 @@ impl<T: Translation> Shared<T> {
             self.free_array_page(page.place);
         }
         for (index, start) in extents {
-            if let Some(extent) = self.core.schedule.extent(index) {
+            if let Some(extent) = self.core.map.schedule.extent(index) {
                 self.release_places(Place::new(start), extent.pages);
             }
         }

@@ -19,7 +19,7 @@ pub(crate) fn locate<T: Translation>(
     if space.id == SpaceId::FILE {
         return Ok(Place::new(page.get()));
     }
-    let extent = shared.core.schedule.of_page(page);
+    let extent = shared.core.map.schedule.of_page(page);
     let start = shared.array_get(&space.map, extent.index);
     // What was the map of a dropped space may be anything by now.
     space.check_not_dropped()?;

@@ -18,18 +18,18 @@ use crate::translation::Translation;
 impl<T: Translation> Shared<T> {
     /// Finds out which places are free, if nobody has yet.
     pub(super) fn learn_places(&self) -> Result<(), PoolError> {
-        if lock(&self.core.places).is_known() {
+        if lock(&self.core.map.places).is_known() {
             return Ok(());
         }
         // One thread learns, and no map changes before it has: a second one would read maps that
         // the first one's allocations move and free. The places themselves are not locked
         // meanwhile: loading map pages may evict.
-        let _learning = lock(&self.core.learning);
-        if lock(&self.core.places).is_known() {
+        let _learning = lock(&self.core.map.learning);
+        if lock(&self.core.map.places).is_known() {
             return Ok(());
         }
         let used = self.used_runs()?;
-        lock(&self.core.places)
+        lock(&self.core.map.places)
             .learn(used.iter().map(|run| (run.start, run.pages)).collect())
             .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }
@@ -55,7 +55,7 @@ impl<T: Translation> Shared<T> {
             let map = open.as_ref().map_or(&closed, |space| &space.map);
             self.add_array_pages(map, &mut runs)?;
             for (index, start) in self.array_elements(map)? {
-                let Some(extent) = self.core.schedule.extent(index) else { continue };
+                let Some(extent) = self.core.map.schedule.extent(index) else { continue };
                 runs.push(Run { start, pages: extent.pages, owner: Some((space, index)) });
             }
         }
@@ -71,7 +71,7 @@ impl<T: Translation> Shared<T> {
     /// A free run of pages, allocated on the device.
     pub(super) fn allocate_places(&self, space: SpaceId, pages: u64) -> Result<Place, PoolError> {
         self.learn_places()?;
-        let start = lock(&self.core.places).take(pages);
+        let start = lock(&self.core.map.places).take(pages);
         self.back_places(space, start, pages)?;
         Ok(Place::new(start))
     }
@@ -85,8 +85,8 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         let shift = self.core.page_size().shift();
         let (offset, bytes) = (start << shift, pages << shift);
-        self.core.device.allocate(offset, bytes).map_err(|source| {
-            let mut places = lock(&self.core.places);
+        self.core.data.device.allocate(offset, bytes).map_err(|source| {
+            let mut places = lock(&self.core.map.places);
             places.put(start, pages);
             places.trim();
             let source = Arc::new(source);
@@ -107,17 +107,18 @@ impl<T: Translation> Shared<T> {
         }
         let shift = self.core.page_size().shift();
         // A device that fails to punch keeps its blocks; the places are free all the same.
-        let _ = self.core.device.punch(start.get() << shift, pages << shift);
-        lock(&self.core.places).put(start.get(), pages);
+        let _ = self.core.data.device.punch(start.get() << shift, pages << shift);
+        lock(&self.core.map.places).put(start.get(), pages);
     }
 
     /// Cuts what is free off the end of the file. Gives the pages by which it became shorter.
     pub(super) fn trim_file(&self) -> Result<u64, PoolError> {
-        let mut places = lock(&self.core.places);
+        let mut places = lock(&self.core.map.places);
         let before = places.end();
         let Some(end) = places.trim() else { return Ok(0) };
         // Under the lock, so that nobody takes places at the end meanwhile.
         self.core
+            .data
             .device
             .truncate(end << self.core.page_size().shift())
             .map_err(|source| PoolError::Device { what: "truncate", source: Arc::new(source) })?;

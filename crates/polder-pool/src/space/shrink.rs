@@ -54,7 +54,7 @@ impl<T: Translation> Shared<T> {
     /// Releases the extents of a space in which no page is in use.
     fn release_free_extents(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
         for (index, _) in self.array_elements(&space.map)? {
-            let Some(extent) = self.core.schedule.extent(index) else { continue };
+            let Some(extent) = self.core.map.schedule.extent(index) else { continue };
             let mut state = lock(&space.alloc);
             if space.check_not_dropped().is_err() {
                 return Ok(());
@@ -71,9 +71,9 @@ impl<T: Translation> Shared<T> {
         let mut runs = self.used_runs()?;
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
         // If the last one fits nowhere, others that go down may leave a place for it.
-        let found = runs
-            .into_iter()
-            .find_map(|run| Some((run, lock(&self.core.places).take_below(run.pages, run.start)?)));
+        let found = runs.into_iter().find_map(|run| {
+            Some((run, lock(&self.core.map.places).take_below(run.pages, run.start)?))
+        });
         let Some((last, to)) = found else { return Ok(false) };
         let (from, to) = (Place::new(last.start), Place::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
@@ -107,7 +107,7 @@ impl<T: Translation> Shared<T> {
         from: Place,
         to: Place,
     ) -> Result<bool, PoolError> {
-        let Some(extent) = self.core.schedule.extent(index) else { return Ok(false) };
+        let Some(extent) = self.core.map.schedule.extent(index) else { return Ok(false) };
         // M1: nobody else changes the map, or drops the space, meanwhile.
         let _alloc = lock(&space.alloc);
         let _change = lock(&space.map.change);
@@ -116,10 +116,10 @@ impl<T: Translation> Shared<T> {
         }
         let noted = Mutex::default();
         let moving = Arc::new(Moving { from, pages: extent.pages, noted });
-        *self.core.gate.close() = Some(Arc::clone(&moving));
+        *self.core.data.gate.close() = Some(Arc::clone(&moving));
         let result = self.copy_and_switch(space, extent, &moving, to);
         if result.is_err() {
-            *self.core.gate.close() = None;
+            *self.core.data.gate.close() = None;
         }
         result.map(|()| true)
     }
@@ -143,11 +143,11 @@ impl<T: Translation> Shared<T> {
         // afterwards (loading may evict, evicting may write, and writing goes through the gate).
         let mut change = self.change(PATCH_BYTES)?;
         let (mut map, at) = self.latch_element(&space.map, extent.index)?;
-        let mut gate = self.core.gate.close();
+        let mut gate = self.core.data.gate.close();
         let noted = std::mem::take(&mut *lock(&moving.noted));
         self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
         // The copy is durable before the map can name it.
-        let synced = self.core.device.sync();
+        let synced = self.core.data.device.sync();
         synced.map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })?;
         self.note_relocation();
         map.page_mut().set_u64(at, to.get());
@@ -216,7 +216,8 @@ impl<T: Translation> Shared<T> {
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
         let request = Request::new(direction, page, place.offset(size), buffer);
-        let batch = self.core.device.complete(self.core.device.submit(Batch::One(request)));
+        let batch =
+            self.core.data.device.complete(self.core.data.device.submit(Batch::One(request)));
         for request in batch.into_requests() {
             request.outcome.map_err(|e| match direction {
                 Direction::Read => PoolError::Read { page, place, source: Arc::new(e) },

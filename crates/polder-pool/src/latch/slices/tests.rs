@@ -2,9 +2,9 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::thread;
 
-use crate::latch::slice::MOST_HOLDS;
 use super::*;
 use crate::latch::parking::ParkingLot;
+use crate::latch::slice::MOST_HOLDS;
 use crate::latch::state::Version;
 use crate::machine::cores::Grouping;
 use crate::sync::Backoff;

@@ -40,9 +40,10 @@ fn a_thread_that_holds_something_does_not_wait() {
 fn take_the_rest(pool: &Pool<Array>) -> (Vec<Pin<'_>>, Vec<FrameId>) {
     let (shared, mut pins, mut frames) = (pool.shared(), Vec::new(), Vec::new());
     let is_pinned = |frame: FrameId| shared.core.latches.meta(frame).is_pinned();
-    while shared.core.frames.ids().any(|frame| !is_pinned(frame) && !frames.contains(&frame)) {
-        frames.extend(std::iter::from_fn(|| shared.core.free.take(PartitionNo::FIRST)));
-        for frame in shared.core.frames.ids().filter(|frame| !is_pinned(*frame)) {
+    while shared.core.frames.memory.ids().any(|frame| !is_pinned(frame) && !frames.contains(&frame))
+    {
+        frames.extend(std::iter::from_fn(|| shared.core.frames.free.take(PartitionNo::FIRST)));
+        for frame in shared.core.frames.memory.ids().filter(|frame| !is_pinned(*frame)) {
             let page = shared.core.latches.meta(frame).page();
             let space = (!page.is_null()).then(|| shared.space(page.space())).flatten();
             let held = space.and_then(|space| {

@@ -79,7 +79,7 @@ impl Chain {
     /// Whether the link to it is hot, and leads to its frame. The owner must agree.
     fn is_hot(&self, level: usize) -> bool {
         let Some(above) = level.checked_sub(1) else { return self.owner(0) == Owner::Root };
-        let page = self.shared().core.frames.page(self.frame(above));
+        let page = self.shared().core.frames.memory.page(self.frame(above));
         let id = PageId::new(self.space.id(), self.pages[level]);
         let swip = Swip::new(page.u64(LINKS_AT + 8));
         let hot = swip == Swip::hot(self.frame(level), id);
@@ -194,7 +194,8 @@ fn in_need_the_parent_of_what_is_pinned_leaves() {
                 Pin::new(shared.core.latches.meta(followed.unwrap()))
             })
             .collect();
-        let hot = swizzled_links(&shared.core.kinds, shared.core.frames.page(chain.frame(0)), 0);
+        let hot =
+            swizzled_links(&shared.core.kinds, shared.core.frames.memory.page(chain.frame(0)), 0);
         assert_eq!(hot.count(), LINKS);
         for _ in 0..4 {
             shared.sweep(100);
@@ -220,8 +221,8 @@ fn what_is_no_link_of_its_parent_is_not_written() {
     other.page_mut().set_u64(LINKS_AT, child);
     other.excuse();
     drop(other);
-    let other = chain.shared().core.frames.page(chain.frame(1));
-    let bytes = chain.shared().core.frames.page(chain.frame(0));
+    let other = chain.shared().core.frames.memory.page(chain.frame(1));
+    let bytes = chain.shared().core.frames.memory.page(chain.frame(0));
     for (page, at) in [(bytes, neighbour), (other, LINKS_AT)] {
         let before = page.u64(at);
         let followed = chain.space.run(AccessHint::Normal, |attempt| {
@@ -243,7 +244,7 @@ fn what_was_left_behind_is_put_right() {
     // A parent was built anew: its link is plain, and its child still names it.
     let parent = chain.frame(0);
     let plain = PageId::new(chain.space.id(), chain.pages[1]).to_bits();
-    let bytes = chain.shared().core.frames.page(parent);
+    let bytes = chain.shared().core.frames.memory.page(parent);
     // SAFETY: nobody else is here.
     unsafe { bytes.set_link(LINKS_AT + 8, plain) };
     assert_eq!(chain.unswizzle(chain.frame(2), false), Some(chain.frame(2)));
@@ -266,7 +267,7 @@ fn no_hot_link_is_written() {
     chain.walk(AccessHint::Normal);
     let core = &chain.shared().core;
     for level in 0..2 {
-        let bytes = core.frames.page(chain.frame(level));
+        let bytes = core.frames.memory.page(chain.frame(level));
         let mut copy = vec![0; bytes.size()];
         bytes.copy_to(0, &mut copy);
         unswizzle_copy(&core.kinds, bytes, chain.space.id(), 0, &mut copy);
@@ -278,7 +279,7 @@ fn no_hot_link_is_written() {
         unswizzle_copy(&core.kinds, bytes, chain.space.id(), LINKS_AT + 8, &mut part);
         assert_eq!(part[..8], expected.to_le_bytes());
     }
-    let bytes = core.frames.page(chain.frame(0));
+    let bytes = core.frames.memory.page(chain.frame(0));
     let header = PageHeader::decode(&copy_of(bytes)).unwrap();
     let refused = core.kinds.check(&header, bytes).unwrap_err().to_string();
     assert!(refused.contains("tag"), "{refused}");
