@@ -11,12 +11,12 @@ use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::{AllocState, PagedArray, Runs};
 use crate::latch::found::Resolved;
-use crate::latch::state::FrameId;
+use crate::latch::state::{FrameId, StateCell};
 use crate::page::bytes::PageRef;
 use crate::page::link::LinkRef;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::{Alone, Flag};
-use crate::translation::{Directories, PoolContext, Translation};
+use crate::translation::{Directories, DirectoryOf, PoolContext, Translation, Words};
 
 /// Finds out where a page lies in the file.
 pub(crate) type Locate<T> = fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<Place, PoolError>;
@@ -43,7 +43,7 @@ pub(crate) struct Shared<T: Translation> {
 #[derive(Debug)]
 pub(crate) struct SpaceCore<T: Translation> {
     pub(crate) id: SpaceId,
-    pub(crate) directory: Arc<T::Directory>,
+    pub(crate) directory: Arc<DirectoryOf<T>>,
     dropped: Flag,
     /// Element `k`: where extent `k` lies.
     pub(crate) map: PagedArray,
@@ -56,7 +56,11 @@ pub(crate) struct SpaceCore<T: Translation> {
 }
 
 impl<T: Translation> SpaceCore<T> {
-    pub(crate) fn new(id: SpaceId, directory: Arc<T::Directory>, map: PagedArray) -> SpaceCore<T> {
+    pub(crate) fn new(
+        id: SpaceId,
+        directory: Arc<DirectoryOf<T>>,
+        map: PagedArray,
+    ) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
         let (reserved, discarded) = (Mutex::default(), Alone::default());
         SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, discarded }
@@ -82,7 +86,7 @@ impl<T: Translation> SpaceCore<T> {
 }
 
 impl<T: Translation> Directories<T> for Shared<T> {
-    fn directory(&self, space: SpaceId) -> Option<Arc<T::Directory>> {
+    fn directory(&self, space: SpaceId) -> Option<Arc<DirectoryOf<T>>> {
         self.space(space).map(|space| Arc::clone(&space.directory))
     }
 }
@@ -103,6 +107,15 @@ impl<T: Translation> Shared<T> {
         spaces.get(&id).cloned()
     }
 
+    /// The state of a page that is resident, in flight or about to be ([`Words::state`]).
+    pub(crate) fn state_of<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+    ) -> Option<&'p StateCell> {
+        self.translation.words().state(&space.directory, page)
+    }
+
     /// The space with this map, opened now if it was not.
     pub(crate) fn open_core(
         &self,
@@ -113,7 +126,7 @@ impl<T: Translation> Shared<T> {
         if let Some(space) = spaces.get(&id) {
             return Ok(Arc::clone(space));
         }
-        let directory = self.translation.open(id)?;
+        let directory = Arc::new(self.translation.words().open(id));
         let space = Arc::new(SpaceCore::new(id, directory, PagedArray::new(root)));
         spaces.insert(id, Arc::clone(&space));
         Ok(space)
@@ -199,7 +212,7 @@ impl<'p, T: Translation> View<'p, T> {
             .or_else(|| translation.resolve_elsewhere(frames, directory, target.page()))
             .filter(is_there)
             .or_else(|| {
-                let cell = translation.state(directory, target.page())?;
+                let cell = translation.words().state(directory, target.page())?;
                 let word = cell.read();
                 let frame = word.frame();
                 // TABLE-2: by now the word may be another page's.

@@ -31,7 +31,7 @@ pub(crate) trait HearsWrites: fmt::Debug + Send + Sync {
 
 /// What guards and holds know of their pool.
 #[derive(Debug)]
-pub(crate) struct Latches {
+pub struct Latches {
     metas: Metas,
     pub(crate) wraps: WrapCount,
     /// Where threads wait for pages in flight.

@@ -23,7 +23,7 @@ use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::thread::counters::Counter;
-use crate::translation::{Leaving, Translation};
+use crate::translation::{Leaving, Translation, Words};
 
 /// How often the policy may have named as many pages as there are frames, or none, in one sweep:
 /// once to mark, once to take, once for what was accessed or written in between.
@@ -212,7 +212,8 @@ impl<T: Translation> Shared<T> {
         let page = meta.page().page();
         let (version, _) = self.core.latches.wraps.next(cell.peek().version());
         meta.vacate(version);
-        self.translation.remove(&self.context(), &space.directory, page, frame, StateCell::clear);
+        let words = self.translation.words();
+        words.remove(&self.core.latches, &space.directory, page, frame, StateCell::clear);
         self.give_frame(frame);
     }
 }
@@ -298,7 +299,7 @@ impl<T: Translation> Sweep<'_, T> {
         translation.give_back(frames, &mut addresses);
         for one in std::mem::take(&mut self.seized) {
             // Held, so that it is still there.
-            if let Some(cell) = translation.state(&one.space.directory, one.page) {
+            if let Some(cell) = shared.state_of(&one.space, one.page) {
                 shared.core.replacement.leave(one.frame);
                 shared.retire(&one.space, cell, one.frame);
                 self.freed += 1;
@@ -354,8 +355,7 @@ impl<'p, T: Translation> PagesOf<'p, T> {
         let space = last.or_else(|| self.shared.space(page.space()))?;
         let result = self
             .shared
-            .translation
-            .state(&space.directory, page.page())
+            .state_of(&space, page.page())
             .map(|cell| (cell, cell.read()))
             .filter(|(_, word)| word.frame() == frame)
             .map(|(cell, word)| then(&space, page, cell, word));

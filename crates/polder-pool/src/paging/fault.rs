@@ -18,7 +18,7 @@ use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::Backoff;
 use crate::thread::counters::Counter;
-use crate::translation::{Placement, Translation};
+use crate::translation::{Placement, Translation, Words};
 
 /// A frame without a page; goes back when it is not used.
 struct Spare<'p, T: Translation> {
@@ -60,7 +60,7 @@ impl<T: Translation> Shared<T> {
         page: PageNo,
         hint: AccessHint,
     ) -> Result<Option<Pin<'p>>, PoolError> {
-        if let Some(cell) = self.translation.state(&space.directory, page) {
+        if let Some(cell) = self.state_of(space, page) {
             let word = cell.read();
             if word.is_in_flight() {
                 cell.await_flight(&self.core.latches.lot); // F1
@@ -78,9 +78,7 @@ impl<T: Translation> Shared<T> {
             let frame = match self.ensure_spare(&mut spare, space, page) {
                 Ok(frame) => frame,
                 // Somebody else may have loaded it with the last one.
-                Err(PoolError::DoesNotFit { .. })
-                    if self.translation.state(&space.directory, page).is_some() =>
-                {
+                Err(PoolError::DoesNotFit { .. }) if self.state_of(space, page).is_some() => {
                     return Ok(None);
                 }
                 Err(error) => return Err(error),
@@ -158,8 +156,9 @@ impl<T: Translation> Shared<T> {
         frame: FrameId,
         relocations: u64,
     ) -> Result<Claimed<'p>, PoolError> {
-        let pool = &self.context();
-        let Some(claim) = self.translation.claim(pool, &space.directory, page, frame)? else {
+        let Some(claim) =
+            self.translation.words().claim(&self.core.latches, &space.directory, page, frame)?
+        else {
             return Ok(Claimed::Taken);
         };
         if let Err(error) = space.check_not_dropped() {
@@ -182,7 +181,7 @@ impl<T: Translation> Shared<T> {
             translation.give_back(frames, &mut [address]);
         }
         let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, &self.core.latches.lot);
-        translation.remove(&self.context(), directory, page, frame, end);
+        translation.words().remove(&self.core.latches, directory, page, frame, end);
     }
 
     /// F7 and F8: the caller has the page in flight and owns the frame.
@@ -279,7 +278,7 @@ impl<T: Translation> Shared<T> {
     ) -> Option<Exclusive<'p>> {
         let mut backoff = Backoff::new();
         loop {
-            let cell = self.translation.state(&space.directory, page)?;
+            let cell = self.state_of(space, page)?;
             cell.await_flight(&self.core.latches.lot);
             if let Some(held) = cell.latch() {
                 let frame = held.frame();

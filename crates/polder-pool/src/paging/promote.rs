@@ -17,7 +17,7 @@ use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};
 use crate::thread::counters::Counter;
 use crate::thread::dice::one_in;
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.
 const PROMOTE_ONE_IN: u32 = 32;
@@ -95,7 +95,7 @@ impl<T: Translation> Shared<T> {
         if is_preferred && !one_in(DEMOTE_ONE_IN / PROMOTE_ONE_IN) {
             return false;
         }
-        let Some(cell) = self.translation.state(&space.directory, id.page()) else {
+        let Some(cell) = self.state_of(&space, id.page()) else {
             return false;
         };
         let word = cell.read();
@@ -142,7 +142,7 @@ impl<T: Translation> Shared<T> {
         old.vacate(left_at);
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));
-        self.translation.relocate(directory, id.page(), (cell, held), new);
+        self.translation.words().relocate(directory, id.page(), (cell, held), new);
         core.counters.add(Counter::MovedBytes, size as u64);
     }
 }

@@ -29,7 +29,7 @@ use crate::shared::{Shared, View};
 use crate::sync::RwLockReadGuard;
 use crate::sync::atomic::{Ordering, fence};
 use crate::thread::counters::Counter;
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 
 /// Retired frames that are kept for the next copies, and which part of the pool at most; more go back
 /// to all others.
@@ -108,7 +108,7 @@ impl<T: Translation> Shared<T> {
         let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));
-        self.translation.relocate(directory, id.page(), (cell, held), new);
+        self.translation.words().relocate(directory, id.page(), (cell, held), new);
         // Behind it: as long as the word names the old frame, that has its page.
         let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);

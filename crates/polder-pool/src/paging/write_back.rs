@@ -101,7 +101,7 @@ impl<T: Translation> Shared<T> {
             return Ok(None);
         }
         let Some(space) = self.space(page.space()) else { return Ok(None) };
-        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+        let Some(cell) = self.state_of(&space, page.page()) else {
             return Ok(None);
         };
         let wraps = core.latches.wraps.get();
@@ -160,7 +160,7 @@ impl<T: Translation> Shared<T> {
         let meta = self.core.latches.meta(frame);
         let page = meta.page();
         let Some(space) = self.space(page.space()) else { return false };
-        let Some(cell) = self.translation.state(&space.directory, page.page()) else {
+        let Some(cell) = self.state_of(&space, page.page()) else {
             return false;
         };
         let word = cell.read();

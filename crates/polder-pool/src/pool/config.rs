@@ -17,7 +17,7 @@ use crate::latch::state::FrameId;
 use crate::machine::cores::Groups;
 use crate::read_mode::Hold;
 use crate::replacement::ReplacementKind;
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 
 /// The fewest frames that a pool works with: enough for several threads that each hold the path
 /// of a deep tree and the new pages of a split.
@@ -88,7 +88,10 @@ impl PoolConfig {
         beside_bytes: u64,
     ) -> Result<u32, PoolError> {
         let (given, size) = (self.memory_budget, self.page_size);
-        let cost = Self::frame_cost(size, T::bytes_per_frame() + beside_bytes);
+        let cost = Self::frame_cost(
+            size,
+            T::Words::bytes_per_frame() + T::bytes_per_frame_beside() + beside_bytes,
+        );
         // On a machine with many groups of cores slices may take more than is set aside for them.
         let least = Self::least_budget(size).max(Self::least_budget_at(size, cost));
         if given < least {

@@ -55,7 +55,7 @@ fn read<T: Translation>(space: &Space<T>, page: PageNo) -> (u64, NonNull<u8>, Fr
         let found = space.follow(attempt, LinkRef::Id(PageId::new(space.id(), page)), None)?;
         let (number, at) = (found.page().u64(NUMBER_AT), found.page().base());
         found.validate()?;
-        let cell = space.shared().translation.state(&space.space_core().directory, page);
+        let cell = space.shared().state_of(space.space_core(), page);
         Ok((number, at, cell.map_or(FrameId::NONE, |cell| cell.read().frame())))
     });
     found.unwrap()

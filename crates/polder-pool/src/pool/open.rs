@@ -34,7 +34,7 @@ use crate::space;
 use crate::sync::Alone;
 use crate::thread::counters::Counters;
 use crate::thread::signal::Signal;
-use crate::translation::{PageMemory, Translation, TranslationConfig};
+use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
 
 impl<T: Translation> Pool<T> {
     /// Opens a pool on `device`. The structures above say what kinds of pages there are.
@@ -143,7 +143,7 @@ impl<T: Translation> Pool<T> {
             copied_out: T::copied_out,
         };
         let translation = T::new(frame_config)?;
-        let file = translation.open(SpaceId::FILE)?;
+        let file = Arc::new(translation.words().open(SpaceId::FILE));
         let shared = Arc::new(Shared {
             core,
             spaces: RwLock::default(),

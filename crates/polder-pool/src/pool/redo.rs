@@ -21,7 +21,7 @@ use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::mark;
 use crate::sync::lock;
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 
 /// What became of the records of a group for one page.
 #[derive(Debug)]
@@ -163,7 +163,7 @@ impl<T: Translation> Shared<T> {
     /// else's soon.
     fn discard_strays(&self) -> Result<(), PoolError> {
         let used = self.used_runs()?;
-        self.translation.for_each_present(&self.file.directory, &mut |page| {
+        self.translation.words().for_each_present(&self.file.directory, &mut |page| {
             let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
             if !is_used && let Some(held) = self.latch_resident(&self.file, page) {
                 self.discard(&self.file, held);

@@ -117,17 +117,14 @@ impl<T: Translation> Space<T> {
     pub fn is_resident(&self, page: PageNo) -> bool {
         let (shared, space) = (self.shared(), self.space_core());
         !space.is_dropped()
-            && shared
-                .translation
-                .state(&space.directory, page)
-                .is_some_and(|cell| cell.read().is_readable())
+            && shared.state_of(space, page).is_some_and(|cell| cell.read().is_readable())
     }
 
     /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
     /// none. No access; by the time that it is known it may have changed.
     pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
         let (translation, directory) = (&self.shared().translation, &self.space_core().directory);
-        let word = translation.state(directory, page)?.read();
+        let word = self.shared().state_of(self.space_core(), page)?.read();
         let preferred = translation.preferred(directory, page)?;
         word.is_readable().then(|| word.frame() == preferred)
     }

@@ -20,7 +20,7 @@ use crate::sync::lock;
 use crate::thread::counters::Counter;
 use crate::translation::{
     Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
-    PredictiveHashed, Translation,
+    PredictiveHashed, Translation, Words,
 };
 
 /// Figures of a pool. Counts are since it was opened.
@@ -122,7 +122,7 @@ impl<T: Translation> Pool<T> {
         let core = &shared.core;
         let size = core.page_size().bytes() as u64;
         let sum = |counter| core.counters.sum(counter);
-        let footprint = shared.translation.footprint();
+        let footprint = shared.translation.words().footprint();
         let spaces = self.space_stats();
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
         let frames = u64::from(core.frames.budget_frames);
@@ -154,7 +154,7 @@ impl<T: Translation> Pool<T> {
             frame_bytes: resident_pages * size,
             metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
                 + FreeList::bytes(core.frames.budget_frames) as u64,
-            translation_bytes: footprint.translation_bytes,
+            translation_bytes: footprint.translation_bytes + shared.translation.bytes_beside(),
             page_table_bytes: footprint.page_table_bytes + frame_page_table_bytes,
             frame_page_table_bytes,
             huge_page_bytes,
@@ -211,9 +211,7 @@ impl<T: Translation> Pool<T> {
             }
             let id = page.space();
             let core = open.entry(id).or_insert_with(|| shared.space(id));
-            let cell = core
-                .as_ref()
-                .and_then(|core| shared.translation.state(&core.directory, page.page()));
+            let cell = core.as_ref().and_then(|core| shared.state_of(core, page.page()));
             let stats = spaces.entry(id).or_default();
             stats.resident_pages += 1;
             stats.dirty_pages += u64::from(cell.is_some_and(|cell| {

@@ -8,7 +8,7 @@ use crate::error::PoolError;
 use crate::file_map::{FileState, Run};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::lock;
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 
 impl<T: Translation> Shared<T> {
     /// A new, empty space with an id that was never used.
@@ -107,7 +107,7 @@ impl<T: Translation> Shared<T> {
             }
         }
         self.evacuate(space);
-        self.translation.close(&space.directory);
+        self.translation.words().close(&space.directory);
         let extents = self.array_elements(&space.map)?;
         let pages = self.array_pages(&space.map)?;
         self.log_freed(pages.iter().map(|page| page.place))?;
@@ -130,12 +130,12 @@ impl<T: Translation> Shared<T> {
     /// Discards all pages of a dropped space; faulters that did not know yet find out.
     fn evacuate(&self, space: &SpaceCore<T>) {
         while {
-            self.translation.for_each_present(&space.directory, &mut |page| {
+            self.translation.words().for_each_present(&space.directory, &mut |page| {
                 if let Some(held) = self.latch_resident(space, page) {
                     self.discard(space, held);
                 }
             });
-            !self.translation.is_quiet(&space.directory)
+            !self.translation.words().is_quiet(&space.directory)
         } {}
     }
 }

@@ -163,7 +163,7 @@ impl<T: Translation> Shared<T> {
     fn set_place(&self, space: &SpaceCore<T>, page: PageNo, place: Place) {
         let mut backoff = Backoff::new();
         // Looked up each time: it may have gone, or its word have moved.
-        while let Some(cell) = self.translation.state(&space.directory, page) {
+        while let Some(cell) = self.state_of(space, page) {
             let word = cell.read_after_flag();
             if word.is_in_flight() {
                 cell.await_flight(&self.core.latches.lot);

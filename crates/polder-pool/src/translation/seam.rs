@@ -4,6 +4,10 @@
 //! (a page and the offset in it), not a page id by value, so that one which writes into links can
 //! stand beside the tables. The rest of the pool speaks to the state word alone.
 //!
+//! It is two traits. [`Words`] keeps the words: a table, an array, a map. [`Translation`] is the way
+//! to them from a link, on the hot path, and what else is particular to a design. Several designs
+//! share one kind of words and differ in how they come to them.
+//!
 //! A design writes the functions that have no body. What only some need has one: the kinds of
 //! memory and of reading ([`PageMemory`], [`ReadModes`]), and the *events*, which do nothing
 //! unless a design says otherwise.
@@ -29,37 +33,25 @@ use crate::page::link::LinkRef;
 use crate::read_mode::Hold;
 use crate::sync::atomic::{Ordering, fence};
 
-/// A way from a link to a frame.
-pub trait Translation: Debug + Sized + Send + Sync + 'static {
-    /// What users call it.
-    const NAME: &'static str;
-    /// Whether pages can be evicted.
-    const EVICTS: bool = true;
-    /// Where the bytes of pages lie.
-    const MEMORY: PageMemory = PageMemory::Frames;
-    /// How readers can hold pages.
-    const READ_MODES: ReadModes = ReadModes::ALL;
-    /// Whether links may hold frames.
-    const SWIZZLES: bool = false;
+/// Where the state words of pages are, and how that of a page is found off the common way.
+///
+/// A word is for the page that `claim` was told, from then on until `remove`. The memory of words is
+/// never unmapped while the pool lives (`POOL-2`).
+pub trait Words: Debug + Sized + Send + Sync + 'static {
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 
-    /// A translation for this many frames.
-    fn new(config: TranslationConfig) -> Result<Self, PoolError>;
-
-    /// How many frames there must be (addresses, not memory).
-    fn frame_range(config: TranslationConfig) -> u32 {
-        config.frames
-    }
-
-    /// Memory that the translation takes for a resident page, as the budget reckons it.
+    /// Memory that they take for a resident page, as the budget reckons it.
     fn bytes_per_frame() -> u64;
 
     /// Memory used.
     fn footprint(&self) -> Footprint;
 
     /// A directory for a space that has none.
-    fn open(&self, space: SpaceId) -> Result<Arc<Self::Directory>, PoolError>;
+    fn open(&self, space: SpaceId) -> Self::Directory;
+
+    /// The space is gone and quiet: its memory can serve others.
+    fn close(&self, _directory: &Self::Directory) {}
 
     /// Calls `visit` for each page of the space whose word is not zero.
     fn for_each_present(&self, directory: &Self::Directory, visit: &mut dyn FnMut(PageNo));
@@ -73,64 +65,20 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         quiet
     }
 
-    /// The space is gone and quiet: its memory can serve others.
-    fn close(&self, _directory: &Self::Directory) {}
-
-    /// The hot path: where a link leads. `None`, or a word of 0, if the page is not where it mostly
-    /// is.
-    fn resolve<'p>(
-        &'p self,
-        frames: &'p Frames,
-        directory: &'p Self::Directory,
-        link: LinkRef<'_>,
-    ) -> Option<Resolved<'p>>;
-
-    /// Where a page is that `resolve` did not find where it looks first, for translations that keep
-    /// some elsewhere.
-    fn resolve_elsewhere<'p>(
-        &'p self,
-        _frames: &'p Frames,
-        _directory: &'p Self::Directory,
-        _page: PageNo,
-    ) -> Option<Resolved<'p>> {
-        None
-    }
-
     /// The state of a page that is resident, in flight or about to be; `None` if it is not. The
     /// word may be another page's, or have moved, by the time it is looked at (`TABLE-2`).
     fn state<'p>(&'p self, directory: &'p Self::Directory, page: PageNo) -> Option<&'p StateCell>;
 
-    /// Where the bytes of a page are that is in this frame.
-    fn page_address(
-        &self,
-        frames: &Frames,
-        _directory: &Self::Directory,
-        _page: PageNo,
-        frame: FrameId,
-    ) -> NonNull<u8> {
-        frames.address(frame)
-    }
-
-    /// The frame that the page prefers, if it has one.
-    fn preferred(&self, _directory: &Self::Directory, _page: PageNo) -> Option<FrameId> {
-        None
-    }
-
-    /// Where the page wants to lie; makes room for its word.
-    fn place(
-        &self,
-        _frames: &Frames,
-        directory: &Self::Directory,
-        page: PageNo,
-    ) -> Result<Placement, PoolError> {
-        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    /// Makes room for the page's word.
+    fn make_room(&self, _directory: &Self::Directory, _page: PageNo) -> Result<(), PoolError> {
+        Ok(())
     }
 
     /// F4 and F5: claims the page for the caller, who has this frame for it, and gives its state.
     /// `None` if it is resident or in flight.
     fn claim<'p>(
         &'p self,
-        pool: &PoolContext<'_, Self>,
+        latches: &Latches,
         directory: &'p Self::Directory,
         page: PageNo,
         frame: FrameId,
@@ -140,7 +88,7 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// in flight, has no word any more. `end` makes it 0.
     fn remove(
         &self,
-        pool: &PoolContext<'_, Self>,
+        latches: &Latches,
         directory: &Self::Directory,
         page: PageNo,
         frame: FrameId,
@@ -158,6 +106,93 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     ) {
         cell.release_moved(held, to, version);
     }
+}
+
+/// What the handle of an open space carries for a translation.
+pub type DirectoryOf<T> = <<T as Translation>::Words as Words>::Directory;
+
+/// A way from a link to a frame.
+pub trait Translation: Debug + Sized + Send + Sync + 'static {
+    /// What users call it.
+    const NAME: &'static str;
+    /// Whether pages can be evicted.
+    const EVICTS: bool = true;
+    /// Where the bytes of pages lie.
+    const MEMORY: PageMemory = PageMemory::Frames;
+    /// How readers can hold pages.
+    const READ_MODES: ReadModes = ReadModes::ALL;
+    /// Whether links may hold frames.
+    const SWIZZLES: bool = false;
+    /// Where it has the state words.
+    type Words: Words;
+
+    /// A translation for this many frames.
+    fn new(config: TranslationConfig) -> Result<Self, PoolError>;
+
+    /// How many frames there must be (addresses, not memory).
+    fn frame_range(config: TranslationConfig) -> u32 {
+        config.frames
+    }
+
+    /// Memory that it takes for a resident page beside the words.
+    fn bytes_per_frame_beside() -> u64 {
+        0
+    }
+
+    /// Memory used beside the words.
+    fn bytes_beside(&self) -> u64 {
+        0
+    }
+
+    /// The state words.
+    fn words(&self) -> &Self::Words;
+
+    /// The hot path: where a link leads. `None`, or a word of 0, if the page is not where it mostly
+    /// is.
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p DirectoryOf<Self>,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>>;
+
+    /// Where a page is that `resolve` did not find where it looks first, for translations that keep
+    /// some elsewhere.
+    fn resolve_elsewhere<'p>(
+        &'p self,
+        _frames: &'p Frames,
+        _directory: &'p DirectoryOf<Self>,
+        _page: PageNo,
+    ) -> Option<Resolved<'p>> {
+        None
+    }
+
+    /// Where the bytes of a page are that is in this frame.
+    fn page_address(
+        &self,
+        frames: &Frames,
+        _directory: &DirectoryOf<Self>,
+        _page: PageNo,
+        frame: FrameId,
+    ) -> NonNull<u8> {
+        frames.address(frame)
+    }
+
+    /// The frame that the page prefers, if it has one.
+    fn preferred(&self, _directory: &DirectoryOf<Self>, _page: PageNo) -> Option<FrameId> {
+        None
+    }
+
+    /// Where the page wants to lie; makes room for its word.
+    fn place(
+        &self,
+        _frames: &Frames,
+        directory: &DirectoryOf<Self>,
+        page: PageNo,
+    ) -> Result<Placement, PoolError> {
+        self.words().make_room(directory, page)?;
+        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
+    }
 
     /// Event, before F10: the page that was loaded or made in this frame can be read in a moment.
     fn before_publish(&self, _frame: FrameId) {}
@@ -167,7 +202,7 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     fn followed_unswizzled(
         &self,
         _pool: &PoolContext<'_, Self>,
-        _directory: &Self::Directory,
+        _directory: &DirectoryOf<Self>,
         _link: LinkRef<'_>,
         _parent: Option<&Optimistic<'_>>,
     ) {
@@ -338,7 +373,7 @@ pub struct TranslationConfig {
 /// The directories of the spaces that are open.
 pub trait Directories<T: Translation> {
     /// That of a space, if it is open.
-    fn directory(&self, space: SpaceId) -> Option<Arc<T::Directory>>;
+    fn directory(&self, space: SpaceId) -> Option<Arc<DirectoryOf<T>>>;
 }
 
 /// What a translation may ask of the pool around it, off the way of a resident lookup.
@@ -370,7 +405,7 @@ impl<T: Translation> PoolContext<'_, T> {
         let meta = self.latches.meta(frame);
         let id = meta.page();
         let directory = (!id.is_null()).then(|| self.spaces.directory(id.space())).flatten()?;
-        let cell = translation.state(&directory, id.page())?;
+        let cell = translation.words().state(&directory, id.page())?;
         let word = cell.try_share()?;
         let here = word.frame() == frame && meta.page() == id;
         let result = here.then(|| then(self.frames.page(frame), id));
@@ -384,23 +419,8 @@ pub(crate) mod testing {
     use super::*;
     use crate::latch::metas::Metas;
 
-    /// No space is open.
-    struct NoSpaces;
-
-    impl<T: Translation> Directories<T> for NoSpaces {
-        fn directory(&self, _: SpaceId) -> Option<Arc<T::Directory>> {
-            None
-        }
-    }
-
-    /// A pool of which there are just the frames.
-    pub(crate) fn with_context<T: Translation, R>(
-        frames: &Frames,
-        then: impl FnOnce(&PoolContext<'_, T>) -> R,
-    ) -> R {
-        let (kinds, metas) = (PageKinds::default(), Metas::new(frames.count()));
-        let hold = Hold::Optimistic;
-        let latches = Latches::new(metas.unwrap(), hold, None, false, None);
-        then(&PoolContext { frames, latches: &latches, kinds: &kinds, spaces: &NoSpaces })
+    /// Of a pool of so many frames, which nobody holds.
+    pub(crate) fn latches(frames: u32) -> Latches {
+        Latches::new(Metas::new(frames).unwrap(), Hold::Optimistic, None, false, None)
     }
 }

@@ -13,14 +13,15 @@
 #![cfg(not(loom))]
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use polder_format::{PageId, PageNo, SpaceId};
 
-use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use super::seam::{Footprint, Translation, TranslationConfig, Words};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
+use crate::latch::latches::Latches;
 use crate::latch::state::{FrameId, StateCell, StateWord, Version};
 use crate::machine::memory::OS_PAGE_BYTES;
 use crate::machine::table::Table;
@@ -41,16 +42,9 @@ impl Sorted {
     }
 }
 
-impl Translation for Sorted {
-    const NAME: &'static str = "sorted";
+impl Words for Sorted {
     /// All that a lookup must know of a space is its number.
     type Directory = SpaceId;
-
-    fn new(config: TranslationConfig) -> Result<Sorted, PoolError> {
-        // Frame 0 does not exist.
-        let words = Table::new("state words", config.frames as usize + 1, OS_PAGE_BYTES)?;
-        Ok(Sorted { frames: Mutex::default(), words })
-    }
 
     /// A word, and what an entry of a B-tree takes on average.
     fn bytes_per_frame() -> u64 {
@@ -62,27 +56,13 @@ impl Translation for Sorted {
         Footprint { translation_bytes, ..Footprint::default() }
     }
 
-    fn open(&self, space: SpaceId) -> Result<Arc<SpaceId>, PoolError> {
-        Ok(Arc::new(space))
+    fn open(&self, space: SpaceId) -> SpaceId {
+        space
     }
 
     fn for_each_present(&self, space: &SpaceId, visit: &mut dyn FnMut(PageNo)) {
         let pages: Vec<PageId> = lock(&self.frames).keys().copied().collect();
         pages.iter().filter(|page| page.space() == *space).for_each(|page| visit(page.page()));
-    }
-
-    /// Steps 1 and 2. The word before the frame's bytes: the pool validates it afterwards.
-    fn resolve<'p>(
-        &'p self,
-        frames: &'p Frames,
-        _: &'p SpaceId,
-        link: LinkRef<'_>,
-    ) -> Option<Resolved<'p>> {
-        let resident = lock(&self.frames);
-        let frame = *resident.get(&PageId::from_link(link.load()))?;
-        let cell = self.word(frame);
-        let word = cell.read(); // SORTED-1
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
     fn state<'p>(&'p self, space: &'p SpaceId, page: PageNo) -> Option<&'p StateCell> {
@@ -92,7 +72,7 @@ impl Translation for Sorted {
     /// F4 and F5: the map leads to the word, and the word is in flight, in one step.
     fn claim<'p>(
         &'p self,
-        _: &PoolContext<'_, Self>,
+        _: &Latches,
         space: &'p SpaceId,
         page: PageNo,
         frame: FrameId,
@@ -110,7 +90,7 @@ impl Translation for Sorted {
     /// E7 and E8: the map leads here no more, and then the word is 0.
     fn remove(
         &self,
-        _: &PoolContext<'_, Self>,
+        _: &Latches,
         space: &SpaceId,
         page: PageNo,
         frame: FrameId,
@@ -137,5 +117,34 @@ impl Translation for Sorted {
         resident.insert(PageId::new(*space, page), to);
         cell.clear();
         self.word(to).put_back(held);
+    }
+}
+
+impl Translation for Sorted {
+    const NAME: &'static str = "sorted";
+    type Words = Sorted;
+
+    fn new(config: TranslationConfig) -> Result<Sorted, PoolError> {
+        // Frame 0 does not exist.
+        let words = Table::new("state words", config.frames as usize + 1, OS_PAGE_BYTES)?;
+        Ok(Sorted { frames: Mutex::default(), words })
+    }
+
+    fn words(&self) -> &Sorted {
+        self
+    }
+
+    /// Steps 1 and 2. The word before the frame's bytes: the pool validates it afterwards.
+    fn resolve<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p SpaceId,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let resident = lock(&self.frames);
+        let frame = *resident.get(&PageId::from_link(link.load()))?;
+        let cell = self.word(frame);
+        let word = cell.read(); // SORTED-1
+        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 }

@@ -37,17 +37,17 @@ impl SparseTable {
 
     /// `None` if the page has an entry.
     pub(super) fn claim(&self, page: PageId) -> Option<&StateCell> {
-        self.count(self.table.claim(page))
+        self.count(self.table.enter(page))
     }
 
     /// Takes a page out; `end` makes its word 0.
     pub(super) fn remove(&self, page: PageId, end: impl FnOnce(&StateCell)) {
-        self.table.remove(page, end);
+        self.table.take_out(page, end);
         self.entries.fetch_sub(1, Ordering::Relaxed);
     }
 
     pub(super) fn for_each_present(&self, space: SpaceId, visit: &mut dyn FnMut(PageNo)) {
-        self.table.for_each_present(space, visit);
+        self.table.for_each_in(space, visit);
     }
 
     /// An entry for a word that is moving here from the array, which its holder has exclusively.

@@ -6,7 +6,7 @@ use super::Array;
 use super::words::{BYTES_PER_FRAME, DENSE};
 use crate::sync::atomic::Ordering;
 use crate::testing::{create, pool};
-use crate::translation::Translation;
+use crate::translation::{Translation, Words};
 use crate::{AccessHint, Space};
 
 fn read(space: &Space<Array>, page: PageNo) {
@@ -25,7 +25,7 @@ fn pages_of_an_empty_pool_lie_where_they_prefer() {
     let pages: Vec<_> = (0..10_000).map(|_| space.create().unwrap().id().page()).collect();
     let (array, directory) = (&space.shared().translation, &space.space_core().directory);
     let preferred = |page: &&PageNo| {
-        let word = array.state(directory, **page).unwrap().read();
+        let word = array.words().state(directory, **page).unwrap().read();
         word.frame() == array.guess.of_page(directory.id(**page))
     };
     let there = pages.iter().filter(preferred).count();

@@ -2,25 +2,21 @@
 
 #![cfg(not(loom))]
 
-use std::sync::Arc;
-
 use polder_format::{PageNo, SpaceId};
 
 use super::chunk::ArrayDirectory;
-use super::words::{ArrayWords, BYTES_PER_FRAME};
+use super::words::ArrayWords;
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
 use crate::latch::guard::Optimistic;
-use crate::latch::state::{FrameId, StateCell};
+use crate::latch::state::FrameId;
 use crate::page::bytes::PageRef;
 use crate::page::kinds::PageKinds;
 use crate::page::link::LinkRef;
 use crate::translation::parts::guess::{Blind, Guess, Guesses};
 use crate::translation::parts::preferred::{Preference, speculate};
-use crate::translation::seam::{
-    Footprint, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
-};
+use crate::translation::seam::{PoolContext, ReadModes, Translation, TranslationConfig};
 
 /// Array translation, with preferred frames.
 pub type Array = Arrays<Preference>;
@@ -45,34 +41,14 @@ impl<G: Guess> Translation for Arrays<G> {
         _ => ReadModes::ALL,
     };
     const SWIZZLES: bool = matches!(G::GUESSES, Guesses::ByLink);
-    type Directory = ArrayDirectory;
+    type Words = ArrayWords;
 
     fn new(config: TranslationConfig) -> Result<Self, PoolError> {
         Ok(Arrays { words: ArrayWords::new(config)?, guess: G::new(config.frames) })
     }
 
-    fn bytes_per_frame() -> u64 {
-        BYTES_PER_FRAME
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.words.footprint()
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<ArrayDirectory>, PoolError> {
-        Ok(Arc::new(ArrayDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &ArrayDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.words.for_each_present(directory, visit);
-    }
-
-    fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
-        self.words.is_quiet(directory)
-    }
-
-    fn close(&self, directory: &ArrayDirectory) {
-        self.words.close(directory);
+    fn words(&self) -> &ArrayWords {
+        &self.words
     }
 
     /// Steps 1 and 5.
@@ -105,48 +81,8 @@ impl<G: Guess> Translation for Arrays<G> {
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
     }
 
-    fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.words.state(directory, page)
-    }
-
     fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
         self.guess.preferred(directory.id(page))
-    }
-
-    /// Step 2.
-    fn place(
-        &self,
-        _: &Frames,
-        directory: &ArrayDirectory,
-        page: PageNo,
-    ) -> Result<Placement, PoolError> {
-        if directory.cell(page).is_none() {
-            self.words.make_room(directory, page)?;
-        }
-        Ok(self.preferred(directory, page).map_or(Placement::Anywhere, Placement::Prefer))
-    }
-
-    /// Step 3.
-    fn claim<'p>(
-        &'p self,
-        pool: &PoolContext<'_, Self>,
-        directory: &'p ArrayDirectory,
-        page: PageNo,
-        _: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        self.words.claim(pool.latches, directory, page)
-    }
-
-    /// Step 3.
-    fn remove(
-        &self,
-        pool: &PoolContext<'_, Self>,
-        directory: &ArrayDirectory,
-        page: PageNo,
-        _: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.words.remove(pool.latches, directory, page, end);
     }
 
     fn followed_unswizzled(

@@ -22,20 +22,20 @@
 use std::ptr;
 use std::sync::Mutex;
 
-use polder_format::{PageId, PageNo};
+use polder_format::{PageId, PageNo, SpaceId};
 use rustix::mm::{Advice, madvise};
 
 use super::chunk::{ArrayDirectory, CHUNKS, Chunk, Chunks, FIRST};
-use super::group::{Group, LockedGroup, Words};
+use super::group::{self, Group, LockedGroup};
 use super::sparse::SparseTable;
 use crate::error::PoolError;
 use crate::latch::latches::Latches;
-use crate::latch::state::{StateCell, StateWord};
+use crate::latch::state::{FrameId, StateCell, StateWord};
 use crate::machine::memory::{OS_PAGE_BYTES, kernel_page_bytes};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::chunk_first;
-use crate::translation::seam::{Footprint, TranslationConfig};
+use crate::translation::seam::{Footprint, TranslationConfig, Words};
 
 /// Groups that a load under pressure looks at to find one that can go to the table.
 const LOOKED_AT: u64 = 16;
@@ -51,7 +51,7 @@ const SPARSE: u32 = 48;
 
 /// The state words of all spaces, in arrays and in the table for sparse groups.
 #[derive(Debug)]
-pub(super) struct ArrayWords {
+pub struct ArrayWords {
     /// Bytes of a group of entries: what the kernel backs, and takes back, in one piece.
     group_bytes: usize,
     pub(super) sparse: SparseTable,
@@ -85,20 +85,6 @@ impl ArrayWords {
         })
     }
 
-    /// Makes sure that there is an array for the page's word.
-    pub(super) fn make_room(
-        &self,
-        directory: &ArrayDirectory,
-        page: PageNo,
-    ) -> Result<(), PoolError> {
-        directory.make_room(&self.chunks, page, self.group_bytes)
-    }
-
-    /// The space is gone: its arrays serve others.
-    pub(super) fn close(&self, directory: &ArrayDirectory) {
-        directory.close(&self.chunks);
-    }
-
     /// The word of a page in the table, if it has one there.
     pub(super) fn find_sparse(
         &self,
@@ -109,131 +95,6 @@ impl ArrayWords {
             return None;
         }
         self.sparse.find(directory.id(page))
-    }
-
-    /// The page's state, for one who has set a flag before: "Two threads that must see each other".
-    pub(super) fn state<'p>(
-        &'p self,
-        directory: &'p ArrayDirectory,
-        page: PageNo,
-    ) -> Option<&'p StateCell> {
-        fence(Ordering::SeqCst);
-        let (chunk, entry) = directory.chunk(page)?;
-        let cell = chunk.cell(entry);
-        if !cell.read_after_flag().is_evicted() {
-            return Some(cell);
-        }
-        if !directory.has_sparse.load(Ordering::SeqCst) {
-            return None;
-        }
-        // With the lock, so that a word that moves is not missed.
-        let _locked = chunk.group(entry).lock();
-        if !cell.read_after_flag().is_evicted() {
-            return Some(cell);
-        }
-        Some(self.sparse.find(directory.id(page))?.0)
-    }
-
-    /// F4 and F5: claims the page's word. `None` if it has one.
-    pub(super) fn claim<'p>(
-        &'p self,
-        latches: &Latches,
-        directory: &'p ArrayDirectory,
-        page: PageNo,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        let Some((chunk, entry)) = directory.chunk(page) else {
-            return Err(PoolError::Dropped { space: directory.space });
-        };
-        if self.is_pressed() {
-            self.relieve(latches, directory, chunk);
-        }
-        let words = GroupWords { arrays: self, directory, chunk, entry, latches };
-        let group = &mut chunk.group(entry).lock();
-        if !chunk.is_of(directory) {
-            return Err(PoolError::Dropped { space: directory.space });
-        }
-        if group.has(&words, page) {
-            return Ok(None);
-        }
-        let total = group.array + group.sparse;
-        if group.array == 0 && total < self.dense && self.is_pressed() {
-            directory.has_sparse.store(true, Ordering::SeqCst);
-            return Ok(group.claim_in_table(&words, page));
-        }
-        if group.sparse > 0 && (group.array == 0 || total.is_multiple_of(16)) {
-            self.gather(&words, group);
-        }
-        Ok(group.claim_in_array(&words, page))
-    }
-
-    /// E7 and E8: the page has no word any more; `end` makes it 0.
-    pub(super) fn remove(
-        &self,
-        latches: &Latches,
-        directory: &ArrayDirectory,
-        page: PageNo,
-        end: impl FnOnce(&StateCell),
-    ) {
-        let Some((chunk, entry)) = directory.chunk(page) else { return };
-        let words = GroupWords { arrays: self, directory, chunk, entry, latches };
-        let group = &mut chunk.group(entry).lock();
-        group.take_out(&words, page, end);
-        // Not each time: what is held or pinned stays, and is looked at again for nothing.
-        let total = group.array + group.sparse;
-        if group.array > 0
-            && total <= self.sparse_below
-            && (total < 8 || total.is_multiple_of(8))
-            && self.is_pressed()
-        {
-            self.scatter(&words, group);
-        }
-    }
-
-    /// Calls `visit` for each page of the space whose word is not zero.
-    pub(super) fn for_each_present(
-        &self,
-        directory: &ArrayDirectory,
-        visit: &mut dyn FnMut(PageNo),
-    ) {
-        for chunk in (0..CHUNKS).filter_map(|k| directory.chunk_at(k)) {
-            for group in chunk.groups().filter(|group| chunk.group(*group).in_array() > 0) {
-                for (page, cell) in chunk.group_of(group) {
-                    if !cell.read_after_flag().is_evicted() {
-                        visit(page);
-                    }
-                }
-            }
-        }
-        if directory.has_sparse.load(Ordering::SeqCst) {
-            self.sparse.for_each_present(directory.space, visit);
-        }
-    }
-
-    /// Whether no group of the space has a word.
-    pub(super) fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
-        fence(Ordering::SeqCst);
-        (0..CHUNKS)
-            .filter_map(|k| directory.chunk_at(k))
-            .all(|chunk| chunk.groups().all(|entry| chunk.group(entry).is_empty()))
-    }
-
-    /// Memory of all.
-    pub(super) fn footprint(&self) -> Footprint {
-        let chunks = lock(&self.chunks);
-        let (mut counters, mut tables) = (0, 0);
-        for chunk in chunks.iter() {
-            // The counters of a chunk are small and scattered: all of them are taken as touched.
-            counters += chunk.entries / chunk.group_len * size_of::<Group>() as u64;
-            let touched = chunk.tables.iter();
-            tables +=
-                touched.map(|t| u64::from(t.load(Ordering::Relaxed).count_ones())).sum::<u64>();
-        }
-        Footprint {
-            translation_bytes: self.word_bytes() + counters,
-            page_table_bytes: tables * self.group_bytes as u64,
-            hole_punches: self.hole_punches.load(Ordering::Relaxed),
-            ..Footprint::default()
-        }
     }
 
     /// Memory of words: groups of the array, and the table.
@@ -297,6 +158,143 @@ impl ArrayWords {
     }
 }
 
+impl Words for ArrayWords {
+    type Directory = ArrayDirectory;
+
+    fn bytes_per_frame() -> u64 {
+        BYTES_PER_FRAME
+    }
+
+    fn open(&self, space: SpaceId) -> ArrayDirectory {
+        ArrayDirectory::new(space)
+    }
+
+    fn close(&self, directory: &ArrayDirectory) {
+        directory.close(&self.chunks);
+    }
+
+    fn make_room(&self, directory: &ArrayDirectory, page: PageNo) -> Result<(), PoolError> {
+        match directory.cell(page) {
+            Some(_) => Ok(()),
+            None => directory.make_room(&self.chunks, page, self.group_bytes),
+        }
+    }
+
+    fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
+        // Behind a flag that somebody set: "Two threads that must see each other".
+        fence(Ordering::SeqCst);
+        let (chunk, entry) = directory.chunk(page)?;
+        let cell = chunk.cell(entry);
+        if !cell.read_after_flag().is_evicted() {
+            return Some(cell);
+        }
+        if !directory.has_sparse.load(Ordering::SeqCst) {
+            return None;
+        }
+        // With the lock, so that a word that moves is not missed.
+        let _locked = chunk.group(entry).lock();
+        if !cell.read_after_flag().is_evicted() {
+            return Some(cell);
+        }
+        Some(self.sparse.find(directory.id(page))?.0)
+    }
+
+    fn claim<'p>(
+        &'p self,
+        latches: &Latches,
+        directory: &'p ArrayDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        let Some((chunk, entry)) = directory.chunk(page) else {
+            return Err(PoolError::Dropped { space: directory.space });
+        };
+        if self.is_pressed() {
+            self.relieve(latches, directory, chunk);
+        }
+        let words = GroupWords { arrays: self, directory, chunk, entry, latches };
+        let group = &mut chunk.group(entry).lock();
+        if !chunk.is_of(directory) {
+            return Err(PoolError::Dropped { space: directory.space });
+        }
+        if group.has(&words, page) {
+            return Ok(None);
+        }
+        let total = group.array + group.sparse;
+        if group.array == 0 && total < self.dense && self.is_pressed() {
+            directory.has_sparse.store(true, Ordering::SeqCst);
+            return Ok(group.claim_in_table(&words, page));
+        }
+        if group.sparse > 0 && (group.array == 0 || total.is_multiple_of(16)) {
+            self.gather(&words, group);
+        }
+        Ok(group.claim_in_array(&words, page))
+    }
+
+    fn remove(
+        &self,
+        latches: &Latches,
+        directory: &ArrayDirectory,
+        page: PageNo,
+        _: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        let Some((chunk, entry)) = directory.chunk(page) else { return };
+        let words = GroupWords { arrays: self, directory, chunk, entry, latches };
+        let group = &mut chunk.group(entry).lock();
+        group.take_out(&words, page, end);
+        // Not each time: what is held or pinned stays, and is looked at again for nothing.
+        let total = group.array + group.sparse;
+        if group.array > 0
+            && total <= self.sparse_below
+            && (total < 8 || total.is_multiple_of(8))
+            && self.is_pressed()
+        {
+            self.scatter(&words, group);
+        }
+    }
+
+    fn for_each_present(&self, directory: &ArrayDirectory, visit: &mut dyn FnMut(PageNo)) {
+        for chunk in (0..CHUNKS).filter_map(|k| directory.chunk_at(k)) {
+            for group in chunk.groups().filter(|group| chunk.group(*group).in_array() > 0) {
+                for (page, cell) in chunk.group_of(group) {
+                    if !cell.read_after_flag().is_evicted() {
+                        visit(page);
+                    }
+                }
+            }
+        }
+        if directory.has_sparse.load(Ordering::SeqCst) {
+            self.sparse.for_each_present(directory.space, visit);
+        }
+    }
+
+    fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
+        fence(Ordering::SeqCst);
+        (0..CHUNKS)
+            .filter_map(|k| directory.chunk_at(k))
+            .all(|chunk| chunk.groups().all(|entry| chunk.group(entry).is_empty()))
+    }
+
+    fn footprint(&self) -> Footprint {
+        let chunks = lock(&self.chunks);
+        let (mut counters, mut tables) = (0, 0);
+        for chunk in chunks.iter() {
+            // The counters of a chunk are small and scattered: all of them are taken as touched.
+            counters += chunk.entries / chunk.group_len * size_of::<Group>() as u64;
+            let touched = chunk.tables.iter();
+            tables +=
+                touched.map(|t| u64::from(t.load(Ordering::Relaxed).count_ones())).sum::<u64>();
+        }
+        Footprint {
+            translation_bytes: self.word_bytes() + counters,
+            page_table_bytes: tables * self.group_bytes as u64,
+            hole_punches: self.hole_punches.load(Ordering::Relaxed),
+            ..Footprint::default()
+        }
+    }
+}
+
 /// The words of one group's pages.
 struct GroupWords<'a, 'f> {
     arrays: &'a ArrayWords,
@@ -317,7 +315,7 @@ impl GroupWords<'_, '_> {
     }
 }
 
-impl<'a> Words<'a> for GroupWords<'a, '_> {
+impl<'a> group::Words<'a> for GroupWords<'a, '_> {
     type Page = PageNo;
 
     fn in_array(&self, page: PageNo) -> &'a StateCell {

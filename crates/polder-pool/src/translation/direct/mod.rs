@@ -15,17 +15,18 @@
 
 use std::array;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::parts::chunks::{chunk_count, chunk_first, chunk_len, chunk_of};
 use super::seam::{
-    Footprint, PageMemory, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
+    Footprint, PageMemory, Placement, ReadModes, Translation, TranslationConfig, Words,
 };
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
+use crate::latch::latches::Latches;
 use crate::latch::state::{FrameId, StateCell};
 use crate::machine::memory::HUGE_PAGE_BYTES;
 use crate::machine::table::{Table, Zeroed};
@@ -123,13 +124,96 @@ impl Direct {
     }
 }
 
+impl Words for Direct {
+    type Directory = DirectDirectory;
+
+    fn bytes_per_frame() -> u64 {
+        4 * size_of::<StateCell>() as u64
+    }
+
+    fn footprint(&self) -> Footprint {
+        let given = u64::from(lock(&self.runs).next);
+        Footprint {
+            give_backs: self.give_backs.load(Ordering::Relaxed),
+            ..Footprint::on_huge_pages(given * size_of::<StateCell>() as u64)
+        }
+    }
+
+    fn open(&self, space: SpaceId) -> DirectDirectory {
+        DirectDirectory {
+            space,
+            first_frames: array::from_fn(|_| AtomicU32::new(0)),
+            closed: Mutex::new(false),
+        }
+    }
+
+    fn close(&self, directory: &DirectDirectory) {
+        *lock(&directory.closed) = true;
+        let mut runs = lock(&self.runs);
+        for k in 0..CHUNKS {
+            let first = directory.first_frames[k].swap(0, Ordering::AcqRel);
+            if first != 0 {
+                runs.idle[k].push(first);
+            }
+        }
+    }
+
+    fn for_each_present(&self, directory: &DirectDirectory, visit: &mut dyn FnMut(PageNo)) {
+        for k in 0..CHUNKS {
+            let first = directory.first_frames[k].load(Ordering::Acquire);
+            if first == 0 {
+                continue;
+            }
+            for i in 0..chunk_len(FIRST, k) {
+                let cell = self.cell(FrameId::new(first + i as u32));
+                if let (false, Some(page)) =
+                    (cell.read_after_flag().is_evicted(), PageNo::new(chunk_first(FIRST, k) + i))
+                {
+                    visit(page);
+                }
+            }
+        }
+    }
+
+    fn state<'p>(&'p self, directory: &'p DirectDirectory, page: PageNo) -> Option<&'p StateCell> {
+        fence(Ordering::SeqCst);
+        let cell = self.cell(directory.frame(page)?);
+        (!cell.read_after_flag().is_evicted()).then_some(cell)
+    }
+
+    fn claim<'p>(
+        &'p self,
+        _: &Latches,
+        directory: &'p DirectDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        let Some(frame) = directory.frame(page) else {
+            return Err(PoolError::Dropped { space: directory.space });
+        };
+        let cell = self.cell(frame);
+        Ok(cell.claim().then_some(cell))
+    }
+
+    fn remove(
+        &self,
+        _: &Latches,
+        _: &DirectDirectory,
+        _: PageNo,
+        frame: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        end(self.cell(frame));
+    }
+}
+
 impl Translation for Direct {
     const NAME: &'static str = "direct";
     const EVICTS: bool = false;
     const MEMORY: PageMemory = PageMemory::FramesByPage;
     const READ_MODES: ReadModes =
         ReadModes::no_slices("nothing is ever evicted, so that no page needs to be held resident");
-    type Directory = DirectDirectory;
+    type Words = Direct;
 
     fn new(config: TranslationConfig) -> Result<Direct, PoolError> {
         let frames = Self::frame_range(config);
@@ -151,16 +235,8 @@ impl Translation for Direct {
         all.min(FrameId::MAX.get())
     }
 
-    fn bytes_per_frame() -> u64 {
-        4 * size_of::<StateCell>() as u64
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<DirectDirectory>, PoolError> {
-        Ok(Arc::new(DirectDirectory {
-            space,
-            first_frames: array::from_fn(|_| AtomicU32::new(0)),
-            closed: Mutex::new(false),
-        }))
+    fn words(&self) -> &Direct {
+        self
     }
 
     #[inline(always)]
@@ -173,12 +249,6 @@ impl Translation for Direct {
         let frame = directory.frame(PageId::from_link(link.load()).page())?;
         let cell = self.cell(frame);
         Some(Resolved { cell, word: cell.read(), frame, page: frames.page(frame), astray: false })
-    }
-
-    fn state<'p>(&'p self, directory: &'p DirectDirectory, page: PageNo) -> Option<&'p StateCell> {
-        fence(Ordering::SeqCst);
-        let cell = self.cell(directory.frame(page)?);
-        (!cell.read_after_flag().is_evicted()).then_some(cell)
     }
 
     fn place(
@@ -210,70 +280,9 @@ impl Translation for Direct {
         self.place(frames, directory, page)
     }
 
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p DirectDirectory,
-        page: PageNo,
-        _: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        let Some(frame) = directory.frame(page) else {
-            return Err(PoolError::Dropped { space: directory.space });
-        };
-        let cell = self.cell(frame);
-        Ok(cell.claim().then_some(cell))
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        _: &DirectDirectory,
-        _: PageNo,
-        frame: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        end(self.cell(frame));
-    }
-
     fn give_back(&self, frames: &Frames, pages: &mut [NonNull<u8>]) {
         pages.iter().for_each(|page| frames.discard(*page));
         self.give_backs.fetch_add(pages.len() as u64, Ordering::Relaxed);
-    }
-
-    fn for_each_present(&self, directory: &DirectDirectory, visit: &mut dyn FnMut(PageNo)) {
-        for k in 0..CHUNKS {
-            let first = directory.first_frames[k].load(Ordering::Acquire);
-            if first == 0 {
-                continue;
-            }
-            for i in 0..chunk_len(FIRST, k) {
-                let cell = self.cell(FrameId::new(first + i as u32));
-                if let (false, Some(page)) =
-                    (cell.read_after_flag().is_evicted(), PageNo::new(chunk_first(FIRST, k) + i))
-                {
-                    visit(page);
-                }
-            }
-        }
-    }
-
-    fn close(&self, directory: &DirectDirectory) {
-        *lock(&directory.closed) = true;
-        let mut runs = lock(&self.runs);
-        for k in 0..CHUNKS {
-            let first = directory.first_frames[k].swap(0, Ordering::AcqRel);
-            if first != 0 {
-                runs.idle[k].push(first);
-            }
-        }
-    }
-
-    fn footprint(&self) -> Footprint {
-        let given = u64::from(lock(&self.runs).next);
-        Footprint {
-            give_backs: self.give_backs.load(Ordering::Relaxed),
-            ..Footprint::on_huge_pages(given * size_of::<StateCell>() as u64)
-        }
     }
 }
 
@@ -313,7 +322,7 @@ mod tests {
         let config = TranslationConfig { frames: 128, page_size: PageSize::MIN };
         let direct = Direct::new(config).unwrap();
         let frames = Frames::new(direct.frames, PageSize::MIN, true, false).unwrap();
-        let directory = direct.open(SpaceId::CATALOGUE).unwrap();
+        let directory = direct.open(SpaceId::CATALOGUE);
         let page = |number| PageNo::new(number).unwrap();
         let first = |number| match direct.place(&frames, &directory, page(number)).unwrap() {
             Placement::Fixed(frame) => frame.get(),

@@ -11,24 +11,19 @@
 #![cfg(not(loom))]
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use polder_format::{PageId, PageNo, SpaceId};
+use polder_format::PageId;
 
 use super::parts::bucket_latch::SpinLatch;
 use super::parts::chain::Apart;
 use super::parts::chain_table::ChainTable;
 use super::parts::directory::TableDirectory;
 use super::parts::page_hash::PageHash;
-use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
-use crate::latch::state::{FrameId, StateCell};
 use crate::page::link::LinkRef;
-
-/// Buckets a frame.
-const BUCKETS_A_FRAME: u32 = 2;
 
 /// The traditional pool: a chained table with a latch on each bucket.
 #[derive(Debug)]
@@ -46,34 +41,14 @@ impl Hash {
 
 impl Translation for Hash {
     const NAME: &'static str = "hash";
-    type Directory = TableDirectory;
+    type Words = ChainTable<SpinLatch, Apart>;
 
     fn new(config: TranslationConfig) -> Result<Hash, PoolError> {
-        let table = ChainTable::new(config.frames * BUCKETS_A_FRAME, config.frames)?;
-        table.prefer_huge_pages();
-        Ok(Hash { table })
+        Ok(Hash { table: ChainTable::of_frames(config.frames)? })
     }
 
-    fn bytes_per_frame() -> u64 {
-        ChainTable::<SpinLatch, Apart>::bytes_per_frame(BUCKETS_A_FRAME)
-    }
-
-    fn footprint(&self) -> Footprint {
-        // The buckets are touched all over.
-        let (buckets, slots) = self.table.bytes();
-        Footprint::on_huge_pages(buckets + slots)
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
-        Ok(Arc::new(TableDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.table.for_each_present(directory.space, visit);
-    }
-
-    fn is_quiet(&self, directory: &TableDirectory) -> bool {
-        directory.is_quiet()
+    fn words(&self) -> &Self::Words {
+        &self.table
     }
 
     /// Steps 1 to 4.
@@ -88,30 +63,5 @@ impl Translation for Hash {
         let (cell, word) = self.table.find(PageHash::of(page), page)?;
         let frame = word.frame();
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
-    }
-
-    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.table.state(directory.id(page))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p TableDirectory,
-        page: PageNo,
-        _: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        Ok(self.table.claim_in(directory, page))
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &TableDirectory,
-        page: PageNo,
-        _: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.table.remove_from(directory, page, end);
     }
 }

@@ -10,17 +10,14 @@
 
 mod table;
 
-use std::sync::Arc;
-
-use polder_format::{PageId, PageNo, SpaceId};
+use polder_format::PageId;
 
 use super::parts::by_frame::ByFrame;
 use super::parts::directory::TableDirectory;
-use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
 use crate::page::link::LinkRef;
 use table::OpenTable;
 
@@ -30,30 +27,14 @@ pub struct Open(ByFrame<OpenTable>);
 
 impl Translation for Open {
     const NAME: &'static str = "open";
-    type Directory = TableDirectory;
+    type Words = ByFrame<OpenTable>;
 
     fn new(config: TranslationConfig) -> Result<Open, PoolError> {
         Ok(Open(ByFrame::new(config.frames)?))
     }
 
-    fn bytes_per_frame() -> u64 {
-        ByFrame::<OpenTable>::bytes_per_frame()
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.0.footprint(0)
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
-        Ok(Arc::new(TableDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.0.for_each_present(directory, visit);
-    }
-
-    fn is_quiet(&self, directory: &TableDirectory) -> bool {
-        directory.is_quiet()
+    fn words(&self) -> &Self::Words {
+        &self.0
     }
 
     /// Steps 1 to 5.
@@ -65,40 +46,5 @@ impl Translation for Open {
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
         Some(self.0.find(PageId::from_link(link.load()))?.resolved(frames, false))
-    }
-
-    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.0.state(directory.id(page))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p TableDirectory,
-        page: PageNo,
-        frame: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        self.0.claim(directory, page, frame)
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &TableDirectory,
-        page: PageNo,
-        frame: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.0.remove(directory, page, frame, end);
-    }
-
-    fn relocate(
-        &self,
-        directory: &TableDirectory,
-        page: PageNo,
-        (_, held): (&StateCell, StateWord),
-        to: (FrameId, Version),
-    ) {
-        self.0.relocate(directory.id(page), held, to);
     }
 }

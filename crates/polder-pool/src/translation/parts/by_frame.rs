@@ -13,8 +13,9 @@
 #![cfg(not(loom))]
 
 use std::fmt::Debug;
+use std::marker::PhantomData;
 
-use polder_format::{PageId, PageNo};
+use polder_format::{PageId, PageNo, SpaceId};
 
 use super::directory::TableDirectory;
 use super::page_hash::PageHash;
@@ -23,11 +24,12 @@ use super::tagged::Tagged;
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
+use crate::latch::latches::Latches;
 use crate::latch::state::{FrameId, StateCell, StateWord, Version};
 use crate::machine::memory::HUGE_PAGE_BYTES;
 use crate::machine::table::{Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
-use crate::translation::seam::Footprint;
+use crate::translation::seam::{Footprint, Words};
 
 /// A table from page ids to frames.
 pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
@@ -104,30 +106,21 @@ impl<'p> Found<'p> {
 // SAFETY: all zero is a frame without a page, and it is atomics throughout.
 unsafe impl Zeroed for Tagged {}
 
-/// The state words of all frames, and the table that leads to them.
+/// The state words of all frames, and the table that leads to them. A design keeps `B` with each open
+/// space.
 #[derive(Debug)]
-pub struct ByFrame<F: FrameTable> {
+pub struct ByFrame<F: FrameTable, B = ()> {
     table: F,
     tagged: Table<Tagged>,
+    beside: PhantomData<fn() -> B>,
 }
 
-impl<F: FrameTable> ByFrame<F> {
+impl<F: FrameTable, B> ByFrame<F, B> {
     /// For so many frames.
-    pub(crate) fn new(frames: u32) -> Result<ByFrame<F>, PoolError> {
+    pub(crate) fn new(frames: u32) -> Result<ByFrame<F, B>, PoolError> {
         let tagged = Table::new("state words", frames as usize + 1, HUGE_PAGE_BYTES)?;
         tagged.memory().prefer_huge_pages();
-        Ok(ByFrame { table: F::new(frames)?, tagged })
-    }
-
-    /// Memory for one frame.
-    pub(crate) fn bytes_per_frame() -> u64 {
-        F::bytes_per_frame() + size_of::<Tagged>() as u64
-    }
-
-    /// Memory of all, with so many bytes beside it.
-    pub(crate) fn footprint(&self, beside: u64) -> Footprint {
-        let tagged = self.tagged.memory().len() as u64;
-        Footprint::on_huge_pages(self.table.bytes() + tagged + beside)
+        Ok(ByFrame { table: F::new(frames)?, tagged, beside: PhantomData })
     }
 
     /// How many frames there are.
@@ -160,21 +153,57 @@ impl<F: FrameTable> ByFrame<F> {
     fn holds(&self, frame: FrameId, page: PageId) -> bool {
         self.tagged(frame).is_of(page)
     }
+}
 
-    /// The page's state, for one who has set a flag before: "Two threads that must see each other".
-    pub(crate) fn state(&self, page: PageId) -> Option<&StateCell> {
+impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFrame<F, B> {
+    type Directory = TableDirectory<B>;
+
+    fn bytes_per_frame() -> u64 {
+        F::bytes_per_frame() + size_of::<Tagged>() as u64
+    }
+
+    fn footprint(&self) -> Footprint {
+        Footprint::on_huge_pages(self.table.bytes() + self.tagged.memory().len() as u64)
+    }
+
+    fn open(&self, space: SpaceId) -> TableDirectory<B> {
+        TableDirectory::new(space)
+    }
+
+    /// A page that moves meanwhile may be missed, or visited twice.
+    fn for_each_present(&self, directory: &TableDirectory<B>, visit: &mut dyn FnMut(PageNo)) {
         fence(Ordering::SeqCst);
+        for tagged in self.tagged.all() {
+            let page = tagged.page();
+            if page.space() == directory.space && !tagged.cell().read_after_flag().is_evicted() {
+                visit(page.page());
+            }
+        }
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory<B>) -> bool {
+        directory.is_quiet()
+    }
+
+    fn state<'p>(
+        &'p self,
+        directory: &'p TableDirectory<B>,
+        page: PageNo,
+    ) -> Option<&'p StateCell> {
+        // Behind a flag that somebody set: "Two threads that must see each other".
+        fence(Ordering::SeqCst);
+        let page = directory.id(page);
         let holds = |frame| self.holds(frame, page);
         Some(self.tagged(self.table.find_surely(PageHash::of(page), page, holds)?).cell())
     }
 
-    /// F4 and F5: claims the page, which will be in this frame. `None` if it has an entry.
-    pub(crate) fn claim(
-        &self,
-        directory: &TableDirectory,
+    fn claim<'p>(
+        &'p self,
+        _: &Latches,
+        directory: &'p TableDirectory<B>,
         page: PageNo,
         frame: FrameId,
-    ) -> Result<Option<&StateCell>, PoolError> {
+    ) -> Result<Option<&'p StateCell>, PoolError> {
         let page = directory.id(page);
         let tagged = self.tagged(frame);
         directory.enter();
@@ -195,10 +224,10 @@ impl<F: FrameTable> ByFrame<F> {
         Ok(Some(tagged.cell()))
     }
 
-    /// E7 and E8: ends the entry of a page that the caller holds; `end` makes its word 0.
-    pub(crate) fn remove(
+    fn remove(
         &self,
-        directory: &TableDirectory,
+        _: &Latches,
+        directory: &TableDirectory<B>,
         page: PageNo,
         frame: FrameId,
         end: impl FnOnce(&StateCell),
@@ -211,32 +240,16 @@ impl<F: FrameTable> ByFrame<F> {
         directory.leave();
     }
 
-    /// P5: the page, held exclusively, is in frame `to` from now on.
-    pub(crate) fn relocate(
+    fn relocate(
         &self,
-        page: PageId,
-        held: StateWord,
+        directory: &TableDirectory<B>,
+        page: PageNo,
+        (_, held): (&StateCell, StateWord),
         (to, version): (FrameId, Version),
     ) {
-        let from = held.frame();
+        let (page, from) = (directory.id(page), held.frame());
         let held = held.in_frame(to, version);
         let lead = || self.table.replace(PageHash::of(page), page, from, to);
         self.tagged(from).hand_over(self.tagged(to), page, held, lead);
-    }
-
-    /// Calls `visit` for each page of the space whose word is not zero. A page that moves meanwhile
-    /// may be missed, or visited twice.
-    pub(crate) fn for_each_present(
-        &self,
-        directory: &TableDirectory,
-        visit: &mut dyn FnMut(PageNo),
-    ) {
-        fence(Ordering::SeqCst);
-        for tagged in self.tagged.all() {
-            let page = tagged.page();
-            if page.space() == directory.space && !tagged.cell().read_after_flag().is_evicted() {
-                visit(page.page());
-            }
-        }
     }
 }

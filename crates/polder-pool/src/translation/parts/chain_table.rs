@@ -14,14 +14,19 @@ use super::directory::TableDirectory;
 use super::page_hash::PageHash;
 use crate::error::PoolError;
 use crate::frame::free_list::FreeList;
-use crate::latch::state::{StateCell, StateWord};
+use crate::latch::latches::Latches;
+use crate::latch::state::{FrameId, StateCell, StateWord};
 use crate::machine::memory::HUGE_PAGE_BYTES;
 use crate::machine::table::{Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
+use crate::translation::seam::{Footprint, Words};
+
+/// Buckets a frame, where the pages of a pool are in a table.
+const BUCKETS_A_FRAME: u32 = 2;
 
 /// The memory of a chained table: addresses, of which only what is used costs something.
 #[derive(Debug)]
-pub(crate) struct ChainTable<L, F> {
+pub struct ChainTable<L, F> {
     buckets: Table<Bucket<L, F>>,
     slots: Table<Slot>,
     spare: FreeList,
@@ -44,22 +49,18 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
         })
     }
 
-    /// Memory of so many buckets and a slot.
-    pub(crate) fn bytes_per_frame(buckets: u32) -> u64 {
-        let bucket = size_of::<Bucket<L, F>>() as u64 * u64::from(buckets);
-        bucket + size_of::<Slot>() as u64 + 1
+    /// For the pages of a pool of so many frames, touched all over.
+    pub(crate) fn of_frames(frames: u32) -> Result<ChainTable<L, F>, PoolError> {
+        let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
+        table.buckets.memory().prefer_huge_pages();
+        table.slots.memory().prefer_huge_pages();
+        Ok(table)
     }
 
     /// For a table that may stay nearly empty.
     pub(crate) fn prefer_small_pages(&self) {
         self.buckets.memory().prefer_small_pages();
         self.slots.memory().prefer_small_pages();
-    }
-
-    /// For a table that is touched all over.
-    pub(crate) fn prefer_huge_pages(&self) {
-        self.buckets.memory().prefer_huge_pages();
-        self.slots.memory().prefer_huge_pages();
     }
 
     #[inline(always)]
@@ -79,7 +80,7 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     }
 
     /// An entry for a page, whose word is claimed. `None` if the page has one.
-    pub(crate) fn claim(&self, page: PageId) -> Option<&StateCell> {
+    pub(crate) fn enter(&self, page: PageId) -> Option<&StateCell> {
         self.chains().claim(self.bucket(PageHash::of(page)), page)
     }
 
@@ -89,37 +90,8 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     }
 
     /// Takes a page's entry out; `end` makes its word 0.
-    pub(crate) fn remove(&self, page: PageId, end: impl FnOnce(&StateCell)) {
+    pub(crate) fn take_out(&self, page: PageId, end: impl FnOnce(&StateCell)) {
         self.chains().remove(self.bucket(PageHash::of(page)), page, end);
-    }
-
-    /// The state of a page, for one who has set a flag before: "Two threads that must see each
-    /// other".
-    pub(crate) fn state(&self, page: PageId) -> Option<&StateCell> {
-        fence(Ordering::SeqCst);
-        Some(self.find(PageHash::of(page), page)?.0)
-    }
-
-    /// F4 and F5: as `claim`, counted in the space's directory.
-    pub(crate) fn claim_in(&self, directory: &TableDirectory, page: PageNo) -> Option<&StateCell> {
-        directory.enter();
-        let claimed = self.claim(directory.id(page));
-        fence(Ordering::SeqCst);
-        if claimed.is_none() {
-            directory.leave();
-        }
-        claimed
-    }
-
-    /// E7 and E8: as `remove`, counted in the space's directory.
-    pub(crate) fn remove_from(
-        &self,
-        directory: &TableDirectory,
-        page: PageNo,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.remove(directory.id(page), end);
-        directory.leave();
     }
 
     fn entries(&self) -> impl Iterator<Item = &Entry> {
@@ -128,7 +100,7 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     }
 
     /// Calls `visit` for each page of the space that has an entry.
-    pub(crate) fn for_each_present(&self, space: SpaceId, visit: &mut dyn FnMut(PageNo)) {
+    pub(crate) fn for_each_in(&self, space: SpaceId, visit: &mut dyn FnMut(PageNo)) {
         fence(Ordering::SeqCst);
         for entry in self.entries() {
             let page = entry.page();
@@ -162,6 +134,67 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let slots = (self.slots.len() as u64 - 1).saturating_sub(self.spare.len() as u64);
         (self.buckets.memory().len() as u64, slots * size_of::<Slot>() as u64)
+    }
+}
+
+impl<L: BucketLatch, F: First> Words for ChainTable<L, F> {
+    type Directory = TableDirectory;
+
+    fn bytes_per_frame() -> u64 {
+        let buckets = size_of::<Bucket<L, F>>() as u64 * u64::from(BUCKETS_A_FRAME);
+        buckets + size_of::<Slot>() as u64 + 1
+    }
+
+    fn footprint(&self) -> Footprint {
+        let (buckets, slots) = self.bytes();
+        Footprint::on_huge_pages(buckets + slots)
+    }
+
+    fn open(&self, space: SpaceId) -> TableDirectory {
+        TableDirectory::new(space)
+    }
+
+    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
+        self.for_each_in(directory.space, visit);
+    }
+
+    fn is_quiet(&self, directory: &TableDirectory) -> bool {
+        directory.is_quiet()
+    }
+
+    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
+        // Behind a flag that somebody set: "Two threads that must see each other".
+        fence(Ordering::SeqCst);
+        let page = directory.id(page);
+        Some(self.find(PageHash::of(page), page)?.0)
+    }
+
+    fn claim<'p>(
+        &'p self,
+        _: &Latches,
+        directory: &'p TableDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> Result<Option<&'p StateCell>, PoolError> {
+        directory.enter();
+        let claimed = self.enter(directory.id(page));
+        fence(Ordering::SeqCst);
+        if claimed.is_none() {
+            directory.leave();
+        }
+        Ok(claimed)
+    }
+
+    fn remove(
+        &self,
+        _: &Latches,
+        directory: &TableDirectory,
+        page: PageNo,
+        _: FrameId,
+        end: impl FnOnce(&StateCell),
+    ) {
+        self.take_out(directory.id(page), end);
+        directory.leave();
     }
 }
 

@@ -6,18 +6,19 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
-/// What is known of one space.
+/// What is known of one space, and what a design keeps beside it.
 #[derive(Debug)]
-pub struct TableDirectory {
+pub struct TableDirectory<B = ()> {
     pub(crate) space: SpaceId,
     /// Pages that have an entry, or are about to.
     present: AtomicU64,
+    pub(crate) beside: B,
 }
 
-impl TableDirectory {
+impl<B: Default> TableDirectory<B> {
     /// Of a space without pages.
-    pub(crate) fn new(space: SpaceId) -> TableDirectory {
-        TableDirectory { space, present: AtomicU64::new(0) }
+    pub(crate) fn new(space: SpaceId) -> TableDirectory<B> {
+        TableDirectory { space, present: AtomicU64::new(0), beside: B::default() }
     }
 
     #[inline(always)]

@@ -15,7 +15,7 @@ use crate::latch::state::FrameId;
 use crate::page::bytes::PageRef;
 use crate::page::kinds::PageKinds;
 use crate::page::link::LinkRef;
-use crate::translation::seam::{PoolContext, Translation};
+use crate::translation::seam::{DirectoryOf, PoolContext, Translation};
 
 /// What a guess follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub trait Guess: Debug + Sized + Send + Sync + 'static {
     fn followed_unswizzled<T: Translation>(
         _translation: &T,
         _pool: &PoolContext<'_, T>,
-        _directory: &T::Directory,
+        _directory: &DirectoryOf<T>,
         _link: (LinkRef<'_>, SpaceId),
         _parent: Option<&Optimistic<'_>>,
     ) {

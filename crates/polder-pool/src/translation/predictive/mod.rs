@@ -19,28 +19,24 @@ mod steps;
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use polder_format::{PageId, PageNo, SpaceId};
+use polder_format::{PageId, PageNo};
 
 use super::parts::chain_table::ChainTable;
 use super::parts::directory::TableDirectory;
 use super::parts::page_hash::PageHash;
 use super::parts::preferred::{Preference, speculate};
-use super::seam::{Footprint, PoolContext, ReadModes, Translation, TranslationConfig};
+use super::seam::{ReadModes, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
-use crate::latch::state::{FrameId, StateCell};
+use crate::latch::state::FrameId;
 use crate::page::link::LinkRef;
 
 pub use steps::{
     HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive, PredictiveHashed,
 };
 use steps::{Prefers, Steps};
-
-/// Buckets a frame.
-const BUCKETS_A_FRAME: u32 = 2;
 
 /// Translation by a chained hash table with some steps of the paper, or all.
 #[derive(Debug)]
@@ -78,35 +74,16 @@ impl<S: Steps> Translation for Predicting<S> {
     } else {
         ReadModes::ALL
     };
-    type Directory = TableDirectory;
+    type Words = ChainTable<S::Latch, S::First>;
 
     fn new(config: TranslationConfig) -> Result<Predicting<S>, PoolError> {
         let frames = config.frames;
-        let table = ChainTable::new(frames * BUCKETS_A_FRAME, frames)?;
-        table.prefer_huge_pages();
-        Ok(Predicting { table, frames, preference: Preference::of(frames), steps: PhantomData })
+        let (table, preference) = (ChainTable::of_frames(frames)?, Preference::of(frames));
+        Ok(Predicting { table, frames, preference, steps: PhantomData })
     }
 
-    fn bytes_per_frame() -> u64 {
-        ChainTable::<S::Latch, S::First>::bytes_per_frame(BUCKETS_A_FRAME)
-    }
-
-    fn footprint(&self) -> Footprint {
-        // The buckets are touched all over.
-        let (buckets, slots) = self.table.bytes();
-        Footprint::on_huge_pages(buckets + slots)
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
-        Ok(Arc::new(TableDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.table.for_each_present(directory.space, visit);
-    }
-
-    fn is_quiet(&self, directory: &TableDirectory) -> bool {
-        directory.is_quiet()
+    fn words(&self) -> &Self::Words {
+        &self.table
     }
 
     /// Steps 1 to 4.
@@ -127,34 +104,9 @@ impl<S: Steps> Translation for Predicting<S> {
         Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
     }
 
-    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.table.state(directory.id(page))
-    }
-
     #[inline(always)]
     fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
         let page = directory.id(page);
         S::PREDICTS.then(|| self.preferred_by(page, PageHash::of(page)))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p TableDirectory,
-        page: PageNo,
-        _: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        Ok(self.table.claim_in(directory, page))
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &TableDirectory,
-        page: PageNo,
-        _: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.table.remove_from(directory, page, end);
     }
 }

@@ -14,19 +14,17 @@
 
 mod table;
 
-use std::sync::Arc;
-
-use polder_format::{PageNo, SpaceId};
+use polder_format::PageNo;
 
 use super::parts::by_frame::ByFrame;
 use super::parts::directory::TableDirectory;
 use super::parts::guess::{Blind, Guess, Guesses};
 use super::parts::preferred::Preference;
-use super::seam::{Footprint, PoolContext, Translation, TranslationConfig};
+use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::latch::state::FrameId;
 use crate::page::link::LinkRef;
 
 pub(crate) use table::SimdTable;
@@ -48,30 +46,14 @@ impl<G: Guess> Translation for Simds<G> {
         Guesses::Nothing => "simd-plain",
         _ => "simd",
     };
-    type Directory = TableDirectory;
+    type Words = ByFrame<SimdTable>;
 
     fn new(config: TranslationConfig) -> Result<Simds<G>, PoolError> {
         Ok(Simds { words: ByFrame::new(config.frames)?, guess: G::new(config.frames) })
     }
 
-    fn bytes_per_frame() -> u64 {
-        ByFrame::<SimdTable>::bytes_per_frame()
-    }
-
-    fn footprint(&self) -> Footprint {
-        self.words.footprint(0)
-    }
-
-    fn open(&self, space: SpaceId) -> Result<Arc<TableDirectory>, PoolError> {
-        Ok(Arc::new(TableDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &TableDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.words.for_each_present(directory, visit);
-    }
-
-    fn is_quiet(&self, directory: &TableDirectory) -> bool {
-        directory.is_quiet()
+    fn words(&self) -> &Self::Words {
+        &self.words
     }
 
     /// Steps 1 to 5.
@@ -106,54 +88,21 @@ impl<G: Guess> Translation for Simds<G> {
         Some(self.words.find(directory.id(page))?.resolved(frames, false))
     }
 
-    fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.words.state(directory.id(page))
-    }
-
     #[inline(always)]
     fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
         self.guess.preferred(directory.id(page))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p TableDirectory,
-        page: PageNo,
-        frame: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        self.words.claim(directory, page, frame)
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &TableDirectory,
-        page: PageNo,
-        frame: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.words.remove(directory, page, frame, end);
-    }
-
-    fn relocate(
-        &self,
-        directory: &TableDirectory,
-        page: PageNo,
-        (_, held): (&StateCell, StateWord),
-        to: (FrameId, Version),
-    ) {
-        self.words.relocate(directory.id(page), held, to);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use polder_format::PageSize;
+    use polder_format::{PageSize, SpaceId};
 
     use super::*;
     use crate::latch::parking::ParkingLot;
-    use crate::translation::seam::testing::with_context;
+    use crate::latch::state::{StateWord, Version};
+    use crate::translation::seam::Words;
+    use crate::translation::seam::testing::latches;
 
     /// A page that lies where it prefers is found without the table; one that does not is found
     /// though another claim of it has that frame for a moment.
@@ -163,12 +112,12 @@ mod tests {
         let config = TranslationConfig { frames: FRAMES, page_size: PageSize::MIN };
         let (simd, lot) = (Simd::new(config).unwrap(), ParkingLot::new());
         let frames = Frames::new(FRAMES, PageSize::MIN, true, true).unwrap();
-        let directory = simd.open(SpaceId::CATALOGUE).unwrap();
+        let directory = simd.words.open(SpaceId::CATALOGUE);
         let [near, far] = [1, 2].map(|number| PageNo::new(number).unwrap());
         let elsewhere = FrameId::new(FRAMES);
         let preferred = |page| simd.preferred(&directory, page).unwrap();
         for (page, frame) in [(near, preferred(near)), (far, elsewhere)] {
-            let claim = with_context(&frames, |pool| simd.claim(pool, &directory, page, frame));
+            let claim = simd.words.claim(&latches(FRAMES), &directory, page, frame);
             let word = StateWord::free(frame, Version::new(0));
             claim.unwrap().unwrap().publish(word, &lot);
         }

@@ -18,7 +18,7 @@ use crate::page::kinds::PageKinds;
 use crate::page::link::LinkRef;
 use crate::translation::array::Arrays;
 use crate::translation::parts::guess::{Guess, Guesses};
-use crate::translation::seam::{PoolContext, Translation};
+use crate::translation::seam::{DirectoryOf, PoolContext, Translation, Words};
 
 /// Array translation where a link says in which frame its page is, or was.
 pub type ArraySwizzled = Arrays<Hints>;
@@ -44,14 +44,14 @@ impl Guess for Hints {
     fn followed_unswizzled<T: Translation>(
         translation: &T,
         pool: &PoolContext<'_, T>,
-        directory: &T::Directory,
+        directory: &DirectoryOf<T>,
         (link, space): (LinkRef<'_>, SpaceId),
         parent: Option<&Optimistic<'_>>,
     ) {
         let (LinkRef::InPage(page, at), Some(parent)) = (link, parent) else { return };
         let id = target(link, space);
         with_link_of(pool, (page, at), parent, |_, store| {
-            let word = translation.state(directory, id.page()).map(|cell| cell.read());
+            let word = translation.words().state(directory, id.page()).map(|cell| cell.read());
             if let Some(word) = word.filter(|word| word.is_readable()) {
                 store(Swip::hot(word.frame(), id));
             }

@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use polder_format::{PageId, SpaceId};
+use polder_format::PageId;
 
 use super::owner::OwnerCell;
 use super::swip::Swip;
@@ -38,20 +38,8 @@ impl RootSwip {
     }
 }
 
-/// What is known of one space.
-#[derive(Debug)]
-pub struct SwizzleDirectory {
-    pub(super) table: TableDirectory,
-    /// The link to the root.
-    pub(super) root: RootSwip,
-}
-
-impl SwizzleDirectory {
-    /// Of a space without pages.
-    pub(super) fn new(space: SpaceId) -> SwizzleDirectory {
-        SwizzleDirectory { table: TableDirectory::new(space), root: RootSwip::default() }
-    }
-}
+/// What is known of one space: the table's part, and the link to the root beside it.
+pub type SwizzleDirectory = TableDirectory<RootSwip>;
 
 // SAFETY: all zero is the owner of a frame without a page, and it is an atomic.
 unsafe impl Zeroed for OwnerCell {}

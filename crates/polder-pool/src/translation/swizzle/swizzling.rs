@@ -21,7 +21,7 @@ use crate::latch::guard::Optimistic;
 use crate::latch::state::FrameId;
 use crate::page::bytes::PageRef;
 use crate::page::link::LinkRef;
-use crate::translation::seam::{PoolContext, Translation};
+use crate::translation::seam::{PoolContext, Translation, Words};
 
 /// S1: with the page `parent` held shared, if the link at this offset of a page is one that it owns:
 /// hands on its frame, and what writes the link.
@@ -55,15 +55,16 @@ impl Swizzle {
         link: LinkRef<'_>,
         parent: Option<&Optimistic<'_>>,
     ) {
-        let id = target(link, directory.table.space);
+        let id = target(link, directory.space);
         match (link, parent) {
             (LinkRef::InPage(page, at), Some(parent)) => {
                 with_link_of(pool, (page, at), parent, |frame, store| {
-                    self.swizzle_held(pool, id, Owner::Parent(frame), store);
+                    self.swizzle_held(pool, directory, id, Owner::Parent(frame), store);
                 });
             }
             (LinkRef::Root(_), _) => {
-                self.swizzle_held(pool, id, Owner::Root, &|swip| directory.root.store(swip));
+                let store = |swip| directory.beside.store(swip);
+                self.swizzle_held(pool, directory, id, Owner::Root, &store);
             }
             _ => {}
         }
@@ -73,11 +74,17 @@ impl Swizzle {
     fn swizzle_held(
         &self,
         pool: &PoolContext<'_, Swizzle>,
+        directory: &SwizzleDirectory,
         id: PageId,
         owner: Owner,
         store: &dyn Fn(Swip),
     ) {
-        let Some((cell, frame)) = self.frame_of(id) else { return };
+        let Some(cell) = self.words.state(directory, id.page()) else { return };
+        let word = cell.read();
+        if !word.is_readable() {
+            return;
+        }
+        let frame = word.frame();
         let is_here = || pool.latches.meta(frame).page() == id && cell.read().is_readable();
         self.owners.of(frame).heat(owner, is_here, || store(Swip::hot(frame, id)));
     }

@@ -14,7 +14,7 @@ use crate::paging::evict::PagesOf;
 use crate::replacement::{Pages, ReplacementKind};
 use crate::shared::Shared;
 use crate::testing::{LINKS, LINKS_AT, create, pool_with};
-use crate::translation::{Leaving, Translation};
+use crate::translation::{Leaving, Translation, Words};
 use crate::{AccessHint, Pool, Space};
 
 /// A root, and below it in turn a page, a page below that, and so on.
@@ -69,7 +69,7 @@ impl Chain {
 
     fn frame(&self, level: usize) -> FrameId {
         let directory = &self.space.space_core().directory;
-        self.shared().translation.state(directory, self.pages[level]).unwrap().read().frame()
+        self.shared().translation.words.state(directory, self.pages[level]).unwrap().read().frame()
     }
 
     fn owner(&self, level: usize) -> Owner {
@@ -129,6 +129,7 @@ fn the_last_below_cools_before_those_above_it() {
             chain
                 .shared()
                 .translation
+                .words
                 .state(&chain.space.space_core().directory, chain.pages[level])
                 .unwrap()
                 .read()

@@ -2,27 +2,23 @@
 
 #![cfg(not(loom))]
 
-use std::sync::Arc;
-
 use polder_format::{PageNo, SpaceId};
 
 use super::links::unswizzle_copy;
 use super::owner::{Owner, OwnerCell};
-use super::owners::{Owners, SwizzleDirectory};
+use super::owners::{Owners, RootSwip, SwizzleDirectory};
 use super::swip::Swip;
 use super::swizzle::Swizzle;
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
 use crate::latch::guard::Optimistic;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
+use crate::latch::state::FrameId;
 use crate::page::bytes::PageRef;
 use crate::page::kinds::PageKinds;
 use crate::page::link::LinkRef;
 use crate::translation::parts::by_frame::ByFrame;
-use crate::translation::seam::{
-    Footprint, Leaving, PoolContext, ReadModes, Translation, TranslationConfig,
-};
+use crate::translation::seam::{Leaving, PoolContext, ReadModes, Translation, TranslationConfig};
 use crate::translation::simd::SimdTable;
 
 impl Translation for Swizzle {
@@ -30,31 +26,23 @@ impl Translation for Swizzle {
     const READ_MODES: ReadModes =
         ReadModes::no_copies("its links hold frames, which copies change");
     const SWIZZLES: bool = true;
-    type Directory = SwizzleDirectory;
+    type Words = ByFrame<SimdTable, RootSwip>;
 
     fn new(config: TranslationConfig) -> Result<Swizzle, PoolError> {
         let (words, owners) = (ByFrame::new(config.frames)?, Owners::new(config.frames)?);
         Ok(Swizzle { words, owners })
     }
 
-    fn bytes_per_frame() -> u64 {
-        ByFrame::<SimdTable>::bytes_per_frame() + size_of::<OwnerCell>() as u64
+    fn bytes_per_frame_beside() -> u64 {
+        size_of::<OwnerCell>() as u64
     }
 
-    fn footprint(&self) -> Footprint {
-        self.words.footprint(self.owners.bytes())
+    fn bytes_beside(&self) -> u64 {
+        self.owners.bytes()
     }
 
-    fn open(&self, space: SpaceId) -> Result<Arc<SwizzleDirectory>, PoolError> {
-        Ok(Arc::new(SwizzleDirectory::new(space)))
-    }
-
-    fn for_each_present(&self, directory: &SwizzleDirectory, visit: &mut dyn FnMut(PageNo)) {
-        self.words.for_each_present(&directory.table, visit);
-    }
-
-    fn is_quiet(&self, directory: &SwizzleDirectory) -> bool {
-        directory.table.is_quiet()
+    fn words(&self) -> &Self::Words {
+        &self.words
     }
 
     /// 1. The link's 64 bits: a page id or, swizzled, the frame. That to the root is kept in the
@@ -71,10 +59,10 @@ impl Translation for Swizzle {
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
         let swip = match link {
-            LinkRef::Root(page) => directory.root.load(page),
+            LinkRef::Root(page) => directory.beside.load(page),
             _ => Swip::new(link.load()),
         };
-        let (page, frame) = swip.page_and_frame(directory.table.space, self.words.frames());
+        let (page, frame) = swip.page_and_frame(directory.space, self.words.frames());
         if let Some(frame) = frame
             && let Some(found) = self.words.read(frame, page)
         {
@@ -89,42 +77,7 @@ impl Translation for Swizzle {
         directory: &'p SwizzleDirectory,
         page: PageNo,
     ) -> Option<Resolved<'p>> {
-        Some(self.words.find(directory.table.id(page))?.resolved(frames, false))
-    }
-
-    fn state<'p>(&'p self, directory: &'p SwizzleDirectory, page: PageNo) -> Option<&'p StateCell> {
-        self.words.state(directory.table.id(page))
-    }
-
-    fn claim<'p>(
-        &'p self,
-        _: &PoolContext<'_, Self>,
-        directory: &'p SwizzleDirectory,
-        page: PageNo,
-        frame: FrameId,
-    ) -> Result<Option<&'p StateCell>, PoolError> {
-        self.words.claim(&directory.table, page, frame)
-    }
-
-    fn remove(
-        &self,
-        _: &PoolContext<'_, Self>,
-        directory: &SwizzleDirectory,
-        page: PageNo,
-        frame: FrameId,
-        end: impl FnOnce(&StateCell),
-    ) {
-        self.words.remove(&directory.table, page, frame, end);
-    }
-
-    fn relocate(
-        &self,
-        directory: &SwizzleDirectory,
-        page: PageNo,
-        (_, held): (&StateCell, StateWord),
-        to: (FrameId, Version),
-    ) {
-        self.words.relocate(directory.table.id(page), held, to);
+        Some(self.words.find(directory.id(page))?.resolved(frames, false))
     }
 
     /// A page comes into this frame, to which no link is swizzled yet (`SWIP-1`).

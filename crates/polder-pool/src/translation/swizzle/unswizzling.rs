@@ -91,7 +91,7 @@ impl Swizzle {
             Owner::Busy => false,
             Owner::Root => self.take_link(pool, frame, owner, |page, swizzled| {
                 let directory = pool.spaces.directory(page.space());
-                directory.into_iter().for_each(|directory| directory.root.cool(swizzled));
+                directory.into_iter().for_each(|directory| directory.beside.cool(swizzled));
                 true
             }),
             Owner::Parent(parent) => {

@@ -24,16 +24,15 @@ mod arena;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
-use super::seam::{
-    Footprint, PageMemory, Placement, PoolContext, ReadModes, Translation, TranslationConfig,
-};
+use super::seam::{Footprint, PageMemory, ReadModes, Translation, TranslationConfig, Words};
 use crate::error::PoolError;
 use crate::frame::frames::Frames;
 use crate::latch::found::Resolved;
+use crate::latch::latches::Latches;
 use crate::latch::state::{FrameId, StateCell};
 use crate::machine::memory::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
 use crate::page::bytes::PageRef;
@@ -83,34 +82,8 @@ pub struct VirtualMemory<B: Backing> {
     backing: PhantomData<B>,
 }
 
-impl<B: Backing> Translation for VirtualMemory<B> {
-    const NAME: &'static str = B::NAME;
-    const EVICTS: bool = B::EVICTS;
-    const MEMORY: PageMemory = PageMemory::Addresses;
-    const READ_MODES: ReadModes = if B::EVICTS {
-        ReadModes::no_copies("a page has one address")
-    } else {
-        let no_slices = Some("nothing is ever evicted, so that no page needs to be held resident");
-        ReadModes { no_slices, no_copies: Some("a page has one address") }
-    };
+impl<B: Backing> Words for VirtualMemory<B> {
     type Directory = VmDirectory;
-
-    fn new(config: TranslationConfig) -> Result<VirtualMemory<B>, PoolError> {
-        let page_size = config.page_size;
-        if page_size.bytes() < kernel_page_bytes() {
-            return Err(PoolError::PageTooSmall {
-                page_bytes: page_size.bytes() as u64,
-                kernel_bytes: kernel_page_bytes() as u64,
-                translation: Self::NAME,
-            });
-        }
-        Ok(VirtualMemory {
-            page_size,
-            memory: Mutex::new(Memory::new(page_size, !B::EVICTS)),
-            give_backs: AtomicU64::new(0),
-            backing: PhantomData,
-        })
-    }
 
     /// A word and an entry of the kernel's table for a page, if neighbours are resident too; for
     /// each page that was ever used, resident or not, the same again (not counted here).
@@ -131,8 +104,12 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         }
     }
 
-    fn open(&self, space: SpaceId) -> Result<Arc<VmDirectory>, PoolError> {
-        Ok(Arc::new(VmDirectory::new(space, self.page_size)))
+    fn open(&self, space: SpaceId) -> VmDirectory {
+        VmDirectory::new(space, self.page_size)
+    }
+
+    fn close(&self, directory: &VmDirectory) {
+        directory.close(&self.memory);
     }
 
     fn for_each_present(&self, directory: &VmDirectory, visit: &mut dyn FnMut(PageNo)) {
@@ -143,57 +120,21 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         directory.present.load(Ordering::SeqCst) == 0
     }
 
-    fn close(&self, directory: &VmDirectory) {
-        directory.close(&self.memory);
-    }
-
-    /// Steps 1 and 2.
-    #[inline(always)]
-    fn resolve<'p>(
-        &'p self,
-        _: &'p Frames,
-        directory: &'p VmDirectory,
-        link: LinkRef<'_>,
-    ) -> Option<Resolved<'p>> {
-        let page = PageId::from_link(link.load()).page();
-        let cell = directory.cell(page)?;
-        let word = cell.read();
-        // SAFETY: the chunk is there, so that the page's addresses and the overrun are mapped
-        // (VM-1), aligned, and written by `bytes` and the device alone.
-        let at = unsafe { PageRef::new(directory.address(page, self.page_size), self.page_size) };
-        Some(Resolved { cell, word, frame: word.frame(), page: at, astray: false })
-    }
-
     fn state<'p>(&'p self, directory: &'p VmDirectory, page: PageNo) -> Option<&'p StateCell> {
         fence(Ordering::SeqCst);
         directory.cell(page).filter(|cell| !cell.read_after_flag().is_evicted())
     }
 
-    fn page_address(
-        &self,
-        _: &Frames,
-        directory: &VmDirectory,
-        page: PageNo,
-        _: FrameId,
-    ) -> NonNull<u8> {
-        directory.address(page, self.page_size)
-    }
-
-    fn place(
-        &self,
-        _: &Frames,
-        directory: &VmDirectory,
-        page: PageNo,
-    ) -> Result<Placement, PoolError> {
-        if directory.cell(page).is_none() {
-            directory.make_room(&self.memory, page)?;
+    fn make_room(&self, directory: &VmDirectory, page: PageNo) -> Result<(), PoolError> {
+        match directory.cell(page) {
+            Some(_) => Ok(()),
+            None => directory.make_room(&self.memory, page),
         }
-        Ok(Placement::Anywhere)
     }
 
     fn claim<'p>(
         &'p self,
-        _: &PoolContext<'_, Self>,
+        _: &Latches,
         directory: &'p VmDirectory,
         page: PageNo,
         _: FrameId,
@@ -213,7 +154,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
 
     fn remove(
         &self,
-        _: &PoolContext<'_, Self>,
+        _: &Latches,
         directory: &VmDirectory,
         page: PageNo,
         _: FrameId,
@@ -223,6 +164,67 @@ impl<B: Backing> Translation for VirtualMemory<B> {
             end(cell);
             directory.present.fetch_sub(1, Ordering::SeqCst);
         }
+    }
+}
+
+impl<B: Backing> Translation for VirtualMemory<B> {
+    const NAME: &'static str = B::NAME;
+    const EVICTS: bool = B::EVICTS;
+    const MEMORY: PageMemory = PageMemory::Addresses;
+    const READ_MODES: ReadModes = if B::EVICTS {
+        ReadModes::no_copies("a page has one address")
+    } else {
+        let no_slices = Some("nothing is ever evicted, so that no page needs to be held resident");
+        ReadModes { no_slices, no_copies: Some("a page has one address") }
+    };
+    type Words = VirtualMemory<B>;
+
+    fn new(config: TranslationConfig) -> Result<VirtualMemory<B>, PoolError> {
+        let page_size = config.page_size;
+        if page_size.bytes() < kernel_page_bytes() {
+            return Err(PoolError::PageTooSmall {
+                page_bytes: page_size.bytes() as u64,
+                kernel_bytes: kernel_page_bytes() as u64,
+                translation: Self::NAME,
+            });
+        }
+        Ok(VirtualMemory {
+            page_size,
+            memory: Mutex::new(Memory::new(page_size, !B::EVICTS)),
+            give_backs: AtomicU64::new(0),
+            backing: PhantomData,
+        })
+    }
+
+    fn words(&self) -> &VirtualMemory<B> {
+        self
+    }
+
+    /// Steps 1 and 2.
+    #[inline(always)]
+    fn resolve<'p>(
+        &'p self,
+        _: &'p Frames,
+        directory: &'p VmDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<Resolved<'p>> {
+        let page = PageId::from_link(link.load()).page();
+        let cell = directory.cell(page)?;
+        let word = cell.read();
+        // SAFETY: the chunk is there, so that the page's addresses and the overrun are mapped
+        // (VM-1), aligned, and written by `bytes` and the device alone.
+        let at = unsafe { PageRef::new(directory.address(page, self.page_size), self.page_size) };
+        Some(Resolved { cell, word, frame: word.frame(), page: at, astray: false })
+    }
+
+    fn page_address(
+        &self,
+        _: &Frames,
+        directory: &VmDirectory,
+        page: PageNo,
+        _: FrameId,
+    ) -> NonNull<u8> {
+        directory.address(page, self.page_size)
     }
 
     /// Step 4, for small pages. A part of a huge one cannot go without cutting it into small ones.
@@ -245,6 +247,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::translation::Placement;
 
     /// The last page of a space needs more addresses than there are: refused, and others go on.
     #[test]
@@ -252,7 +255,7 @@ mod tests {
         let config = TranslationConfig { frames: 128, page_size: PageSize::MAX };
         let vm = Vm::new(config).unwrap();
         let frames = Frames::new(128, PageSize::MAX, false, true).unwrap();
-        let directory = vm.open(SpaceId::CATALOGUE).unwrap();
+        let directory = vm.open(SpaceId::CATALOGUE);
         let refused = vm.place(&frames, &directory, PageNo::MAX);
         assert!(matches!(refused, Err(PoolError::Memory { .. })), "{refused:?}");
         let first = PageNo::new(0).unwrap();
