@@ -1,0 +1,35 @@
+//! How much is asked of a test that could go on for ever: seeds, rounds, steps.
+//!
+//! An ordinary run tries a part of what a long one does. A run is long where `POLDER_TEST_LONG` is
+//! set, as `scripts/test --long` does and every run of CI. `POLDER_TEST_SCALE=10` asks ten times as
+//! much of either.
+
+use std::env;
+use std::ops::Range;
+
+/// How many times as much as usual is asked of the tests.
+pub fn scale() -> u64 {
+    env::var("POLDER_TEST_SCALE").ok().and_then(|scale| scale.parse().ok()).unwrap_or(1)
+}
+
+/// Whether this is a long run.
+pub fn is_long() -> bool {
+    env::var_os("POLDER_TEST_LONG").is_some()
+}
+
+/// `few` in an ordinary run, `all` in a long one, times the scale.
+pub fn steps(few: u64, all: u64) -> u64 {
+    scale() * if is_long() { all } else { few }
+}
+
+/// The seeds that the environment variable names, as `a` or `a..b`; without it, the first of all
+/// seeds, as many as [`steps`] says.
+///
+/// # Panics
+/// If the variable is something else.
+pub fn seeds(variable: &str, few: u64, all: u64) -> Range<u64> {
+    let Ok(text) = env::var(variable) else { return 0..steps(few, all) };
+    let mut ends = text.split("..").map(|end| end.parse::<u64>().expect("a seed is a number"));
+    let first = ends.next().expect("seeds are `a` or `a..b`");
+    first..ends.next().unwrap_or(first + 1)
+}
