@@ -1,8 +1,10 @@
 //! What replacement policies take of memory (as much as they say, and nothing later), and what the
-//! pool tells and asks them.
+//! pool tells and asks them. A program of its own, because its allocator counts.
 #![cfg(not(loom))]
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
+#[allow(dead_code, reason = "this program uses its own part")]
+#[path = "it/support.rs"]
 mod support;
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -7,14 +7,8 @@ use crate::size::parse_bytes;
 
 /// A trace of the data folder. `None`, and a message, where it is absent.
 fn data(name: &str) -> Option<Source> {
-    let beside = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data"));
-    let folder = std::env::var_os("POLDER_DATA").map_or(beside, PathBuf::from);
-    let path = folder.join("traces").join(name);
-    if path.exists() {
-        return Some(Source::File(path, None));
-    }
-    eprintln!("skipped: there is no {} (set POLDER_DATA)", path.display());
-    None
+    let path = polder_testkit::found::data(PathBuf::from("traces").join(name))?;
+    Some(Source::File(path, None))
 }
 
 /// Plays a trace, which is read once.

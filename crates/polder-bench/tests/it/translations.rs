@@ -1,0 +1,459 @@
+//! `polder-bench translations` from end to end, on little data.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use polder_testkit::found;
+use serde_json::Value;
+
+const PEERS: &[&str] = &[
+    "array",
+    "array-swizzled",
+    "direct",
+    "hash",
+    "open",
+    "predictive",
+    "simd",
+    "swizzle",
+    "vm",
+    "vm-huge",
+];
+const EVICTING: &[&str] = &[
+    "array",
+    "array-swizzled",
+    "hash",
+    "open",
+    "predictive",
+    "simd",
+    "swizzle",
+    "swizzle, cooling",
+    "vm",
+];
+const STEPS: &[&str] = &[
+    "hash+optimistic",
+    "hash+optimistic+inlined",
+    "array-plain",
+    "simd-plain",
+    "array, small pages",
+    "hash, small pages",
+    "predictive, small pages",
+];
+const HOLDS: &[&str] = &[
+    "hash, shared",
+    "hash, group",
+    "hash, copy",
+    "simd-plain, shared",
+    "simd-plain, group",
+    "simd-plain, group:4",
+    "simd-plain, core",
+    "simd-plain, copy",
+    "simd-plain, optimistic",
+    "simd, group",
+    "simd, group:1",
+    "simd, optimistic",
+    "array, group",
+    "array, group:1",
+    "array, copy",
+    "array, optimistic",
+];
+const HOLDS_LARGER: &[&str] = &[
+    "hash, shared",
+    "hash, group",
+    "hash, copy",
+    "simd-plain, shared",
+    "simd-plain, group",
+    "simd-plain, copy",
+    "simd-plain, optimistic",
+    "array, optimistic",
+];
+const TPCC_HOLDS: &[&str] = &[
+    "hash, shared",
+    "hash, copy",
+    "simd, shared",
+    "simd, group",
+    "simd, group:4",
+    "simd, core",
+    "simd, copy",
+    "simd, optimistic",
+    "array, optimistic",
+];
+const TPCC_HOLDS_LARGER: &[&str] = &[
+    "hash, shared",
+    "hash, copy",
+    "simd, shared",
+    "simd, copy",
+    "simd, optimistic",
+    "array, optimistic",
+];
+const COPYING: &[&str] = &[
+    "array, copy",
+    "array, optimistic",
+    "array, group",
+    "array, copy:1",
+    "array, group:1",
+    "hash, copy",
+    "hash",
+    "hash, group",
+    "simd, copy",
+    "simd, optimistic",
+    "simd, group",
+    "simd, copy:1",
+    "simd, group:1",
+];
+
+const RESIDENT_TPCC: &[&str] =
+    &["array", "array-swizzled", "direct", "hash", "predictive", "simd", "swizzle", "vm"];
+const FEATURES: &[&str] = &[
+    "hash, lru, shared",
+    "swizzle, lru, shared",
+    "swizzle, cooling, shared",
+    "swizzle, cooling, optimistic",
+];
+const DESIGNS: &[&str] = &["array", "predictive", "swizzle", "vm"];
+const GROWING: &[&str] = &["array", "predictive", "swizzle", "swizzle, cooling", "vm"];
+
+/// What each part measures, on which sides.
+const EXPECTED: &[(&str, &[&str], &[&str])] = &[
+    ("scan", &["sequential", "random"], PEERS),
+    ("heap", &["rows"], PEERS),
+    ("graph", &["nodes", "nodes, group prefetch"], PEERS),
+    ("files", &["nodes of ring"], PEERS),
+    ("lookup", &["uniform", "zipfian", "uniform: cpu"], PEERS),
+    ("lookup", &["uniform", "zipfian"], STEPS),
+    ("lookup", &["chains", "chains at fill 0.75", "chains at fill 1"], &["hash", "predictive"]),
+    ("multi", &["queries", "metadata"], HOLDS),
+    ("multi-larger", &["queries", "queries: pages read"], HOLDS_LARGER),
+    ("splits", &["descents", "restarts", "inserts"], COPYING),
+    ("breakdown", &["rest", "translation", "pin", "latch", "all"], &["hash", "simd", "array"]),
+    ("growing", &["growing", "out of memory", "out of memory: give-backs"], EVICTING),
+    ("growing", &["chains"], &["hash", "predictive"]),
+    ("skew", &["lookups", "lookups: cpu", "lookups: pages read"], EVICTING),
+    ("cooling", &["cooling:1", "cooling:50", "clock", "clock: pages read"], &["swizzle"]),
+    (
+        "scans",
+        &["large table", "small table", "pages read"],
+        &["array", "hash", "simd", "swizzle", "swizzle, cooling", "vm"],
+    ),
+    (
+        "placement",
+        &["pages", "allowed", "possible", "accesses", "moved bytes", "moved bytes over time, 3"],
+        &["predictive", "simd"],
+    ),
+    (
+        "memory",
+        &["YCSB-C: all", "YCSB-D: page tables of frames", "scattered hot keys: translation"],
+        EVICTING,
+    ),
+    ("memory-growing", &["translation", "reclaimed", "groups given back"], EVICTING),
+    ("tpcc", &["transactions", "conflicts"], RESIDENT_TPCC),
+    ("features", &["transactions", "conflicts"], FEATURES),
+    ("scaling", &["one thread", "pre-faulted memory: speedup"], &["swizzle"]),
+    (
+        "tpcc-larger",
+        &[
+            "transactions",
+            "transactions over time",
+            "lowest interval",
+            "median interval",
+            "bytes read",
+            "bytes written over time",
+        ],
+        EVICTING,
+    ),
+    (
+        "tpcc-mixes",
+        &["transactions, 0:100", "transactions, 50:50", "transactions, standard"],
+        TPCC_HOLDS,
+    ),
+    (
+        "tpcc-mixes-larger",
+        &["transactions, 0:100", "transactions, standard", "pages read, 0:100"],
+        TPCC_HOLDS_LARGER,
+    ),
+    (
+        "tpcc-growing",
+        &[
+            "transactions",
+            "transactions over time",
+            "data over time",
+            "translation and page tables",
+        ],
+        GROWING,
+    ),
+    ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),
+];
+
+fn translations(dir: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_polder-bench"))
+        .args(["translations", "--size", "small", "--rounds", "1", "--threads", "1,2"])
+        .args(["--seconds", "0.01", "--dir"])
+        .arg(dir)
+        .arg("--out")
+        .arg(dir.join("out"))
+        .args(more)
+        .output()
+        .unwrap()
+}
+
+fn results(dir: &Path) -> Value {
+    let text = fs::read_to_string(dir.join("out/translations.json")).unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+/// The medians of a part, metric and side.
+fn medians<'r>(results: &'r Value, part: &str, metric: &str, side: &str) -> Vec<&'r Value> {
+    let is = |median: &&Value| {
+        median["part"] == part && median["metric"] == metric && median["side"] == side
+    };
+    results["medians"].as_array().unwrap().iter().filter(is).collect()
+}
+
+#[test]
+fn every_side_of_every_part_is_measured_and_shown() {
+    let dir = tempfile::tempdir().unwrap();
+    let ring = dir.path().join("ring.txt");
+    fs::write(&ring, "4,4,u\n1,2\n2,3\n3,4\n4,1\n").unwrap();
+    let counted = dir.path().join("writes.json");
+    let side = |name| {
+        let none = r#"{"stores":0,"updates":0,"by_neighbourhood":0}"#;
+        format!(r#"{{"translation":"{name}","hold":"optimistic","a_lookup":{none}}}"#)
+    };
+    let sides = ["array", "predictive", "vm"].map(side).join(",");
+    fs::write(&counted, format!(r#"{{"threads":4,"keys":20000,"sides":[{sides}]}}"#)).unwrap();
+    let [ring, counted] = [&ring, &counted].map(|path| path.to_str().unwrap());
+    let output = translations(dir.path(), &["--graph", ring, "--writes", counted]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = results(dir.path());
+    assert_eq!((&results["complete"], &results["size"]), (&true.into(), &"small".into()));
+    for (part, metrics, sides) in EXPECTED {
+        for side in *sides {
+            for metric in *metrics {
+                let found = medians(&results, part, metric, side);
+                assert!(!found.is_empty(), "{part}: no {metric} of {side}");
+                assert!(found.iter().all(|median| median["median"].is_number()), "{found:?}");
+            }
+        }
+    }
+    // Few systems that run tests have swap, and a control group to be had.
+    let swapped = medians(&results, "tpcc-growing", "transactions", "direct, swapped");
+    let skipped = results["skipped"].as_array().unwrap();
+    assert_eq!(skipped.len(), usize::from(swapped.is_empty()), "{skipped:?}");
+    for one in skipped {
+        assert_eq!(
+            (&one["part"], &one["side"]),
+            (&"tpcc-growing".into(), &"direct, swapped".into())
+        );
+        let said =
+            format!("tpcc-growing, direct, swapped: skipped: {}", one["why"].as_str().unwrap());
+        assert!(String::from_utf8_lossy(&output.stderr).contains(&said), "{said}");
+    }
+    let reached = medians(&results, "files", "ring: sum of depths", "array");
+    assert_eq!(reached[0]["median"], 4.0);
+    let criteria = results["criteria"].as_array().unwrap();
+    assert_eq!(criteria.len(), 28);
+    assert!(criteria.iter().all(|criterion| criterion["ratio"].is_number()), "{criteria:?}");
+    let printed = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(printed.lines().count(), criteria.len());
+
+    let html = fs::read_to_string(dir.path().join("out/translations.html")).unwrap();
+    for elsewhere in ["http", "src=", "href=", "@import", "url("] {
+        assert!(!html.contains(elsewhere), "{elsewhere}");
+    }
+    for tag in ["svg", "figure", "table", "g", "text", "title", "details", "div"] {
+        let opened =
+            html.matches(&format!("<{tag} ")).count() + html.matches(&format!("<{tag}>")).count();
+        assert_eq!(opened, html.matches(&format!("</{tag}>")).count(), "{tag}");
+        assert!(opened > 0, "{tag}");
+    }
+    assert!(!html.contains("NaN"));
+    // Shootdowns are not counted by every kernel, and much else not by every processor.
+    let counts = fs::read_to_string("/proc/interrupts").is_ok_and(|text| text.contains("TLB:"));
+    let counters = ["cycles", "instructions a cycle", "branch misses", "dTLB misses"];
+    let is_missing = |counter: &&&str| {
+        let metric = format!("uniform: {counter}");
+        medians(&results, "lookup", &metric, "array").is_empty()
+    };
+    let missing = usize::from(!counts) + counters.iter().filter(is_missing).count();
+    assert_eq!(html.matches("Not measured in this run").count(), missing);
+    let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+    // The graph, what was counted, and the results.
+    assert_eq!(left.len(), 3, "{left:?}");
+}
+
+#[test]
+fn known_graphs_are_walked_to_their_end() {
+    let Some(graph) = found::data("graphs/facebook-combined.jlg") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let output =
+        translations(dir.path(), &["--parts", "files", "--graph", graph.to_str().unwrap()]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = results(dir.path());
+    for side in PEERS {
+        for (metric, expected) in
+            [("nodes reached", 4039.0), ("depth", 6.0), ("sum of depths", 11428.0)]
+        {
+            let found = medians(&results, "files", &format!("facebook-combined: {metric}"), side);
+            assert_eq!(found[0]["median"], expected, "{side}: {metric}");
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_it_and_leaves_its_file_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(env!("CARGO_BIN_EXE_polder-bench"))
+        .args(["translations", "--size", "small", "--parts", "scan", "--seconds", "30", "--dir"])
+        .arg(dir.path())
+        .arg("--out")
+        .arg(dir.path().join("out"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    // Its directory comes after it listens to signals, and its files come after that.
+    let patience = Instant::now() + Duration::from_secs(60);
+    while !dir.path().join("out").exists() {
+        if let Some(status) = child.try_wait().unwrap() {
+            panic!("it ended before it began: {status}");
+        }
+        if Instant::now() > patience {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it never began");
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(kill.success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(results(dir.path())["complete"], false);
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1, "something was left behind");
+}
+
+/// By then another build may have taken its place.
+#[test]
+fn children_are_what_the_parent_is() {
+    let dir = tempfile::tempdir().unwrap();
+    // A second name of it, where there can be one.
+    let beside = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let program = beside.path().join("polder-bench");
+    fs::hard_link(env!("CARGO_BIN_EXE_polder-bench"), &program).unwrap();
+    let mut child = Command::new(&program)
+        .args(["translations", "--size", "small", "--parts", "scan", "--side", "direct"])
+        .args(["--rounds", "3", "--seconds", "0.2", "--dir"])
+        .arg(dir.path())
+        .arg("--out")
+        .arg(dir.path().join("out"))
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !dir.path().join("out").exists() && child.try_wait().unwrap().is_none() {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let next = beside.path().join("next");
+    fs::write(&next, "no program").unwrap();
+    fs::rename(&next, &program).unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(results(dir.path())["runs"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn what_there_is_not_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, why) in [
+        (&["--parts", "scan,join"][..], "join"),
+        (&["--parts", "files"][..], "--graph"),
+        (&["--parts", "scan", "--graph", "/"][..], "the part files"),
+        (&["--threads", "1,2,1"][..], "--threads names 1 twice"),
+        (&["--threads", "0"][..], "threads"),
+    ] {
+        let output = translations(dir.path(), arguments);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{errors}");
+        assert!(errors.contains(why), "{errors}");
+        assert_eq!(dir.path().read_dir().unwrap().count(), 0, "something was made");
+    }
+}
+
+#[test]
+fn graphs_are_read_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let (good, cut) = (dir.path().join("good.txt"), dir.path().join("cut.txt"));
+    fs::write(&good, "2,1\n1,2\n").unwrap();
+    fs::write(&cut, "3,2\n1,2\n").unwrap();
+    let [good, cut] = [&good, &cut].map(|path| path.to_str().unwrap());
+    let output = translations(dir.path(), &["--graph", good, "--graph", cut]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    assert!(errors.contains("cut.txt:2: the file ends after 1 edges"), "{errors}");
+    let output = translations(dir.path(), &["--graph", good, "--graph", good]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 2, "something was made");
+}
+
+#[test]
+fn results_of_another_run_stay() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("out/translations.json");
+    fs::create_dir(dir.path().join("out")).unwrap();
+    fs::write(&file, "precious").unwrap();
+    let output = translations(dir.path(), &["--parts", "scan"]);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{errors}");
+    assert!(errors.contains("out/translations.json is there already"), "{errors}");
+    assert_eq!(fs::read_to_string(&file).unwrap(), "precious");
+    assert_eq!(dir.path().read_dir().unwrap().count(), 1, "something was left behind");
+}
+
+/// With few addresses, there are none for the stacks of so many threads.
+#[test]
+fn threads_that_cannot_be_had_are_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "ulimit -v 1000000 && exec \"$0\" translations --size small --rounds 1 \
+                --threads 1024 --seconds 0.01 --parts multi --side 'hash, shared' --dir \"$1\" \
+                --out \"$1/out\"";
+    let output = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_polder-bench")])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let results = results(dir.path());
+    let why = results["failures"][0]["why"].as_str().unwrap();
+    assert!(why.contains("of 1024 threads could be started"), "{why}");
+}
+
+/// With few addresses, some translations get none for their maps.
+#[test]
+fn a_run_that_fails_is_told_once_and_counted_at_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let line = "ulimit -v 1000000 && exec \"$0\" translations --size small --rounds 1 --threads 1 \
+                --seconds 0.01 --parts scan --dir \"$1\" --out \"$1/out\"";
+    let output = Command::new("sh")
+        .args(["-c", line, env!("CARGO_BIN_EXE_polder-bench")])
+        .arg(dir.path())
+        .output()
+        .unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{errors}");
+    let results = results(dir.path());
+    let failures = results["failures"].as_array().unwrap();
+    assert!(!failures.is_empty(), "{errors}");
+    assert_eq!((&results["complete"], failures[0]["part"].as_str()), (&true.into(), Some("scan")));
+    for failure in failures {
+        let [side, why] = ["side", "why"].map(|field| failure[field].as_str().unwrap());
+        assert_eq!(errors.matches(&format!("scan, {side}: {why}")).count(), 1, "{errors}");
+    }
+    let mut whys: Vec<&str> = failures.iter().map(|one| one["why"].as_str().unwrap()).collect();
+    whys.sort_unstable();
+    whys.dedup();
+    let told: usize = whys.iter().map(|why| errors.matches(why).count()).sum();
+    assert_eq!(told, failures.len(), "{errors}");
+    let end = format!("polder-bench: {} of the runs failed: ", failures.len());
+    let last = errors.lines().last().unwrap();
+    assert!(last.starts_with(&end) && last.ends_with("out/translations.json says why"), "{last}");
+}

@@ -1,0 +1,246 @@
+//! Looking at stores that are damaged or were not closed, and saving what is left of them.
+
+use serde_json::{Value, json};
+
+use crate::support::{Run, Store, killed_load, polder, run};
+
+/// A closed store with 20,000 rows in a table `t`.
+fn sample() -> Store {
+    let store = Store::new();
+    let rows: String =
+        (0..20_000).map(|i| format!("{i:08}\tthe value of number {i:08}\n")).collect();
+    store.feed("load", ["--table", "t", "--format", "tsv", "-"], rows.as_bytes()).ok();
+    store
+}
+
+fn edit(store: &Store, file: &str, change: impl FnOnce(&mut Vec<u8>)) {
+    let path = store.path().join(file);
+    let mut bytes = std::fs::read(&path).unwrap();
+    change(&mut bytes);
+    std::fs::write(path, bytes).unwrap();
+}
+
+fn find(bytes: &[u8], needle: &[u8]) -> usize {
+    bytes.windows(needle.len()).position(|window| window == needle).unwrap()
+}
+
+/// The newest place of a row in a file.
+fn damage_row(store: &Store) {
+    edit(store, "data", |bytes| {
+        let at = find(bytes, b"the value of number 00010000");
+        bytes[at] ^= 1;
+    });
+}
+
+fn salvage(store: &Store, more: &[&str]) -> Run {
+    let mut command = store.command("salvage", [""; 0]);
+    run(command.arg(store.dir.path().join("new")).args(["--budget", "8MiB"]).args(more))
+}
+
+fn in_new(store: &Store, command: &str, args: &[&str]) -> Run {
+    run(polder().arg(command).arg(store.dir.path().join("new")).args(args))
+}
+
+fn json_lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+#[test]
+fn a_deep_check_reads_everything() {
+    let store = sample();
+    let said = store.polder("check", ["--deep"]).ok();
+    assert!(said.starts_with("sound: ") && said.contains("read from the disk"), "{said}");
+    let said = store.polder("check", ["--deep", "--json"]).json();
+    assert_eq!((&said["sound"], &said["deep"]["faults"]), (&json!(true), &json!([])));
+    assert!(said["deep"]["pages"].as_u64().unwrap() >= said["pages"].as_u64().unwrap());
+    assert!(said["deep"]["log_records"].as_u64().unwrap() > 0);
+    assert!(store.polder("check", ["--json"]).json()["deep"].is_null());
+}
+
+#[test]
+fn a_deep_check_names_file_and_byte() {
+    let store = sample();
+    let mut at = 0;
+    edit(&store, "data", |bytes| {
+        at = find(bytes, b"the value of number 00010000");
+        bytes[at] ^= 1;
+    });
+    let run = store.polder("check", ["--deep", "--json"]);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    run.fails(1);
+    assert_eq!(report["sound"], false);
+    let fault = &report["deep"]["faults"][0];
+    assert_eq!((&fault["file"], &fault["table"]), (&json!("data"), &json!("t")));
+    assert_eq!(fault["offset"], at / 4096 * 4096);
+    let run = store.polder("check", ["--deep"]);
+    assert!(run.out.contains(&format!("file data, byte {}, table t", at / 4096 * 4096)), "{run:?}");
+    run.fails(1);
+}
+
+#[test]
+fn the_log_is_printed() {
+    let store = Store::new();
+    store.polder("put", ["t", r"k\xff", "value", "--escaped"]).ok();
+    store.polder("del", ["t", r"k\xff", "--escaped"]).ok();
+    // A closed store has nothing to replay but what closing has logged.
+    let said = store.polder("log", [""; 0]).ok();
+    assert!(said.contains("checkpoint"), "{said}");
+    assert!(said.trim_end().ends_with("nothing was written behind it"), "{said}");
+
+    let lines = json_lines(&store.polder("log", ["--from", "0", "--json"]).ok());
+    let (end, records) = lines.split_last().unwrap();
+    assert_eq!(end["end"]["reason"], "complete");
+    let of = |name: &str| {
+        let mut of = records.iter().filter(|record| record["operation"] == name);
+        of.find(|record| record["table"] == "t").unwrap_or_else(|| panic!("{name}: {records:?}"))
+    };
+    let insert = of("insert");
+    assert_eq!(insert["key"], json!({ "escaped": r"k\xff" }));
+    assert_eq!((&insert["value_bytes"], &insert["detail"]), (&json!(5), &json!("new")));
+    let remove = of("remove");
+    assert!(remove["lsn"].as_u64() > insert["lsn"].as_u64());
+    assert!(remove["incarnation"].as_u64() > insert["incarnation"].as_u64());
+    assert!(store.polder("log", ["--from", "0"]).ok().contains(r"k\xff  value 5 B"));
+
+    let first = &json_lines(&store.polder("log", ["--from", "0", "--limit", "1", "--json"]).ok());
+    assert_eq!(
+        (first.len(), &first[0], &first[1]["end"]["reason"]),
+        (2, &records[0], &json!("stopped"))
+    );
+    let from = remove["lsn"].as_u64().unwrap().to_string();
+    let later = json_lines(&store.polder("log", ["--from", &from, "--json"]).ok());
+    assert_eq!(later[0]["lsn"], remove["lsn"]);
+}
+
+#[test]
+fn the_log_of_a_crashed_store_is_printed_without_recovery() {
+    let store = Store::new();
+    killed_load(&store, "none");
+    let files = || ["data", "log"].map(|file| std::fs::read(store.path().join(file)).unwrap());
+    let before = files();
+    let lines = json_lines(&store.polder("log", ["--json"]).ok());
+    let inserts = lines.iter().filter(|line| line["operation"] == "insert" && line["table"] == "t");
+    let inserts = inserts.count();
+    assert!(inserts > 0 && files() == before, "something was written");
+    let loaded = store.polder("scan", ["t", "--keys-only"]).ok().lines().count();
+    // Other rows came with the images of the leaves that were split off.
+    assert!(inserts <= loaded && inserts * 4 > loaded, "{inserts} of {loaded}");
+}
+
+#[test]
+fn a_damaged_log_is_said_to_be() {
+    let store = Store::new();
+    killed_load(&store, "periodic:1ms");
+    let lines = json_lines(&store.polder("log", ["--json"]).ok());
+    let middle = &lines[lines.len() / 2]["lsn"];
+    let from = middle.as_u64().unwrap();
+    edit(&store, "log", |bytes| {
+        // The LSN stands in the header of the group.
+        let at = find(bytes, &from.to_le_bytes());
+        bytes[at + 16] ^= 1;
+    });
+    let run = store.polder("log", ["--json"]);
+    let lines = json_lines(&run.out);
+    assert_eq!(lines.last().unwrap()["end"]["reason"], "damaged");
+    assert!(run.fails(1).contains("is damaged at LSN"));
+    store.polder("tables", [""; 0]).fails(3);
+    let run = salvage(&store, &["--json"]);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["log_gaps"].as_array().unwrap().len(), 1, "{report}");
+    assert!(run.fails(1).contains("changes in the log from LSN"));
+    assert!(report["tables"][0]["entries"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn nothing_to_look_at() {
+    let store = Store::new();
+    let none = store.dir.path().join("none");
+    run(polder().arg("log").arg(&none)).fails(3);
+    run(polder().arg("salvage").arg(&none).arg(none.join("new"))).fails(3);
+    assert!(!none.exists());
+    store.polder("salvage", [store.path()]).fails(2);
+    store.polder("log", ["--from", "soon"]).fails(2);
+}
+
+#[test]
+fn a_sound_store_is_salvaged_whole() {
+    let store = sample();
+    let said = salvage(&store, &[]).ok();
+    assert!(said.contains("20,000 entries saved in"), "{said}");
+    let all = store.polder("scan", ["t"]).ok();
+    assert!(in_new(&store, "scan", &["t"]).ok() == all);
+    salvage(&store, &[]).fails(3);
+}
+
+#[test]
+fn a_store_without_superblocks_is_salvaged() {
+    let store = sample();
+    let all = store.polder("scan", ["t"]).ok();
+    edit(&store, "data", |bytes| bytes[..8192].fill(0));
+    store.polder("scan", ["t"]).fails(3);
+    let run = salvage(&store, &[]);
+    assert!(run.out.starts_with("damaged: both superblocks"), "{run:?}");
+    // All is there; but if the log had been longer, nothing would tell.
+    let said = run.fails(1);
+    assert!(said.contains("20,000 entries were saved") && said.contains("no superblock"), "{said}");
+    assert!(in_new(&store, "scan", &["t"]).ok() == all);
+    assert_eq!(in_new(&store, "check", &["--deep", "--json"]).json()["sound"], true);
+}
+
+#[test]
+fn what_is_lost_is_said() {
+    let store = sample();
+    damage_row(&store);
+    std::fs::remove_file(store.path().join("log")).unwrap();
+    let run = salvage(&store, &["--json"]);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["pages_unreadable"], 1);
+    assert_eq!(report["damage"], json!(["there is no log file"]));
+    let saved = report["tables"][0]["entries"].as_u64().unwrap();
+    assert!((19_800..20_000).contains(&saved), "{saved}");
+    assert!(run.fails(1).contains("1 page in use, not found or not readable"));
+    in_new(&store, "get", &["t", "00010000"]).fails(1);
+    in_new(&store, "get", &["t", "00000001"]).ok();
+}
+
+/// The report of a salvage that must have said by its exit code that something may be missing.
+fn report_of_loss(store: &Store) -> Value {
+    let run = salvage(store, &["--json"]);
+    let report: Value = serde_json::from_str(&run.out).unwrap();
+    let said = run.fails(1);
+    assert!(said.contains("may be missing"), "{said}");
+    let losses = report["losses"].as_array().unwrap();
+    assert!(losses.iter().any(|loss| said.contains(loss["what"].as_str().unwrap())), "{said}");
+    report
+}
+
+#[test]
+fn a_data_file_cut_in_half_is_a_loss() {
+    let store = sample();
+    std::fs::remove_file(store.path().join("log")).unwrap();
+    edit(&store, "data", |bytes| bytes.truncate(bytes.len() / 2));
+    let report = report_of_loss(&store);
+    let table = &report["tables"][0];
+    let saved = table["entries"].as_u64().unwrap();
+    assert!((1..20_000).contains(&saved), "{saved}");
+    assert!(report["pages_missing"].as_u64().unwrap() > 10, "{report}");
+    assert_eq!(report["missing"][0]["what"], "the file ends before it");
+    assert!(table["key_gaps"].as_u64().unwrap() > 0, "{report}");
+}
+
+#[test]
+fn a_leaf_of_zeros_is_a_loss() {
+    let store = sample();
+    std::fs::remove_file(store.path().join("log")).unwrap();
+    let mut at = 0;
+    edit(&store, "data", |bytes| {
+        at = find(bytes, b"the value of number 00010000") / 4096 * 4096;
+        bytes[at..at + 4096].fill(0);
+    });
+    let report = report_of_loss(&store);
+    assert_eq!((&report["pages_missing"], &report["pages_unreadable"]), (&json!(1), &json!(0)));
+    assert_eq!(report["missing"][0]["offset"], at);
+    let gap = &report["tables"][0]["gaps"][0];
+    let (from, to) = (gap["from"].as_str().unwrap(), gap["to"].as_str().unwrap());
+    assert!(from <= "00010000" && "00010000" < to, "{gap}");
+}

@@ -1,0 +1,151 @@
+//! Each way to fail has its sentence and its exit code, and leaves the store closed.
+
+use std::io::Read;
+use std::process::Stdio;
+
+use crate::support::{Store, Waiting, finish, killed_load, polder, run, signal, spawn};
+
+#[test]
+fn wrong_command_lines() {
+    let store = Store::new();
+    run(&mut polder()).fails(2);
+    run(polder().arg("dance")).fails(2);
+    store.polder("get", ["t"]).fails(2);
+    store.polder("get", ["t", r"\q", "--escaped"]).fails(2);
+    store.polder("stat", ["--budget", "lots"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--durability", "maybe"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--durability", "periodic:10"]).fails(2);
+    store.polder("put", ["t", "k", "v", "--log-limit", "1MiB"]).fails(2);
+    store.polder("stat", ["--translation", "telepathy"]).fails(2);
+    store.polder("scan", ["t", "--prefix", "a", "--from", "b"]).fails(2);
+    store.polder("load", ["--table", "t", "--format", "lines", "--key", "1", "-"]).fails(2);
+    store.polder("put", ["t", &"k".repeat(5000), "v"]).fails(2);
+    let dir = tempfile::tempdir().unwrap();
+    let create = |more: &[&str]| run(polder().arg("create").arg(dir.path().join("s")).args(more));
+    create(&["--budget", "4KiB"]).fails(2);
+    create(&["--log-limit", "1MiB"]).fails(2);
+    create(&["--page-size", "5000"]).fails(2);
+    create(&["--page-size", "5GiB"]).fails(2);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    for command in ["load", "check", "log", "salvage", "put"] {
+        assert!(run(polder().args([command, "--help"])).ok().contains("Usage:"));
+    }
+    assert!(run(polder().arg("--help")).ok().contains("Exit codes:"));
+    assert!(run(polder().arg("--version")).ok().starts_with("polder "));
+}
+
+#[test]
+fn stores_that_cannot_be_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let none = dir.path().join("none");
+    run(polder().arg("stat").arg(&none)).fails(3);
+    assert!(!none.exists(), "looking for a store must not make one");
+
+    let foreign = dir.path().join("foreign");
+    std::fs::create_dir(&foreign).unwrap();
+    std::fs::write(foreign.join("letter.txt"), "Dear Jane").unwrap();
+    run(polder().arg("stat").arg(&foreign)).fails(3);
+    run(polder().arg("create").arg(&foreign)).fails(3);
+    assert!(foreign.join("letter.txt").exists());
+
+    let store = Store::new();
+    store.polder("create", [""; 0]).fails(3);
+}
+
+#[test]
+fn what_is_not_there() {
+    let store = Store::new();
+    assert!(store.polder("get", ["nowhere", "k"]).fails(1).contains("nowhere"));
+    let load = store.polder("load", ["--table", "t", "--format", "lines", "/no/such/file"]);
+    assert!(load.fails(4).contains("/no/such/file"));
+    assert!(store.polder("tables", [""; 0]).ok().contains("no tables"));
+    let folder = store.dir.path().to_owned();
+    run(store.command("load", ["--table", "t", "--format", "lines"]).arg(folder)).fails(4);
+    store.polder("stat", [""; 0]).ok();
+}
+
+#[test]
+fn a_second_process_is_told_who_holds_the_store() {
+    let store = Store::new();
+    let first = Waiting::on(&store);
+    let error = store.polder("tables", [""; 0]).fails(3);
+    assert!(error.contains(&first.process.to_string()), "{error}");
+    let lines = first.lines;
+    assert_eq!(first.end().json()["loaded"], lines);
+    store.polder("tables", [""; 0]).ok();
+}
+
+#[test]
+fn ctrl_c_ends_a_load_in_good_order() {
+    for name in ["INT", "TERM"] {
+        let store = Store::new();
+        let load = Waiting::on(&store);
+        signal(load.process, name);
+        let run = load.finish();
+        let said: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+        assert_eq!(said["interrupted"], true);
+        assert!(run.fails(130).contains("stopped"));
+        let loaded = said["loaded"].as_u64().unwrap();
+        assert!(loaded > 0);
+        let keys = store.polder("scan", ["t", "--keys-only"]).ok();
+        let expected: String = (0..loaded).map(|i| format!("{i:08}\n")).collect();
+        assert!(keys == expected, "{loaded} lines were said to be loaded");
+        store.polder("check", [""; 0]).ok();
+    }
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_recovered() {
+    let store = Store::new();
+    killed_load(&store, "none");
+    let scan = store.polder("scan", ["t", "--keys-only"]);
+    assert!(scan.err.starts_with("the store had not been closed; recovered "), "{}", scan.err);
+    let keys = scan.ok();
+    let loaded = keys.lines().count();
+    let expected: String = (0..loaded).map(|i| format!("{i:08}\n")).collect();
+    assert!(loaded > 0 && keys == expected, "{loaded} lines are there: not the first ones");
+    assert_eq!(store.polder("check", [""; 0]).err, "", "the second opening has nothing to recover");
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let store = Store::new();
+    let lines: String = (0..100_000).map(|i| format!("{i:08}\n")).collect();
+    store.load_lines("t", &lines);
+    for arg in ["--keys-only", "--json"] {
+        let mut scan = spawn(store.command("scan", ["t", arg]).stdin(Stdio::null()));
+        let mut some = [0; 100];
+        scan.stdout.take().unwrap().read_exact(&mut some).unwrap();
+        let run = finish(scan);
+        assert_eq!((run.code, run.err.as_str()), (0, ""));
+    }
+    store.polder("check", [""; 0]).ok();
+}
+
+#[test]
+fn a_changed_byte_is_found() {
+    let store = Store::new();
+    let rows: String =
+        (0..20_000).map(|i| format!("{i:08}\tthe value of number {i:08}\n")).collect();
+    let args = ["--table", "t", "--format", "tsv", "-"];
+    store.feed("load", args, rows.as_bytes()).ok();
+
+    let data = store.path().join("data");
+    let mut bytes = std::fs::read(&data).unwrap();
+    let needle = b"the value of number 00010000";
+    let at = bytes.windows(needle.len()).position(|window| window == needle).unwrap();
+    bytes[at] ^= 1;
+    std::fs::write(&data, bytes).unwrap();
+
+    let run = store.polder("check", [""; 0]);
+    assert!(run.out.contains("table t, page "), "{run:?}");
+    assert!(run.fails(1).contains("damaged"));
+    let run = store.polder("check", ["--json"]);
+    let report: serde_json::Value = serde_json::from_str(&run.out).unwrap();
+    assert_eq!(report["sound"], false);
+    assert!(!report["faults"].as_array().unwrap().is_empty());
+    run.fails(1);
+}

@@ -1,0 +1,11 @@
+//! Integration tests of the command line, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+mod support;
+
+mod damage;
+mod demo;
+mod errors;
+mod real_data;
+mod round_trip;
+mod short;

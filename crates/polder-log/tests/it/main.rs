@@ -1,0 +1,4 @@
+//! Integration tests of the log, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+mod log;

@@ -1,0 +1,211 @@
+//! What the pool tells a log, and when.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use polder_format::log::{Group, Operation};
+use polder_format::{Lsn, PageId, SpaceId, header_at};
+use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::{
+    AccessHint, Array, FileState, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig, Swip, Swizzle,
+};
+
+use crate::support::*;
+
+/// A log that keeps nothing, and notes how much of a space is in memory when a word of a map is
+/// cleared.
+#[derive(Debug, Default)]
+struct Watch {
+    /// So many permits more are given; none: as many as are wanted.
+    permits: Mutex<Option<u64>>,
+    /// How many were asked for, and how often somebody could wait before.
+    asked: AtomicU64,
+    paced: AtomicU64,
+    end: AtomicU64,
+    watched: Mutex<Option<(Pool<Array>, SpaceId)>>,
+    /// Resident pages of the space at each word that became zero.
+    seen: Mutex<Vec<u64>>,
+    /// Groups that say that a page of a map is gone: the page, and how many words change with it.
+    freed: Mutex<Vec<(PageId, usize)>>,
+    /// The parts of the pages that were logged whole.
+    images: Mutex<Vec<[Vec<u8>; 2]>>,
+}
+
+impl Journal for Watch {
+    fn permit(&self, _: u64) -> Result<(), SharedError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        match &mut *self.permits.lock().unwrap() {
+            Some(0) => return Err(Arc::new(std::io::ErrorKind::StorageFull.into())),
+            Some(more) => *more -= 1,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn keep_pace(&self, _: u64) {
+        self.paced.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn give_back(&self, _: u64) {}
+
+    fn append(&self, group: &mut Group, _: u64) -> Lsn {
+        if let Some((pool, space)) = &*self.watched.lock().unwrap() {
+            let clears = group.records().map(Result::unwrap).any(|record| {
+                matches!(record.operation, Operation::Patch { bytes, .. } if bytes == [0; 8])
+            });
+            if clears {
+                let resident =
+                    pool.stats().spaces.get(space).map_or(0, |space| space.resident_pages);
+                self.seen.lock().unwrap().push(resident);
+            }
+        }
+        let records: Vec<_> = group.records().map(Result::unwrap).collect();
+        for record in &records {
+            if let Operation::Image { low, high, .. } = record.operation {
+                self.images.lock().unwrap().push([low.to_vec(), high.to_vec()]);
+            }
+        }
+        let words = records.iter().filter(|r| matches!(r.operation, Operation::Patch { .. }));
+        let words = words.count();
+        let gone = records.iter().filter(|r| matches!(r.operation, Operation::Freed));
+        self.freed.lock().unwrap().extend(gone.map(|record| (record.page, words)));
+        Lsn(self.end.fetch_add(group.len() as u64, Ordering::SeqCst) + group.len() as u64)
+    }
+
+    fn end(&self) -> Lsn {
+        Lsn(self.end.load(Ordering::SeqCst))
+    }
+
+    fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        Ok(0)
+    }
+
+    fn after_write(&self, _: u64, _: &[PageId]) {}
+
+    fn is_trusted(&self, _: PageId) -> bool {
+        true
+    }
+}
+
+fn watched() -> (Arc<Watch>, Pool<Array>) {
+    let watch = Arc::new(Watch::default());
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
+    let pool = Pool::open(Box::new(disk()), &config, &[KIND]).unwrap();
+    (watch, pool)
+}
+
+/// A checkpoint does not see what has left memory: so the log must say before that the space is
+/// gone. Else a recovery that begins behind the pages' images would still look for the pages.
+#[test]
+fn a_dropped_space_leaves_the_directory_before_memory() {
+    let (watch, pool) = watched();
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..20).map(|_| space.create().unwrap().id().page()).collect();
+    space.link(&pages).unwrap();
+    *watch.watched.lock().unwrap() = Some((pool.clone(), space.id()));
+    space.drop_space().unwrap();
+    *watch.watched.lock().unwrap() = None;
+    assert_eq!(*watch.seen.lock().unwrap(), [21], "20 pages and their map");
+}
+
+/// The place of a page of a map that moves, or goes with its space, is somebody else's soon: no
+/// record of its former life may be redone there.
+#[test]
+fn pages_of_maps_that_go_are_logged_as_freed() {
+    let (watch, pool) = watched();
+    let large = pool.create_space().unwrap();
+    (0..300).for_each(|_| drop(large.create().unwrap()));
+    let last = pool.create_space().unwrap();
+    drop(last.create().unwrap());
+    large.drop_space().unwrap();
+    let dropped = std::mem::take(&mut *watch.freed.lock().unwrap());
+    assert_eq!(dropped.len(), 1, "the map of the large space has one page");
+    assert!(pool.shrink().unwrap() > 0);
+    let moved = std::mem::take(&mut *watch.freed.lock().unwrap());
+    // With the word that led to it, in one group: a crash must not come between.
+    assert!(matches!(moved[..], [(page, 1)] if page != dropped[0].0), "{moved:?}");
+    assert_eq!(pool.check_maps().unwrap(), Vec::<String>::new());
+}
+
+/// They are made under locks that other threads wait for.
+#[test]
+fn changes_of_maps_are_not_held_up() {
+    let (watch, pool) = watched();
+    let counts = || [&watch.asked, &watch.paced].map(|count| count.load(Ordering::SeqCst));
+    let space = pool.create_space().unwrap();
+    (0..300).for_each(|_| drop(space.create().unwrap()));
+    let [asked, paced] = counts();
+    assert!(asked > 1 && paced == 0, "{asked} permits, {paced}");
+    drop(space.change(100).unwrap());
+    assert_eq!(counts(), [asked + 1, 1]);
+}
+
+/// Whatever the log refuses costs no place of the file, however often it is tried.
+#[test]
+fn a_full_log_loses_no_places() {
+    let (watch, pool) = watched();
+    drop(pool.create_space().unwrap().create().unwrap());
+    // Before the map's first page, and before that page can be logged.
+    for permits in 0..2 {
+        let refused = || {
+            *watch.permits.lock().unwrap() = Some(permits);
+            pool.create_space().unwrap().create().unwrap_err();
+            pool.stats().file_bytes
+        };
+        let once = refused();
+        assert!((0..50).all(|_| refused() == once), "after {permits} permits");
+    }
+    *watch.permits.lock().unwrap() = None;
+    drop(pool.create_space().unwrap().create().unwrap());
+}
+
+/// A frame's number means nothing in the next run: a link has its page's id in the log.
+#[test]
+fn images_have_no_hot_links() {
+    const LINKS: [usize; 2] = [48, 4080];
+    const PARENT: KindOps = KindOps {
+        links: Some(OwnedLinks {
+            count: |_| 2,
+            offset: |_, index| LINKS[index],
+            fits: |_, _, _| Ok(()),
+        }),
+        ..KIND
+    };
+    let watch = Arc::new(Watch::default());
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
+    let pool = Pool::<Swizzle>::open(Box::new(disk()), &config, &[PARENT]).unwrap();
+    let space = pool.create_space().unwrap();
+    let [parent, a, b] = [0; 3].map(|_| {
+        let page = space.create().unwrap();
+        let mut held = page.latch().unwrap();
+        held.page_mut().set_u8(header_at::KIND, PARENT.kind.0);
+        held.excuse();
+        drop(held);
+        page
+    });
+    let mut held = parent.latch().unwrap();
+    held.page_mut().set_u64(LINKS[0], a.id().to_bits());
+    held.page_mut().set_u64(LINKS[1], b.id().to_bits());
+    held.excuse();
+    drop(held);
+    for at in LINKS {
+        let followed = space.run(AccessHint::Normal, |attempt| {
+            let page = space.root(attempt, parent.id().page())?;
+            space.follow(attempt, LinkRef::InPage(page.page(), at), Some(&page))?.validate()
+        });
+        followed.unwrap();
+    }
+    let mut change = space.change(10_000).unwrap();
+    let mut held = parent.latch().unwrap();
+    assert!(LINKS.iter().all(|at| Swip::new(held.page().u64(*at)).is_hot()));
+    change.push_image(&mut held, 1000..3000);
+    change.commit(&mut [&mut held]);
+    let images = watch.images.lock().unwrap();
+    let [low, high] = images.last().unwrap();
+    assert_eq!(low[48..56], a.id().to_bits().to_le_bytes());
+    assert_eq!(high[1080..1088], b.id().to_bits().to_le_bytes());
+}

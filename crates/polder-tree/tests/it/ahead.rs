@@ -1,0 +1,86 @@
+//! Scans of what is not in memory ask for pages ahead of them.
+
+use std::time::{Duration, Instant};
+
+use polder_format::PageSize;
+use polder_pool::{Array, FileState, Pool, PoolConfig, Swizzle, Translation};
+use polder_testkit::{FaultPlan, SimDisk};
+use polder_tree::{KINDS, Tree};
+
+use crate::support::*;
+
+const ENTRIES: u64 = 12_000;
+
+fn key(i: u64) -> [u8; 8] {
+    i.to_be_bytes()
+}
+
+/// Some hundred leaves on a disk of which nothing is in memory, and each read takes a while.
+fn cold<T: Translation>() -> (Pool<T>, Tree<T>) {
+    let disk = disk();
+    let (pool, tree) = new_tree::<T>(&disk, PageSize::MIN);
+    for i in 0..ENTRIES {
+        tree.insert(&key(i), &[i as u8; 100], 1).unwrap();
+    }
+    pool.flush().unwrap();
+    let (image, file) = (disk.image(), pool.file_state());
+    drop((pool, tree));
+    let slow = SimDisk::from_image(&image, FaultPlan::new(3).delay(1.0, Duration::from_millis(2)));
+    let pool = Pool::open(Box::new(slow), &config(file), &KINDS).unwrap();
+    let tree = Tree::open(pool.open_space(SPACE).unwrap());
+    (pool, tree)
+}
+
+fn config(file: FileState) -> PoolConfig {
+    PoolConfig {
+        file,
+        ..PoolConfig::new(
+            8 << 20,
+            PageSize::MIN,
+            polder_format::ChecksumSeed::new(polder_format::StoreId([1; 16])),
+        )
+    }
+}
+
+/// As a scan backward does without, it tells how long one read after the other takes.
+#[test]
+fn a_scan_forward_does_not_wait_for_each_leaf() {
+    fn run<T: Translation>() {
+        let (pool, tree) = cold::<T>();
+        let begun = Instant::now();
+        let mut cursor = tree.cursor_last().unwrap();
+        for i in (0..ENTRIES).rev() {
+            assert_eq!(cursor.previous().unwrap().unwrap().0, key(i));
+        }
+        let (backward, reads) = (begun.elapsed(), pool.stats().device_reads);
+        drop((cursor, pool, tree));
+        let (pool, tree) = cold::<T>();
+        let begun = Instant::now();
+        let mut cursor = tree.cursor_first().unwrap();
+        for i in 0..ENTRIES {
+            assert_eq!(cursor.next().unwrap(), Some((&key(i)[..], &[i as u8; 100][..])));
+        }
+        let forward = begun.elapsed();
+        assert!(forward * 2 < backward, "{forward:?} forward, {backward:?} backward");
+        let more = pool.stats().device_reads;
+        assert!(more <= reads + 2, "{more} reads instead of {reads}");
+    }
+    run::<Array>();
+    run::<Swizzle>();
+}
+
+/// All of it in memory: nobody is asked for anything.
+#[test]
+fn a_scan_of_what_is_in_memory_reads_nothing() {
+    let (pool, tree) = cold::<Array>();
+    for round in 0..2 {
+        let before = pool.stats().device_reads;
+        let mut cursor = tree.cursor_first().unwrap();
+        let mut entries = 0;
+        while cursor.next().unwrap().is_some() {
+            entries += 1;
+        }
+        assert_eq!(entries, ENTRIES);
+        assert_eq!(pool.stats().device_reads > before, round == 0);
+    }
+}

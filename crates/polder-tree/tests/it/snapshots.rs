@@ -1,0 +1,116 @@
+//! Readers that take snapshots of nodes while others change them (`Hold::Copy`).
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+
+use polder_format::{ChecksumSeed, PageSize, StoreId};
+use polder_pool::{
+    Array, ArraySwizzled, Direct, Hash, Hold, Pool, PoolConfig, PoolError, Simd, Swizzle,
+    Translation, Vm,
+};
+use polder_testkit::Random;
+use polder_tree::{KINDS, Tree};
+
+use crate::support::*;
+
+const READERS: u64 = 8;
+
+fn roomy<T: Translation>(hold: Hold) -> Result<Pool<T>, PoolError> {
+    let config = PoolConfig {
+        hold,
+        ..PoolConfig::new(256 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
+    };
+    Pool::open(Box::new(disk()), &config, &KINDS)
+}
+
+/// Restarts of eight threads that look keys up, and how many nodes were changed in copies, while one
+/// thread inserts so that inner nodes split all the time.
+fn restarts_among_splits<T: Translation>(hold: Hold) -> (u64, u64) {
+    let pool = roomy::<T>(hold).unwrap();
+    let tree = Tree::create(pool.create_space().unwrap()).unwrap();
+    let before = 2000;
+    for n in 0..before {
+        tree.insert(&wide(n), &n.to_be_bytes(), n).unwrap();
+    }
+    let (there, stop, restarts) =
+        (AtomicU64::new(before), AtomicBool::new(false), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for t in 0..READERS {
+            let (tree, pool, there, stop, restarts) = (&tree, &pool, &there, &stop, &restarts);
+            scope.spawn(move || {
+                let mut random = Random::new(t);
+                while !stop.load(Ordering::Relaxed) {
+                    let n = random.below(there.load(Ordering::Acquire));
+                    assert_eq!(tree.get(&wide(n)).unwrap().unwrap(), n.to_be_bytes());
+                }
+                restarts.fetch_add(pool.restarts_of_this_thread(), Ordering::Relaxed);
+            });
+        }
+        for n in before..before + 12_000 * scale() {
+            tree.insert(&wide(n), &n.to_be_bytes(), n).unwrap();
+            there.store(n + 1, Ordering::Release);
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_sound(&tree, there.into_inner());
+    (restarts.into_inner(), pool.stats().copies)
+}
+
+#[test]
+fn readers_never_restart_while_nodes_split() {
+    let sides: [fn(Hold) -> (u64, u64); 3] = [
+        restarts_among_splits::<Array>,
+        restarts_among_splits::<Simd>,
+        restarts_among_splits::<Hash>,
+    ];
+    for restarts_of in sides {
+        let (restarts, copies) = restarts_of(Hold::Copy);
+        assert_eq!(restarts, 0);
+        assert!(copies > 3000, "{copies}");
+    }
+    let others = restarts_among_splits::<Array>(Hold::Optimistic).0
+        + restarts_among_splits::<Array>(Hold::Group).0;
+    assert!(others > 0, "nobody was in anybody's way");
+}
+
+/// Threads that split and merge for long on a pool of the least budget: each frame holds a page, is
+/// free, or is one of the few that were left for the next copies.
+#[test]
+fn no_frame_is_lost() {
+    let disk = disk();
+    let (pool, tree) = new_tree_held::<Array>(&disk, PageSize::MIN, Hold::Copy);
+    thread::scope(|scope| {
+        for t in 0..4 {
+            let tree = &tree;
+            scope.spawn(move || {
+                for round in 0..6 * scale() {
+                    for n in (0..400).map(|n| 4 * n + t) {
+                        tree.insert(&wide(n), b"v", round).unwrap();
+                    }
+                    for n in (0..400).map(|n| 4 * n + t) {
+                        tree.remove(&wide(n)).unwrap();
+                    }
+                }
+            });
+        }
+    });
+    assert_sound(&tree, 0);
+    let stats = pool.stats();
+    assert!(stats.copies > 4 * stats.frames, "{} copies, {} frames", stats.copies, stats.frames);
+    let retired = stats.frames - stats.frames_free - stats.resident_pages;
+    assert!(retired <= stats.frames / 64 + 1, "{retired} of {} frames", stats.frames);
+}
+
+/// Translations whose pages cannot change their frames under readers say so.
+#[test]
+fn who_cannot_says_so() {
+    let refusals = [
+        roomy::<Direct>(Hold::Copy).unwrap_err(),
+        roomy::<Swizzle>(Hold::Copy).unwrap_err(),
+        roomy::<ArraySwizzled>(Hold::Copy).unwrap_err(),
+        roomy::<Vm>(Hold::Copy).unwrap_err(),
+    ];
+    for refusal in refusals {
+        assert!(matches!(refusal, PoolError::Combination { hold: Hold::Copy, .. }), "{refusal}");
+    }
+}

@@ -1,0 +1,81 @@
+//! A child of a process that has a store open.
+
+use std::time::{Duration, Instant};
+
+use polder::{Store, StoreError, Table};
+
+use crate::support::*;
+
+/// Runs this in a child, which must end well in time.
+fn in_child(run: impl FnOnce() -> bool) {
+    // SAFETY: the child runs `run` in its only thread, and ends without running anything else.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "cannot fork");
+    if child == 0 {
+        let is_good = std::panic::catch_unwind(std::panic::AssertUnwindSafe(run)).unwrap_or(false);
+        // SAFETY: it ends the process.
+        unsafe { libc::_exit(if is_good { 0 } else { 1 }) };
+    }
+    let (begun, mut status) = (Instant::now(), 0);
+    loop {
+        // SAFETY: the child is ours, and `status` is valid.
+        match unsafe { libc::waitpid(child, &mut status, libc::WNOHANG) } {
+            0 if begun.elapsed() < Duration::from_secs(10) => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            0 => {
+                // SAFETY: the child is ours.
+                unsafe { libc::kill(child, libc::SIGKILL) };
+                panic!("the child hangs");
+            }
+            _ => break,
+        }
+    }
+    assert_eq!(status, 0, "the child has failed");
+}
+
+fn is_refused(store: &Store, table: &Table) -> bool {
+    let results: Vec<Result<(), StoreError>> = vec![
+        table.insert(b"k", b"2").map(drop),
+        table.get(b"k").map(drop),
+        table.iter().next().map_or(Ok(()), |entry| entry.map(drop)),
+        store.flush(),
+        store.checkpoint(),
+        store.create_table("u").map(drop),
+        store.check(&mut |_, _| true).map(drop),
+        store.clone().close(),
+    ];
+    results.iter().all(|result| matches!(result, Err(StoreError::Forked)))
+}
+
+#[test]
+fn a_forked_child_is_refused_and_disturbs_nobody() {
+    let _turn = crate::my_turn();
+    let dir = tempfile::tempdir().unwrap();
+    let (path, other) = (dir.path().join("store"), dir.path().join("other"));
+    let store = Store::open(quick(&path)).unwrap();
+    let table = store.open_table("t").unwrap();
+    table.insert(b"k", b"1").unwrap();
+    let handles = (store.clone(), table.clone());
+    in_child(|| {
+        let (store, table) = handles;
+        let refused = is_refused(&store, &table);
+        // The handles go; and it may have stores of its own.
+        drop((store, table));
+        let own = Store::open(quick(&other)).unwrap();
+        own.open_table("t").unwrap().insert(b"k", b"child").unwrap();
+        own.close().unwrap();
+        refused
+    });
+    // The lock is held still, and the store is whole.
+    in_child(|| Store::open(quick(&path)).is_err());
+    table.insert(b"l", b"2").unwrap();
+    assert_eq!(table.get(b"k").unwrap(), Some(b"1".to_vec()));
+    assert_sound(&store);
+    drop(table);
+    store.close().unwrap();
+    let store = Store::open(quick(&path)).unwrap();
+    assert_eq!(store.table("t").unwrap().len(), 2);
+    let own = Store::open(quick(&other)).unwrap();
+    assert_eq!(own.table("t").unwrap().get(b"k").unwrap(), Some(b"child".to_vec()));
+}

@@ -1,0 +1,25 @@
+//! Tests of the store that are not in the same process as all others (`tests/it`): of them, that
+//! operations wait for each other within bounds, which threads of other tests would spoil; of a
+//! process that forks, which no other thread should be busy in; and of the memory that a process
+//! has in all.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+#[allow(dead_code, reason = "the other program uses the rest")]
+#[path = "../it/support.rs"]
+mod support;
+
+mod crowd;
+mod fairness;
+#[cfg(unix)]
+mod fork;
+#[cfg(target_os = "linux")]
+mod resident;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// The tests' turn: one that holds it has the process to itself.
+static TURN: Mutex<()> = Mutex::new(());
+
+fn my_turn() -> MutexGuard<'static, ()> {
+    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+}

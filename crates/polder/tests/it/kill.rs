@@ -1,0 +1,227 @@
+//! Real kills: a child writes with several threads until it is killed, and tells by a pipe which of
+//! its steps are acknowledged. What was acknowledged under `Sync` is there; under `Periodic` and
+//! `None` each thread finds what it had after some number of its steps. Then it goes on.
+//!
+//! `POLDER_KILLS=200` for a soak.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use polder::{Durability, Options, Store, Table, WriteBatch};
+use polder_testkit::Random;
+
+use crate::support::*;
+
+const THREADS: u64 = 3;
+const KILLS: u64 = 10;
+const TABLES: [&str; 2] = ["a", "b"];
+
+const LEVELS: [Durability; 3] =
+    [Durability::Sync, Durability::Periodic(Duration::from_millis(5)), Durability::None];
+
+/// What tells the child its work: the store, the level's number, and how many steps each thread has
+/// behind it.
+const PATH: &str = "POLDER_TEST_KILL_STORE";
+const LEVEL: &str = "POLDER_TEST_KILL_LEVEL";
+const BEGIN: &str = "POLDER_TEST_KILL_BEGIN";
+
+type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
+/// Values of keys, or `None` to remove one.
+type Changes = Vec<(usize, Vec<u8>, Option<Vec<u8>>)>;
+
+/// What a thread does in its `n`th step, always the same.
+fn step(thread: u64, n: u64) -> Changes {
+    let mut random = Random::new(thread << 48 | n);
+    let count = if random.chance(0.2) { 2 + random.index(6) } else { 1 };
+    let change = |_| {
+        let key = [&[thread as u8][..], &random.below(400).to_be_bytes()].concat();
+        let len = if random.chance(0.03) { 12_000 } else { random.index(500) };
+        let value = random.chance(0.8).then(|| vec![n as u8; len]);
+        (random.index(2), key, value)
+    };
+    (0..count).map(change).collect()
+}
+
+fn apply(content: &mut Content, changes: Changes) {
+    for (table, key, value) in changes {
+        match value {
+            Some(value) => content.insert((table, key), value),
+            None => content.remove(&(table, key)),
+        };
+    }
+}
+
+fn options(path: &Path, level: usize) -> Options {
+    tight(path).durability(LEVELS[level])
+}
+
+fn write(store: &Store, tables: &[Table], changes: Changes) {
+    if let [(table, key, value)] = &changes[..] {
+        match value {
+            Some(value) => tables[*table].insert(key, value).unwrap(),
+            None => tables[*table].remove(key).unwrap(),
+        };
+        return;
+    }
+    let mut batch = WriteBatch::new();
+    for (table, key, value) in &changes {
+        match value {
+            Some(value) => batch.insert(&tables[*table], key, value),
+            None => batch.remove(&tables[*table], key),
+        };
+    }
+    store.apply(batch).unwrap();
+}
+
+/// Not a test of its own: what the child does.
+#[test]
+fn child_that_writes_until_it_is_killed() {
+    let Some(path) = std::env::var_os(PATH) else { return };
+    let number = |name| std::env::var(name).unwrap();
+    let begin: Vec<u64> = number(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
+    let store = Store::open(options(Path::new(&path), number(LEVEL).parse().unwrap())).unwrap();
+    thread::scope(|scope| {
+        for (t, begin) in begin.into_iter().enumerate() {
+            let store = &store;
+            scope.spawn(move || {
+                let tables = TABLES.map(|name| store.open_table(name).unwrap());
+                for n in begin.. {
+                    write(store, &tables, step(t as u64, n));
+                    // In one piece, or not at all.
+                    let line = format!("\n#{t} {}\n", n + 1);
+                    std::io::stdout().lock().write_all(line.as_bytes()).unwrap();
+                }
+            });
+        }
+    });
+}
+
+/// The child, and a channel of what it says: a thread and how many of its steps are acknowledged.
+fn child(path: &Path, level: usize, begin: &[u64]) -> (Child, mpsc::Receiver<(usize, u64)>) {
+    let begin = begin.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "kill::child_that_writes_until_it_is_killed", "--nocapture"])
+        .env(PATH, path)
+        .env(LEVEL, level.to_string())
+        .env(BEGIN, begin)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    thread::spawn(move || {
+        for line in lines.map_while(Result::ok) {
+            let Some((thread, steps)) = line.strip_prefix('#').and_then(|l| l.split_once(' '))
+            else {
+                continue;
+            };
+            // The last line may be cut off, if it was written in two pieces: then it says less.
+            if let (Ok(thread), Ok(steps)) = (thread.parse(), steps.parse()) {
+                let _ = sender.send((thread, steps));
+            }
+        }
+    });
+    (child, receiver)
+}
+
+/// What each thread finds of its own.
+fn content(store: &Store) -> Vec<Content> {
+    let mut found = vec![Content::new(); THREADS as usize];
+    for (t, name) in TABLES.into_iter().enumerate() {
+        let Ok(table) = store.table(name) else { continue };
+        assert_eq!(table.len(), table.iter().count() as u64);
+        for entry in table.iter() {
+            let (key, value) = entry.unwrap();
+            found[key[0] as usize].insert((t, key), value);
+        }
+    }
+    found
+}
+
+/// One store, killed again and again.
+struct Victim {
+    path: PathBuf,
+    level: usize,
+    /// How many steps of each thread are there, and with what result.
+    steps: Vec<u64>,
+    contents: Vec<Content>,
+}
+
+impl Victim {
+    fn live_and_die(&mut self, life: Duration) {
+        let (mut child, said) = child(&self.path, self.level, &self.steps);
+        // From the first word on, so that there is something to lose.
+        let mut acknowledged = self.steps.clone();
+        let first = said.recv().unwrap();
+        thread::sleep(life);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        for (thread, steps) in std::iter::once(first).chain(said) {
+            acknowledged[thread] = acknowledged[thread].max(steps);
+        }
+        // A copy is looked at: the next child has to recover the store as it was left.
+        let copy = self.path.with_extension("copy");
+        fs::create_dir_all(&copy).unwrap();
+        for name in ["data", "log"] {
+            fs::copy(self.path.join(name), copy.join(name)).unwrap();
+        }
+        let store = Store::open(options(&copy, self.level)).unwrap_or_else(|error| {
+            panic!("{:?} after {life:?}: {}", LEVELS[self.level], full_text(&error));
+        });
+        assert_sound(&store);
+        for (t, found) in content(&store).into_iter().enumerate() {
+            self.find(t, acknowledged[t], found);
+        }
+        store.close().unwrap();
+    }
+
+    /// Finds out after which of its steps a thread had what it finds. A step that was not
+    /// acknowledged may be there.
+    fn find(&mut self, t: usize, acknowledged: u64, found: Content) {
+        let mut model = self.contents[t].clone();
+        let mut there = None;
+        for n in self.steps[t]..=acknowledged + 1 {
+            let enough = LEVELS[self.level] != Durability::Sync || n >= acknowledged;
+            if enough && model == found {
+                there = Some(n);
+            }
+            apply(&mut model, step(t as u64, n));
+        }
+        let Some(there) = there else {
+            panic!(
+                "{:?}: thread {t} finds what it had after none of its steps from {} to {acknowledged}",
+                LEVELS[self.level], self.steps[t],
+            );
+        };
+        self.steps[t] = there;
+        self.contents[t] = found;
+    }
+}
+
+#[test]
+fn killed_children_keep_their_word() {
+    let kills = std::env::var("POLDER_KILLS").ok().and_then(|kills| kills.parse().ok());
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+    let mut victims: Vec<_> = (0..LEVELS.len())
+        .map(|level| Victim {
+            path: dir.path().join(level.to_string()),
+            level,
+            steps: vec![0; THREADS as usize],
+            contents: vec![Content::new(); THREADS as usize],
+        })
+        .collect();
+    let mut random = Random::new(u64::from(std::process::id()));
+    for kill in 0..kills.unwrap_or(KILLS) {
+        let life = Duration::from_micros(random.below(300_000));
+        victims[kill as usize % LEVELS.len()].live_and_die(life);
+    }
+    for victim in victims {
+        assert!(victim.steps.iter().all(|steps| *steps > 0), "{:?}", victim.steps);
+    }
+}

@@ -1,0 +1,34 @@
+//! Integration tests of the store, in one program: what they share is compiled and linked once.
+//! Those that need a process of their own are in `tests/alone`.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+mod mount;
+mod support;
+
+mod batches;
+mod bit_flips;
+mod check_deep;
+mod closing;
+mod closures;
+mod crash;
+mod damage;
+mod drop;
+mod fixture;
+mod full;
+mod full_opening;
+mod hostile;
+mod kill;
+mod log_bound;
+mod log_dump;
+mod log_end;
+mod no_room;
+mod nth_io;
+mod opening;
+mod poison;
+mod real_data;
+mod remains;
+mod salvage;
+mod salvage_losses;
+mod salvage_random;
+mod surroundings;
+mod tables;
