@@ -8,16 +8,13 @@ use polder_format::{PageSize, SpaceId};
 
 use crate::device::data_file::DataFile;
 use crate::file_map::FileMap;
-use crate::frame::frame_pool::FramePool;
+use crate::frame::FramePool;
 use crate::journal::Journal;
-use crate::latch::latches::Latches;
-use crate::latch::state::{StateCell, StateWord};
-use crate::page::bytes::PageRef;
-use crate::page::kinds::PageKinds;
+use crate::latch::{Latches, StateCell, StateWord};
+use crate::page::{PageKinds, PageRef};
 use crate::replacement::{AccessHint, Replacement};
 use crate::sync::aside;
-use crate::thread::counters::Counters;
-use crate::thread::signal::Signal;
+use crate::thread::{Counters, Signal};
 
 /// What becomes of a copy of a page, or of the part of it from an offset on.
 pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);

@@ -7,7 +7,7 @@
 //! Under `--cfg loom` only the small protocols are built, for `loom_tests` to run them in every
 //! order.
 
-#![cfg_attr(loom, allow(dead_code))]
+#![cfg_attr(loom, allow(dead_code, unused_imports))]
 
 /// Names a step at which a test may have something else happen (`testing::at`). Nothing elsewhere.
 #[cfg(not(loom))]

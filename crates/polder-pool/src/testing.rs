@@ -9,7 +9,7 @@ use polder_format::{ChecksumSeed, PageKind, PageNo, PageSize, StoreId, header_at
 use tempfile::TempDir;
 
 use crate::device::{Device, FileDevice, OpenKind};
-use crate::machine::nodes::Nodes;
+use crate::machine::Nodes;
 use crate::replacement::ReplacementKind;
 use crate::{AccessHint, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
 

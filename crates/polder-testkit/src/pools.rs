@@ -1,5 +1,7 @@
 //! A disk without faults, and pools as small as may be.
 
+#![cfg(not(loom))]
+
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::{FileState, PoolConfig, Translation};
 

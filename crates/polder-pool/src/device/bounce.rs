@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::PoolError;
-use crate::machine::memory::{OS_PAGE_BYTES, Reservation};
+use crate::machine::{OS_PAGE_BYTES, Reservation};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock;
 

@@ -7,8 +7,8 @@ use crate::frame::frames::Frames;
 use crate::frame::moves::Moves;
 use crate::frame::partitions::{PartitionNo, Partitions};
 use crate::frame::retired::Retired;
-use crate::latch::state::FrameId;
-use crate::machine::nodes::Nodes;
+use crate::latch::FrameId;
+use crate::machine::Nodes;
 use crate::sync::Alone;
 use crate::sync::atomic::{AtomicU32, Ordering};
 

@@ -11,10 +11,9 @@ use std::sync::Arc;
 use polder_format::PageSize;
 
 use crate::error::PoolError;
-use crate::latch::state::FrameId;
-use crate::machine::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
-use crate::machine::nodes::Nodes;
-use crate::page::bytes::{OVERRUN_BYTES, PageRef};
+use crate::latch::FrameId;
+use crate::machine::{HUGE_PAGE_BYTES, Nodes, Reservation, kernel_page_bytes};
+use crate::page::{OVERRUN_BYTES, PageRef};
 
 /// All frames of a pool. Frame 0 does not exist.
 #[derive(Debug)]

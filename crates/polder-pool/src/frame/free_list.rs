@@ -8,7 +8,7 @@
 //! * `FREE-2` An upper bit may be set over an empty word (a taker then clears it), but while a word
 //!   holds a bit and nobody is at work on it its upper bit is set: clearing looks again.
 
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Words of a block: 512 frames, a huge page of the kernel's if pages have 4 KiB.

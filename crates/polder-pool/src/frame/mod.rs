@@ -8,3 +8,13 @@ pub(crate) mod free_list;
 pub(crate) mod moves;
 pub(crate) mod partitions;
 pub(crate) mod retired;
+
+pub(crate) use {free_list::FreeList, moves::Moves, partitions::Partitions};
+
+#[cfg(not(loom))]
+pub(crate) use {
+    admission::{Admission, Admitted, OPERATION_FRAMES},
+    frame_pool::{Fixed, FramePool},
+    frames::Frames,
+    retired::Retired,
+};

@@ -15,7 +15,7 @@
 use std::ops::RangeInclusive;
 
 use crate::frame::free_list::FreeList;
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 /// A partition, counted from 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,8 +4,7 @@
 
 use std::collections::VecDeque;
 
-use crate::latch::slices::GroupPins;
-use crate::latch::state::FrameId;
+use crate::latch::{FrameId, GroupPins};
 use crate::sync::{Mutex, lock};
 
 /// Frames that their pages left, and that somebody may still be reading, the oldest first.

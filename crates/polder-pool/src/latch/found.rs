@@ -3,7 +3,7 @@
 #![cfg(not(loom))]
 
 use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::page::bytes::PageRef;
+use crate::page::PageRef;
 
 /// What a link leads to. The word was read before the frame (a frame read before the word may
 /// belong to the page's last life).

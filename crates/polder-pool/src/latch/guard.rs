@@ -18,8 +18,8 @@ use crate::latch::found::Resolved;
 use crate::latch::latches::Latches;
 use crate::latch::meta::FrameMeta;
 use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::page::bytes::{PageMut, PageRef};
-use crate::thread::holding::Holding;
+use crate::page::{PageMut, PageRef};
+use crate::thread::Holding;
 
 /// Start the operation again: something changed while it was looked at, or a page must be loaded
 /// first. What is the matter is in the [`Attempt`](crate::Attempt).

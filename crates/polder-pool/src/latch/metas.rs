@@ -5,8 +5,7 @@
 use crate::error::PoolError;
 use crate::latch::meta::FrameMeta;
 use crate::latch::state::FrameId;
-use crate::machine::memory::OS_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::machine::{OS_PAGE_BYTES, Table, Zeroed};
 
 /// What is known of each frame; frame 0 does not exist.
 #[derive(Debug)]

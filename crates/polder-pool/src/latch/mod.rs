@@ -20,3 +20,18 @@ pub(crate) mod parking;
 pub(crate) mod slice;
 pub(crate) mod slices;
 pub(crate) mod state;
+
+pub(crate) use {
+    meta::{FRAME_META_BYTES, Obstacle},
+    state::{FrameId, StateCell, StateWord, Version},
+};
+
+#[cfg(not(loom))]
+pub(crate) use {
+    found::Resolved,
+    guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
+    held::Holds,
+    latches::{HearsWrites, Latches},
+    metas::Metas,
+    slices::{GroupPins, grouping},
+};

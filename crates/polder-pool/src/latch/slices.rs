@@ -13,8 +13,7 @@
 
 use crate::error::PoolError;
 use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::machine::cores::{GroupNo, Grouping, Groups};
-use crate::machine::memory::{OS_PAGE_BYTES, Reservation};
+use crate::machine::{GroupNo, Grouping, Groups, OS_PAGE_BYTES, Reservation};
 use crate::read_mode::Hold;
 
 use super::slice::{Slice, all_free, all_left};

@@ -11,7 +11,7 @@ use super::{Bytes, explore, join, spawn, version};
 use crate::latch::parking::ParkingLot;
 use crate::latch::state::{FrameId, StateCell, StateWord, WrapCount};
 use crate::sync::Flag;
-use crate::translation::group::{Group, Words};
+use crate::translation::array::group::{Group, Words};
 
 /// Two pages of one group: their words in the array, and their entries in the table for sparse
 /// groups. What no thread can see (who loads what) is kept in ghost variables. Bytes of a page say

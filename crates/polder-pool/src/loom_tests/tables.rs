@@ -13,10 +13,9 @@ use crate::frame::free_list::FreeList;
 use crate::frame::moves::Moves;
 use crate::latch::parking::ParkingLot;
 use crate::latch::state::{FrameId, StateCell, StateWord, Version, WrapCount};
-use crate::translation::chain::{
-    Apart, Bucket, BucketLatch, Chains, Entry, First, Slot, SpinLatch, VersionLatch,
-};
-use crate::translation::tagged::Tagged;
+use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch, VersionLatch};
+use crate::translation::parts::chain::{Apart, Bucket, Chains, Entry, First, Slot};
+use crate::translation::parts::tagged::Tagged;
 
 fn page(number: u64) -> PageId {
     PageId::new(SpaceId::CATALOGUE, PageNo::new(number).unwrap())

@@ -6,3 +6,15 @@ pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod policy;
 pub(crate) mod table;
+
+#[cfg(not(loom))]
+pub(crate) use {
+    cores::{GroupNo, Grouping, Groups},
+    memory::{
+        HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation, give_back, kernel_page_bytes,
+        threads_with_room,
+    },
+    nodes::Nodes,
+    policy::NodeId,
+    table::{Table, Zeroed},
+};

@@ -12,13 +12,9 @@ use polder_format::PageId;
 
 use crate::core::Core;
 use crate::error::PoolError;
-use crate::frame::admission::Admitted;
-use crate::latch::found::Resolved;
-use crate::latch::guard::{Exclusive, Optimistic, Pin, Restart};
-use crate::latch::held::Holds;
-use crate::latch::state::{StateCell, StateWord};
-use crate::page::bytes::PageRef;
-use crate::page::link::LinkRef;
+use crate::frame::Admitted;
+use crate::latch::{Exclusive, Holds, Optimistic, Pin, Resolved, Restart, StateCell, StateWord};
+use crate::page::{LinkRef, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::Backoff;

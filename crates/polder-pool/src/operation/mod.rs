@@ -13,3 +13,6 @@ pub(crate) mod optimistic;
 pub(crate) mod pessimistic;
 pub(crate) mod recover;
 pub(crate) mod snapshot;
+
+#[cfg(not(loom))]
+pub(crate) use attempt::{Attempt, Interrupted, Obstacles};

@@ -4,11 +4,11 @@
 
 use polder_format::PageId;
 
-use crate::latch::guard::{Optimistic, Restart};
+use crate::latch::{Optimistic, Restart};
 use crate::operation::attempt::{Attempt, Step};
-use crate::page::link::LinkRef;
+use crate::page::LinkRef;
 use crate::shared::View;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::Translation;
 
 impl<'p, T: Translation> View<'p, T> {

@@ -6,14 +6,13 @@
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::latch::found::Resolved;
-use crate::latch::guard::{Optimistic, Restart};
+use crate::latch::{Optimistic, Resolved, Restart};
 use crate::operation::attempt::{Attempt, Step};
-use crate::page::link::LinkRef;
+use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::aside;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::{Translation, swizzle};
 
 impl<'p, T: Translation> View<'p, T> {

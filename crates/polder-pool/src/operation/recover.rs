@@ -5,13 +5,13 @@
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::latch::guard::{Optimistic, Restart};
+use crate::latch::{Optimistic, Restart};
 use crate::operation::attempt::{Attempt, Interrupted, Obstacles};
-use crate::paging::admission::Exhaustion;
+use crate::paging::Exhaustion;
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::Backoff;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::Translation;
 
 /// Conflicts before an operation falls back to taking latches on its way.

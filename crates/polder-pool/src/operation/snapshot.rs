@@ -8,9 +8,9 @@
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::latch::guard::{Optimistic, Restart};
+use crate::latch::{Optimistic, Restart};
 use crate::operation::attempt::Attempt;
-use crate::page::link::LinkRef;
+use crate::page::LinkRef;
 use crate::shared::View;
 use crate::sync::Backoff;
 use crate::sync::atomic::Ordering;

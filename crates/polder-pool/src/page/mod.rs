@@ -4,3 +4,11 @@
 pub mod bytes;
 pub(crate) mod kinds;
 pub(crate) mod link;
+
+pub(crate) use bytes::{OVERRUN_BYTES, PageBuf, PageMut, PageRef};
+
+#[cfg(not(loom))]
+pub(crate) use {
+    kinds::{KindOps, PageKinds},
+    link::LinkRef,
+};

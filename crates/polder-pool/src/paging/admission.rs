@@ -5,10 +5,9 @@
 use std::time::{Duration, Instant};
 
 use crate::error::PoolError;
-use crate::frame::admission::{Admitted, OPERATION_FRAMES};
+use crate::frame::{Admitted, OPERATION_FRAMES};
 use crate::shared::Shared;
-use crate::thread::counters::Counter;
-use crate::thread::holding::Holding;
+use crate::thread::{Counter, Holding};
 use crate::translation::Translation;
 
 /// How long nothing may move in the pool before an operation that waits for a frame gives up.

@@ -14,15 +14,13 @@ use std::time::Duration;
 use polder_format::{PageId, PageNo};
 
 use crate::error::PoolError;
-use crate::latch::guard::Exclusive;
-use crate::latch::meta::Obstacle;
-use crate::latch::state::{FrameId, StateCell, StateWord};
+use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
 use crate::paging::admission::Patience;
 use crate::replacement::{Look, Pages};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::{Leaving, Translation, Words};
 
 /// How often the policy may have named as many pages as there are frames, or none, in one sweep:

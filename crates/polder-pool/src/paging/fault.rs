@@ -10,14 +10,13 @@ use polder_format::{FormatError, PageId, PageNo, Place, header_at};
 
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
-use crate::frame::frame_pool::FramePool;
-use crate::latch::guard::{Exclusive, NewPage, Pin};
-use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::page::bytes::PageRef;
+use crate::frame::FramePool;
+use crate::latch::{Exclusive, FrameId, NewPage, Pin, StateCell, StateWord};
+use crate::page::PageRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::Backoff;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::{Placement, Translation, Words};
 
 /// A frame without a page; goes back when it is not used.

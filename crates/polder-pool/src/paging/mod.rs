@@ -23,3 +23,8 @@ pub(crate) mod read_ahead;
 pub(crate) mod reserve;
 pub(crate) mod shadow;
 pub(crate) mod write_back;
+
+#[cfg(not(loom))]
+pub(crate) use {
+    admission::Exhaustion, page_provider::Writer, read_ahead::Readers, shadow::Shadow,
+};

@@ -8,15 +8,12 @@
 
 use polder_format::PageId;
 
-use crate::latch::found::Resolved;
-use crate::latch::guard::{Exclusive, Optimistic};
-use crate::latch::state::FrameId;
-use crate::page::link::LinkRef;
+use crate::latch::{Exclusive, FrameId, Optimistic, Resolved};
+use crate::page::LinkRef;
 use crate::shared::{Shared, View};
 use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};
-use crate::thread::counters::Counter;
-use crate::thread::dice::one_in;
+use crate::thread::{Counter, one_in};
 use crate::translation::{Translation, Words};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 
 use polder_format::{PageNo, SpaceId};
 
-use crate::machine::memory::threads_with_room;
+use crate::machine::threads_with_room;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::lock;

@@ -2,7 +2,7 @@
 
 #![cfg(not(loom))]
 
-use crate::frame::partitions::Partitions;
+use crate::frame::Partitions;
 use crate::shared::Shared;
 use crate::translation::Translation;
 

@@ -23,12 +23,11 @@ use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 
-use crate::latch::guard::{Exclusive, Optimistic, Restart};
-use crate::latch::state::FrameId;
+use crate::latch::{Exclusive, FrameId, Optimistic, Restart};
 use crate::shared::{Shared, View};
 use crate::sync::RwLockReadGuard;
 use crate::sync::atomic::{Ordering, fence};
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::{Translation, Words};
 
 /// Retired frames that are kept for the next copies, and which part of the pool at most; more go back

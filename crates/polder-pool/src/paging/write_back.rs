@@ -18,10 +18,10 @@ use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::journal::Outgoing;
-use crate::latch::state::{FrameId, Version};
+use crate::latch::{FrameId, Version};
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::Translation;
 
 /// The longest pause in microseconds between two looks at pages that are held or being written.

@@ -6,8 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::paging::page_provider::Writer;
-use crate::paging::read_ahead::Readers;
+use crate::paging::{Readers, Writer};
 use crate::shared::{Shared, SpaceCore, View};
 use crate::translation::Translation;
 

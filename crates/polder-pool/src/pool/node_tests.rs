@@ -14,10 +14,9 @@ use std::time::Duration;
 use polder_format::{PageId, PageNo, PageSize};
 
 use crate::frame::partitions::PartitionNo;
-use crate::latch::state::FrameId;
-use crate::machine::memory::{HUGE_PAGE_BYTES, Reservation, kernel_page_bytes};
-use crate::machine::nodes::Nodes;
+use crate::latch::FrameId;
 use crate::machine::policy::{self, NodeId};
+use crate::machine::{HUGE_PAGE_BYTES, Nodes, Reservation, kernel_page_bytes};
 use crate::testing::{create, pool_on, prefaulted_on, stay_on};
 use crate::{
     AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Open, Pool, PoolConfig,

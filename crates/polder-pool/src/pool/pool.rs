@@ -9,7 +9,7 @@ use crate::error::PoolError;
 use crate::file_map::FileState;
 pub use crate::pool::handle::{Pool, Space};
 use crate::read_mode::Hold;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::Translation;
 
 impl<T: Translation> Pool<T> {

@@ -13,9 +13,8 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at
 
 use crate::device::is_full;
 use crate::error::PoolError;
-use crate::frame::admission::OPERATION_FRAMES;
-use crate::page::bytes::PageMut;
-use crate::page::link::LinkRef;
+use crate::frame::OPERATION_FRAMES;
+use crate::page::{LinkRef, PageMut};
 use crate::pool::pool::Pool;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};

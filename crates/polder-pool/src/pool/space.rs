@@ -5,12 +5,11 @@
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
 use crate::error::PoolError;
-use crate::frame::admission::OPERATION_FRAMES;
-use crate::latch::guard::{Exclusive, NewPage, Optimistic, Restart};
-use crate::operation::attempt::{Attempt, Interrupted, Obstacles};
-use crate::page::link::LinkRef;
-use crate::paging::admission::Exhaustion;
-use crate::paging::shadow::Shadow;
+use crate::frame::OPERATION_FRAMES;
+use crate::latch::{Exclusive, NewPage, Optimistic, Restart};
+use crate::operation::{Attempt, Interrupted, Obstacles};
+use crate::page::LinkRef;
+use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::change::{Change, mark_bytes};

@@ -9,15 +9,13 @@ use std::num::NonZeroU32;
 
 use polder_format::SpaceId;
 
-use crate::frame::frame_pool::FramePool;
-use crate::frame::free_list::FreeList;
-use crate::latch::meta::FRAME_META_BYTES;
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::policy::NodeId;
+use crate::frame::{FramePool, FreeList};
+use crate::latch::FRAME_META_BYTES;
+use crate::machine::{HUGE_PAGE_BYTES, NodeId};
 use crate::pool::pool::Pool;
 use crate::shared::Shared;
 use crate::sync::lock;
-use crate::thread::counters::Counter;
+use crate::thread::Counter;
 use crate::translation::{
     Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
     PredictiveHashed, Translation, Words,

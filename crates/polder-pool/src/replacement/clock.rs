@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use polder_format::PageId;
 
 use super::{Look, Pages, Replacement, name};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 /// Frames that a thread takes from the hand at a time, at most.
 const STRIDE: u64 = 16;

@@ -20,7 +20,7 @@ use polder_format::PageId;
 use super::dice::Dice;
 use super::queues::{Queue, Queues};
 use super::{Look, Pages, Replacement, name, sweep};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::{Mutex, lock};
 
 /// Frames whose pages bear the mark, the one that began to cool first in front.

@@ -11,7 +11,7 @@ use polder_format::PageId;
 
 use super::queues::{Queue, Queues};
 use super::{BATCH, Look, Pages, Replacement, name};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::{Mutex, lock};
 
 const ALL: Queue = Queue(0);

@@ -35,8 +35,7 @@ use std::sync::Arc;
 
 use polder_format::PageId;
 
-use crate::latch::latches::HearsWrites;
-use crate::latch::state::FrameId;
+use crate::latch::{FrameId, HearsWrites};
 
 mod clock;
 mod cooling;

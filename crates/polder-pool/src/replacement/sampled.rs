@@ -20,7 +20,7 @@ use polder_format::PageId;
 
 use super::dice::Dice;
 use super::{Look, Pages, Replacement, sweep};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 /// Frames that the hand passes for each victim. `polder-bench replay` shows what another number does
 /// to the hit ratio, of this and of [`SAMPLE`].

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use polder_format::{PageId, PageNo, SpaceId};
 
 use super::{Look, Pages, Replacement};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 const NONE: u8 = 0;
 const PLAIN: u8 = 1;

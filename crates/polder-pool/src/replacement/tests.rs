@@ -9,7 +9,7 @@ use std::thread;
 use super::dice::Dice;
 use super::testing::{TestFrames, page};
 use super::{Look, Pages, Replacement, ReplacementKind};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 fn kinds() -> Vec<ReplacementKind> {
     let shares = [0, 50, 90].map(|percent| ReplacementKind::Cooling { percent });

@@ -21,7 +21,7 @@ use polder_format::PageId;
 use super::ghosts::Ghosts;
 use super::queues::{Queue, Queues};
 use super::{BATCH, Look, Pages, Replacement, name};
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::{Mutex, lock};
 
 const A1_IN: Queue = Queue(0);

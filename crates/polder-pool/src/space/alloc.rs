@@ -15,10 +15,9 @@ use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc
 
 use crate::error::PoolError;
 use crate::file_map::AllocState;
-use crate::frame::admission::OPERATION_FRAMES;
-use crate::latch::guard::NewPage;
-use crate::page::bytes::{PageBuf, PageRef};
-use crate::page::link::LinkRef;
+use crate::frame::OPERATION_FRAMES;
+use crate::latch::NewPage;
+use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};

@@ -13,9 +13,9 @@ use polder_format::{
 use super::MAX_HEIGHT;
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::latch::guard::{Exclusive, Optimistic, Restart};
-use crate::operation::attempt::Attempt;
-use crate::page::link::LinkRef;
+use crate::latch::{Exclusive, Optimistic, Restart};
+use crate::operation::Attempt;
+use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;

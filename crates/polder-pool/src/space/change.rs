@@ -17,13 +17,12 @@ use crate::core::Core;
 use crate::error::PoolError;
 use crate::file_map::Runs;
 use crate::journal::{Journal, group_bytes};
-use crate::latch::guard::{Exclusive, Restart};
-use crate::operation::attempt::Attempt;
-use crate::page::bytes::PageMut;
-use crate::page::link::LinkRef;
+use crate::latch::{Exclusive, Restart};
+use crate::operation::Attempt;
+use crate::page::{LinkRef, PageMut};
 use crate::shared::{Shared, View};
 use crate::sync::lock;
-use crate::thread::holding::Holding;
+use crate::thread::Holding;
 use crate::translation::Translation;
 
 thread_local! {

@@ -27,8 +27,7 @@ mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
 
-use crate::page::bytes::PageRef;
-use crate::page::kinds::KindOps;
+use crate::page::{KindOps, PageRef};
 
 pub(crate) use locate::locate;
 

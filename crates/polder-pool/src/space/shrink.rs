@@ -14,7 +14,7 @@ use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
-use crate::page::link::LinkRef;
+use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};

@@ -4,3 +4,11 @@ pub(crate) mod counters;
 pub(crate) mod dice;
 pub(crate) mod holding;
 pub mod signal;
+
+#[cfg(not(loom))]
+pub(crate) use {
+    counters::{Counter, Counters},
+    dice::one_in,
+    holding::Holding,
+    signal::Signal,
+};

@@ -21,15 +21,10 @@ use std::sync::Arc;
 use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::guard::Optimistic;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
-use crate::machine::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
-use crate::page::bytes::PageRef;
-use crate::page::kinds::PageKinds;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Latches, Optimistic, Resolved, StateCell, StateWord, Version};
+use crate::machine::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
+use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::read_mode::Hold;
 use crate::sync::atomic::{Ordering, fence};
 
@@ -417,7 +412,7 @@ impl<T: Translation> PoolContext<'_, T> {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
-    use crate::latch::metas::Metas;
+    use crate::latch::Metas;
 
     /// Of a pool of so many frames, which nobody holds.
     pub(crate) fn latches(frames: u32) -> Latches {

@@ -19,13 +19,10 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::seam::{Footprint, Translation, TranslationConfig, Words};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
-use crate::machine::memory::OS_PAGE_BYTES;
-use crate::machine::table::Table;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Latches, Resolved, StateCell, StateWord, Version};
+use crate::machine::{OS_PAGE_BYTES, Table};
+use crate::page::LinkRef;
 use crate::sync::lock;
 
 /// A sorted map behind a lock.

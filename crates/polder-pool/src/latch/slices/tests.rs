@@ -6,7 +6,7 @@ use super::*;
 use crate::latch::parking::ParkingLot;
 use crate::latch::slice::MOST_HOLDS;
 use crate::latch::state::Version;
-use crate::machine::cores::Grouping;
+use crate::machine::Grouping;
 use crate::sync::Backoff;
 
 const FRAMES: u32 = 3;

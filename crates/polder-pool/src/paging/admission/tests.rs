@@ -7,7 +7,7 @@ use polder_format::PageNo;
 use super::*;
 use crate::Pool;
 use crate::frame::partitions::PartitionNo;
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::lock;
 use crate::testing::{create, pool};
 use crate::{AccessHint, Array, Pin};

@@ -13,8 +13,8 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::group::Group;
 use crate::error::PoolError;
-use crate::latch::state::StateCell;
-use crate::machine::memory::Reservation;
+use crate::latch::StateCell;
+use crate::machine::Reservation;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::{

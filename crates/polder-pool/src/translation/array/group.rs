@@ -6,7 +6,7 @@
 //! hole of the paper is closed by construction: a group is given back to the kernel under the lock
 //! that a claim needs, and only if no word in it is not zero (`POOL-6`).
 
-use crate::latch::state::{StateCell, StateWord};
+use crate::latch::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{Backoff, seq_cst_under_loom};
 

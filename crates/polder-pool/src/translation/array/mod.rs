@@ -20,8 +20,6 @@
 //! [`ArrayPlain`] does without step 5; with `ArraySwizzled` the link says where its page is
 //! (`swizzle/hints.rs`).
 
-#![cfg_attr(loom, allow(unused_imports))]
-
 mod chunk;
 pub(crate) mod group;
 mod sparse;

@@ -5,8 +5,8 @@
 use polder_format::{PageId, PageNo, SpaceId};
 
 use crate::error::PoolError;
-use crate::latch::state::{StateCell, StateWord};
-use crate::machine::memory::OS_PAGE_BYTES;
+use crate::latch::{StateCell, StateWord};
+use crate::machine::OS_PAGE_BYTES;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::parts::bucket_latch::VersionLatch;
 use crate::translation::parts::chain::Entry;

@@ -24,13 +24,10 @@ use super::seam::{
     Footprint, PageMemory, Placement, ReadModes, Translation, TranslationConfig, Words,
 };
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell};
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Latches, Resolved, StateCell};
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
+use crate::page::LinkRef;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 

@@ -21,9 +21,9 @@ use super::parts::directory::TableDirectory;
 use super::parts::page_hash::PageHash;
 use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::Resolved;
+use crate::page::LinkRef;
 
 /// The traditional pool: a chained table with a latch on each bucket.
 #[derive(Debug)]

@@ -16,9 +16,9 @@ use super::parts::by_frame::ByFrame;
 use super::parts::directory::TableDirectory;
 use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::Resolved;
+use crate::page::LinkRef;
 use table::OpenTable;
 
 /// A partitioned open-addressing table, and the state word beside the frame.

@@ -10,9 +10,8 @@
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::latch::state::FrameId;
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::latch::FrameId;
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
 use crate::translation::parts::by_frame::{FrameTable, Inserted};

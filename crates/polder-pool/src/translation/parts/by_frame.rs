@@ -22,12 +22,9 @@ use super::page_hash::PageHash;
 use super::preferred::known_here;
 use super::tagged::Tagged;
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell, StateWord, Version};
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::frame::Frames;
+use crate::latch::{FrameId, Latches, Resolved, StateCell, StateWord, Version};
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
 use crate::translation::seam::{Footprint, Words};
 

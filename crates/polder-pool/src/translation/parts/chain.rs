@@ -20,8 +20,8 @@ use std::fmt::Debug;
 use polder_format::PageId;
 
 use super::bucket_latch::{BucketLatch, Locked};
-use crate::frame::free_list::FreeList;
-use crate::latch::state::{FrameId, StateCell, StateWord};
+use crate::frame::FreeList;
+use crate::latch::{FrameId, StateCell, StateWord};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 

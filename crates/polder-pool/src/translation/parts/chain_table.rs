@@ -13,11 +13,9 @@ use super::chain::{Bucket, Chains, Entry, First, Slot};
 use super::directory::TableDirectory;
 use super::page_hash::PageHash;
 use crate::error::PoolError;
-use crate::frame::free_list::FreeList;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::frame::FreeList;
+use crate::latch::{FrameId, Latches, StateCell, StateWord};
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::atomic::{Ordering, fence};
 use crate::translation::seam::{Footprint, Words};
 

@@ -10,11 +10,8 @@ use std::fmt::Debug;
 
 use polder_format::{PageId, SpaceId};
 
-use crate::latch::guard::Optimistic;
-use crate::latch::state::FrameId;
-use crate::page::bytes::PageRef;
-use crate::page::kinds::PageKinds;
-use crate::page::link::LinkRef;
+use crate::latch::{FrameId, Optimistic};
+use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::translation::seam::{DirectoryOf, PoolContext, Translation};
 
 /// What a guess follows from.

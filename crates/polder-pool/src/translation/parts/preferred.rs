@@ -10,8 +10,8 @@
 use polder_format::{PageId, SpaceId};
 
 use super::guess::{Guess, Guesses};
-use crate::latch::state::{FrameId, StateWord};
-use crate::page::link::LinkRef;
+use crate::latch::{FrameId, StateWord};
+use crate::page::LinkRef;
 
 /// The frame that a page prefers: the remainder of its id by the largest prime up to the number of
 /// frames.
@@ -102,7 +102,7 @@ mod tests {
 
     use super::*;
     use crate::latch::parking::ParkingLot;
-    use crate::latch::state::{StateCell, Version};
+    use crate::latch::{StateCell, Version};
 
     #[inline(never)]
     #[cfg(all(target_arch = "x86_64", not(miri)))]

@@ -3,7 +3,7 @@
 
 use polder_format::PageId;
 
-use crate::latch::state::{StateCell, StateWord};
+use crate::latch::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// A word and its tag. All zero: no page.

@@ -28,10 +28,9 @@ use super::parts::page_hash::PageHash;
 use super::parts::preferred::{Preference, speculate};
 use super::seam::{ReadModes, Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::state::FrameId;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Resolved};
+use crate::page::LinkRef;
 
 pub use steps::{
     HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive, PredictiveHashed,

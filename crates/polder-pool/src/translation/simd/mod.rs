@@ -22,10 +22,9 @@ use super::parts::guess::{Blind, Guess, Guesses};
 use super::parts::preferred::Preference;
 use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::state::FrameId;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Resolved};
+use crate::page::LinkRef;
 
 pub(crate) use table::SimdTable;
 
@@ -100,7 +99,7 @@ mod tests {
 
     use super::*;
     use crate::latch::parking::ParkingLot;
-    use crate::latch::state::{StateWord, Version};
+    use crate::latch::{StateWord, Version};
     use crate::translation::seam::Words;
     use crate::translation::seam::testing::latches;
 

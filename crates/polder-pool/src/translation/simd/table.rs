@@ -33,10 +33,9 @@ mod reference;
 use polder_format::PageId;
 
 use crate::error::PoolError;
-use crate::frame::free_list::FreeList;
-use crate::latch::state::FrameId;
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::frame::FreeList;
+use crate::latch::FrameId;
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};

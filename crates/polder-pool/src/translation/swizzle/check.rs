@@ -7,7 +7,7 @@ use super::links::swizzled_links;
 use super::owner::Owner;
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::Backoff;
 use crate::translation::seam::PoolContext;
 

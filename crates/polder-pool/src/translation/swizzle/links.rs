@@ -5,9 +5,7 @@
 use polder_format::{PageId, SpaceId};
 
 use super::swip::Swip;
-use crate::page::bytes::PageRef;
-use crate::page::kinds::PageKinds;
-use crate::page::link::LinkRef;
+use crate::page::{LinkRef, PageKinds, PageRef};
 
 /// The page that a link leads to, if it stands in this space.
 pub(crate) fn target(link: LinkRef<'_>, space: SpaceId) -> PageId {

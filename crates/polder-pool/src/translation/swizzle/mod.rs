@@ -19,8 +19,6 @@
 //!
 //! [`ArraySwizzled`] has the frame in the link as a hint over the array: `hints.rs`.
 
-#![cfg_attr(loom, allow(unused_imports))]
-
 mod check;
 mod hints;
 mod links;

@@ -1,6 +1,6 @@
 //! Whose link to the page in a frame is hot: `docs/protocols.md`, "Swizzled links".
 
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, Ordering};
 

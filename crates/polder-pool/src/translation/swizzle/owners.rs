@@ -7,9 +7,8 @@ use polder_format::PageId;
 use super::owner::OwnerCell;
 use super::swip::Swip;
 use crate::error::PoolError;
-use crate::latch::state::FrameId;
-use crate::machine::memory::HUGE_PAGE_BYTES;
-use crate::machine::table::{Table, Zeroed};
+use crate::latch::FrameId;
+use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::parts::directory::TableDirectory;
 

@@ -4,7 +4,7 @@
 
 use polder_format::{PageId, SpaceId};
 
-use crate::latch::state::FrameId;
+use crate::latch::FrameId;
 
 /// Tag of a link that holds a frame.
 const HOT: u64 = 1 << 62;

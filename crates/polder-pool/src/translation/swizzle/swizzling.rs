@@ -17,10 +17,8 @@ use super::owner::Owner;
 use super::owners::SwizzleDirectory;
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::latch::guard::Optimistic;
-use crate::latch::state::FrameId;
-use crate::page::bytes::PageRef;
-use crate::page::link::LinkRef;
+use crate::latch::{FrameId, Optimistic};
+use crate::page::{LinkRef, PageRef};
 use crate::translation::seam::{PoolContext, Translation, Words};
 
 /// S1: with the page `parent` held shared, if the link at this offset of a page is one that it owns:

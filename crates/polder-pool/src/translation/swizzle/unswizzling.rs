@@ -21,8 +21,8 @@ use super::links::swizzled_links;
 use super::owner::Owner;
 use super::swip::Swip;
 use super::swizzle::Swizzle;
-use crate::latch::state::FrameId;
-use crate::page::bytes::PageRef;
+use crate::latch::FrameId;
+use crate::page::PageRef;
 use crate::thread::dice;
 use crate::translation::seam::PoolContext;
 

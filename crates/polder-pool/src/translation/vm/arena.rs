@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageNo, PageSize, SpaceId};
 
 use crate::error::PoolError;
-use crate::latch::state::StateCell;
-use crate::machine::memory::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
-use crate::page::bytes::OVERRUN_BYTES;
+use crate::latch::StateCell;
+use crate::machine::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::page::OVERRUN_BYTES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::{

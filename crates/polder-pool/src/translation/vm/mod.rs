@@ -30,13 +30,10 @@ use polder_format::{PageId, PageNo, PageSize, SpaceId};
 
 use super::seam::{Footprint, PageMemory, ReadModes, Translation, TranslationConfig, Words};
 use crate::error::PoolError;
-use crate::frame::frames::Frames;
-use crate::latch::found::Resolved;
-use crate::latch::latches::Latches;
-use crate::latch::state::{FrameId, StateCell};
-use crate::machine::memory::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
-use crate::page::bytes::PageRef;
-use crate::page::link::LinkRef;
+use crate::frame::Frames;
+use crate::latch::{FrameId, Latches, Resolved, StateCell};
+use crate::machine::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
+use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use arena::{Memory, VmDirectory, pages_a_region};
