@@ -20,7 +20,11 @@ use crate::thread::{Counters, Signal};
 pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);
 
 /// The part of a pool that does not depend on the translation.
+///
+/// The latches lie at its beginning: what a guard refers to and what an attempt refers to is one
+/// address then, which a lookup computes once and keeps in one register.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Core {
     /// All that guards and holds know of.
     pub(crate) latches: Latches,

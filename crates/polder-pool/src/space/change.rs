@@ -320,6 +320,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// A change of the pool's own maps, by who may hold what guards them.
+    #[inline]
     pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         Change::new(&self.core, most)
     }
