@@ -1,15 +1,17 @@
 //! Checkpoints: making the part of the log shorter that would be replayed. K1 to K6.
 
-use std::sync::atomic::Ordering;
+#![cfg(not(loom))]
+
 use std::time::Duration;
 
 use polder_format::Lsn;
 use polder_format::PageId;
 use polder_format::log::{Counts, Group, Operation, TableCount};
-use polder_pool::journal::{Journal, SharedError};
+use polder_pool::journal::SharedError;
 use polder_pool::{Pool, PoolError, Translation};
 
-use crate::log::{Log, lock};
+use crate::log::Log;
+use crate::sync::lock;
 
 /// Tables in one group of a checkpoint.
 const TABLES_A_GROUP: usize = 4096;
@@ -43,13 +45,13 @@ impl Log {
         if !self.checkpointer.wait(most) {
             return None;
         }
-        let asked = std::mem::take(&mut lock(&self.room).wanted);
-        Some(asked || self.replay_bytes() >= self.target() / 2)
+        let asked = std::mem::take(&mut lock(&self.reservations.room).wanted);
+        Some(asked || self.replay_bytes() >= self.reservations.target() / 2)
     }
 
     /// Asks for a checkpoint, however little the log has grown.
     pub fn want_checkpoint(&self) {
-        lock(&self.room).wanted = true;
+        lock(&self.reservations.room).wanted = true;
         self.checkpointer.wake();
     }
 
@@ -79,14 +81,14 @@ impl Log {
     ) -> Result<(), PoolError> {
         let begin = begun.start.0;
         // What may be appended until the sweep should be done.
-        let room = (self.start.load(Ordering::Acquire) + self.target() / 8 * 7)
+        let room = (self.reservations.start() + self.reservations.target() / 8 * 7)
             .saturating_sub(begin)
-            .max(self.target() / 16);
+            .max(self.reservations.target() / 16);
         self.pace.swept(begin, room, 0.0);
         let done = pool.sweep(&mut |visited, frames| {
             let swept = visited as f64 / frames.max(1) as f64;
             self.pace.swept(begin, room, swept);
-            let used = (self.end().0 - begin) as f64 / room as f64;
+            let used = (self.tail_at() - begin) as f64 / room as f64;
             if !in_haste && swept > used && !self.checkpointer.is_stopped() {
                 let ahead = (swept - used).min(0.5);
                 std::thread::sleep(REST.mul_f64(2.0 * ahead));
@@ -131,7 +133,7 @@ impl Log {
             end = self.append_spare(&mut group);
             first.get_or_insert(Lsn(end.0 - len));
         }
-        self.await_durable(end)?;
+        self.await_sync(end)?;
         let mark_of = CheckpointMark {
             redo_start: begun.start,
             checkpoint: first.unwrap_or(begun.start),
@@ -145,12 +147,7 @@ impl Log {
 
     /// A checkpoint could not be made: who waits for room in the log is told why.
     pub fn checkpoint_failed(&self, error: SharedError) {
-        lock(&self.room).blocked = Some(error);
-        self.room_changed.notify_all();
-    }
-
-    /// The table was dropped: checkpoints speak of it no more.
-    pub fn forget_table(&self, space: polder_format::SpaceId) {
-        lock(&self.leader).tally.forget(space);
+        lock(&self.reservations.room).blocked = Some(error);
+        self.reservations.wake_all();
     }
 }

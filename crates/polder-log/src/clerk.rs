@@ -1,15 +1,16 @@
 //! The threads that write and sync the log when nobody waits for it.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use polder_pool::journal::Journal;
+use polder_format::Lsn;
 
-use crate::flush::WINDOW_BYTES;
-use crate::log::{LONGEST_PERIOD, Log};
+use crate::leader::{LONGEST_PERIOD, WINDOW_BYTES};
+use crate::log::Log;
 
 /// Whoever is needed again within this time does not wait to be asked.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
@@ -42,14 +43,14 @@ impl Clerk {
 /// Who waits for the log, or wants to append to it, is told of errors here and below.
 fn write(log: &Log) {
     let mut since = Instant::now();
-    let mut before = log.end().0;
+    let mut before = log.tail_at();
     while log.clerk.wait(LONGEST_PERIOD) {
         let _ = log.write_complete();
         log.prepare(!log.clerk.is_asked());
         // To wake a thread takes tens of microseconds of who does it (in a virtual machine), so a
         // thread that will be needed again soon wakes by itself.
-        let (now, end) = (Instant::now(), log.end().0);
-        let share = log.wake_bytes() as f64 / (end - before).max(1) as f64;
+        let (now, end) = (Instant::now(), log.tail_at());
+        let share = log.buffer.wake_bytes() as f64 / (end - before).max(1) as f64;
         let time = (now - since).mul_f64(share.min(1e3));
         (since, before) = (now, end);
         if time < LONGEST_NAP {
@@ -61,14 +62,14 @@ fn write(log: &Log) {
 fn sync(log: &Log) {
     let mut synced = Instant::now();
     loop {
-        let period = Duration::from_nanos(log.period.load(Ordering::Relaxed));
-        if !log.syncer.wait(period.saturating_sub(synced.elapsed())) {
+        let period = log.commit.period();
+        if !log.commit.syncer.wait(period.saturating_sub(synced.elapsed())) {
             return;
         }
         let durable = log.durable().0;
-        if synced.elapsed() >= period || log.end().0 - durable > WINDOW_BYTES {
+        if synced.elapsed() >= period || log.tail_at() - durable > WINDOW_BYTES {
             synced = Instant::now();
-            let _ = log.sync_up_to(log.end());
+            let _ = log.sync_up_to(Lsn(log.tail_at()));
         }
     }
 }
@@ -76,7 +77,7 @@ fn sync(log: &Log) {
 impl Drop for Clerk {
     fn drop(&mut self) {
         self.log.clerk.stop();
-        self.log.syncer.stop();
+        self.log.commit.syncer.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }

@@ -1,5 +1,7 @@
 //! The data file's device, as the pool gets it: the log must know of each sync.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
 
@@ -23,23 +25,23 @@ impl DataDevice {
 
 impl Device for DataDevice {
     fn submit(&self, batch: Batch) -> Ticket {
-        self.log.data.submit(batch)
+        self.log.double.data.submit(batch)
     }
 
     fn complete(&self, ticket: Ticket) -> Batch {
-        self.log.data.complete(ticket)
+        self.log.double.data.complete(ticket)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.log.data.allocate(offset, len)
+        self.log.double.data.allocate(offset, len)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.log.data.truncate(len)
+        self.log.double.data.truncate(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.log.data.punch(offset, len)
+        self.log.double.data.punch(offset, len)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -47,6 +49,6 @@ impl Device for DataDevice {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.log.data.len()
+        self.log.double.data.len()
     }
 }

@@ -1,5 +1,7 @@
 //! What can go wrong with the log when a store is opened.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
 

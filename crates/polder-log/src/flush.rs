@@ -4,51 +4,25 @@
 //! else it sleeps until a leader has finished and looks again. So a single thread commits without
 //! another one, and many share each sync.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use polder_format::log::{LOG_BLOCK_BYTES, Pad};
 use polder_format::{Lsn, PageId};
 use polder_pool::device::{Batch, Buffer, Direction, Request};
 use polder_pool::journal::SharedError;
 
-use crate::log::{Log, lock};
+use crate::leader::{Leader, Syncs, WINDOW_BYTES};
+use crate::log::Log;
 use crate::ring::cut;
+use crate::sync::lock;
 use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
-/// When so much is written and not synced, a sync begins; at twice as much writing waits for it.
-pub(crate) const WINDOW_BYTES: u64 = 16 << 20;
 /// What is written out while later groups are still waited for, as a part of the ring.
 const PREFIX_PART: u64 = 4;
-
-/// What only the leader knows.
-#[derive(Debug)]
-pub(crate) struct Leader {
-    /// All groups up to here are complete.
-    walked: u64,
-    /// Entries of all tables at `walked`.
-    pub(crate) tally: Tally,
-}
-
-impl Leader {
-    pub(crate) fn new(at: u64, tally: Tally) -> Leader {
-        Leader { walked: at, tally }
-    }
-}
-
-/// Who leads, and how many syncs there were.
-#[derive(Debug, Default)]
-pub(crate) struct Syncs {
-    leading: bool,
-    /// Threads that sleep. (Waking nobody is a system call all the same.)
-    waiting: u32,
-    /// Syncs that have begun; the number of the last one.
-    pub(crate) begun: u64,
-    /// The last one that has ended well.
-    pub(crate) finished: u64,
-}
 
 /// Gives way for a moment; longer each time.
 fn wait_a_little(tries: &mut u32) {
@@ -61,12 +35,34 @@ fn wait_a_little(tries: &mut u32) {
 }
 
 impl Log {
+    /// Waits until the log is durable up to everything that was appended so far.
+    ///
+    /// # Errors
+    /// What made the log unusable.
+    pub fn flush(&self) -> Result<(), SharedError> {
+        self.await_sync(Lsn(self.tail_at()))
+    }
+
+    /// Waits until the log is durable up to `lsn`, for somebody who would rather not wait.
+    pub(crate) fn await_sync(&self, lsn: Lsn) -> Result<(), SharedError> {
+        if self.commit.durable() >= lsn.0 {
+            return Ok(());
+        }
+        self.commit.note_awaited();
+        self.sync_up_to(lsn)
+    }
+
+    /// As `await_sync`, where nobody minds how long it takes.
+    pub(crate) fn sync_up_to(&self, lsn: Lsn) -> Result<(), SharedError> {
+        self.flush_until(|log, _| log.commit.durable() >= lsn.0)
+    }
+
     /// Leads, or waits for those who do, until `done` says so.
     pub(crate) fn flush_until(
         &self,
         done: impl Fn(&Log, &Syncs) -> bool,
     ) -> Result<(), SharedError> {
-        let mut syncs = lock(&self.syncs);
+        let mut syncs = lock(&self.commit.syncs);
         loop {
             if done(self, &syncs) {
                 return Ok(());
@@ -74,7 +70,7 @@ impl Log {
             self.check()?;
             if syncs.leading {
                 syncs.waiting += 1;
-                let woken = self.synced.wait(syncs);
+                let woken = self.commit.synced.wait(syncs);
                 syncs = woken.unwrap_or_else(|poisoned| poisoned.into_inner());
                 syncs.waiting -= 1;
                 continue;
@@ -84,13 +80,13 @@ impl Log {
             let number = syncs.begun;
             drop(syncs);
             let led = self.cut_and_sync(|_, _| ()).map(|_| ());
-            syncs = lock(&self.syncs);
+            syncs = lock(&self.commit.syncs);
             syncs.leading = false;
             if led.is_ok() {
                 syncs.finished = number;
             }
             if syncs.waiting > 0 {
-                self.synced.notify_all();
+                self.commit.synced.notify_all();
             }
             led?;
         }
@@ -98,16 +94,16 @@ impl Log {
 
     /// Writes out what is complete, without a sync: for the clerk.
     pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
-        let durable = self.durable.load(Ordering::Acquire);
-        let unsynced = self.tail().load(Ordering::Acquire) - durable;
+        let durable = self.commit.durable();
+        let unsynced = self.tail_at() - durable;
         if unsynced > 2 * WINDOW_BYTES {
             return self.sync_up_to(Lsn(durable + unsynced));
         }
         if unsynced > WINDOW_BYTES {
-            self.syncer.wake();
+            self.commit.syncer.wake();
         }
         self.lead(|leader| {
-            self.walk(leader, self.tail().load(Ordering::Acquire));
+            self.walk(leader, self.tail_at());
             self.write_out(leader.walked / BLOCK * BLOCK)
         })
     }
@@ -135,8 +131,7 @@ impl Log {
         at_cut: impl FnOnce(Lsn, &Tally) -> R,
     ) -> Result<R, SharedError> {
         let result = self.cut_and_sync(at_cut)?;
-        drop(lock(&self.syncs));
-        self.synced.notify_all();
+        self.commit.wake_all();
         Ok(result)
     }
 
@@ -144,28 +139,28 @@ impl Log {
         &self,
         work: impl FnOnce(&mut Leader) -> io::Result<()>,
     ) -> Result<(), SharedError> {
-        let mut leader = lock(&self.leader);
+        let mut leader = lock(&self.commit.leader);
         self.check()?;
         work(&mut leader).map_err(|error| self.poison("writing the log", &error))
     }
 
     /// L1 to L3; gives the cut.
     fn cut_and_write(&self, leader: &mut Leader) -> io::Result<u64> {
-        let (tail, cut) = cut(self.tail());
+        let (tail, cut) = cut(&self.tail.end);
         let mut tries = 0;
         loop {
             self.walk(leader, tail);
-            let written = self.written.load(Ordering::Relaxed);
+            let written = self.buffer.written();
             let whole = leader.walked / BLOCK * BLOCK;
-            if leader.walked == tail && cut <= written + self.ring.len() {
+            if leader.walked == tail && cut <= written + self.buffer.ring.len() {
                 break;
             }
             // Others may wait for room in the ring before they can complete their groups.
-            let is_full = self.tail().load(Ordering::Acquire) > written + self.ring.len();
-            let much = whole - written >= self.ring.len() / PREFIX_PART;
+            let is_full = self.tail_at() > written + self.buffer.ring.len();
+            let much = whole - written >= self.buffer.ring.len() / PREFIX_PART;
             if whole > written && (is_full || much || leader.walked == tail) {
                 self.write_out(whole)?;
-            } else if self.poisoned.load(Ordering::Acquire) {
+            } else if self.failure.is_set() {
                 // Who waited for room in the ring has gone, and left a gap.
                 return Err(io::Error::other("the log is dead"));
             } else {
@@ -174,8 +169,13 @@ impl Log {
         }
         // LOG-2: the next group begins at a block that was not written yet.
         if cut > tail {
-            let pad = Pad::encode(self.seed, Lsn(tail), (cut - tail) as u32, self.incarnation);
-            self.ring.put_pad(tail, pad, cut - tail);
+            let pad = Pad::encode(
+                self.identity.seed,
+                Lsn(tail),
+                (cut - tail) as u32,
+                self.identity.incarnation,
+            );
+            self.buffer.ring.put_pad(tail, pad, cut - tail);
         }
         leader.walked = cut;
         self.write_out(cut)?;
@@ -185,27 +185,27 @@ impl Log {
     /// L2, as far as groups are complete, up to `end`.
     fn walk(&self, leader: &mut Leader, end: u64) {
         while leader.walked < end {
-            let Some(mark) = self.ring.take_mark(leader.walked) else { return };
-            leader.tally.add_group(&self.ring, leader.walked, mark);
+            let Some(mark) = self.buffer.ring.take_mark(leader.walked) else { return };
+            leader.tally.add_group(&self.buffer.ring, leader.walked, mark);
             leader.walked += mark.len();
         }
     }
 
     /// L3 and L5: writes the ring up to `to`, a multiple of a block, and gives it back.
     fn write_out(&self, to: u64) -> io::Result<()> {
-        let from = self.written.load(Ordering::Relaxed);
+        let from = self.buffer.written();
         if from >= to {
             return Ok(());
         }
         let mut requests = Vec::new();
         {
-            let mut segments = lock(&self.segments);
+            let mut segments = lock(&self.space.segments);
             let share = segments.header().share();
             let mut at = from;
             while at < to {
                 let end = to.min((at / share + 1) * share);
                 let offset = segments.offset_to_write(at)?;
-                let piece = self.ring.piece(at, end);
+                let piece = self.buffer.ring.piece(at, end);
                 // SAFETY: the range is complete and not given back, so that nobody writes it until
                 // `written` is stored, below.
                 let buffer = unsafe { Buffer::new(piece.at, piece.len) };
@@ -213,9 +213,32 @@ impl Log {
                 at += piece.len as u64;
             }
         }
-        let batch = self.device.complete(self.device.submit(Batch::Many(requests)));
+        let device = &self.space.device;
+        let batch = device.complete(device.submit(Batch::Many(requests)));
         batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
-        self.written.store(to, Ordering::Release);
+        self.buffer.give_back(to);
         Ok(())
+    }
+
+    /// L4: syncs the log's device, which was written up to `cut` before. One at a time and none behind
+    /// one that failed: of several who sync, a kernel tells one that a write was lost, and the others
+    /// that all is well.
+    pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
+        let _one = lock(&self.commit.log_sync);
+        self.check()?;
+        self.space.device.sync().map_err(|error| {
+            // Before anybody hears of it, and opens the log again.
+            self.take_back();
+            self.poison("syncing the log", &error)
+        })?;
+        self.commit.set_durable(cut);
+        Ok(())
+    }
+
+    /// After a sync that failed, caches may still show what no later sync will bring to the device.
+    /// Whoever opens the log before they are empty must not go on behind it: so the log is made to end
+    /// where it is durable.
+    fn take_back(&self) {
+        lock(&self.space.segments).clear_from(self.commit.durable());
     }
 }

@@ -6,56 +6,68 @@
 //! `docs/durability.md`, whose numbers (`LOG-3`, K2, R4) are cited here; the bytes are in
 //! `docs/format.md`.
 //!
+//! What the log of an open store is made of stands in structs, each with what it owns:
+//!
 //! | file | |
 //! |---|---|
+//! | `log.rs` | `Log`: the parts that follow, and what can be asked of it |
 //! | `ring.rs` | the buffer that groups are copied into by many threads at once |
-//! | `sync.rs` | atomics, which loom can replace |
-//! | `log.rs` | appending, permits, waiting until something is durable |
-//! | `flush.rs` | one thread writes the buffer out and syncs, for all |
-//! | `clerk.rs` | the thread that does so when nobody waits |
+//! | `room.rs` | where the log begins and ends, and what of it is spoken for |
 //! | `segments.rs` | where in the file which part of the log lies |
-//! | `double.rs` | pages written twice, so that none is torn for good |
-//! | `data.rs` | the data file's device, whose syncs the log must know |
+//! | `leader.rs` | who leads the writing and syncing, and up to where the log is durable |
+//! | `slots.rs` | which slot of the double-write area holds which pages |
 //! | `tally.rs` | how many entries each table has, at any point of the log |
+//! | `pace.rs` | how fast writers may go while a checkpoint makes the log shorter |
+//! | `failure.rs` | that the log cannot be used any more, and why |
+//!
+//! What is done with it stands above that, as `impl Log`:
+//!
+//! | file | |
+//! |---|---|
+//! | `reservation.rs` | permits: room in the log for a change |
+//! | `append.rs` | a group comes into the ring |
+//! | `flush.rs` | one thread writes the ring out and syncs, for all |
+//! | `growth.rs` | the file becomes longer before that is needed |
+//! | `double.rs` | pages written twice, so that none is torn for good |
 //! | `checkpoint.rs` | making the log shorter |
+//! | `clerk.rs` | the threads that write and sync when nobody waits |
+//! | `journal.rs`, `data.rs` | the log, and the data file's device, as the pool sees them |
+//!
+//! Opening a store:
+//!
+//! | file | |
+//! |---|---|
 //! | `scan.rs` | reading the log, and finding its end |
 //! | `recover.rs` | doing again what it tells |
 //! | `tells.rs` | whether there was a store, when its data file does not tell |
 //! | `survey.rs` | what can be read of a log that is damaged |
 
-mod ring;
-mod sync;
-
-// Under loom there is the ring alone: that is what its models are about.
-#[cfg(not(loom))]
+mod append;
 mod checkpoint;
-#[cfg(not(loom))]
 mod clerk;
-#[cfg(not(loom))]
 mod data;
-#[cfg(not(loom))]
 mod double;
-#[cfg(not(loom))]
 mod error;
-#[cfg(not(loom))]
+mod failure;
 mod flush;
-#[cfg(not(loom))]
+mod growth;
+mod journal;
+mod leader;
 mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
-#[cfg(not(loom))]
+mod options;
 mod pace;
-#[cfg(not(loom))]
 mod recover;
-#[cfg(not(loom))]
+mod reservation;
+mod ring;
+mod room;
 mod scan;
-#[cfg(not(loom))]
 mod segments;
-#[cfg(not(loom))]
+mod slots;
 mod survey;
-#[cfg(not(loom))]
+mod sync;
 mod tally;
-#[cfg(not(loom))]
 mod tells;
 
 #[cfg(not(loom))]
@@ -64,7 +76,8 @@ pub use {
     clerk::Clerk,
     data::DataDevice,
     error::LogError,
-    log::{Log, LogOptions},
+    log::Log,
+    options::LogOptions,
     recover::{Progress, Recovered, recover},
     scan::{Found, Groups, LogFile, Visit},
     survey::{Gap, SlotImage},

@@ -11,7 +11,7 @@ use loom::thread;
 
 use polder_format::SpaceId;
 
-use crate::ring::{Change, Ring, cut};
+use crate::ring::{Buffer, Change, cut};
 use crate::sync::{AtomicU64, Ordering};
 
 const RING_BYTES: u64 = 4096;
@@ -19,9 +19,8 @@ const GROUP_BYTES: u64 = 48;
 const PAD: u64 = u64::MAX;
 
 struct Model {
-    ring: Ring,
+    buffer: Buffer,
     tail: AtomicU64,
-    written: AtomicU64,
 }
 
 impl Model {
@@ -31,12 +30,11 @@ impl Model {
     fn append(&self, number: u8) -> Option<u64> {
         let has_room = |start: u64| {
             let end = start + GROUP_BYTES;
-            let fits = end <= self.written.load(Ordering::Acquire) + self.ring.len();
-            fits.then_some(end)
+            self.buffer.has_room(end).then_some(end)
         };
         let start = self.tail.fetch_update(Ordering::AcqRel, Ordering::Acquire, has_room).ok()?;
         let change = Change::One(SpaceId::CATALOGUE, 1);
-        self.ring.put(start, &[number; GROUP_BYTES as usize], change);
+        self.buffer.ring.put(start, &[number; GROUP_BYTES as usize], change);
         Some(start)
     }
 
@@ -45,27 +43,27 @@ impl Model {
         let (tail, cut) = cut(&self.tail);
         let mut numbers = Vec::new();
         while *walked < tail {
-            let Some(mark) = self.ring.take_mark(*walked) else {
+            let Some(mark) = self.buffer.ring.take_mark(*walked) else {
                 thread::yield_now();
                 continue;
             };
             assert_eq!(mark.len(), GROUP_BYTES);
             let words: Vec<u64> =
-                (0..GROUP_BYTES / 8).map(|i| self.ring.word(*walked + 8 * i)).collect();
+                (0..GROUP_BYTES / 8).map(|i| self.buffer.ring.word(*walked + 8 * i)).collect();
             assert!(words.windows(2).all(|pair| pair[0] == pair[1]), "{words:x?}");
             numbers.push(words[0] as u8);
             *walked += mark.len();
         }
         if cut > tail {
-            self.ring.put_pad(tail, PAD, cut - tail);
+            self.buffer.ring.put_pad(tail, PAD, cut - tail);
         }
         // What the device reads.
-        let mut at = self.written.load(Ordering::Relaxed);
+        let mut at = self.buffer.written();
         while at < cut {
-            at += self.ring.piece(at, cut).len as u64;
+            at += self.buffer.ring.piece(at, cut).len as u64;
         }
         *walked = cut;
-        self.written.store(cut, Ordering::Release);
+        self.buffer.give_back(cut);
         numbers
     }
 }
@@ -80,9 +78,8 @@ fn loom_cuts_see_whole_groups() {
     builder.check(|| {
         let begin = 0;
         let model = Arc::new(Model {
-            ring: Ring::new(RING_BYTES).unwrap(),
+            buffer: Buffer::new(RING_BYTES, begin).unwrap(),
             tail: AtomicU64::new(begin),
-            written: AtomicU64::new(begin),
         });
         let other = Arc::clone(&model);
         let one = thread::spawn(move || [other.append(1), other.append(2)]);

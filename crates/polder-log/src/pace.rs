@@ -6,6 +6,8 @@
 //! anything: the longer, the further beyond and the larger the change. Writers and sweep come to go at
 //! one pace.
 
+#![cfg(not(loom))]
+
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

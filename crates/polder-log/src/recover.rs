@@ -1,5 +1,7 @@
 //! Doing again what the log tells: R4 to R8.
 
+#![cfg(not(loom))]
+
 use std::collections::HashMap;
 use std::collections::HashSet;
 use std::ops::Range;
@@ -10,13 +12,14 @@ use std::thread;
 use polder_format::log::{Group, LOG_BLOCK_BYTES, Operation, Record, Records, SlotHeader};
 use polder_format::{ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, SpaceId};
 use polder_pool::device::{Device, is_full, read_block, write_block};
-use polder_pool::journal::Journal;
 use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Redone, Translation, threads_with_room};
 
-use crate::double::pages_checksum;
 use crate::error::{LogError, reserve};
-use crate::log::{Beginning, Log, LogOptions, lock};
+use crate::log::{Beginning, Log};
+use crate::options::LogOptions;
 use crate::scan::{FIRST_LSN, Found, LogFile};
+use crate::slots::pages_checksum;
+use crate::sync::lock;
 
 /// Threads that redo pages, at most: as many reads are asked of the device at a time.
 const WORKERS: u64 = 16;
@@ -122,7 +125,7 @@ impl Log {
         group.push(PageId::NULL, &Operation::Joint { end });
         self.make_room_for_joint();
         let lsn = self.append_spare(&mut group);
-        self.await_durable(lsn).map_err(|source| LogError::Io { what: "write", source })
+        self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })
     }
 }
 

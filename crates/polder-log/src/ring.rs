@@ -41,6 +41,8 @@ pub(crate) enum Change {
 
 /// So much of a group's place is asked for ahead: what a processor has open at a time.
 const PREFETCHED_BYTES: u64 = 512;
+/// How often the ring should be written out: each time this part of it was filled.
+const WAKE_PART: u64 = 8;
 
 const CHANGE_SHIFT: u32 = 32;
 const SPACE_SHIFT: u32 = 34;
@@ -203,6 +205,53 @@ impl Ring {
     fn words_of(&self, at: u64, len: u64) -> Range<usize> {
         let begin = at & self.mask;
         (begin / 8) as usize..((begin + len) / 8) as usize
+    }
+}
+
+/// The ring, and what of it was written out.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    pub(crate) ring: Ring,
+    /// All below was written out of the ring (Release), which has room for its own length from here on
+    /// (Acquire).
+    written: AtomicU64,
+    /// The bits of a position that change when the ring should be written out.
+    wake_mask: u64,
+}
+
+impl Buffer {
+    /// A ring of `bytes` for the log from `at` on.
+    pub(crate) fn new(bytes: u64, at: u64) -> Result<Buffer, TryReserveError> {
+        let wake_mask = !(bytes / WAKE_PART - 1);
+        Ok(Buffer { ring: Ring::new(bytes)?, written: AtomicU64::new(at), wake_mask })
+    }
+
+    /// A4: whether a group that ends here can be copied into the ring.
+    #[inline]
+    pub(crate) fn has_room(&self, end: u64) -> bool {
+        end <= self.written.load(Ordering::Acquire) + self.ring.len()
+    }
+
+    /// For the leader, who alone changes it.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// L3: what lies below was written, and its part of the ring can be used again.
+    pub(crate) fn give_back(&self, to: u64) {
+        self.written.store(to, Ordering::Release);
+    }
+
+    /// Whether the log has come, from `start` to `end`, to where the ring should be written out.
+    #[inline]
+    pub(crate) fn wakes(&self, start: u64, end: u64) -> bool {
+        (start ^ end) & self.wake_mask != 0
+    }
+
+    /// That happens each time so much was appended.
+    #[cfg(not(loom))]
+    pub(crate) fn wake_bytes(&self) -> u64 {
+        !self.wake_mask + 1
     }
 }
 

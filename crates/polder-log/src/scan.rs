@@ -1,5 +1,7 @@
 //! Reading the log from the file, and finding where it ends: R1 to R3.
 
+#![cfg(not(loom))]
+
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use polder_pool::device::{BlockReader, Device, read_block, write_block, write_ze
 use polder_pool::threads_with_room;
 
 use crate::error::{LogError, reserve};
-use crate::flush::WINDOW_BYTES;
-use crate::log::LogOptions;
+use crate::leader::WINDOW_BYTES;
+use crate::options::LogOptions;
 use crate::segments::{self, Fresh, Segments};
 use crate::tally::Tally;
 

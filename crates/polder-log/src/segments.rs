@@ -4,8 +4,10 @@
 //! block says which. A segment whose share no checkpoint needs any more is used again, for a share
 //! that is to come (`LOG-5`).
 
+#![cfg(not(loom))]
+
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use polder_format::log::{GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
 use polder_pool::device::{Device, read_block, write_block, write_zeros};
@@ -172,4 +174,28 @@ pub(crate) fn make(
         write_zeros(device, begin..begin + header.segment_bytes, meanwhile)?;
     }
     Ok(())
+}
+
+/// What an open log has of its file: the segments that there are, and how many there may be.
+#[derive(Debug)]
+pub(crate) struct LogSpace {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) segments: Mutex<Segments>,
+    /// The most segments that the file may have; only joints may need another one.
+    pub(crate) limit_segments: u64,
+    /// Held while the file is made longer.
+    pub(crate) growth: Mutex<()>,
+}
+
+impl LogSpace {
+    /// `limit`: bytes that the log may take, if it does not take more already.
+    pub(crate) fn new(device: Arc<dyn Device>, segments: Segments, limit: u64) -> LogSpace {
+        let limit_segments = (limit / segments.header().segment_bytes).max(segments.count());
+        LogSpace {
+            device,
+            segments: Mutex::new(segments),
+            limit_segments,
+            growth: Mutex::default(),
+        }
+    }
 }

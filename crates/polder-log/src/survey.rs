@@ -1,6 +1,8 @@
 //! What can be read of a log that is damaged, or whose superblock is gone: for checking it, showing
 //! it and saving what is there. Nothing here writes.
 
+#![cfg(not(loom))]
+
 use std::io;
 use std::sync::Arc;
 
@@ -10,11 +12,13 @@ use polder_format::log::{
 use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, SpaceId, StoreId};
 use polder_pool::device::{Device, read_block};
 
-use crate::double::pages_checksum;
 use crate::error::LogError;
-use crate::log::{Log, LogOptions, lock};
+use crate::log::Log;
+use crate::options::LogOptions;
 use crate::scan::{FIRST_LSN, Found, LogFile, SLOTS, Told};
 use crate::segments::Segments;
+use crate::slots::pages_checksum;
+use crate::sync::lock;
 
 /// A part of the log that cannot be read, between groups that can.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,18 +46,18 @@ impl Log {
     /// # Errors
     /// Those of [`LogFile::open`].
     pub fn file(&self) -> Result<LogFile, LogError> {
-        let store_id = lock(&self.segments).header().store_id;
-        LogFile::open(Arc::clone(&self.device), store_id)
+        let store_id = lock(&self.space.segments).header().store_id;
+        LogFile::open(Arc::clone(&self.space.device), store_id)
     }
 
     /// The data file's device, past the log.
     pub fn data_device(&self) -> Arc<dyn Device> {
-        Arc::clone(&self.data)
+        Arc::clone(&self.double.data)
     }
 
     /// Where a recovery would begin to read.
     pub fn start(&self) -> Lsn {
-        Lsn(self.start.load(std::sync::atomic::Ordering::Acquire))
+        Lsn(self.reservations.start())
     }
 }
 

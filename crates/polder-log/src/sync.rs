@@ -1,6 +1,8 @@
-//! Atomics: std's, or loom's when the ring is model-checked (`--cfg loom`).
+//! Atomics: std's, or loom's when the ring is model-checked (`--cfg loom`). And how a mutex is locked.
 
 use std::ops::Range;
+#[cfg(not(loom))]
+use std::sync::{Mutex, MutexGuard};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
@@ -43,4 +45,10 @@ impl Watched {
 
     #[inline(always)]
     pub(crate) fn read(&self, _cells: Range<usize>) {}
+}
+
+/// Locks a mutex. A thread that panicked while it held it has left nothing half done.
+#[cfg(not(loom))]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -4,6 +4,8 @@
 //! walks over the groups, so that the numbers belong to one position of the log exactly, and no
 //! writer shares a counter.
 
+#![cfg(not(loom))]
+
 use std::collections::BTreeMap;
 
 use polder_format::SpaceId;

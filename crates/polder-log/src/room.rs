@@ -1,0 +1,155 @@
+//! How much room there is in the log: where it begins and ends, and what is spoken for.
+
+#![cfg(not(loom))]
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use polder_format::log::LOG_BLOCK_BYTES;
+use polder_pool::journal::SharedError;
+
+use crate::segments::LogSpace;
+use crate::sync::{self, lock};
+
+/// Segments that permits never count on: one for checkpoints and joints, one because a stretch of
+/// the log may begin and end within a segment.
+pub(crate) const SPARE_SEGMENTS: u64 = 2;
+/// The rest of a block that a sync behind a group may fill: each permit counts it.
+pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
+
+/// What all writers change, alone on its cache lines: one pair of lines for each change, and not two.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Tail {
+    /// A3: where the next group goes.
+    pub(crate) end: sync::AtomicU64,
+    /// Bytes of all permits, each with its `PAD_BYTES`.
+    permits: AtomicU64,
+}
+
+impl Tail {
+    pub(crate) fn new(end: u64) -> Tail {
+        Tail { end: sync::AtomicU64::new(end), permits: AtomicU64::new(0) }
+    }
+
+    /// Takes a permit of so many bytes, to be given back if it is one too many: where the log ends,
+    /// and where it would end if all permits were used.
+    #[inline]
+    pub(crate) fn take(&self, bytes: u64) -> (u64, u64) {
+        let need = bytes + PAD_BYTES;
+        let others = self.permits.fetch_add(need, Ordering::AcqRel);
+        let end = self.end.load(Ordering::Acquire);
+        (end, end + others + need)
+    }
+
+    #[inline]
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.permits.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
+    }
+}
+
+/// Whether there is room in the log, and why not.
+#[derive(Debug, Default)]
+pub(crate) struct Room {
+    /// The last checkpoint failed.
+    pub(crate) blocked: Option<SharedError>,
+    /// The file could not be made longer.
+    pub(crate) no_growth: bool,
+    /// Somebody waits for a checkpoint to make room, however little the log has grown.
+    pub(crate) wanted: bool,
+}
+
+/// How far the log may go.
+#[derive(Debug)]
+pub(crate) struct Reservations {
+    /// The most bytes of one permit.
+    pub(crate) group_max: u64,
+    /// Where permits end.
+    ceiling: AtomicU64,
+    /// Where replay would begin.
+    start: AtomicU64,
+    /// A checkpoint is wanted when the tail is here. Stored after `start`.
+    trigger: AtomicU64,
+    pub(crate) room: Mutex<Room>,
+    room_changed: Condvar,
+    /// How often somebody found the log full.
+    stops: AtomicU64,
+}
+
+impl Reservations {
+    pub(crate) fn new(buffer_bytes: u64, space: &LogSpace) -> Reservations {
+        let share = lock(&space.segments).header().share();
+        Reservations {
+            group_max: (buffer_bytes / 2).min((space.limit_segments - SPARE_SEGMENTS) * share / 4),
+            ceiling: AtomicU64::new(0),
+            start: AtomicU64::new(0),
+            trigger: AtomicU64::new(0),
+            room: Mutex::default(),
+            room_changed: Condvar::new(),
+            stops: AtomicU64::new(0),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.ceiling.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn start(&self) -> u64 {
+        self.start.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn wants_checkpoint(&self, tail: u64) -> bool {
+        tail >= self.trigger.load(Ordering::Relaxed)
+    }
+
+    /// Most bytes of the log that checkpoints may leave.
+    pub(crate) fn target(&self) -> u64 {
+        // The start is stored before the trigger.
+        let start = self.start();
+        2 * self.trigger.load(Ordering::Acquire).saturating_sub(start)
+    }
+
+    pub(crate) fn stops(&self) -> u64 {
+        self.stops.load(Ordering::Relaxed)
+    }
+
+    /// The log begins here from now on: what lies below is free.
+    pub(crate) fn set_start(&self, start: u64, space: &LogSpace) {
+        self.start.store(start, Ordering::Release);
+        lock(&space.segments).keep(start, u64::MAX);
+        // There may be room on the device by now.
+        lock(&self.room).no_growth = false;
+        self.set_ceiling(space);
+    }
+
+    /// After the start or the number of segments has changed.
+    pub(crate) fn set_ceiling(&self, space: &LogSpace) {
+        let mut room = lock(&self.room);
+        let segments = lock(&space.segments);
+        let (share, count) = (segments.header().share(), segments.count());
+        drop(segments);
+        let start = self.start();
+        let begin = start / share * share;
+        self.ceiling.store(begin + (count - SPARE_SEGMENTS) * share, Ordering::Release);
+        let most = if room.no_growth { count } else { space.limit_segments };
+        let half = (most - SPARE_SEGMENTS) * share / 2;
+        self.trigger.store(start + half, Ordering::Release);
+        room.blocked = None;
+        drop(room);
+        self.room_changed.notify_all();
+    }
+
+    /// Waits a moment for more room. Counts how often somebody does.
+    pub(crate) fn await_room(&self, room: MutexGuard<'_, Room>) {
+        self.stops.fetch_add(1, Ordering::Relaxed);
+        let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));
+        drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
+    }
+
+    pub(crate) fn wake_all(&self) {
+        self.room_changed.notify_all();
+    }
+}
