@@ -2,9 +2,9 @@
 
 #![cfg(not(loom))]
 
+use crate::file::{Fresh, make_segment};
 use crate::log::Log;
 use crate::room::SPARE_SEGMENTS;
-use crate::segments::{self, Fresh};
 use crate::sync::lock;
 
 impl Log {
@@ -24,7 +24,7 @@ impl Log {
             let segments = lock(&self.space.segments);
             (segments.count(), *segments.header())
         };
-        match segments::make(&*self.space.device, &header, count, fresh, meanwhile) {
+        match make_segment(&*self.space.device, &header, count, fresh, meanwhile) {
             // So that nobody who waits for a sync waits for the zeros as well. That it failed is found
             // out by everybody who syncs or asks for room.
             Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {}

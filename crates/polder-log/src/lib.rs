@@ -13,7 +13,7 @@
 //! | `log.rs` | `Log`: the parts that follow, and what can be asked of it |
 //! | `ring.rs` | the buffer that groups are copied into by many threads at once |
 //! | `room.rs` | where the log begins and ends, and what of it is spoken for |
-//! | `segments.rs` | where in the file which part of the log lies |
+//! | `file/segments.rs` | where in the file which part of the log lies |
 //! | `leader.rs` | who leads the writing and syncing, and up to where the log is durable |
 //! | `slots.rs` | which slot of the double-write area holds which pages |
 //! | `tally.rs` | how many entries each table has, at any point of the log |
@@ -33,13 +33,12 @@
 //! | `clerk.rs` | the threads that write and sync when nobody waits |
 //! | `journal.rs`, `data.rs` | the log, and the data file's device, as the pool sees them |
 //!
-//! Opening a store:
+//! Reading a log:
 //!
 //! | file | |
 //! |---|---|
-//! | `scan.rs` | reading the log, and finding its end |
-//! | `recover.rs` | doing again what it tells |
-//! | `tells.rs` | whether there was a store, when its data file does not tell |
+//! | `file/` | the file: its segments, and the groups in it |
+//! | `recovery/` | opening a store: its end is found, and what it tells is done again |
 //! | `survey.rs` | what can be read of a log that is damaged |
 
 mod append;
@@ -49,6 +48,7 @@ mod data;
 mod double;
 mod error;
 mod failure;
+mod file;
 mod flush;
 mod growth;
 mod journal;
@@ -58,17 +58,14 @@ mod log;
 mod loom_tests;
 mod options;
 mod pace;
-mod recover;
+mod recovery;
 mod reservation;
 mod ring;
 mod room;
-mod scan;
-mod segments;
 mod slots;
 mod survey;
 mod sync;
 mod tally;
-mod tells;
 
 #[cfg(not(loom))]
 pub use {
@@ -76,11 +73,10 @@ pub use {
     clerk::Clerk,
     data::DataDevice,
     error::LogError,
+    file::{Groups, LogFile, Visit},
     log::Log,
     options::LogOptions,
-    recover::{Progress, Recovered, recover},
-    scan::{Found, Groups, LogFile, Visit},
+    recovery::{Found, LogTells, Progress, Recovered, recover, tells_of_store},
     survey::{Gap, SlotImage},
     tally::Tally,
-    tells::{LogTells, tells_of_store},
 };

@@ -17,12 +17,12 @@ use polder_pool::signal::Signal;
 
 use crate::error::{LogError, no_memory};
 use crate::failure::Failure;
+use crate::file::{LogSpace, Segments};
 use crate::leader::GroupCommit;
 use crate::options::LogOptions;
 use crate::pace::Pace;
 use crate::ring::Buffer;
 use crate::room::{Reservations, Tail};
-use crate::segments::{LogSpace, Segments};
 use crate::slots::Double;
 use crate::sync::lock;
 use crate::tally::Tally;

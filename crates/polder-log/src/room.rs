@@ -9,7 +9,7 @@ use std::time::Duration;
 use polder_format::log::LOG_BLOCK_BYTES;
 use polder_pool::journal::SharedError;
 
-use crate::segments::LogSpace;
+use crate::file::LogSpace;
 use crate::sync::{self, lock};
 
 /// Segments that permits never count on: one for checkpoints and joints, one because a stretch of

@@ -4,8 +4,6 @@
 //! block says which. A segment whose share no checkpoint needs any more is used again, for a share
 //! that is to come (`LOG-5`).
 
-#![cfg(not(loom))]
-
 use std::io;
 use std::sync::{Arc, Mutex};
 
@@ -161,7 +159,7 @@ pub(crate) enum Fresh {
 
 /// Makes the segment `index` at the end of the file, to be synced. `meanwhile` is called every
 /// millisecond or so.
-pub(crate) fn make(
+pub(crate) fn make_segment(
     device: &dyn Device,
     header: &LogHeader,
     index: u64,

@@ -1,7 +1,5 @@
 //! What a log file tells of a store whose data file tells nothing.
 
-#![cfg(not(loom))]
-
 use std::io;
 use std::ops::Range;
 

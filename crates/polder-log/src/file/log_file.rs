@@ -1,0 +1,89 @@
+//! The log file of a store: how it is made, and how it is opened (R1).
+
+use std::io;
+use std::sync::Arc;
+
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, LogSeed, slot_pages};
+use polder_format::{FormatError, Lsn, PageSize, StoreId};
+use polder_pool::device::{Device, read_block, write_block, write_zeros};
+
+use super::segments::{Fresh, Segments, make_segment};
+use crate::error::LogError;
+use crate::options::LogOptions;
+
+const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
+/// Slots of the double-write area.
+pub(crate) const SLOTS: u32 = 16;
+/// Segments that a new log has.
+const FIRST_SEGMENTS: u64 = 4;
+/// The first position of every log.
+pub(crate) const FIRST_LSN: Lsn = Lsn(BLOCK);
+
+/// The log file of a store, to read from.
+#[derive(Debug)]
+pub struct LogFile {
+    pub(crate) device: Arc<dyn Device>,
+    pub(crate) segments: Segments,
+    pub(crate) seed: LogSeed,
+}
+
+impl LogFile {
+    /// Makes the log of a new store on an empty device.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn create(
+        device: Arc<dyn Device>,
+        store_id: StoreId,
+        page_size: PageSize,
+        options: &LogOptions,
+    ) -> Result<LogFile, LogError> {
+        let header = LogHeader {
+            store_id,
+            segment_bytes: options.segment_bytes(),
+            slots: SLOTS,
+            slot_bytes: (LOG_BLOCK_BYTES + (slot_pages(page_size) << page_size.shift())) as u32,
+        };
+        let make = || -> io::Result<()> {
+            let first = header.segment_offset(0);
+            device.allocate(0, first)?;
+            // Durable before anything is written behind it: where there is no header, nothing is
+            // (`tells_of_store`), however a crash tears what is written here.
+            write_block(&*device, 0, &header.encode())?;
+            device.sync()?;
+            // Written and not only allocated, so that syncs of it have nothing else to write.
+            write_zeros(&*device, BLOCK..first, &mut || ())?;
+            (0..FIRST_SEGMENTS).try_for_each(|index| {
+                make_segment(&*device, &header, index, Fresh::Written, &mut || ())
+            })?;
+            device.sync()
+        };
+        make().map_err(LogError::io("make"))?;
+        LogFile::open(device, store_id)
+    }
+
+    /// R1: the log of the store with this id.
+    ///
+    /// # Errors
+    /// [`LogError::Header`], and those of the device.
+    pub fn open(device: Arc<dyn Device>, store_id: StoreId) -> Result<LogFile, LogError> {
+        let block = read_block(&*device, 0, LOG_BLOCK_BYTES);
+        let block = match block {
+            Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => vec![0; LOG_BLOCK_BYTES],
+            block => block.map_err(LogError::io("read"))?,
+        };
+        let header = LogHeader::decode(&block, store_id)
+            .map_err(|source| LogError::Header { offset: 0, source })?;
+        let segments = Segments::read(Arc::clone(&device), header).map_err(LogError::io("read"))?;
+        if segments.count() < FIRST_SEGMENTS {
+            let (offset, what) = (header.segment_offset(0), "segments of the log are missing");
+            return Err(LogError::Header { offset, source: FormatError::Broken(what) });
+        }
+        Ok(LogFile { device, segments, seed: LogSeed::new(store_id) })
+    }
+
+    /// Where in the file a position of the log lies.
+    pub fn offset(&self, lsn: Lsn) -> u64 {
+        self.segments.offset(lsn.0).unwrap_or(0)
+    }
+}

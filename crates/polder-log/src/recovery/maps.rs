@@ -1,0 +1,69 @@
+//! R6: the pool's own maps, in the order of the log.
+
+use polder_format::log::{Operation, Records};
+use polder_format::{FormatError, Lsn, SpaceId};
+use polder_pool::{ApplyRecord, Pool, Translation};
+
+use super::found::Found;
+use super::open::Recovered;
+use super::suspects::Suspects;
+use crate::error::LogError;
+use crate::file::LogFile;
+
+/// R6.
+pub(super) fn redo_maps<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    apply: ApplyRecord,
+    recovered: &mut Recovered,
+) -> Result<(), LogError> {
+    let Some((first, last)) = found.maps else { return Ok(()) };
+    let mut suspects = Suspects::default();
+    let mut redo = pool.redoing(apply);
+    let mut backed = Vec::new();
+    file.visit_again(found, (first, Lsn(last.0 + 1)), &mut |header, bytes| {
+        let end = header.end();
+        let mut records = Vec::new();
+        for record in Records::of_group(bytes) {
+            let record = record.map_err(|source| broken(file, header.lsn, source))?;
+            // Also where the page was freed later: its content lives on in the page that it moved to.
+            if record.page.space() == SpaceId::FILE && !record.page.is_null() {
+                match record.operation {
+                    Operation::Patch { backed: pages @ 1.., bytes, .. } => {
+                        backed.push((word_of(bytes), u64::from(pages)));
+                    }
+                    Operation::Image { .. } => backed.push((record.page.page().get(), 1)),
+                    _ => {}
+                }
+            }
+            match record.operation {
+                Operation::Directory { place } => pool.redo_directory(place),
+                Operation::Freed => {}
+                _ if record.page.space() != SpaceId::FILE || record.page.is_null() => {}
+                // What was freed later may lie in somebody else's place by now.
+                _ if found.freed.get(&record.page).is_some_and(|freed| *freed >= header.lsn) => {}
+                _ => records.push(record),
+            }
+        }
+        for of_page in records.chunk_by(|a, b| a.page == b.page) {
+            recovered.redone += suspects.redo(&mut redo, end, of_page)?;
+        }
+        Ok(())
+    })?;
+    pool.redo_backing(&backed)?;
+    for (page, error) in suspects.pages {
+        if !found.freed.contains_key(&page) && pool.is_in_use(page)? {
+            return Err(error.into());
+        }
+    }
+    Ok(())
+}
+
+fn word_of(bytes: &[u8]) -> u64 {
+    bytes.iter().take(8).rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+fn broken(file: &LogFile, lsn: Lsn, source: FormatError) -> LogError {
+    LogError::Record { lsn, offset: file.offset(lsn), source }
+}

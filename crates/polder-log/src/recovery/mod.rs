@@ -1,0 +1,32 @@
+//! Opening a log that there was: its end is found, what is torn is restored, and what it tells is done
+//! again. R1 to R10 of `docs/durability.md`.
+//!
+//! | file | |
+//! |---|---|
+//! | `found.rs` | what the log tells of itself |
+//! | `find_end.rs` | where it ends, and whether a part of it is missing (R2, R3) |
+//! | `torn_pages.rs` | pages that are not whole in place are restored (R5) |
+//! | `open.rs` | the log goes on behind its end (R4, R10) |
+//! | `recover.rs` | what it tells is done again (R6 to R8): |
+//! | `maps.rs` | first to the maps (R6) |
+//! | `pages.rs` | then to all other pages, by several threads (R7) |
+//! | `suspects.rs` | pages that could not be read, or did not fit (R8) |
+//! | `tells.rs` | whether there was a store, when its data file does not tell |
+
+#![cfg(not(loom))]
+
+mod find_end;
+mod found;
+mod maps;
+mod open;
+mod pages;
+mod recover;
+mod suspects;
+mod tells;
+mod torn_pages;
+
+pub(crate) use find_end::Told;
+pub use found::Found;
+pub use open::Recovered;
+pub use recover::{Progress, recover};
+pub use tells::{LogTells, tells_of_store};

@@ -1,0 +1,107 @@
+//! The log goes on: that of a new store, or one whose end was found (R4, R5 and R10).
+
+use std::sync::Arc;
+
+use polder_format::log::{Group, LOG_BLOCK_BYTES, Operation};
+use polder_format::{Lsn, PageId, PageSize};
+use polder_pool::device::Device;
+
+use super::found::Found;
+use super::torn_pages::{read_slots, restore_torn};
+use crate::error::LogError;
+use crate::file::{FIRST_LSN, LogFile};
+use crate::log::{Beginning, Log};
+use crate::options::LogOptions;
+use crate::tally::Tally;
+
+/// What a recovery did.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Groups of records in them that change something.
+    pub groups: u64,
+    /// Records that were done again.
+    pub redone: u64,
+    /// Pages that were torn and have been restored.
+    pub restored_pages: u64,
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised; or
+    /// something that cannot be told from it. None if the store had been closed.
+    pub cut_short: Option<String>,
+}
+
+impl Found {
+    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)), when there is a
+    /// pool. `incarnation` was never used before.
+    ///
+    /// # Errors
+    /// Those of the devices.
+    pub fn open(
+        &self,
+        file: LogFile,
+        data: Arc<dyn Device>,
+        page_size: PageSize,
+        options: LogOptions,
+        incarnation: u32,
+        recovered: &mut Recovered,
+    ) -> Result<Arc<Log>, LogError> {
+        let slots = read_slots(&file)?;
+        let next_slot = slots.iter().map(|slot| slot.header.sequence + 1).max().unwrap_or(1);
+        if self.end > self.start {
+            file.device.sync().map_err(LogError::io("sync"))?; // R4
+            recovered.restored_pages =
+                restore_torn(&file, slots, &*data, page_size, self.start..self.end)?;
+        }
+        recovered.log_bytes = self.end.0 - self.start.0;
+        recovered.groups = self.groups;
+        recovered.cut_short = self.behind.as_ref().map(ToString::to_string);
+        let tail = Lsn(self.end.0.next_multiple_of(LOG_BLOCK_BYTES as u64));
+        let (start, tally) = (self.start, self.tally.clone());
+        let beginning = Beginning { start, tail, incarnation, tally, next_slot };
+        Log::begin(file.device, data, file.segments, options, beginning)
+    }
+}
+
+impl LogFile {
+    /// The log of a new store, ready to be appended to.
+    ///
+    /// # Errors
+    /// If the system has no memory to give.
+    pub fn begin(
+        self,
+        data: Arc<dyn Device>,
+        options: LogOptions,
+        incarnation: u32,
+    ) -> Result<Arc<Log>, LogError> {
+        let beginning = Beginning {
+            start: FIRST_LSN,
+            tail: FIRST_LSN,
+            incarnation,
+            tally: Tally::default(),
+            next_slot: 1,
+        };
+        Log::begin(self.device, data, self.segments, options, beginning)
+    }
+
+    /// The same file once more, to read from while the log is open.
+    ///
+    /// # Errors
+    /// Those of the device.
+    pub fn again(&self) -> Result<LogFile, LogError> {
+        LogFile::open(Arc::clone(&self.device), self.segments.header().store_id)
+    }
+}
+
+impl Log {
+    /// R10: the first group of a new life, which knows where the last one ended.
+    ///
+    /// # Errors
+    /// What made the log unusable.
+    pub fn join(&self, end: Lsn) -> Result<(), LogError> {
+        let mut group = Group::new();
+        group.push(PageId::NULL, &Operation::Joint { end });
+        self.make_room_for_joint();
+        let lsn = self.append_spare(&mut group);
+        self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })
+    }
+}
