@@ -12,17 +12,17 @@ use crate::log::Log;
 use crate::ring::Change;
 
 impl Log {
-    /// A3 to A5; a permit of `permitted` bytes is used up by it.
+    /// A3 to A5; a reservation of `reserved` bytes is used up by it.
     #[inline]
-    pub(crate) fn append_permitted(&self, group: &mut Group, permitted: u64) -> Lsn {
+    pub(crate) fn append_reserved(&self, group: &mut Group, reserved: u64) -> Lsn {
         let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
         // Here and not later: an atomic operation waits for all stores before it, and those to the
         // ring and to the pages are slow ones.
-        self.tail.give_back(permitted);
+        self.tail.release(reserved);
         self.put(group, start)
     }
 
-    /// A3 to A5, without a permit: for what the spare segment is there for.
+    /// A3 to A5, without a reservation: for what the spare segment is there for.
     pub(crate) fn append_spare(&self, group: &mut Group) -> Lsn {
         let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
         self.put(group, start)
@@ -41,7 +41,7 @@ impl Log {
         let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
         self.buffer.ring.put(start, bytes, change);
         if self.buffer.wakes(start, end) {
-            self.clerk.wake();
+            self.wal_writer.wake();
         }
         Lsn(end)
     }
@@ -54,7 +54,7 @@ impl Log {
             if self.failure.is_set() {
                 return false;
             }
-            self.clerk.urge();
+            self.wal_writer.urge();
             if tries < 10 {
                 std::thread::yield_now();
             } else {

@@ -84,17 +84,17 @@ impl Log {
         let room = (self.reservations.start() + self.reservations.target() / 8 * 7)
             .saturating_sub(begin)
             .max(self.reservations.target() / 16);
-        self.pace.swept(begin, room, 0.0);
+        self.throttle.swept(begin, room, 0.0);
         let done = pool.sweep(&mut |visited, frames| {
             let swept = visited as f64 / frames.max(1) as f64;
-            self.pace.swept(begin, room, swept);
+            self.throttle.swept(begin, room, swept);
             let used = (self.tail_at() - begin) as f64 / room as f64;
             if !in_haste && swept > used && !self.checkpointer.is_stopped() {
                 let ahead = (swept - used).min(0.5);
                 std::thread::sleep(REST.mul_f64(2.0 * ahead));
             }
         });
-        done.inspect_err(|_| self.pace.end())
+        done.inspect_err(|_| self.throttle.end())
     }
 
     /// K4 to K6. `mark` writes both superblocks, durably, one after the other.
@@ -107,7 +107,7 @@ impl Log {
         next_version: u64,
         mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
     ) -> Result<(), SharedError> {
-        self.finish(begun, next_version, mark).inspect_err(|_| self.pace.end())
+        self.finish(begun, next_version, mark).inspect_err(|_| self.throttle.end())
     }
 
     fn finish(
@@ -145,7 +145,7 @@ impl Log {
         Ok(())
     }
 
-    /// A checkpoint could not be made: who waits for room in the log is told why.
+    /// A checkpoint could not be made: the threads that wait for room in the log are told why.
     pub fn checkpoint_failed(&self, error: SharedError) {
         lock(&self.reservations.room).blocked = Some(error);
         self.reservations.wake_all();

@@ -9,7 +9,7 @@ use polder_pool::device::{Batch, Device, Ticket};
 
 use crate::log::Log;
 
-/// The device of the data file. Its syncs retire slots of the double-write area, and if one fails
+/// The device of the data file. Its syncs retire slots of the double-write buffer, and if one fails
 /// nothing is durable any more (`LOG-6`).
 #[derive(Debug)]
 pub struct DataDevice {
@@ -25,23 +25,23 @@ impl DataDevice {
 
 impl Device for DataDevice {
     fn submit(&self, batch: Batch) -> Ticket {
-        self.log.double.data.submit(batch)
+        self.log.double_write.data.submit(batch)
     }
 
     fn complete(&self, ticket: Ticket) -> Batch {
-        self.log.double.data.complete(ticket)
+        self.log.double_write.data.complete(ticket)
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.log.double.data.allocate(offset, len)
+        self.log.double_write.data.allocate(offset, len)
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
-        self.log.double.data.truncate(len)
+        self.log.double_write.data.truncate(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        self.log.double.data.punch(offset, len)
+        self.log.double_write.data.punch(offset, len)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -49,6 +49,6 @@ impl Device for DataDevice {
     }
 
     fn len(&self) -> io::Result<u64> {
-        self.log.double.data.len()
+        self.log.double_write.data.len()
     }
 }

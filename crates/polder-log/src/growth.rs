@@ -35,9 +35,9 @@ impl Log {
         self.reservations.set_ceiling(&self.space);
     }
 
-    /// For the joint of a new life there is room whatever the limit, as long as the device has some:
+    /// For the end-of-recovery record there is room whatever the limit, as long as the device has some:
     /// else a full log could be opened only so many times.
-    pub(crate) fn make_room_for_joint(&self) {
+    pub(crate) fn make_room_for_end_of_recovery(&self) {
         let _growing = lock(&self.space.growth);
         if lock(&self.space.segments).free() == 0 {
             self.add_segment(Fresh::Allocated, &mut || ());
@@ -56,7 +56,7 @@ impl Log {
         }
     }
 
-    /// Makes the file longer if permits end below `end`. True: there may be room now.
+    /// Makes the file longer if reservations end below `end`. True: there may be room now.
     pub(crate) fn grow_to(&self, end: u64) -> bool {
         let _growing = lock(&self.space.growth);
         end <= self.reservations.ceiling() || self.grow(Fresh::Allocated, &mut || ())

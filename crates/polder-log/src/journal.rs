@@ -10,21 +10,21 @@ use crate::log::Log;
 
 impl Journal for Log {
     fn permit(&self, bytes: u64) -> Result<(), SharedError> {
-        self.take_permit(bytes)
+        self.reserve_space(bytes)
     }
 
     fn keep_pace(&self, bytes: u64) {
-        if let Some(pause) = self.pace.pause_at(|| self.tail_at(), bytes) {
+        if let Some(pause) = self.throttle.pause_at(|| self.tail_at(), bytes) {
             std::thread::sleep(pause);
         }
     }
 
     fn give_back(&self, bytes: u64) {
-        self.tail.give_back(bytes);
+        self.tail.release(bytes);
     }
 
-    fn append(&self, group: &mut Group, permitted: u64) -> Lsn {
-        self.append_permitted(group, permitted)
+    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
+        self.append_reserved(group, reserved)
     }
 
     fn end(&self) -> Lsn {
@@ -40,10 +40,10 @@ impl Journal for Log {
     }
 
     fn after_write(&self, ticket: u64, failed: &[PageId]) {
-        self.double.placed(ticket, failed);
+        self.double_write.placed(ticket, failed);
     }
 
     fn is_trusted(&self, page: PageId) -> bool {
-        !self.failure.is_set() || self.double.is_synced(page)
+        !self.failure.is_set() || self.double_write.is_synced(page)
     }
 }

@@ -1,4 +1,4 @@
-//! Who leads the writing and syncing of the log, and how far that has come.
+//! Group commit: whether a thread leads, how many follow, and how far the log is durable.
 
 #![cfg(not(loom))]
 
@@ -13,7 +13,7 @@ use crate::tally::Tally;
 
 /// When so much is written and not synced, a sync begins; at twice as much writing waits for it.
 pub(crate) const WINDOW_BYTES: u64 = 16 << 20;
-/// Nothing stays unsynced for longer, whoever waits.
+/// Nothing stays unsynced for longer, whether anybody waits or not.
 pub(crate) const LONGEST_PERIOD: Duration = Duration::from_secs(1);
 
 /// What only the leader knows.
@@ -25,11 +25,11 @@ pub(crate) struct Leader {
     pub(crate) tally: Tally,
 }
 
-/// Who leads, and how many syncs there were.
+/// Whether a thread leads, and how many syncs there were.
 #[derive(Debug, Default)]
 pub(crate) struct Syncs {
     pub(crate) leading: bool,
-    /// Threads that sleep. (Waking nobody is a system call all the same.)
+    /// Followers that sleep. (Waking nobody is a system call all the same.)
     pub(crate) waiting: u32,
     /// Syncs that have begun; the number of the last one.
     pub(crate) begun: u64,
@@ -49,9 +49,9 @@ pub(crate) struct GroupCommit {
     durable: AtomicU64,
     /// Somebody has waited for a sync since the last segment was made.
     is_awaited: AtomicBool,
-    /// Nanoseconds within which the syncer syncs what was appended.
+    /// Nanoseconds within which the log syncer syncs what was appended.
     period: AtomicU64,
-    pub(crate) syncer: Signal,
+    pub(crate) log_syncer: Signal,
 }
 
 impl GroupCommit {
@@ -65,7 +65,7 @@ impl GroupCommit {
             durable: AtomicU64::new(at),
             is_awaited: AtomicBool::new(true),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
-            syncer: Signal::default(),
+            log_syncer: Signal::default(),
         }
     }
 
@@ -74,7 +74,7 @@ impl GroupCommit {
         self.durable.load(Ordering::Acquire)
     }
 
-    /// As `durable`, for who wants a lower bound and nothing that comes with it.
+    /// As `durable`, for a caller that wants a lower bound and nothing that comes with it.
     #[inline]
     pub(crate) fn durable_at_least(&self) -> u64 {
         self.durable.load(Ordering::Relaxed)
@@ -99,15 +99,15 @@ impl GroupCommit {
         Duration::from_nanos(self.period.load(Ordering::Relaxed))
     }
 
-    /// The syncer syncs within this time from now on, at least.
+    /// The log syncer syncs within this time from now on, at least.
     pub(crate) fn sync_within(&self, period: Duration) {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(100_000);
         if self.period.fetch_min(period, Ordering::Relaxed) > period {
-            self.syncer.wake();
+            self.log_syncer.wake();
         }
     }
 
-    /// Everybody who sleeps looks again. (Under the mutex: who has looked sleeps by now.)
+    /// All followers look again. (Under the mutex: a thread that has looked sleeps by now.)
     pub(crate) fn wake_all(&self) {
         drop(lock(&self.syncs));
         self.synced.notify_all();

@@ -14,23 +14,23 @@
 //! | `ring.rs` | the buffer that groups are copied into by many threads at once |
 //! | `room.rs` | where the log begins and ends, and what of it is spoken for |
 //! | `file/segments.rs` | where in the file which part of the log lies |
-//! | `leader.rs` | who leads the writing and syncing, and up to where the log is durable |
-//! | `slots.rs` | which slot of the double-write area holds which pages |
+//! | `leader.rs` | which thread leads the group commit, and up to where the log is durable |
+//! | `slots.rs` | which slot of the double-write buffer holds which pages |
 //! | `tally.rs` | how many entries each table has, at any point of the log |
-//! | `pace.rs` | how fast writers may go while a checkpoint makes the log shorter |
+//! | `throttle.rs` | how fast writers may go while a checkpoint makes the log shorter |
 //! | `failure.rs` | that the log cannot be used any more, and why |
 //!
 //! What is done with it stands above that, as `impl Log`:
 //!
 //! | file | |
 //! |---|---|
-//! | `reservation.rs` | permits: room in the log for a change |
+//! | `reservation.rs` | log-space reservation: room in the log for a change |
 //! | `append.rs` | a group comes into the ring |
-//! | `flush.rs` | one thread writes the ring out and syncs, for all |
+//! | `group_commit.rs` | group commit: one thread writes the ring out and syncs, for all |
 //! | `growth.rs` | the file becomes longer before that is needed |
-//! | `double.rs` | pages written twice, so that none is torn for good |
+//! | `double_write.rs` | pages written twice, so that none is torn for good |
 //! | `checkpoint.rs` | making the log shorter |
-//! | `clerk.rs` | the threads that write and sync when nobody waits |
+//! | `wal_writer.rs` | the threads that write and sync the log when nobody waits |
 //! | `journal.rs`, `data.rs` | the log, and the data file's device, as the pool sees them |
 //!
 //! Reading a log:
@@ -43,13 +43,12 @@
 
 mod append;
 mod checkpoint;
-mod clerk;
 mod data;
-mod double;
+mod double_write;
 mod error;
 mod failure;
 mod file;
-mod flush;
+mod group_commit;
 mod growth;
 mod journal;
 mod leader;
@@ -57,7 +56,6 @@ mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
 mod options;
-mod pace;
 mod recovery;
 mod reservation;
 mod ring;
@@ -66,11 +64,12 @@ mod slots;
 mod survey;
 mod sync;
 mod tally;
+mod throttle;
+mod wal_writer;
 
 #[cfg(not(loom))]
 pub use {
     checkpoint::{Begun, CheckpointMark},
-    clerk::Clerk,
     data::DataDevice,
     error::LogError,
     file::{Groups, LogFile, Visit},
@@ -79,4 +78,5 @@ pub use {
     recovery::{Found, LogTells, Progress, Recovered, recover, tells_of_store},
     survey::{Gap, SlotImage},
     tally::Tally,
+    wal_writer::WalWriter,
 };

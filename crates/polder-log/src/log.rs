@@ -20,12 +20,12 @@ use crate::failure::Failure;
 use crate::file::{LogSpace, Segments};
 use crate::leader::GroupCommit;
 use crate::options::LogOptions;
-use crate::pace::Pace;
 use crate::ring::Buffer;
 use crate::room::{Reservations, Tail};
-use crate::slots::Double;
+use crate::slots::DoubleWriteBuffer;
 use crate::sync::lock;
 use crate::tally::Tally;
+use crate::throttle::Throttle;
 
 /// What each group bears.
 #[derive(Debug, Clone, Copy)]
@@ -43,9 +43,9 @@ pub struct Log {
     pub(crate) space: LogSpace,
     pub(crate) commit: GroupCommit,
     pub(crate) failure: Failure,
-    pub(crate) double: Double,
-    pub(crate) pace: Pace,
-    pub(crate) clerk: Signal,
+    pub(crate) double_write: DoubleWriteBuffer,
+    pub(crate) throttle: Throttle,
+    pub(crate) wal_writer: Signal,
     pub(crate) checkpointer: Signal,
 }
 
@@ -86,9 +86,9 @@ impl Log {
             space,
             commit: GroupCommit::new(tail.0, tally),
             failure: Failure::default(),
-            double: Double::new(header, next_slot, data),
-            pace: Pace::default(),
-            clerk: Signal::default(),
+            double_write: DoubleWriteBuffer::new(header, next_slot, data),
+            throttle: Throttle::default(),
+            wal_writer: Signal::default(),
             checkpointer: Signal::default(),
         };
         log.set_start(start);
@@ -99,7 +99,7 @@ impl Log {
     /// free.
     pub(crate) fn set_start(&self, start: Lsn) {
         self.reservations.set_start(start.0, &self.space);
-        self.pace.end();
+        self.throttle.end();
     }
 
     /// Where the log ends.
@@ -126,8 +126,8 @@ impl Log {
 
     /// How often a change waited because the log was full; those that waited long count for each tenth
     /// of a second.
-    pub fn stops(&self) -> u64 {
-        self.reservations.stops()
+    pub fn write_stalls(&self) -> u64 {
+        self.reservations.write_stalls()
     }
 
     /// Bytes of the log file.

@@ -1,4 +1,4 @@
-//! Permits: room in the log for a change, before its first latch. `LOG-4`.
+//! Log-space reservation: room in the log for a change, before its first latch. `LOG-4`.
 
 #![cfg(not(loom))]
 
@@ -14,13 +14,13 @@ use crate::sync::lock;
 impl Log {
     /// A1.
     #[inline]
-    pub(crate) fn take_permit(&self, bytes: u64) -> Result<(), SharedError> {
+    pub(crate) fn reserve_space(&self, bytes: u64) -> Result<(), SharedError> {
         self.failure.check()?;
         if bytes > self.reservations.group_max {
             return Err(self.too_large(bytes));
         }
         loop {
-            let (tail, end) = self.tail.take(bytes);
+            let (tail, end) = self.tail.reserve(bytes);
             if end <= self.reservations.ceiling() {
                 // About where the group will go: it is there when it is needed.
                 self.buffer.ring.prefetch(tail, bytes);
@@ -29,7 +29,7 @@ impl Log {
                 }
                 return Ok(());
             }
-            self.tail.give_back(bytes);
+            self.tail.release(bytes);
             self.make_room(end, bytes + PAD_BYTES)?;
         }
     }

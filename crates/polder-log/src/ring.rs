@@ -2,13 +2,13 @@
 //! which of them are complete.
 //!
 //! * `RING-1` The mark of a stretch of [`MARK_BYTES`] is not zero if a complete group begins there
-//!   (never two do: a group is longer). It is stored last (Release): who sees it (Acquire) sees the
-//!   group.
-//! * `RING-2` A range belongs to whoever reserved it until its mark is stored, then to the leader,
-//!   who clears the mark as it walks over it, writes the range out and gives it back.
+//!   (never two do: a group is longer). It is stored last (Release): a thread that sees it (Acquire) sees
+//!   the group.
+//! * `RING-2` A range belongs to the thread that took it (A3) until its mark is stored, then to the leader,
+//!   which clears the mark as it walks over it, writes the range out and gives it back.
 //!
 //! The leader mostly runs on another core than the appenders. So it touches marks only, which lie
-//! dense, and leaves the lines of the groups themselves to who writes them again on the next lap.
+//! dense, and leaves the lines of the groups themselves to the threads that write them again on the next lap.
 
 use std::cell::UnsafeCell;
 use std::collections::TryReserveError;
@@ -79,11 +79,11 @@ pub(crate) struct Ring {
     skip: usize,
     marks: Box<[AtomicU64]>,
     mask: u64,
-    /// Who touches the words; nothing outside of loom.
+    /// Which threads touch the words; nothing outside of loom.
     watched: Watched,
 }
 
-// SAFETY: RING-2 says who may touch which word, and RING-1 orders what they do.
+// SAFETY: RING-2 says which thread may touch which word, and RING-1 orders what they do.
 unsafe impl Sync for Ring {}
 
 /// Memory of the ring, to be written out.
@@ -232,7 +232,7 @@ impl Buffer {
         end <= self.written.load(Ordering::Acquire) + self.ring.len()
     }
 
-    /// For the leader, who alone changes it.
+    /// For the leader, which alone changes it.
     pub(crate) fn written(&self) -> u64 {
         self.written.load(Ordering::Relaxed)
     }

@@ -12,10 +12,10 @@ use polder_pool::journal::SharedError;
 use crate::file::LogSpace;
 use crate::sync::{self, lock};
 
-/// Segments that permits never count on: one for checkpoints and joints, one because a stretch of
-/// the log may begin and end within a segment.
+/// Segments that reservations never count on: one for checkpoints and end-of-recovery records, one
+/// because a stretch of the log may begin and end within a segment.
 pub(crate) const SPARE_SEGMENTS: u64 = 2;
-/// The rest of a block that a sync behind a group may fill: each permit counts it.
+/// The rest of a block that a sync behind a group may fill: each reservation counts it.
 pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 
 /// What all writers change, alone on its cache lines: one pair of lines for each change, and not two.
@@ -24,28 +24,28 @@ pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 pub(crate) struct Tail {
     /// A3: where the next group goes.
     pub(crate) end: sync::AtomicU64,
-    /// Bytes of all permits, each with its `PAD_BYTES`.
-    permits: AtomicU64,
+    /// Bytes of all reservations, each with its `PAD_BYTES`.
+    reserved: AtomicU64,
 }
 
 impl Tail {
     pub(crate) fn new(end: u64) -> Tail {
-        Tail { end: sync::AtomicU64::new(end), permits: AtomicU64::new(0) }
+        Tail { end: sync::AtomicU64::new(end), reserved: AtomicU64::new(0) }
     }
 
-    /// Takes a permit of so many bytes, to be given back if it is one too many: where the log ends,
-    /// and where it would end if all permits were used.
+    /// Reserves so many bytes, to be released if that was too much: where the log ends, and where it
+    /// would end if all reservations were used.
     #[inline]
-    pub(crate) fn take(&self, bytes: u64) -> (u64, u64) {
+    pub(crate) fn reserve(&self, bytes: u64) -> (u64, u64) {
         let need = bytes + PAD_BYTES;
-        let others = self.permits.fetch_add(need, Ordering::AcqRel);
+        let others = self.reserved.fetch_add(need, Ordering::AcqRel);
         let end = self.end.load(Ordering::Acquire);
         (end, end + others + need)
     }
 
     #[inline]
-    pub(crate) fn give_back(&self, bytes: u64) {
-        self.permits.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
+    pub(crate) fn release(&self, bytes: u64) {
+        self.reserved.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
     }
 }
 
@@ -63,9 +63,9 @@ pub(crate) struct Room {
 /// How far the log may go.
 #[derive(Debug)]
 pub(crate) struct Reservations {
-    /// The most bytes of one permit.
+    /// The most bytes of one reservation.
     pub(crate) group_max: u64,
-    /// Where permits end.
+    /// Where reservations end.
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
@@ -73,8 +73,8 @@ pub(crate) struct Reservations {
     trigger: AtomicU64,
     pub(crate) room: Mutex<Room>,
     room_changed: Condvar,
-    /// How often somebody found the log full.
-    stops: AtomicU64,
+    /// How often a change found the log full.
+    write_stalls: AtomicU64,
 }
 
 impl Reservations {
@@ -87,7 +87,7 @@ impl Reservations {
             trigger: AtomicU64::new(0),
             room: Mutex::default(),
             room_changed: Condvar::new(),
-            stops: AtomicU64::new(0),
+            write_stalls: AtomicU64::new(0),
         }
     }
 
@@ -112,8 +112,8 @@ impl Reservations {
         2 * self.trigger.load(Ordering::Acquire).saturating_sub(start)
     }
 
-    pub(crate) fn stops(&self) -> u64 {
-        self.stops.load(Ordering::Relaxed)
+    pub(crate) fn write_stalls(&self) -> u64 {
+        self.write_stalls.load(Ordering::Relaxed)
     }
 
     /// The log begins here from now on: what lies below is free.
@@ -144,7 +144,7 @@ impl Reservations {
 
     /// Waits a moment for more room. Counts how often somebody does.
     pub(crate) fn await_room(&self, room: MutexGuard<'_, Room>) {
-        self.stops.fetch_add(1, Ordering::Relaxed);
+        self.write_stalls.fetch_add(1, Ordering::Relaxed);
         let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));
         drop(waited.unwrap_or_else(|poisoned| poisoned.into_inner()));
     }

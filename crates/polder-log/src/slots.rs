@@ -1,4 +1,4 @@
-//! Which slot of the double-write area holds which pages, and until when it must.
+//! Which slot of the double-write buffer holds which pages, and until when it must.
 //!
 //! * `SLOT-1` A slot is used again only when every page of its batch lies in its place, synced, or
 //!   was written again through a later slot.
@@ -53,9 +53,9 @@ struct Area {
     unsynced: HashSet<PageId>,
 }
 
-/// The double-write area, and the data file, whose syncs retire its slots.
+/// The double-write buffer, and the data file, whose syncs retire its slots.
 #[derive(Debug)]
-pub(crate) struct Double {
+pub(crate) struct DoubleWriteBuffer {
     pub(crate) header: LogHeader,
     area: Mutex<Area>,
     changed: Condvar,
@@ -64,8 +64,12 @@ pub(crate) struct Double {
     pub(crate) data_sync: Mutex<()>,
 }
 
-impl Double {
-    pub(crate) fn new(header: LogHeader, next_sequence: u64, data: Arc<dyn Device>) -> Double {
+impl DoubleWriteBuffer {
+    pub(crate) fn new(
+        header: LogHeader,
+        next_sequence: u64,
+        data: Arc<dyn Device>,
+    ) -> DoubleWriteBuffer {
         let slots = vec![Slot::default(); header.slots as usize];
         let area = Area {
             slots,
@@ -75,7 +79,7 @@ impl Double {
             unsynced: HashSet::new(),
         };
         let (area, changed) = (Mutex::new(area), Condvar::new());
-        Double { header, area, changed, data, data_sync: Mutex::default() }
+        DoubleWriteBuffer { header, area, changed, data, data_sync: Mutex::default() }
     }
 
     /// A free slot, taken for these pages: its index and header.

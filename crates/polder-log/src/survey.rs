@@ -31,7 +31,7 @@ pub struct Gap {
     pub why: Option<String>,
 }
 
-/// A page in the double-write area.
+/// A page in the double-write buffer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SlotImage {
     /// What its header says; the checksum is right.
@@ -52,7 +52,7 @@ impl Log {
 
     /// The data file's device, past the log.
     pub fn data_device(&self) -> Arc<dyn Device> {
-        Arc::clone(&self.double.data)
+        Arc::clone(&self.double_write.data)
     }
 
     /// Where a recovery would begin to read.
@@ -181,7 +181,7 @@ impl LogFile {
         (gaps, groups.position())
     }
 
-    /// The whole pages of the double-write area, and which slots hold what is not whole: a write
+    /// The whole pages of the double-write buffer, and which slots hold what is not whole: a write
     /// that a crash cut short, or damage.
     pub fn slot_images(&self, page_size: PageSize) -> (Vec<SlotImage>, Vec<u32>) {
         let (mut images, mut broken) = (Vec::new(), Vec::new());

@@ -9,7 +9,7 @@ pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Memory whose use by several threads loom checks: that who reads it comes after who wrote it.
+/// Memory whose use by several threads loom checks: that its readers come after its writers.
 #[cfg(loom)]
 #[derive(Debug)]
 pub(crate) struct Watched(Box<[loom::cell::UnsafeCell<()>]>);

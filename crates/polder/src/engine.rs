@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
 use std::thread::JoinHandle;
 
 use polder_format::Lsn;
-use polder_log::{Clerk, Log};
+use polder_log::{Log, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
 use polder_pool::{Pool, PoolError, Translation};
@@ -64,14 +64,14 @@ struct Threads {
     log: Arc<Log>,
     checkpoints: Option<JoinHandle<()>>,
     /// Last: a checkpoint may need it.
-    _clerk: Clerk,
+    _wal_writer: WalWriter,
 }
 
 impl Threads {
     fn start<T: Translation>(keeper: &Arc<Keeper<T>>) -> io::Result<Threads> {
         let log = Arc::clone(&keeper.log);
-        let _clerk = Clerk::start(&log)?;
-        Ok(Threads { log, checkpoints: Some(keeper.start()?), _clerk })
+        let _wal_writer = WalWriter::start(&log)?;
+        Ok(Threads { log, checkpoints: Some(keeper.start()?), _wal_writer })
     }
 
     fn end_checkpoints(&mut self) {

@@ -106,7 +106,7 @@ impl Opening {
         self.mark_open(&keeper)?;
         // From now on the log tells that the store was made, whatever becomes of the superblocks.
         let end = keeper.log.durable();
-        keeper.log.join(end).map_err(|error| self.log_error(error))?;
+        keeper.log.end_recovery(end).map_err(|error| self.log_error(error))?;
         Ok(Opened { keeper, catalogue, opening: self, recovered: Recovered::default() })
     }
 
@@ -143,7 +143,7 @@ impl Opening {
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
         let keeper = Keeper::new(pool.clone(), log, self.superblock.clone(), stamps);
         self.mark_open(&keeper)?;
-        keeper.log.join(found.end).map_err(|error| self.log_error(error))?;
+        keeper.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
         let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
         Ok(Opened { keeper, catalogue, opening: self, recovered })
     }

@@ -135,7 +135,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         // The log's buffer is paid from the same budget.
         metadata_bytes: pool.metadata_bytes + engine.memory_budget - pool.memory_budget_bytes,
         log_replay_bytes: engine.log().replay_bytes(),
-        log_stops: engine.log().stops(),
+        log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
         log_limit_bytes: lock(&engine.keeper.superblock).log_limit,
         log_durable_lsn: engine.log().durable().0,

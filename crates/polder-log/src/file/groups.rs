@@ -47,7 +47,7 @@ pub struct Groups<'f> {
     incarnation: Option<u32>,
     /// Groups below this position were found valid before.
     verified: Lsn,
-    /// Where there is no group, but one at the next block: a joint.
+    /// Where there is no group, but one at the next block: of an end-of-recovery record.
     gaps: Vec<(Lsn, Lsn)>,
     ended: Option<FormatError>,
 }
@@ -204,10 +204,10 @@ impl Groups<'_> {
             Ok(header) => header,
             Err(error) => return Ok(Look::Nothing(Some(error))),
         };
-        // LOG-1: of the incarnation of the group before, if that is known, or a joint.
+        // LOG-1: of the incarnation of the group before, if that is known, or an end of recovery.
         let follows = incarnation.is_none_or(|now| header.incarnation == now && at == end);
         let is_later = incarnation.is_some_and(|now| header.incarnation > now);
-        if follows || is_later && is_joint(bytes, end) {
+        if follows || is_later && is_end_of_recovery(bytes, end) {
             return Ok(Look::Group(header));
         }
         Ok(Look::Nothing(Some(FormatError::Field {
@@ -226,7 +226,7 @@ enum Look {
 }
 
 /// Whether a group is the first one of a life of the store that found the log to end at `end`.
-fn is_joint(group: &[u8], end: Lsn) -> bool {
+fn is_end_of_recovery(group: &[u8], end: Lsn) -> bool {
     let first = Records::of_group(group).next();
     matches!(first, Some(Ok(record)) if record.operation == Operation::Joint { end })
 }

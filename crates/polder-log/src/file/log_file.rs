@@ -12,7 +12,7 @@ use crate::error::LogError;
 use crate::options::LogOptions;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
-/// Slots of the double-write area.
+/// Slots of the double-write buffer.
 pub(crate) const SLOTS: u32 = 16;
 /// Segments that a new log has.
 const FIRST_SEGMENTS: u64 = 4;

@@ -51,7 +51,7 @@ impl<'f> ReadAhead<'f> {
         Ok(&self.chunk[begin.min(end)..end])
     }
 
-    /// Fills the chunk from `at` on. Who reads on gets what was read ahead meanwhile.
+    /// Fills the chunk from `at` on. A caller that reads on gets what was read ahead meanwhile.
     fn read(&mut self, at: u64, len: usize) -> Result<(), LogError> {
         let from = at / BLOCK * BLOCK;
         let chunk_end = self.chunk_at + self.chunk.len() as u64;

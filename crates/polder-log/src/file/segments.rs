@@ -179,7 +179,7 @@ pub(crate) fn make_segment(
 pub(crate) struct LogSpace {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) segments: Mutex<Segments>,
-    /// The most segments that the file may have; only joints may need another one.
+    /// The most segments that the file may have; only end-of-recovery records may need another one.
     pub(crate) limit_segments: u64,
     /// Held while the file is made longer.
     pub(crate) growth: Mutex<()>,

@@ -121,7 +121,7 @@ impl LogFile {
                 && header.incarnation >= found.incarnation
             {
                 found.durable = found.durable.max(header.durable);
-                // Who was reserved while that sync was under way did not know of it; those who
+                // A group that was appended while that sync was under way did not know of it; those that
                 // follow in the same block do.
                 groups.go_on_at(Lsn(at));
                 while let Some((header, _)) = groups.next()? {

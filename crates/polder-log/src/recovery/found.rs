@@ -21,7 +21,7 @@ pub struct Found {
     pub durable: Lsn,
     /// The last incarnation in it.
     pub incarnation: u32,
-    /// How many groups change something: the log's own ones, of checkpoints and joints, do not.
+    /// How many groups change something: the log's own ones, of checkpoints and ends of recovery, do not.
     pub groups: u64,
     /// No record has this version word or a higher one.
     pub next_version: u64,

@@ -97,10 +97,10 @@ impl Log {
     ///
     /// # Errors
     /// What made the log unusable.
-    pub fn join(&self, end: Lsn) -> Result<(), LogError> {
+    pub fn end_recovery(&self, end: Lsn) -> Result<(), LogError> {
         let mut group = Group::new();
         group.push(PageId::NULL, &Operation::Joint { end });
-        self.make_room_for_joint();
+        self.make_room_for_end_of_recovery();
         let lsn = self.append_spare(&mut group);
         self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })
     }

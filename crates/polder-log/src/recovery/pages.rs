@@ -143,7 +143,7 @@ fn worker_of(page: PageId, workers: usize) -> usize {
     (page.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize % workers
 }
 
-/// Who redoes the records of some of the pages.
+/// A thread that redoes the records of some of the pages.
 struct Worker<'p, T: Translation> {
     redo: Redo<'p, T>,
     suspects: Suspects,

@@ -1,4 +1,4 @@
-//! R8: pages that could not be read, or did not fit their records. The log may make them whole yet.
+//! R8: pages that could not be read, or did not fit their records. A full-page image in the log may make them whole yet.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! R5: pages that are torn in place are restored from the double-write area.
+//! R5: pages that are torn in place are restored from the double-write buffer.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,7 +11,7 @@ use crate::error::LogError;
 use crate::file::LogFile;
 use crate::slots::pages_checksum;
 
-/// A slot of the double-write area that holds a whole batch.
+/// A slot of the double-write buffer that holds a whole batch.
 pub(super) struct SlotFound {
     pub(super) header: SlotHeader,
     index: u32,

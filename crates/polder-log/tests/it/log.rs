@@ -12,7 +12,7 @@ use polder_format::log::{Group, LogHeader, LogSeed, LoggedValue, Operation, Segm
 use polder_format::{
     FormatError, Lsn, PageId, PageNo, PageSize, Place, SpaceId, StoreId, Superblock,
 };
-use polder_log::{Clerk, Found, Log, LogError, LogFile, LogOptions, Recovered};
+use polder_log::{Found, Log, LogError, LogFile, LogOptions, Recovered, WalWriter};
 use polder_pool::device::{Batch, Device, Ticket};
 use polder_pool::journal::{Journal, SharedError};
 use polder_testkit::{Errno, FaultPlan, SimDisk, When};
@@ -43,8 +43,8 @@ fn append(log: &Log, number: u64, len: usize) -> Lsn {
     let mut group = Group::new();
     group.push(page(number), &Operation::Insert { added: true, version: number, key: &key, value });
     log.permit(group.len() as u64).unwrap();
-    let permitted = group.len() as u64;
-    log.append(&mut group, permitted)
+    let reserved = group.len() as u64;
+    log.append(&mut group, reserved)
 }
 
 fn superblock(durable: Lsn) -> Superblock {
@@ -100,7 +100,7 @@ fn go_on(disk: &SimDisk, incarnation: u32) -> Arc<Log> {
     let data: Arc<dyn Device> = Arc::new(self::disk());
     let log =
         found.open(open(disk), data, PageSize::MIN, OPTIONS, incarnation, &mut recovered).unwrap();
-    log.join(found.end).unwrap();
+    log.end_recovery(found.end).unwrap();
     log
 }
 
@@ -108,7 +108,7 @@ fn go_on(disk: &SimDisk, incarnation: u32) -> Arc<Log> {
 fn what_is_flushed_is_found_in_the_order_of_the_log() {
     let disk = disk();
     let log = begin(&disk);
-    let _clerk = Clerk::start(&log).unwrap();
+    let _wal_writer = WalWriter::start(&log).unwrap();
     let threads = 4;
     thread::scope(|scope| {
         for t in 0..threads {
@@ -273,8 +273,8 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
         group.push(page(number), &Operation::Image { size: 4096, low: &[1; 4000], high: &[] });
         match log.permit(group.len() as u64) {
             Ok(()) => {
-                let permitted = group.len() as u64;
-                let lsn = log.append(&mut group, permitted);
+                let reserved = group.len() as u64;
+                let lsn = log.append(&mut group, reserved);
                 log.await_durable(lsn).unwrap();
             }
             // Growing forgets the failure; then it is told again.
@@ -453,7 +453,7 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     let durable = log.durable();
     disk.set_plan(failing_sync(2));
     // It writes segments ahead, as somebody has waited for a sync; in this time nobody else syncs.
-    let clerk = Clerk::start(&log).unwrap();
+    let wal_writer = WalWriter::start(&log).unwrap();
     let filled = Arc::clone(&log);
     let last = in_time(move || {
         let mut last = kept;
@@ -470,7 +470,7 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     let waiting = Arc::clone(&log);
     assert!(in_time(move || waiting.await_durable(last)).is_err());
     assert_eq!(log.durable(), durable);
-    drop(clerk);
+    drop(wal_writer);
     drop(log);
     assert_eq!(replayed(&disk), [0]);
 }
@@ -649,9 +649,9 @@ fn insert_into(log: &Log, space: u64) -> Lsn {
     let value = LoggedValue::Inline(b"");
     let mut group = Group::new();
     group.push(page, &Operation::Insert { added: true, version: 1, key: b"key", value });
-    let permitted = group.len() as u64;
-    log.permit(permitted).unwrap();
-    log.append(&mut group, permitted)
+    let reserved = group.len() as u64;
+    log.permit(reserved).unwrap();
+    log.append(&mut group, reserved)
 }
 
 /// The counts of many tables take several groups, and writers put theirs in between.

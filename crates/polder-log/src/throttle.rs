@@ -1,10 +1,10 @@
-//! How fast writers may go while a checkpoint makes the log shorter.
+//! The throttle: how fast writers may go while a checkpoint makes the log shorter.
 //!
 //! A sweep that is slower than the log grows would leave writers going at full speed until the log is
 //! full, and then not at all until the sweep is done. So the position of the log up to which nobody
-//! waits goes on with the sweep, and who begins a change beyond it waits a moment first, before he holds
-//! anything: the longer, the further beyond and the larger the change. Writers and sweep come to go at
-//! one pace.
+//! waits goes on with the sweep, and a thread that begins a change beyond it waits a moment first, before it
+//! holds anything: the longer, the further beyond and the larger the change. Writers and sweep come to go at
+//! one speed.
 
 #![cfg(not(loom))]
 
@@ -20,22 +20,22 @@ const STEEP: f64 = 1.0 / 2.0;
 const LONGEST: Duration = Duration::from_millis(20);
 const LARGE: u64 = 16 << 10;
 
-/// Relaxed throughout: who sees an old position waits a little too long or too short.
+/// Relaxed throughout: a thread that sees an old position waits a little too long or too short.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub(crate) struct Throttle {
     free_until: AtomicU64,
     /// Bytes beyond `free_until` where one waits for the longest.
     steep: AtomicU64,
 }
 
-impl Default for Pace {
+impl Default for Throttle {
     /// No sweep.
-    fn default() -> Pace {
-        Pace { free_until: AtomicU64::new(u64::MAX), steep: AtomicU64::new(1) }
+    fn default() -> Throttle {
+        Throttle { free_until: AtomicU64::new(u64::MAX), steep: AtomicU64::new(1) }
     }
 }
 
-impl Pace {
+impl Throttle {
     /// A sweep, which began at `begin` of the log and should be done `room` bytes later, has come so
     /// far: from 0 to 1.
     pub(crate) fn swept(&self, begin: u64, room: u64, swept: f64) {
@@ -50,7 +50,7 @@ impl Pace {
         self.free_until.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// How long who wants to append so many bytes at `tail` waits first. Without a sweep nobody looks
+    /// How long a thread waits before it appends so many bytes at `tail`. Without a sweep nobody looks
     /// where the log ends, which all writers write to.
     #[inline]
     pub(crate) fn pause_at(&self, tail: impl FnOnce() -> u64, bytes: u64) -> Option<Duration> {
@@ -75,20 +75,20 @@ mod tests {
 
     #[test]
     fn one_waits_the_longer_the_further_the_log_is_beyond_the_sweep() {
-        let pace = Pace::default();
-        let pause_at = |tail| pace.pause_at(|| tail, LARGE);
+        let throttle = Throttle::default();
+        let pause_at = |tail| throttle.pause_at(|| tail, LARGE);
         assert_eq!(pause_at(u64::MAX - 1), None);
-        pace.swept(1000, 800, 0.0);
+        throttle.swept(1000, 800, 0.0);
         assert_eq!(pause_at(1099), None);
         assert_eq!(pause_at(1300), Some(LONGEST / 2));
         assert_eq!(pause_at(1500), Some(LONGEST));
         assert_eq!(pause_at(9999), Some(LONGEST));
-        pace.swept(1000, 800, 0.5);
+        throttle.swept(1000, 800, 0.5);
         assert_eq!(pause_at(1499), None);
         assert_eq!(pause_at(1700), Some(LONGEST / 2));
-        assert_eq!(pace.pause_at(|| 9999, LARGE / 4), Some(LONGEST / 4));
-        assert_eq!(pace.pause_at(|| 9999, 1), Some(LONGEST / 16));
-        pace.end();
+        assert_eq!(throttle.pause_at(|| 9999, LARGE / 4), Some(LONGEST / 4));
+        assert_eq!(throttle.pause_at(|| 9999, 1), Some(LONGEST / 16));
+        throttle.end();
         assert_eq!(pause_at(9999), None);
     }
 }

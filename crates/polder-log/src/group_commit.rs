@@ -1,7 +1,7 @@
-//! Writing the ring out, and syncing: one thread does it for all.
+//! Group commit: one thread, the leader, writes the ring out and syncs, for all.
 //!
-//! `docs/durability.md`, L1 to L5. Whoever wants something to be durable leads, if nobody does;
-//! else it sleeps until a leader has finished and looks again. So a single thread commits without
+//! `docs/durability.md`, L1 to L5. A thread that wants something to be durable leads, if no other
+//! one does; else it follows: it sleeps until a leader has finished and looks again. So a single thread commits without
 //! another one, and many share each sync.
 
 #![cfg(not(loom))]
@@ -57,7 +57,7 @@ impl Log {
         self.flush_until(|log, _| log.commit.durable() >= lsn.0)
     }
 
-    /// Leads, or waits for those who do, until `done` says so.
+    /// Leads, or follows the threads that do, until `done` says so.
     pub(crate) fn flush_until(
         &self,
         done: impl Fn(&Log, &Syncs) -> bool,
@@ -92,7 +92,7 @@ impl Log {
         }
     }
 
-    /// Writes out what is complete, without a sync: for the clerk.
+    /// Writes out what is complete, without a sync: for the WAL writer.
     pub(crate) fn write_complete(&self) -> Result<(), SharedError> {
         let durable = self.commit.durable();
         let unsynced = self.tail_at() - durable;
@@ -100,7 +100,7 @@ impl Log {
             return self.sync_up_to(Lsn(durable + unsynced));
         }
         if unsynced > WINDOW_BYTES {
-            self.commit.syncer.wake();
+            self.commit.log_syncer.wake();
         }
         self.lead(|leader| {
             self.walk(leader, self.tail_at());
@@ -125,7 +125,7 @@ impl Log {
         result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
     }
 
-    /// As `cut_and_sync`; who waits for what became durable by it is woken.
+    /// As `cut_and_sync`; wakes the threads that wait for what became durable by it.
     pub(crate) fn cut_for_checkpoint<R>(
         &self,
         at_cut: impl FnOnce(Lsn, &Tally) -> R,
@@ -161,7 +161,7 @@ impl Log {
             if whole > written && (is_full || much || leader.walked == tail) {
                 self.write_out(whole)?;
             } else if self.failure.is_set() {
-                // Who waited for room in the ring has gone, and left a gap.
+                // A thread that waited for room in the ring has gone, and left a gap.
                 return Err(io::Error::other("the log is dead"));
             } else {
                 wait_a_little(&mut tries);
@@ -221,7 +221,7 @@ impl Log {
     }
 
     /// L4: syncs the log's device, which was written up to `cut` before. One at a time and none behind
-    /// one that failed: of several who sync, a kernel tells one that a write was lost, and the others
+    /// one that failed: of several threads that sync, a kernel tells one that a write was lost, and the others
     /// that all is well.
     pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
         let _one = lock(&self.commit.log_sync);
@@ -236,7 +236,7 @@ impl Log {
     }
 
     /// After a sync that failed, caches may still show what no later sync will bring to the device.
-    /// Whoever opens the log before they are empty must not go on behind it: so the log is made to end
+    /// A process that opens the log before they are empty must not go on behind it: so the log is made to end
     /// where it is durable.
     fn take_back(&self) {
         lock(&self.space.segments).clear_from(self.commit.durable());

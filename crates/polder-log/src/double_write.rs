@@ -28,12 +28,12 @@ impl Log {
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
         let bare: Vec<_> = pages.iter().filter(|page| !page.born).collect();
-        if self.double.unsynced() > UNSYNCED_PAGES {
+        if self.double_write.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
         }
         if bare.is_empty() {
             self.await_sync(lsn)?;
-            return Ok(self.double.begin(None, pages));
+            return Ok(self.double_write.begin(None, pages));
         }
         let (index, header) = self.take_slot(&bare)?;
         let written = self.write_slot(index, &header, &bare);
@@ -41,21 +41,21 @@ impl Log {
             let wanted = lock(&self.commit.syncs).begun + 1;
             self.flush_until(|log, syncs| syncs.finished >= wanted && log.commit.durable() >= lsn.0)
         });
-        protected.inspect_err(|_| self.double.give_up(index))?;
-        Ok(self.double.begin(Some(index), pages))
+        protected.inspect_err(|_| self.double_write.give_up(index))?;
+        Ok(self.double_write.begin(Some(index), pages))
     }
 
     fn take_slot(&self, pages: &[&Outgoing<'_>]) -> Result<(usize, SlotHeader), SharedError> {
         loop {
-            if let Some(taken) = self.double.take(pages) {
+            if let Some(taken) = self.double_write.take(pages) {
                 return Ok(taken);
             }
             self.check()?;
-            if self.double.is_stuck() {
+            if self.double_write.is_stuck() {
                 let text = "pages could not be written in place, so that no others may be";
                 return Err(Arc::new(io::Error::other(text)));
             }
-            self.double.await_placed();
+            self.double_write.await_placed();
             self.sync_data()?;
         }
     }
@@ -69,7 +69,7 @@ impl Log {
     ) -> Result<(), SharedError> {
         let mut block = Box::new(Block([0; LOG_BLOCK_BYTES]));
         block.0.copy_from_slice(&header.encode(self.identity.seed));
-        let mut at = self.double.header.slot_offset(index as u32);
+        let mut at = self.double_write.header.slot_offset(index as u32);
         let mut requests = Vec::new();
         let mut write = |first: &[u8], len: usize| {
             // SAFETY: borrowed until the batch is complete, and only read by the device.
@@ -87,22 +87,22 @@ impl Log {
         let device = &self.space.device;
         let batch = device.complete(device.submit(Batch::Many(requests)));
         let written = batch.into_requests().into_iter().try_for_each(|request| request.outcome);
-        written.map_err(|error| self.poison("writing the double-write area", &error))
+        written.map_err(|error| self.poison("writing the double-write buffer", &error))
     }
 
     /// Syncs the data file, and retires slots.
     pub(crate) fn sync_data(&self) -> Result<(), SharedError> {
         // As with the log: see `sync_device`.
-        let _one = lock(&self.double.data_sync);
+        let _one = lock(&self.double_write.data_sync);
         self.check()?;
-        let (placed, unsynced) = self.double.before_sync();
-        match self.double.data.sync() {
+        let (placed, unsynced) = self.double_write.before_sync();
+        match self.double_write.data.sync() {
             Ok(()) => {
-                self.double.after_sync(&placed);
+                self.double_write.after_sync(&placed);
                 Ok(())
             }
             Err(error) => {
-                self.double.sync_failed(unsynced);
+                self.double_write.sync_failed(unsynced);
                 Err(self.poison("syncing the data file", &error))
             }
         }

@@ -1,4 +1,4 @@
-//! The threads that write and sync the log when nobody waits for it.
+//! The WAL writer and the log syncer: the threads that write and sync the log when nobody waits for it.
 
 #![cfg(not(loom))]
 
@@ -12,49 +12,49 @@ use polder_format::Lsn;
 use crate::leader::{LONGEST_PERIOD, WINDOW_BYTES};
 use crate::log::Log;
 
-/// Whoever is needed again within this time does not wait to be asked.
+/// A thread that is needed again within this time does not wait to be asked.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
 /// The running threads; dropping this stops them, and waits for their end. One writes the log as the
 /// buffer fills; the other one syncs it, at least once in each period, while the first one writes
 /// on.
 #[derive(Debug)]
-pub struct Clerk {
+pub struct WalWriter {
     log: Arc<Log>,
     threads: Vec<JoinHandle<()>>,
 }
 
-impl Clerk {
+impl WalWriter {
     /// Starts the threads for `log`.
     ///
     /// # Errors
     /// That of starting a thread.
-    pub fn start(log: &Arc<Log>) -> io::Result<Clerk> {
-        let mut clerk = Clerk { log: Arc::clone(log), threads: Vec::new() };
+    pub fn start(log: &Arc<Log>) -> io::Result<WalWriter> {
+        let mut wal_writer = WalWriter { log: Arc::clone(log), threads: Vec::new() };
         for (name, run) in [("polder-log", write as fn(&Log)), ("polder-sync", sync)] {
             let log = Arc::clone(log);
             let thread = thread::Builder::new().name(name.to_string());
-            clerk.threads.push(thread.spawn(move || run(&log))?);
+            wal_writer.threads.push(thread.spawn(move || run(&log))?);
         }
-        Ok(clerk)
+        Ok(wal_writer)
     }
 }
 
-/// Who waits for the log, or wants to append to it, is told of errors here and below.
+/// Errors here and below are told to the threads that wait for the log, or want to append to it.
 fn write(log: &Log) {
     let mut since = Instant::now();
     let mut before = log.tail_at();
-    while log.clerk.wait(LONGEST_PERIOD) {
+    while log.wal_writer.wait(LONGEST_PERIOD) {
         let _ = log.write_complete();
-        log.prepare(!log.clerk.is_asked());
-        // To wake a thread takes tens of microseconds of who does it (in a virtual machine), so a
+        log.prepare(!log.wal_writer.is_asked());
+        // To wake a thread takes the one that does it tens of microseconds (in a virtual machine), so a
         // thread that will be needed again soon wakes by itself.
         let (now, end) = (Instant::now(), log.tail_at());
         let share = log.buffer.wake_bytes() as f64 / (end - before).max(1) as f64;
         let time = (now - since).mul_f64(share.min(1e3));
         (since, before) = (now, end);
         if time < LONGEST_NAP {
-            log.clerk.nap(time);
+            log.wal_writer.nap(time);
         }
     }
 }
@@ -63,7 +63,7 @@ fn sync(log: &Log) {
     let mut synced = Instant::now();
     loop {
         let period = log.commit.period();
-        if !log.commit.syncer.wait(period.saturating_sub(synced.elapsed())) {
+        if !log.commit.log_syncer.wait(period.saturating_sub(synced.elapsed())) {
             return;
         }
         let durable = log.durable().0;
@@ -74,10 +74,10 @@ fn sync(log: &Log) {
     }
 }
 
-impl Drop for Clerk {
+impl Drop for WalWriter {
     fn drop(&mut self) {
-        self.log.clerk.stop();
-        self.log.commit.syncer.stop();
+        self.log.wal_writer.stop();
+        self.log.commit.log_syncer.stop();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
         }
