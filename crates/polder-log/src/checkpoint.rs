@@ -1,4 +1,11 @@
-//! Checkpoints: making the part of the log shorter that would be replayed. K1 to K6.
+//! Checkpoints: making the part of the log shorter that would be replayed. The steps K1 to K6 are called
+//! by the store (`Keeper::checkpoint` in the crate polder), whose superblocks have to tell of it.
+//!
+//! A sweep begins when the log since the last start has reached half of the limit, and is paced so that it
+//! is done well before the limit: at each batch it compares the share of frames that it has visited with
+//! the share of the remaining log that was used, and rests if it is ahead. Where the log is ahead the
+//! throttle has writers wait. A sweep that cannot write makes reservations fail with the reason, and is
+//! tried again; nothing must be opened again for that.
 
 #![cfg(not(loom))]
 
@@ -18,7 +25,7 @@ const TABLES_A_GROUP: usize = 4096;
 /// A sweep that is ahead of the log rests so long for each batch, at most.
 const REST: Duration = Duration::from_millis(2);
 
-/// A checkpoint that has begun: what is known at its position of the log.
+/// A checkpoint that has begun: what is known at its position of the log (K1).
 #[derive(Debug)]
 pub struct Begun {
     /// Where replay will begin.
@@ -117,6 +124,7 @@ impl Log {
         mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
     ) -> Result<(), SharedError> {
         self.check()?;
+        // K4
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();
         if parts.is_empty() {
@@ -140,6 +148,8 @@ impl Log {
             durable: self.durable(),
             next_version,
         };
+        debug_assert!(begun.start <= mark_of.checkpoint && mark_of.checkpoint <= mark_of.durable);
+        // K5, K6
         mark(mark_of).map_err(|error| self.poison("writing the superblocks", &error))?;
         self.set_start(begun.start);
         Ok(())

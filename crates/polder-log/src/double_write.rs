@@ -1,5 +1,9 @@
-//! Pages are written twice, so that a torn one can be restored: first into a slot of the log file,
-//! then in place. `docs/durability.md`, B1 to B4.
+//! The double-write buffer: pages are written twice, so that a torn one can be restored, first into a
+//! slot of the log file, then in place.
+//!
+//! A page needs no slot if its full-page image lies in the log and it was not written since (`born`): no
+//! checkpoint has begun behind the image and been completed, for its sweep would have written the page;
+//! so redo begins at the image or before it, and needs nothing of what lies in place.
 
 #![cfg(not(loom))]
 
@@ -22,8 +26,9 @@ const UNSYNCED_PAGES: usize = 1 << 16;
 struct Block([u8; LOG_BLOCK_BYTES]);
 
 impl Log {
-    /// B1 to B3.
+    /// Makes it safe to write these pages in place. Gives the ticket of the batch.
     pub(crate) fn protect(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        // B1: the pool asks: may these pages, whose highest LSN is `lsn`, be written?
         self.check()?;
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
@@ -35,16 +40,22 @@ impl Log {
             self.await_sync(lsn)?;
             return Ok(self.double_write.begin(None, pages));
         }
+        // B2: those that may be torn for good are written into a slot.
         let (index, header) = self.take_slot(&bare)?;
         let written = self.write_slot(index, &header, &bare);
+        // B3: the log is flushed up to `lsn`, with a sync that begins after B2: it covers the slot as
+        //     well, which lies in the same file.
         let protected = written.and_then(|()| {
             let wanted = lock(&self.commit.syncs).begun + 1;
             self.flush_until(|log, syncs| syncs.finished >= wanted && log.commit.durable() >= lsn.0)
         });
         protected.inspect_err(|_| self.double_write.give_up(index))?;
+        // B4: the pool writes in place; then it tells that the batch is complete, and what could not be
+        //     written (`DoubleWriteBuffer::placed`).
         Ok(self.double_write.begin(Some(index), pages))
     }
 
+    /// A slot that is free, for these pages. With the last free one somebody syncs the data file.
     fn take_slot(&self, pages: &[&Outgoing<'_>]) -> Result<(usize, SlotHeader), SharedError> {
         loop {
             if let Some(taken) = self.double_write.take(pages) {
@@ -92,7 +103,7 @@ impl Log {
 
     /// Syncs the data file, and retires slots.
     pub(crate) fn sync_data(&self) -> Result<(), SharedError> {
-        // As with the log: see `sync_device`.
+        // LOG-6: one thread at a time, and none behind a sync that failed.
         let _one = lock(&self.double_write.data_sync);
         self.check()?;
         let (placed, unsynced) = self.double_write.before_sync();

@@ -1,13 +1,17 @@
 //! Group commit: one thread, the leader, writes the ring out and syncs, for all.
 //!
-//! `docs/durability.md`, L1 to L5. A thread that wants something to be durable leads, if no other
-//! one does; else it follows: it sleeps until a leader has finished and looks again. So a single thread commits without
-//! another one, and many share each sync.
+//! A thread that wants something to be durable leads, if no other one does; else it follows: it sleeps
+//! until a leader has finished and looks again. So a single thread commits without another one, and many
+//! share each sync.
+//!
+//! * `LOG-2` What was synced is never written again: each sync ends at a multiple of 4096, to which a
+//!   checksummed *pad* leads (zeros alone could be a lost write), and the next group begins there. A
+//!   block that is torn by a later write can only hold what nobody was promised.
+//! * `LOG-3` The log is written in order, and a range is written only when every group in it is complete.
 
 #![cfg(not(loom))]
 
 use std::io;
-use std::sync::Arc;
 
 use polder_format::log::{LOG_BLOCK_BYTES, Pad};
 use polder_format::{Lsn, PageId};
@@ -15,7 +19,7 @@ use polder_pool::device::{Batch, Buffer, Direction, Request};
 use polder_pool::journal::SharedError;
 
 use crate::leader::{Leader, Syncs, WINDOW_BYTES};
-use crate::log::Log;
+use crate::log::{Identity, Log};
 use crate::ring::cut;
 use crate::sync::lock;
 use crate::tally::Tally;
@@ -48,6 +52,7 @@ impl Log {
         if self.commit.durable() >= lsn.0 {
             return Ok(());
         }
+        debug_assert!(lsn.0 <= self.tail_at(), "a fault refuses a page that is ahead of the log");
         self.commit.note_awaited();
         self.sync_up_to(lsn)
     }
@@ -79,12 +84,13 @@ impl Log {
             syncs.begun += 1;
             let number = syncs.begun;
             drop(syncs);
-            let led = self.cut_and_sync(|_, _| ()).map(|_| ());
+            let led = self.cut_and_sync(|_, _| ());
             syncs = lock(&self.commit.syncs);
             syncs.leading = false;
             if led.is_ok() {
                 syncs.finished = number;
             }
+            // L5: wake the followers.
             if syncs.waiting > 0 {
                 self.commit.synced.notify_all();
             }
@@ -104,28 +110,33 @@ impl Log {
         }
         self.lead(|leader| {
             self.walk(leader, self.tail_at());
-            self.write_out(leader.walked / BLOCK * BLOCK)
+            self.write_out(leader, leader.walked / BLOCK * BLOCK)
         })
     }
 
-    /// L1 to L4. `at_cut` is told where the cut is, and the entries of all tables there. Others may
-    /// write on behind the cut while it is synced.
+    /// One group commit. `at_cut` is told where the cut is, and the entries of all tables there.
     pub(crate) fn cut_and_sync<R>(
         &self,
         at_cut: impl FnOnce(Lsn, &Tally) -> R,
     ) -> Result<R, SharedError> {
-        let mut result = None;
-        let mut cut = 0;
-        self.lead(|leader| {
-            cut = self.cut_and_write(leader)?;
-            result = Some(at_cut(Lsn(cut), &leader.tally));
-            Ok(())
+        let (cut, result) = self.lead(|leader| {
+            // L1: cut: the tail goes on to the next block, so that no group lies in between.
+            let (tail, cut) = cut(&self.tail.end);
+            // L2: walk from mark to mark up to where the tail was; wait for groups that are not complete
+            //     yet. Whole blocks in front of them are written if the ring is full: the threads that
+            //     wait for room in it (A4) lie below the tail.
+            self.await_groups(leader, tail, cut)?;
+            // L3: write all up to the cut, with a pad behind the last group, and give the ring back.
+            self.pad(leader, cut);
+            self.write_out(leader, cut)?;
+            Ok((cut, at_cut(Lsn(cut), &leader.tally)))
         })?;
+        // L4: sync; the log is durable up to the cut. Another leader may write on behind it meanwhile.
         self.sync_device(cut)?;
-        result.ok_or_else(|| Arc::new(io::Error::other("the log was not cut")))
+        Ok(result)
     }
 
-    /// As `cut_and_sync`; wakes the threads that wait for what became durable by it.
+    /// As `cut_and_sync`; wakes the threads that wait for what became durable by it (L5).
     pub(crate) fn cut_for_checkpoint<R>(
         &self,
         at_cut: impl FnOnce(Lsn, &Tally) -> R,
@@ -135,31 +146,37 @@ impl Log {
         Ok(result)
     }
 
-    pub(crate) fn lead(
-        &self,
-        work: impl FnOnce(&mut Leader) -> io::Result<()>,
-    ) -> Result<(), SharedError> {
+    /// Has the calling thread do what only one may do at a time.
+    fn lead<R>(&self, work: impl FnOnce(&mut Leader) -> io::Result<R>) -> Result<R, SharedError> {
         let mut leader = lock(&self.commit.leader);
         self.check()?;
-        work(&mut leader).map_err(|error| self.poison("writing the log", &error))
+        let done = work(&mut leader);
+        debug_assert!(self.is_in_order(&leader), "{self:?}: positions");
+        done.map_err(|error| self.poison("writing the log", &error))
     }
 
-    /// L1 to L3; gives the cut.
-    fn cut_and_write(&self, leader: &mut Leader) -> io::Result<u64> {
-        let (tail, cut) = cut(&self.tail.end);
+    /// Whether the positions that `Log` names are in their order.
+    fn is_in_order(&self, leader: &Leader) -> bool {
+        let (start, durable) = (self.reservations.start(), self.commit.durable());
+        let positions = [start, durable, self.buffer.written(), leader.walked, self.tail_at()];
+        positions.is_sorted()
+    }
+
+    /// L2; afterwards there is room in the ring up to the cut.
+    fn await_groups(&self, leader: &mut Leader, tail: u64, cut: u64) -> io::Result<()> {
         let mut tries = 0;
         loop {
             self.walk(leader, tail);
             let written = self.buffer.written();
             let whole = leader.walked / BLOCK * BLOCK;
             if leader.walked == tail && cut <= written + self.buffer.ring.len() {
-                break;
+                return Ok(());
             }
             // Others may wait for room in the ring before they can complete their groups.
             let is_full = self.tail_at() > written + self.buffer.ring.len();
             let much = whole - written >= self.buffer.ring.len() / PREFIX_PART;
             if whole > written && (is_full || much || leader.walked == tail) {
-                self.write_out(whole)?;
+                self.write_out(leader, whole)?;
             } else if self.failure.is_set() {
                 // A thread that waited for room in the ring has gone, and left a gap.
                 return Err(io::Error::other("the log is dead"));
@@ -167,19 +184,16 @@ impl Log {
                 wait_a_little(&mut tries);
             }
         }
-        // LOG-2: the next group begins at a block that was not written yet.
-        if cut > tail {
-            let pad = Pad::encode(
-                self.identity.seed,
-                Lsn(tail),
-                (cut - tail) as u32,
-                self.identity.incarnation,
-            );
-            self.buffer.ring.put_pad(tail, pad, cut - tail);
+    }
+
+    /// `LOG-2`: the next group begins at a block that was not written yet.
+    fn pad(&self, leader: &mut Leader, cut: u64) {
+        let (at, Identity { seed, incarnation }) = (leader.walked, self.identity);
+        if cut > at {
+            let pad = Pad::encode(seed, Lsn(at), (cut - at) as u32, incarnation);
+            self.buffer.ring.put_pad(at, pad, cut - at);
         }
         leader.walked = cut;
-        self.write_out(cut)?;
-        Ok(cut)
     }
 
     /// L2, as far as groups are complete, up to `end`.
@@ -189,11 +203,14 @@ impl Log {
             leader.tally.add_group(&self.buffer.ring, leader.walked, mark);
             leader.walked += mark.len();
         }
+        debug_assert_eq!(leader.walked, end, "RING-1: a group ends where the next one begins");
     }
 
-    /// L3 and L5: writes the ring up to `to`, a multiple of a block, and gives it back.
-    fn write_out(&self, to: u64) -> io::Result<()> {
+    /// L3: writes the ring up to `to`, a multiple of a block, and gives it back.
+    fn write_out(&self, leader: &Leader, to: u64) -> io::Result<()> {
         let from = self.buffer.written();
+        debug_assert!(from.is_multiple_of(BLOCK) && to.is_multiple_of(BLOCK), "LOG-2");
+        debug_assert!(to <= leader.walked, "LOG-3: a group is not complete");
         if from >= to {
             return Ok(());
         }
@@ -220,9 +237,8 @@ impl Log {
         Ok(())
     }
 
-    /// L4: syncs the log's device, which was written up to `cut` before. One at a time and none behind
-    /// one that failed: of several threads that sync, a kernel tells one that a write was lost, and the others
-    /// that all is well.
+    /// L4: syncs the log's device, which was written up to `cut` before: one thread at a time, and none
+    /// behind a sync that failed (`LOG-6`).
     pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
         let _one = lock(&self.commit.log_sync);
         self.check()?;
@@ -231,6 +247,7 @@ impl Log {
             self.take_back();
             self.poison("syncing the log", &error)
         })?;
+        debug_assert!(cut <= self.buffer.written(), "LOG-3: what is durable was written");
         self.commit.set_durable(cut);
         Ok(())
     }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
+use polder_format::log::LOG_BLOCK_BYTES;
 use polder_pool::signal::Signal;
 
 use crate::sync::lock;
@@ -38,12 +39,20 @@ pub(crate) struct Syncs {
 }
 
 /// One thread writes and syncs for all.
+///
+/// Invariants:
+/// * While a thread leads `syncs.leading` is set, and it alone takes it back; followers sleep on `synced`.
+/// * `durable` only grows, is a multiple of a block, and lies below what was written (`LOG-2`, `LOG-3`).
+/// * A sync with a number above `begun`, as it is now, begins later than now: so one can wait for a sync
+///   that covers what was written just before (B3).
 #[derive(Debug)]
 pub(crate) struct GroupCommit {
+    /// Held while the log is cut, walked over and written (L1 to L3).
     pub(crate) leader: Mutex<Leader>,
     pub(crate) syncs: Mutex<Syncs>,
+    /// Signalled when a sync has ended, or the log has failed.
     pub(crate) synced: Condvar,
-    /// Held while the log is synced.
+    /// Held while the log is synced (L4).
     pub(crate) log_sync: Mutex<()>,
     /// Up to where the log is durable. It only grows.
     durable: AtomicU64,
@@ -82,6 +91,7 @@ impl GroupCommit {
 
     /// L4: the log was synced, after all below `cut` was written.
     pub(crate) fn set_durable(&self, cut: u64) {
+        debug_assert!(cut.is_multiple_of(LOG_BLOCK_BYTES as u64), "LOG-2: a sync ends at a block");
         self.durable.fetch_max(cut, Ordering::AcqRel);
     }
 

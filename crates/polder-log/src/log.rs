@@ -27,7 +27,7 @@ use crate::sync::lock;
 use crate::tally::Tally;
 use crate::throttle::Throttle;
 
-/// What each group bears.
+/// By what a group is told from one of another store, or of an earlier life of this one (`LOG-1`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) seed: LogSeed,
@@ -35,16 +35,42 @@ pub(crate) struct Identity {
 }
 
 /// The log of an open store.
+///
+/// Positions in it: `start <= durable <= written <= walked <= tail`, and no reservation reaches beyond
+/// `ceiling`.
+///
+/// ```text
+/// start    both superblocks name it: replay would begin here      reservations
+/// durable  all below is synced                                    commit
+/// written  all below was written out of the ring                  buffer
+/// walked   all groups below are complete                          commit, the leader's
+/// tail     the next group goes here                               tail
+/// ```
+///
+/// Order of locks: log-space reservation < page latches < `growth` < `leader` < `log_sync` < `room` <
+/// `segments`; the double-write buffer's `data_sync` < `area`; under `syncs` nothing is locked. The
+/// leader takes no page latch, and waits only for groups between A3 and A5, whose threads wait for
+/// nothing but the ring in front of them.
 pub struct Log {
+    /// What each group bears.
     pub(crate) identity: Identity,
+    /// The end of the log: the one thing that all writers write to.
     pub(crate) tail: Tail,
+    /// What is not written yet.
     pub(crate) buffer: Buffer,
+    /// How far the log may go.
     pub(crate) reservations: Reservations,
+    /// The file.
     pub(crate) space: LogSpace,
+    /// Which thread writes and syncs, and how far that has come.
     pub(crate) commit: GroupCommit,
+    /// Why nothing becomes durable any more.
     pub(crate) failure: Failure,
+    /// Copies of pages that are on their way into the data file.
     pub(crate) double_write: DoubleWriteBuffer,
+    /// How long a writer waits for a checkpoint that is behind.
     pub(crate) throttle: Throttle,
+    /// Wakes the WAL writer, and the thread that makes checkpoints.
     pub(crate) wal_writer: Signal,
     pub(crate) checkpointer: Signal,
 }
@@ -98,6 +124,7 @@ impl Log {
     /// Replay begins at `start` from now on, as far as both superblocks say; what lies below is
     /// free.
     pub(crate) fn set_start(&self, start: Lsn) {
+        debug_assert!(start <= self.durable(), "LOG-5: the start is durable in both superblocks");
         self.reservations.set_start(start.0, &self.space);
         self.throttle.end();
     }

@@ -153,6 +153,9 @@ impl Ring {
     /// A5: copies a group to its position, and marks it as complete.
     #[inline]
     pub(crate) fn put(&self, at: u64, group: &[u8], change: Change) {
+        debug_assert!(at.is_multiple_of(8) && group.len().is_multiple_of(8));
+        debug_assert!(group.len() as u64 <= self.len() && group.len() as u64 > MARK_BYTES);
+        debug_assert_eq!(self.mark(at).load(Ordering::Relaxed), 0, "RING-1: another group is here");
         self.copy(at, group);
         let mark = Mark::new(group.len() as u64, change);
         self.mark(at).store(mark.0, Ordering::Release);
@@ -179,7 +182,9 @@ impl Ring {
         if found == 0 {
             return None;
         }
+        // RING-2: whoever stores the next one has seen that this part of the ring was given back.
         mark.store(0, Ordering::Relaxed);
+        debug_assert!(Mark(found).len() > MARK_BYTES && Mark(found).len() <= self.len());
         Some(Mark(found))
     }
 
@@ -192,6 +197,7 @@ impl Ring {
 
     /// The memory from `from` on, at most up to `to`, that lies in one piece.
     pub(crate) fn piece(&self, from: u64, to: u64) -> Piece {
+        debug_assert!(from < to && to - from <= self.len());
         let (at, here) = self.memory(from);
         // The first word of a box is not null.
         let at = NonNull::new(at).unwrap_or(NonNull::dangling());
@@ -239,6 +245,7 @@ impl Buffer {
 
     /// L3: what lies below was written, and its part of the ring can be used again.
     pub(crate) fn give_back(&self, to: u64) {
+        debug_assert!(to >= self.written(), "RING-2: this part was given back before");
         self.written.store(to, Ordering::Release);
     }
 

@@ -1,4 +1,10 @@
 //! How much room there is in the log: where it begins and ends, and what is spoken for.
+//!
+//! * `LOG-4` No thread waits for log space under a latch: an operation reserves the most that it can
+//!   append (and the rest of a block, for a sync behind it) before its first latch. The end of the log
+//!   plus all reservations never exceeds what the segments that exist have room for, less two: what
+//!   checkpoints and end-of-recovery records themselves append. An operation that holds a reservation
+//!   asks for no other one.
 
 #![cfg(not(loom))]
 
@@ -43,13 +49,15 @@ impl Tail {
         (end, end + others + need)
     }
 
+    /// The reservation of so many bytes is used up, or not needed.
     #[inline]
     pub(crate) fn release(&self, bytes: u64) {
-        self.reserved.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
+        let before = self.reserved.fetch_sub(bytes + PAD_BYTES, Ordering::AcqRel);
+        debug_assert!(before >= bytes + PAD_BYTES, "LOG-4: more is released than was reserved");
     }
 }
 
-/// Whether there is room in the log, and why not.
+/// Whether there is room in the log, and why not. All of it is guarded by the mutex around it.
 #[derive(Debug, Default)]
 pub(crate) struct Room {
     /// The last checkpoint failed.
@@ -61,11 +69,18 @@ pub(crate) struct Room {
 }
 
 /// How far the log may go.
+///
+/// Invariants:
+/// * A reservation is granted only if the log ends below `ceiling` with it and all others (`LOG-4`).
+/// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
+/// * `start`, `ceiling` and `trigger` are changed under `room`, or by the one checkpoint; they are read
+///   without.
 #[derive(Debug)]
 pub(crate) struct Reservations {
     /// The most bytes of one reservation.
     pub(crate) group_max: u64,
-    /// Where reservations end.
+    /// Where reservations end: behind the last segment but `SPARE_SEGMENTS`, counted from the one in
+    /// which the log starts.
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
@@ -118,6 +133,7 @@ impl Reservations {
 
     /// The log begins here from now on: what lies below is free.
     pub(crate) fn set_start(&self, start: u64, space: &LogSpace) {
+        debug_assert!(start >= self.start(), "LOG-5: what lies below was given up");
         self.start.store(start, Ordering::Release);
         lock(&space.segments).keep(start, u64::MAX);
         // There may be room on the device by now.

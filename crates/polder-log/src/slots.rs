@@ -2,7 +2,10 @@
 //!
 //! * `SLOT-1` A slot is used again only when every page of its batch lies in its place, synced, or
 //!   was written again through a later slot.
-//! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written.
+//! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written. Recovery
+//!   uses only slots at or above the highest such number, and of those for one place the latest whose
+//!   page is not newer than the log: an older slot could bring back a page that was rewritten since, and
+//!   a newer one a change that the log has lost.
 
 #![cfg(not(loom))]
 
@@ -41,6 +44,8 @@ struct Batch {
     copied: Vec<PageId>,
 }
 
+/// Invariants: the sequence numbers of slots that are not free differ, and are below `next_sequence`; a
+/// slot is `Used` exactly while its batch is about to be written, or is `under_way`.
 #[derive(Debug)]
 struct Area {
     slots: Vec<Slot>,
@@ -92,6 +97,7 @@ impl DoubleWriteBuffer {
         let in_use = area.slots.iter().filter(|slot| slot.state != State::Free);
         // SLOT-2: the batches before that of the oldest slot in use were synced.
         let retired = in_use.map(|slot| slot.sequence).min().unwrap_or(sequence);
+        debug_assert!(retired <= sequence, "SLOT-2");
         let mut sums = Vec::with_capacity(4 * pages.len());
         pages.iter().for_each(|page| sums.extend_from_slice(&page.bytes[..4]));
         let entry = |page: &&Outgoing<'_>| SlotPage { page: page.page, place: page.place };
@@ -130,6 +136,7 @@ impl DoubleWriteBuffer {
             }
         }
         if let Some(slot) = batch.slot {
+            debug_assert_eq!(area.slots[slot].state, State::Used, "SLOT-1: it was given up");
             area.slots[slot].state = State::Placed { failed: failed.to_vec() };
         }
         drop(area);

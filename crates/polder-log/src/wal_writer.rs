@@ -1,4 +1,7 @@
 //! The WAL writer and the log syncer: the threads that write and sync the log when nobody waits for it.
+//!
+//! Writing without a sync is L2 and L3 alone, of whole blocks. When the unsynced stretch is longer than
+//! the window a sync begins, and at two windows writing waits for it.
 
 #![cfg(not(loom))]
 

@@ -1,4 +1,8 @@
 //! The groups of a log, one after the other: which of them are valid, and where they end.
+//!
+//! * `LOG-1` A group is valid only with the right checksum, at the LSN that it names, in the incarnation
+//!   of the group before; or with the end-of-recovery record of a later incarnation, at this very
+//!   position or at the next block, which names this position as the end that was found.
 
 use polder_format::log::{
     GROUP_HEADER_BYTES, GroupHeader, LOG_BLOCK_BYTES, Operation, Pad, Records,

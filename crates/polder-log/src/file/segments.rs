@@ -1,8 +1,10 @@
 //! Where in the file which part of the log lies.
 //!
 //! The log is one stream of bytes, cut into shares; each lies in a segment of the file, whose first
-//! block says which. A segment whose share no checkpoint needs any more is used again, for a share
-//! that is to come (`LOG-5`).
+//! block says which. So nothing else needs to be in step with the file.
+//!
+//! * `LOG-5` A segment is used again, for a share that is to come, only when both superblocks name a
+//!   checkpoint that does not need what it holds.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -10,6 +12,10 @@ use std::sync::{Arc, Mutex};
 use polder_format::log::{GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
 use polder_pool::device::{Device, read_block, write_block, write_zeros};
 
+/// The segments of the file.
+///
+/// Invariants: no two hold the same share; a share that lies at or above the start of the log is never
+/// taken from its segment (`LOG-5`).
 #[derive(Debug)]
 pub(crate) struct Segments {
     device: Arc<dyn Device>,

@@ -1,4 +1,8 @@
 //! Finding where the log ends: R2 and R3.
+//!
+//! The end is the first position without a valid group. But damage looks like an end: so the highest
+//! durable LSN that anybody knows of must not lie behind it. It stands in the superblock, in the groups
+//! that were read, and in valid groups of the same or a later incarnation behind the end.
 
 use std::collections::HashMap;
 

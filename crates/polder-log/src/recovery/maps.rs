@@ -1,4 +1,8 @@
 //! R6: the pool's own maps, in the order of the log.
+//!
+//! Their page ids are places of the file: so records of pages that are freed later in the log are left out,
+//! whose places may be others' by now. What the final maps name and a record says was backed by the file
+//! is backed again. Pages of space 0 that no map leads to leave memory.
 
 use polder_format::log::{Operation, Records};
 use polder_format::{FormatError, Lsn, SpaceId};

@@ -1,4 +1,10 @@
-//! R7: the records of all pages but the maps', dealt to threads by page.
+//! R7: the records of all pages but the maps', dealt to threads by page: as many as there is work for and
+//! the system gives; if none, to the caller. Those of one group for one page are done under one latch.
+//!
+//! The final maps say where the pages lie: an extent moves only after its content was copied and synced
+//! at the new place, before the map's record. So the new place holds every page at some state not older
+//! than the copy, and page LSNs say what is missing. A place is given to another owner only when the
+//! record that freed it is durable, so no crash brings the old owner back.
 
 use std::collections::HashMap;
 use std::sync::mpsc::{SyncSender, sync_channel};
