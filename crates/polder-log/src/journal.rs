@@ -1,9 +1,13 @@
-//! The log as the pool sees it.
+//! The log as the pool sees it, and the data file's device: the log must know of each of its syncs.
 
 #![cfg(not(loom))]
 
+use std::io;
+use std::sync::Arc;
+
 use polder_format::log::Group;
 use polder_format::{Lsn, PageId};
+use polder_pool::device::{Batch, Device, Ticket};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 
 use crate::log::Log;
@@ -45,5 +49,49 @@ impl Journal for Log {
 
     fn is_trusted(&self, page: PageId) -> bool {
         !self.failure.is_set() || self.double_write.is_synced(page)
+    }
+}
+
+/// The device of the data file. Its syncs retire slots of the double-write buffer, and if one fails
+/// nothing is durable any more (`LOG-6`).
+#[derive(Debug)]
+pub struct DataDevice {
+    log: Arc<Log>,
+}
+
+impl DataDevice {
+    /// The device of the data file that `log` was opened with.
+    pub fn new(log: &Arc<Log>) -> DataDevice {
+        DataDevice { log: Arc::clone(log) }
+    }
+}
+
+impl Device for DataDevice {
+    fn submit(&self, batch: Batch) -> Ticket {
+        self.log.double_write.data.submit(batch)
+    }
+
+    fn complete(&self, ticket: Ticket) -> Batch {
+        self.log.double_write.data.complete(ticket)
+    }
+
+    fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.log.double_write.data.allocate(offset, len)
+    }
+
+    fn truncate(&self, len: u64) -> io::Result<()> {
+        self.log.double_write.data.truncate(len)
+    }
+
+    fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
+        self.log.double_write.data.punch(offset, len)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.log.sync_data().map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    }
+
+    fn len(&self) -> io::Result<u64> {
+        self.log.double_write.data.len()
     }
 }

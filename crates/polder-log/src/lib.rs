@@ -31,7 +31,7 @@
 //! | `double_write.rs` | pages written twice, so that none is torn for good |
 //! | `checkpoint.rs` | making the log shorter |
 //! | `wal_writer.rs` | the threads that write and sync the log when nobody waits |
-//! | `journal.rs`, `data.rs` | the log, and the data file's device, as the pool sees them |
+//! | `journal.rs` | the log, and the data file's device, as the pool sees them |
 //!
 //! Reading a log:
 //!
@@ -43,7 +43,6 @@
 
 mod append;
 mod checkpoint;
-mod data;
 mod double_write;
 mod error;
 mod failure;
@@ -55,7 +54,6 @@ mod leader;
 mod log;
 #[cfg(all(test, loom))]
 mod loom_tests;
-mod options;
 mod recovery;
 mod reservation;
 mod ring;
@@ -70,11 +68,10 @@ mod wal_writer;
 #[cfg(not(loom))]
 pub use {
     checkpoint::{Begun, CheckpointMark},
-    data::DataDevice,
     error::LogError,
-    file::{Groups, LogFile, Visit},
+    file::{Groups, LogFile, LogOptions, Visit},
+    journal::DataDevice,
     log::Log,
-    options::LogOptions,
     recovery::{Found, LogTells, Progress, Recovered, recover, tells_of_store},
     survey::{Gap, SlotImage},
     tally::Tally,

@@ -17,9 +17,8 @@ use polder_pool::signal::Signal;
 
 use crate::error::{LogError, no_memory};
 use crate::failure::Failure;
-use crate::file::{LogSpace, Segments};
+use crate::file::{LogOptions, LogSpace, Segments};
 use crate::leader::GroupCommit;
-use crate::options::LogOptions;
 use crate::ring::Buffer;
 use crate::room::{Reservations, Tail};
 use crate::slots::DoubleWriteBuffer;

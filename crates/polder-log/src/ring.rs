@@ -182,7 +182,7 @@ impl Ring {
         if found == 0 {
             return None;
         }
-        // RING-2: whoever stores the next one has seen that this part of the ring was given back.
+        // RING-2: a thread that stores the next mark here has seen that this part was given back.
         mark.store(0, Ordering::Relaxed);
         debug_assert!(Mark(found).len() > MARK_BYTES && Mark(found).len() <= self.len());
         Some(Mark(found))

@@ -13,9 +13,8 @@ use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, SpaceId, StoreId};
 use polder_pool::device::{Device, read_block};
 
 use crate::error::LogError;
-use crate::file::{FIRST_LSN, LogFile, SLOTS, Segments};
+use crate::file::{FIRST_LSN, LogFile, LogOptions, SLOTS, Segments};
 use crate::log::Log;
-use crate::options::LogOptions;
 use crate::recovery::{Found, Told};
 use crate::slots::pages_checksum;
 use crate::sync::lock;

@@ -15,7 +15,7 @@ mod read_ahead;
 mod segments;
 
 pub use groups::{Groups, Visit};
-pub use log_file::LogFile;
+pub use log_file::{LogFile, LogOptions};
 pub(crate) use {
     groups::GROUP_BYTES_MAX,
     log_file::{FIRST_LSN, SLOTS},

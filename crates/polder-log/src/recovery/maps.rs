@@ -9,25 +9,21 @@ use polder_format::{FormatError, Lsn, SpaceId};
 use polder_pool::{ApplyRecord, Pool, Translation};
 
 use super::found::Found;
-use super::open::Recovered;
-use super::suspects::Suspects;
+use super::redoing::Redoing;
 use crate::error::LogError;
 use crate::file::LogFile;
 
-/// R6.
+/// R6. Gives how many records were done.
 pub(super) fn redo_maps<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
     apply: ApplyRecord,
-    recovered: &mut Recovered,
-) -> Result<(), LogError> {
-    let Some((first, last)) = found.maps else { return Ok(()) };
-    let mut suspects = Suspects::default();
-    let mut redo = pool.redoing(apply);
+) -> Result<u64, LogError> {
+    let Some((first, last)) = found.maps else { return Ok(0) };
+    let mut redoing = Redoing::new(pool, apply);
     let mut backed = Vec::new();
     file.visit_again(found, (first, Lsn(last.0 + 1)), &mut |header, bytes| {
-        let end = header.end();
         let mut records = Vec::new();
         for record in Records::of_group(bytes) {
             let record = record.map_err(|source| broken(file, header.lsn, source))?;
@@ -50,18 +46,15 @@ pub(super) fn redo_maps<T: Translation>(
                 _ => records.push(record),
             }
         }
-        for of_page in records.chunk_by(|a, b| a.page == b.page) {
-            recovered.redone += suspects.redo(&mut redo, end, of_page)?;
-        }
-        Ok(())
+        Ok(redoing.redo(header.end(), &records)?)
     })?;
     pool.redo_backing(&backed)?;
-    for (page, error) in suspects.pages {
+    for (page, error) in redoing.suspects {
         if !found.freed.contains_key(&page) && pool.is_in_use(page)? {
             return Err(error.into());
         }
     }
-    Ok(())
+    Ok(redoing.redone)
 }
 
 fn word_of(bytes: &[u8]) -> u64 {

@@ -10,7 +10,7 @@
 //! | `recover.rs` | what it tells is done again (R6 to R8): |
 //! | `maps.rs` | first to the maps (R6) |
 //! | `pages.rs` | then to all other pages, by several threads (R7) |
-//! | `suspects.rs` | pages that could not be read, or did not fit (R8) |
+//! | `redoing.rs` | records are applied; pages that could not be read, or did not fit (R8) |
 //! | `tells.rs` | whether there was a store, when its data file does not tell |
 
 #![cfg(not(loom))]
@@ -21,12 +21,11 @@ mod maps;
 mod open;
 mod pages;
 mod recover;
-mod suspects;
+mod redoing;
 mod tells;
 mod torn_pages;
 
 pub(crate) use find_end::Told;
 pub use found::Found;
-pub use open::Recovered;
-pub use recover::{Progress, recover};
+pub use recover::{Progress, Recovered, recover};
 pub use tells::{LogTells, tells_of_store};

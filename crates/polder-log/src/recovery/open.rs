@@ -7,32 +7,16 @@ use polder_format::{Lsn, PageId, PageSize};
 use polder_pool::device::Device;
 
 use super::found::Found;
+use super::recover::Recovered;
 use super::torn_pages::{read_slots, restore_torn};
 use crate::error::LogError;
-use crate::file::{FIRST_LSN, LogFile};
+use crate::file::{FIRST_LSN, LogFile, LogOptions};
 use crate::log::{Beginning, Log};
-use crate::options::LogOptions;
 use crate::tally::Tally;
 
-/// What a recovery did.
-#[derive(Debug, Clone, Default)]
-pub struct Recovered {
-    /// Bytes of the log that were read.
-    pub log_bytes: u64,
-    /// Groups of records in them that change something.
-    pub groups: u64,
-    /// Records that were done again.
-    pub redone: u64,
-    /// Pages that were torn and have been restored.
-    pub restored_pages: u64,
-    /// What lay behind the end of the log: a write that was cut short, which nobody was promised; or
-    /// something that cannot be told from it. None if the store had been closed.
-    pub cut_short: Option<String>,
-}
-
 impl Found {
-    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)), when there is a
-    /// pool. `incarnation` was never used before.
+    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)), when
+    /// there is a pool. `incarnation` was never used before.
     ///
     /// # Errors
     /// Those of the devices.

@@ -7,20 +7,19 @@
 //! record that freed it is durable, so no crash brings the old owner back.
 
 use std::collections::HashMap;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::panic::resume_unwind;
+use std::sync::Arc;
+use std::sync::mpsc::sync_channel;
 use std::thread;
 
 use polder_format::log::Record;
 use polder_format::{Lsn, PageId, SpaceId};
-use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Translation, threads_with_room};
+use polder_pool::{ApplyRecord, Pool, PoolError, Translation, threads_with_room};
 
 use super::found::Found;
-use super::open::Recovered;
-use super::suspects::Suspects;
+use super::redoing::Redoing;
 use crate::error::{LogError, reserve};
 use crate::file::LogFile;
-use crate::sync::lock;
 
 /// Threads that redo pages, at most: as many reads are asked of the device at a time.
 const WORKERS: u64 = 16;
@@ -36,62 +35,48 @@ struct Deal {
     records: Vec<(u32, Lsn)>,
 }
 
+/// Pages that are suspect after their last record, and how many records were done.
+type Outcome = (HashMap<PageId, PoolError>, u64);
+
 /// R7. Where a thread cannot be started those that could do the work, or the caller alone.
 pub(super) fn redo_pages<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
     apply: ApplyRecord,
-    recovered: &mut Recovered,
     progress: &mut dyn FnMut(u64),
-) -> Result<HashMap<PageId, PoolError>, LogError> {
-    let failure: Mutex<Option<LogError>> = Mutex::new(None);
-    let done = Mutex::new((HashMap::new(), 0));
-    let finish = |outcome: Result<Worker<'_, T>, LogError>| match outcome {
-        Ok(worker) => {
-            let mut done = lock(&done);
-            done.0.extend(worker.suspects.pages);
-            done.1 += worker.redone;
-        }
-        Err(error) => {
-            lock(&failure).get_or_insert(error);
-        }
-    };
+) -> Result<Outcome, LogError> {
     thread::scope(|scope| {
-        let finish = &finish;
         let start = |_| {
             let (sender, receiver) = sync_channel::<Deal>(2);
-            let work = move || {
-                let mut worker = Worker::new(pool, apply);
-                let worked = receiver.iter().try_for_each(|deal| worker.redo_deal(&deal));
-                finish(worked.map(|()| worker));
+            let work = move || -> Result<Outcome, LogError> {
+                let mut redoing = Redoing::new(pool, apply);
+                receiver.iter().try_for_each(|deal| redo_deal(&mut redoing, &deal))?;
+                Ok((redoing.suspects, redoing.redone))
             };
-            thread::Builder::new().spawn_scoped(scope, work).ok().map(|_| sender)
+            Some((sender, thread::Builder::new().spawn_scoped(scope, work).ok()?))
         };
         let wanted = ((found.end.0 - found.start.0) / WORKER_BYTES).min(WORKERS);
         let wanted = threads_with_room(wanted as usize);
-        let senders: Vec<SyncSender<Deal>> = (0..wanted).map_while(start).collect();
+        let (senders, workers): (Vec<_>, Vec<_>) = (0..wanted).map_while(start).unzip();
         if senders.is_empty() {
-            let mut worker = Worker::new(pool, apply);
-            let mut hand = |_, deal| worker.redo_deal(&deal).map(|()| true);
-            let dealt = deal(file, found, 1, &mut hand, progress);
-            finish(dealt.map(|()| worker));
-        } else {
-            // False: a worker has ended, which tells why.
-            let mut hand = |to: usize, deal| Ok(senders[to].send(deal).is_ok());
-            let dealt = deal(file, found, senders.len(), &mut hand, progress);
-            drop(senders);
-            if let Err(error) = dealt {
-                lock(&failure).get_or_insert(error);
-            }
+            let mut redoing = Redoing::new(pool, apply);
+            let mut hand = |_, deal| redo_deal(&mut redoing, &deal).map(|()| true);
+            deal(file, found, 1, &mut hand, progress)?;
+            return Ok((redoing.suspects, redoing.redone));
         }
-    });
-    if let Some(error) = failure.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner()) {
-        return Err(error);
-    }
-    let (suspects, redone) = done.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
-    recovered.redone += redone;
-    Ok(suspects)
+        // False: a worker has ended, which tells why.
+        let mut hand = |to: usize, deal| Ok(senders[to].send(deal).is_ok());
+        let dealt = deal(file, found, senders.len(), &mut hand, progress);
+        drop(senders);
+        let (mut suspects, mut redone) = (HashMap::new(), 0);
+        for worker in workers {
+            let outcome = worker.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+            suspects.extend(outcome.0);
+            redone += outcome.1;
+        }
+        dealt.map(|()| (suspects, redone))
+    })
 }
 
 /// Takes a deal to a worker; false: it wants no more.
@@ -149,50 +134,19 @@ fn worker_of(page: PageId, workers: usize) -> usize {
     (page.to_bits().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 48) as usize % workers
 }
 
-/// A thread that redoes the records of some of the pages.
-struct Worker<'p, T: Translation> {
-    redo: Redo<'p, T>,
-    suspects: Suspects,
-    redone: u64,
-}
-
-impl<'p, T: Translation> Worker<'p, T> {
-    fn new(pool: &'p Pool<T>, apply: ApplyRecord) -> Worker<'p, T> {
-        Worker { redo: pool.redoing(apply), suspects: Suspects::default(), redone: 0 }
-    }
-
-    fn redo_deal(&mut self, deal: &Deal) -> Result<(), LogError> {
-        let mut records: Vec<Record<'_>> = Vec::new();
-        let mut group = Lsn(0);
-        for (at, end) in &deal.records {
-            let source = |source| LogError::Record { lsn: *end, offset: 0, source };
-            let record = Record::decode(&deal.bytes[*at as usize..]).map_err(source)?;
-            if *end != group {
-                self.redone += redo_group(&mut self.redo, group, &mut records, &mut self.suspects)?;
-                group = *end;
-            }
-            records.push(record);
+/// Redoes the records of a deal that are for this worker.
+fn redo_deal<T: Translation>(redoing: &mut Redoing<'_, T>, deal: &Deal) -> Result<(), LogError> {
+    let mut records: Vec<Record<'_>> = Vec::new();
+    for of_group in deal.records.chunk_by(|a, b| a.1 == b.1) {
+        let end = of_group[0].1;
+        records.clear();
+        for (at, _) in of_group {
+            let source = |source| LogError::Record { lsn: end, offset: 0, source };
+            records.push(Record::decode(&deal.bytes[*at as usize..]).map_err(source)?);
         }
-        self.redone += redo_group(&mut self.redo, group, &mut records, &mut self.suspects)?;
-        Ok(())
-    }
-}
-
-/// The records of one group that this worker has.
-fn redo_group<T: Translation>(
-    redo: &mut Redo<'_, T>,
-    end: Lsn,
-    records: &mut Vec<Record<'_>>,
-    suspects: &mut Suspects,
-) -> Result<u64, PoolError> {
-    let mut redone = 0;
-    // A stable sort: those of one page stay in order.
-    if records.len() > 1 {
+        // A stable sort: those of one page stay in order.
         records.sort_by_key(|record| record.page);
+        redoing.redo(end, &records)?;
     }
-    for of_page in records.chunk_by(|a, b| a.page == b.page) {
-        redone += suspects.redo(redo, end, of_page)?;
-    }
-    records.clear();
-    Ok(redone)
+    Ok(())
 }

@@ -4,7 +4,6 @@ use polder_pool::{ApplyRecord, Pool, Translation};
 
 use super::found::Found;
 use super::maps::redo_maps;
-use super::open::Recovered;
 use super::pages::redo_pages;
 use crate::error::LogError;
 use crate::file::LogFile;
@@ -16,6 +15,22 @@ pub struct Progress {
     pub done: u64,
     /// Bytes in all. While the end of the log is looked for this is what was found so far.
     pub total: u64,
+}
+
+/// What a recovery did.
+#[derive(Debug, Clone, Default)]
+pub struct Recovered {
+    /// Bytes of the log that were read.
+    pub log_bytes: u64,
+    /// Groups of records in them that change something.
+    pub groups: u64,
+    /// Records that were done again.
+    pub redone: u64,
+    /// Pages that were torn and have been restored.
+    pub restored_pages: u64,
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised; or
+    /// something that cannot be told from it. None if the store had been closed.
+    pub cut_short: Option<String>,
 }
 
 /// R6 to R8: redoes what the log tells of pages.
@@ -32,11 +47,12 @@ pub fn recover<T: Translation>(
 ) -> Result<(), LogError> {
     let total = 2 * (found.end.0 - found.start.0);
     let half = total / 2;
-    redo_maps(file, found, pool, apply, recovered)?;
+    recovered.redone += redo_maps(file, found, pool, apply)?;
     pool.redo_maps_done(found.next_space, found.maps.is_some())?;
-    let suspects = redo_pages(file, found, pool, apply, recovered, &mut |done| {
+    let (suspects, redone) = redo_pages(file, found, pool, apply, &mut |done| {
         progress(Progress { done: half + done, total });
     })?;
+    recovered.redone += redone;
     for (page, error) in suspects {
         if pool.is_in_use(page)? {
             return Err(error.into());

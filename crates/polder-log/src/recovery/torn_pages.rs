@@ -30,9 +30,10 @@ pub(super) fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
     Ok(slots)
 }
 
-/// R5: restores what is torn in place, and makes all durable. Gives the number of torn pages. `replayed`: the part of the log that is
-/// replayed. A page that was not changed in it was synced by the checkpoint that it begins with: if
-/// it is not whole it is damaged, and what a slot holds of it may be older than what was there.
+/// R5: restores what is torn in place, and makes all durable. Gives the number of torn pages.
+/// `replayed`: the part of the log that is replayed. A page that was not changed in it was synced by the
+/// checkpoint that it begins with: if it is not whole it is damaged, and what a slot holds of it may be
+/// older than what was there.
 pub(super) fn restore_torn(
     file: &LogFile,
     mut slots: Vec<SlotFound>,
