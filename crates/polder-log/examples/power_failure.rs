@@ -46,7 +46,7 @@ fn append(log: &Log, version: u64, value: &[u8]) -> Result<Lsn, Box<dyn std::err
     let insert = Operation::Insert { added: true, version, key: b"key", value };
     group.push(PageId::new(space, number), &insert);
     let reserved = group.len() as u64;
-    log.permit(reserved)?; // before the first latch
+    log.reserve(reserved)?; // before the first latch
     // Here the page would be latched.
     let lsn = log.append(&mut group, reserved);
     // Here it would be changed, get `lsn` as its LSN, and be unlatched.

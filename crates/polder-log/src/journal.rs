@@ -13,7 +13,7 @@ use polder_pool::journal::{Journal, Outgoing, SharedError};
 use crate::log::Log;
 
 impl Journal for Log {
-    fn permit(&self, bytes: u64) -> Result<(), SharedError> {
+    fn reserve(&self, bytes: u64) -> Result<(), SharedError> {
         self.reserve_space(bytes)
     }
 
@@ -23,7 +23,7 @@ impl Journal for Log {
         }
     }
 
-    fn give_back(&self, bytes: u64) {
+    fn release(&self, bytes: u64) {
         self.tail.release(bytes);
     }
 

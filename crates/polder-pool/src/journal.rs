@@ -35,20 +35,20 @@ pub struct Outgoing<'a> {
 
 /// The log below a pool: what a pool asks of it.
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// A1: groups of at most `bytes` bytes together will be appended. Called without any latch; may
-    /// wait.
-    fn permit(&self, bytes: u64) -> Result<(), SharedError>;
+    /// A1, log-space reservation: a group of at most `bytes` bytes will be appended. Called without
+    /// any latch; may wait.
+    fn reserve(&self, bytes: u64) -> Result<(), SharedError>;
 
-    /// Before it is asked for a permit of so many bytes, by who holds nothing that others wait for: may
-    /// wait for a moment, so that writers go no faster than the log is made shorter.
+    /// Before so many bytes are reserved, by a thread that holds nothing others wait for: may wait for a
+    /// moment, so that writers go no faster than the log is made shorter.
     fn keep_pace(&self, _bytes: u64) {}
 
-    /// The bytes of a permit are not needed.
-    fn give_back(&self, bytes: u64);
+    /// The bytes of a reservation are not needed.
+    fn release(&self, bytes: u64);
 
     /// A3 to A5: puts the group into the log. Called while all its pages are latched; gives the LSN
-    /// that they bear from now on. The permit, of `permitted` bytes, is used up by it.
-    fn append(&self, group: &mut Group, permitted: u64) -> Lsn;
+    /// that they bear from now on. The reservation, of `reserved` bytes, is used up by it.
+    fn append(&self, group: &mut Group, reserved: u64) -> Lsn;
 
     /// Every LSN so far is at most this.
     fn end(&self) -> Lsn;

@@ -39,11 +39,11 @@ impl Memory {
 }
 
 impl Journal for Memory {
-    fn permit(&self, _: u64) -> Result<(), SharedError> {
+    fn reserve(&self, _: u64) -> Result<(), SharedError> {
         Ok(())
     }
 
-    fn give_back(&self, _: u64) {}
+    fn release(&self, _: u64) {}
 
     fn append(&self, group: &mut Group, permitted: u64) -> Lsn {
         assert!(group.len() as u64 <= permitted, "more was logged than was permitted");

@@ -42,7 +42,7 @@ fn append(log: &Log, number: u64, len: usize) -> Lsn {
     let value = LoggedValue::Inline(&value);
     let mut group = Group::new();
     group.push(page(number), &Operation::Insert { added: true, version: number, key: &key, value });
-    log.permit(group.len() as u64).unwrap();
+    log.reserve(group.len() as u64).unwrap();
     let reserved = group.len() as u64;
     log.append(&mut group, reserved)
 }
@@ -254,7 +254,7 @@ fn a_log_that_cannot_be_synced_is_poisoned() {
     assert!(error.to_string().contains("open the store again"), "{error}");
     // It is not tried again, although it would go well now.
     assert!(log.await_durable(lost).is_err());
-    assert!(log.permit(100).is_err());
+    assert!(log.reserve(100).is_err());
     assert!(log.begin_checkpoint().is_err());
     assert_eq!(log.durable().0, lsn.0.next_multiple_of(4096));
 }
@@ -271,7 +271,7 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
     let refused = loop {
         let mut group = Group::new();
         group.push(page(number), &Operation::Image { size: 4096, low: &[1; 4000], high: &[] });
-        match log.permit(group.len() as u64) {
+        match log.reserve(group.len() as u64) {
             Ok(()) => {
                 let reserved = group.len() as u64;
                 let lsn = log.append(&mut group, reserved);
@@ -286,7 +286,7 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
     assert!(refused.to_string().contains("no checkpoint"), "{refused}");
     assert!(log.replay_bytes() <= limit);
     assert!(log.file_bytes() <= limit + (5 << 20), "{}", log.file_bytes());
-    let too_large = log.permit(log.group_max() + 1).unwrap_err();
+    let too_large = log.reserve(log.group_max() + 1).unwrap_err();
     assert!(too_large.to_string().contains("at once"), "{too_large}");
 }
 
@@ -302,8 +302,8 @@ fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
         thread::spawn(move || {
             // Nobody but the leader below empties the ring: it fills, and this thread waits.
             let mut number = 0;
-            while log.permit(2048).is_ok() {
-                log.give_back(2048);
+            while log.reserve(2048).is_ok() {
+                log.release(2048);
                 append(&log, number, 1000);
                 number += 1;
             }
@@ -458,15 +458,15 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     let last = in_time(move || {
         let mut last = kept;
         for number in 1..400 {
-            if filled.permit(2048).is_err() {
+            if filled.reserve(2048).is_err() {
                 break;
             }
-            filled.give_back(2048);
+            filled.release(2048);
             last = append(&filled, number, 1000);
         }
         last
     });
-    await_that(|| log.permit(1).map(|()| log.give_back(1)).is_err());
+    await_that(|| log.reserve(1).map(|()| log.release(1)).is_err());
     let waiting = Arc::clone(&log);
     assert!(in_time(move || waiting.await_durable(last)).is_err());
     assert_eq!(log.durable(), durable);
@@ -522,10 +522,10 @@ fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
     let mut pages = Vec::new();
     loop {
         log.checkpoint_failed(Arc::new(io::Error::other("no checkpoint in this test")));
-        if let Err(error) = log.permit(8192) {
+        if let Err(error) = log.reserve(8192) {
             return (pages, error);
         }
-        log.give_back(8192);
+        log.release(8192);
         let number = first + pages.len() as u64;
         let lsn = append(log, number, 8000);
         if let Err(error) = log.await_durable(lsn) {
@@ -594,7 +594,7 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
         })
     };
     let asked = Arc::clone(&log);
-    let refused = in_time(move || asked.permit(large)).unwrap_err();
+    let refused = in_time(move || asked.reserve(large)).unwrap_err();
     assert_eq!(refused.kind(), io::ErrorKind::StorageFull, "{refused}");
     // Small ones wait for room if need be, and get it.
     let asked = Arc::clone(&log);
@@ -650,7 +650,7 @@ fn insert_into(log: &Log, space: u64) -> Lsn {
     let mut group = Group::new();
     group.push(page, &Operation::Insert { added: true, version: 1, key: b"key", value });
     let reserved = group.len() as u64;
-    log.permit(reserved).unwrap();
+    log.reserve(reserved).unwrap();
     log.append(&mut group, reserved)
 }
 

@@ -95,7 +95,7 @@ impl<'p> Change<'p> {
         let journal = core.journal.as_deref();
         let permitted = if journal.is_some() { most.max(1) as u64 } else { 0 };
         if let Some(journal) = journal {
-            journal.permit(permitted).map_err(|source| PoolError::Journal { source })?;
+            journal.reserve(permitted).map_err(|source| PoolError::Journal { source })?;
         }
         let group = ManuallyDrop::new(buffer());
         Ok(Change { core, journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
@@ -229,7 +229,7 @@ impl<'p> Change<'p> {
 impl Drop for Change<'_> {
     fn drop(&mut self) {
         if let Some(journal) = self.journal.filter(|_| self.permitted > 0) {
-            journal.give_back(self.permitted);
+            journal.release(self.permitted);
         }
         self.group.clear();
         // SAFETY: nobody uses the group behind this.

@@ -32,7 +32,7 @@ struct Watch {
 }
 
 impl Journal for Watch {
-    fn permit(&self, _: u64) -> Result<(), SharedError> {
+    fn reserve(&self, _: u64) -> Result<(), SharedError> {
         self.asked.fetch_add(1, Ordering::SeqCst);
         match &mut *self.permits.lock().unwrap() {
             Some(0) => return Err(Arc::new(std::io::ErrorKind::StorageFull.into())),
@@ -46,7 +46,7 @@ impl Journal for Watch {
         self.paced.fetch_add(1, Ordering::SeqCst);
     }
 
-    fn give_back(&self, _: u64) {}
+    fn release(&self, _: u64) {}
 
     fn append(&self, group: &mut Group, _: u64) -> Lsn {
         if let Some((pool, space)) = &*self.watched.lock().unwrap() {
