@@ -1,8 +1,8 @@
 //! Links that hold frames: who makes them hot or plain, and pages that leave.
 
 use super::*;
-use crate::translation::swizzle::owner::{Owner, OwnerCell};
 use crate::translation::parts::tagged::Tagged;
+use crate::translation::swizzle::owner::{Owner, OwnerCell};
 
 /// The parent, which is page 1, is in frame 1 for ever. Its link leads to page 2, in frame 2, which
 /// is given to page 3 when page 2 leaves it.
