@@ -179,6 +179,19 @@ impl PageSize {
     }
 }
 
+/// Which store a file belongs to: random, made once with the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StoreId(pub [u8; 16]);
+
+impl fmt::Display for StoreId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for byte in self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        Ok(())
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

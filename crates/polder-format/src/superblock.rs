@@ -1,9 +1,7 @@
 //! The superblock: two copies at the beginning of the data file, written in turn.
 
-use std::fmt;
-
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, Lsn, PageSize, Place, SpaceId};
+use crate::{FormatError, Lsn, PageSize, Place, SpaceId, StoreId};
 
 /// Length of one superblock in bytes. The two lie one behind the other at byte 0.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -18,19 +16,6 @@ const CLEAN: u32 = 1;
 const KNOWN_INCOMPATIBLE: u64 = 0;
 /// Read-only compatible features that this version knows: none yet.
 const KNOWN_READ_ONLY: u64 = 0;
-
-/// Random, made once with the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct StoreId(pub [u8; 16]);
-
-impl fmt::Display for StoreId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.0 {
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
 
 /// What a superblock says.
 #[derive(Debug, Clone, PartialEq, Eq)]
