@@ -43,6 +43,9 @@ mod thread;
 pub mod translation;
 
 pub use page::bytes;
+/// For the crates above, so that there is one of it.
+#[doc(hidden)]
+pub use sync::lock;
 #[cfg(all(not(loom), polder_count))]
 pub use sync::counted;
 #[cfg(not(loom))]

@@ -13,13 +13,13 @@ use polder_format::log::Records;
 use polder_format::{
     FormatError, Lsn, PageHeader, PageId, PageNo, Place, SUPERBLOCK_BYTES, SpaceId, Superblock,
 };
-use polder_pool::Translation;
 use polder_pool::device::{Device, read_block};
 use polder_pool::journal::Journal;
+use polder_pool::{Translation, lock};
 
 use crate::any::dispatch;
 use crate::check::{CheckFault, CheckReport};
-use crate::engine::{Engine, lock};
+use crate::engine::Engine;
 use crate::error::{CATALOGUE, StoreError, with_causes};
 use crate::maps::{Laid, Maps};
 use crate::page_file::PageFile;

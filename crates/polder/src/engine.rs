@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock, Weak};
+use std::sync::{Arc, Mutex, RwLock, Weak};
 use std::thread::JoinHandle;
 
 use polder_format::Lsn;
 use polder_log::{Log, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
-use polder_pool::{Pool, PoolError, Translation};
+use polder_pool::{Pool, PoolError, Translation, lock};
 use polder_tree::{Effect, Tree};
 
 use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
@@ -85,10 +85,6 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.end_checkpoints();
     }
-}
-
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 impl<T: Translation> Engine<T> {

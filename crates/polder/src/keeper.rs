@@ -7,9 +7,8 @@ use std::time::Duration;
 
 use polder_format::{Lsn, Superblock};
 use polder_log::{CheckpointMark, Log};
-use polder_pool::{Pool, PoolError, Translation};
+use polder_pool::{Pool, PoolError, Translation, lock};
 
-use crate::engine::lock;
 use crate::file::write_superblocks;
 use crate::stamps::Stamps;
 

@@ -9,7 +9,7 @@ use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, reco
 use polder_pool::Hold;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation};
+use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation, lock};
 use polder_tree::{KINDS, Tree, redo};
 
 use crate::catalogue::{TAG_KEY, TableRecord};
@@ -165,7 +165,7 @@ impl Opening {
 
     /// R10: from here on the file may hold less than what was written to the store.
     fn mark_open<T: Translation>(&self, keeper: &Keeper<T>) -> Result<(), OpenError> {
-        let mut superblock = crate::engine::lock(&keeper.superblock);
+        let mut superblock = lock(&keeper.superblock);
         superblock.clean = false;
         if self.is_new {
             keeper.describe(&mut superblock);

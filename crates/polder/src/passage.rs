@@ -15,7 +15,8 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use crate::engine::lock;
+use polder_pool::lock;
+
 use crate::error::StoreError;
 
 /// Threads with a line of their own.

@@ -1,9 +1,9 @@
 //! Figures of a store.
 
-use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
+use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation, lock};
 
 use crate::any::dispatch;
-use crate::engine::{Engine, lock};
+use crate::engine::Engine;
 use crate::store::Store;
 
 /// Figures of a store. Counts are since it was opened. Counting costs lookups nothing that other

@@ -23,7 +23,7 @@ pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
 }
 
 /// Locks a mutex whose data stays consistent even if a holder panicked.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
