@@ -13,7 +13,7 @@ use crate::catalogue::TAG_KEY;
 use crate::durability::Durability;
 use crate::engine::{Engine, TableCore};
 use crate::error::{CATALOGUE, StoreError};
-use crate::store::Store;
+use crate::handle::Store;
 use crate::table::Table;
 
 /// Changes that are made all together or not at all ([`Store::apply`]): in memory and on disk.

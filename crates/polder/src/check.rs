@@ -9,7 +9,7 @@ use polder_tree::{Report, Tree};
 use crate::any::dispatch;
 use crate::engine::Engine;
 use crate::error::{CATALOGUE, StoreError};
-use crate::store::Store;
+use crate::handle::Store;
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

@@ -21,9 +21,9 @@ use crate::any::dispatch;
 use crate::check::{CheckFault, CheckReport};
 use crate::engine::Engine;
 use crate::error::{CATALOGUE, StoreError, with_causes};
+use crate::handle::Store;
 use crate::maps::{Laid, Maps};
 use crate::page_file::PageFile;
-use crate::store::Store;
 
 /// Faults that are kept; a store with more is beyond reading them.
 const MAX_FAULTS: usize = 1000;

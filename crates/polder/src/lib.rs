@@ -40,6 +40,7 @@ mod engine;
 mod entry_count;
 mod error;
 mod file;
+mod handle;
 mod keeper;
 mod kind;
 pub mod log_dump;
@@ -61,6 +62,7 @@ pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
+pub use handle::Store;
 pub use kind::TranslationKind;
 pub use options::{OpenMode, Options};
 pub use polder_format::tuple;
@@ -74,5 +76,4 @@ pub use salvage::{
     salvage,
 };
 pub use stats::{Stats, TableStats};
-pub use store::Store;
 pub use table::Table;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use polder_pool::Translation;
 use polder_tree::Cursor;
 
-use crate::any::{Any, Family, dispatch, map_any};
+use crate::any::{Any, Family, Tables, dispatch, map_any};
 use crate::engine::TableCore;
 use crate::error::StoreError;
-use crate::table::Table;
+use crate::handle::Store;
 
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -26,12 +26,12 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 pub struct Range {
     ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
-    table: Table,
+    _store: Store,
 }
 
 impl fmt::Debug for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Range of {}", self.table.name())
+        dispatch!(&self.ends, ends => write!(f, "Range of {}", ends.table.name))
     }
 }
 
@@ -56,9 +56,14 @@ struct Ends<T: Translation> {
 }
 
 impl Range {
-    pub(crate) fn new(table: Table, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Range {
-        let ends = map_any!(&table.core, core => Ends::new(Arc::clone(core), lower, upper));
-        Range { ends, table }
+    pub(crate) fn new(
+        table: &Any<Tables>,
+        store: Store,
+        lower: Bound<Vec<u8>>,
+        upper: Bound<Vec<u8>>,
+    ) -> Range {
+        let ends = map_any!(table, core => Ends::new(Arc::clone(core), lower, upper));
+        Range { ends, _store: store }
     }
 
     /// The next entry, lent until the range is used again.

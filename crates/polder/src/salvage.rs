@@ -38,9 +38,9 @@ use polder_format::{PageKind, SpaceId};
 
 use crate::durability::Durability;
 use crate::error::{OpenError, StoreError};
+use crate::handle::Store;
 use crate::options::{OpenMode, Options};
 use crate::page_file::PageFile;
-use crate::store::Store;
 
 mod catalogue;
 mod copies;

@@ -4,7 +4,7 @@ use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation, lock};
 
 use crate::any::dispatch;
 use crate::engine::Engine;
-use crate::store::Store;
+use crate::handle::Store;
 
 /// Figures of a store. Counts are since it was opened. Counting costs lookups nothing that other
 /// threads could notice; the figures of memory are found by looking when asked.

@@ -1,49 +1,20 @@
-//! The store: opening, tables by name, closing.
+//! What is done with a store: opening it, tables by name, closing it.
 
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polder_pool::device::Device;
 
 use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
 use crate::directory::{DATA, Directory, LOG};
-use crate::durability::Durability;
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
 use crate::file::{Lies, clear_for_new, look, new_superblock, read_superblock, unmake};
+use crate::handle::{Closer, Store};
 use crate::kind::TranslationKind;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::recovery::Recovery;
 use crate::table::Table;
-
-/// An open store. Cheap to clone; all clones are the same store.
-///
-/// Close it with [`Store::close`], which tells of errors. If the last handle (of the store, its
-/// tables and ranges) goes without, that is tried as well, and an error goes unheard.
-#[derive(Debug, Clone)]
-pub struct Store {
-    pub(crate) engine: Any<Engines>,
-    closer: Arc<Closer>,
-}
-
-/// What the clones of a handle have in common. Closes the store when the last of them goes.
-#[derive(Debug)]
-struct Closer {
-    engine: Any<Engines>,
-    path: PathBuf,
-}
-
-impl Drop for Closer {
-    fn drop(&mut self) {
-        dispatch!(&self.engine, engine => match engine.passage.is_forked() {
-            // Its threads are not in this process, and its locks are the parent's: nothing of it may go.
-            true => std::mem::forget(Arc::clone(engine)),
-            // Who wants to hear of errors calls `close`. If that was done this does nothing.
-            false => drop(engine.close()),
-        });
-    }
-}
 
 impl Store {
     /// Opens the store in a directory, or makes it, as [`Options`] say.
@@ -246,31 +217,6 @@ impl Store {
     /// from the log when it is opened.
     pub fn close(self) -> Result<(), StoreError> {
         dispatch!(&self.engine, engine => engine.close())
-    }
-
-    /// When writes are durable that do not choose for themselves.
-    pub fn durability(&self) -> Durability {
-        dispatch!(&self.engine, engine => engine.durability)
-    }
-
-    /// The directory of the store.
-    pub fn path(&self) -> &Path {
-        &self.closer.path
-    }
-
-    /// Size of all pages in bytes.
-    pub fn page_size(&self) -> u32 {
-        dispatch!(&self.engine, engine => engine.pool.page_size().bytes() as u32)
-    }
-
-    /// Memory for everything, in bytes.
-    pub fn memory_budget(&self) -> u64 {
-        dispatch!(&self.engine, engine => engine.memory_budget)
-    }
-
-    /// How a page id becomes a frame.
-    pub fn translation(&self) -> TranslationKind {
-        self.engine.kind()
     }
 }
 

@@ -7,8 +7,8 @@ use polder_tree::Change;
 use crate::any::{Any, Tables, dispatch};
 use crate::durability::Durability;
 use crate::error::StoreError;
+use crate::handle::Store;
 use crate::range::{Entry, Range};
-use crate::store::Store;
 
 /// A table of a store. Cheap to clone; keeps the store open.
 #[derive(Debug, Clone)]
@@ -262,7 +262,7 @@ impl Table {
     }
 
     fn bounded(&self, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Range {
-        Range::new(self.clone(), lower, upper)
+        Range::new(&self.core, self.store.clone(), lower, upper)
     }
 
     /// The number of entries. Writes that are under way may be counted or not.

@@ -15,8 +15,8 @@ use super::source::Source;
 use super::values::Values;
 use super::{LISTED, SalvagedTable};
 use crate::error::StoreError;
+use crate::handle::Store;
 use crate::maps::{Maps, Standing};
-use crate::store::Store;
 use crate::table::Table;
 
 /// Keys that are removed at a time.

@@ -1,0 +1,65 @@
+//! The handle of an open store: what its clones, its tables and their ranges hold, and what it says
+//! of the store. What is done with it stands in [`store`](crate::store).
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::any::{Any, Engines, dispatch};
+use crate::durability::Durability;
+use crate::kind::TranslationKind;
+
+/// An open store. Cheap to clone; all clones are the same store.
+///
+/// Close it with [`Store::close`], which tells of errors. If the last handle (of the store, its
+/// tables and ranges) goes without, that is tried as well, and an error goes unheard.
+#[derive(Debug, Clone)]
+pub struct Store {
+    pub(crate) engine: Any<Engines>,
+    pub(crate) closer: Arc<Closer>,
+}
+
+/// What the clones of a handle have in common. Closes the store when the last of them goes.
+#[derive(Debug)]
+pub(crate) struct Closer {
+    pub(crate) engine: Any<Engines>,
+    pub(crate) path: PathBuf,
+}
+
+impl Drop for Closer {
+    fn drop(&mut self) {
+        dispatch!(&self.engine, engine => match engine.passage.is_forked() {
+            // Its threads are not in this process, and its locks are the parent's: nothing of it may go.
+            true => std::mem::forget(Arc::clone(engine)),
+            // Who wants to hear of errors calls `close`. If that was done this does nothing.
+            false => drop(engine.close()),
+        });
+    }
+}
+
+/// What the store was opened with.
+impl Store {
+    /// When writes are durable that do not choose for themselves.
+    pub fn durability(&self) -> Durability {
+        dispatch!(&self.engine, engine => engine.durability)
+    }
+
+    /// The directory of the store.
+    pub fn path(&self) -> &Path {
+        &self.closer.path
+    }
+
+    /// Size of all pages in bytes.
+    pub fn page_size(&self) -> u32 {
+        dispatch!(&self.engine, engine => engine.pool.page_size().bytes() as u32)
+    }
+
+    /// Memory for everything, in bytes.
+    pub fn memory_budget(&self) -> u64 {
+        dispatch!(&self.engine, engine => engine.memory_budget)
+    }
+
+    /// How a page id becomes a frame.
+    pub fn translation(&self) -> TranslationKind {
+        self.engine.kind()
+    }
+}
