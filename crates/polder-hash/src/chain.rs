@@ -18,18 +18,17 @@ use polder_pool::bytes::PageRef;
 use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
 use polder_pool::{AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic};
 use polder_pool::{Restart, Translation};
+use polder_structure::levels::{confirm, too_deep};
+use polder_structure::page::{bytes_of, fail, lsn_of};
+use polder_structure::{Applied, Effect};
 
 use crate::bucket::{BucketMut, BucketRef, at};
-use crate::descent::{bucket, check, circle};
+use crate::descent::bucket;
 use crate::error::HashError;
+use crate::handle::{HashIndex, inserted};
 use crate::hash::{KeyHash, Prefix};
-use crate::index::{Applied, Effect, HashIndex, inserted, lsn_of};
-use crate::page::{broken, bytes_of};
-use crate::reshape::push_bucket;
-
-/// The most pages of a chain, the first one included: a thousand keys of 16 bytes with their values, in
-/// the smallest pages, and never fewer than 24.
-pub(crate) const MAX_CHAIN: usize = 6;
+use crate::page::{MAX_CHAIN, verify_below};
+use crate::reshape::push_page;
 
 /// What a write to a chain came to.
 enum Written {
@@ -99,12 +98,12 @@ impl<T: Translation> HashIndex<T> {
             if pages.len() == MAX_CHAIN {
                 // Pages of different times can be more than there were at any time.
                 validate_all(&pages)?;
-                return Err(circle(attempt, last));
+                return Err(too_deep(attempt, last));
             }
             let prefix = Prefix::only(BucketRef::new(last.page()).chain_hash());
             let link = LinkRef::InPage(last.page(), at::NEXT);
             last = self.space.follow(attempt, link, Some(&last))?;
-            check(attempt, &last, 0, prefix)?;
+            confirm(attempt, &[last], verify_below(last.page(), 0, prefix))?;
             pages.push(last);
         }
         Ok(pages)
@@ -195,8 +194,7 @@ impl<T: Translation> HashIndex<T> {
             if !first.has_next() {
                 return Ok(Grown::Done { used: false });
             }
-            let what = "a chain has keys with another hash";
-            return Err(attempt.fail(broken(pages[0].id(), what)));
+            return Err(fail(attempt, pages[0].id(), "a chain has keys with another hash"));
         }
         if pages.len() == MAX_CHAIN {
             return Ok(Grown::Crowded);
@@ -207,7 +205,7 @@ impl<T: Translation> HashIndex<T> {
         BucketMut::new(held.page_mut()).init(Prefix::only(hash));
         BucketMut::new(last.page_mut()).set_next(new.id().to_bits(), hash);
         push_next(change, last);
-        push_bucket(change, &mut held);
+        push_page(change, &mut held);
         change.commit(&mut [last, &mut held]);
         Ok(Grown::Done { used: true })
     }
@@ -224,9 +222,9 @@ impl<T: Translation> HashIndex<T> {
             change.clear();
             let pages = self.chain(attempt, hash)?;
             let Some((page, entry)) = search(&pages, key, hash) else {
-                let lsn = pages.iter().map(lsn_of).max().unwrap_or(Lsn(0));
+                let lsn = pages.iter().map(|page| lsn_of(page.page())).max().unwrap_or(Lsn(0));
                 validate_all(&pages)?;
-                return Ok((Applied { effect: Effect::Same, lsn }, false));
+                return Ok((Applied::unchanged(lsn), false));
             };
             let mut pages = upgrade_all(attempt, pages)?;
             let held = &mut pages[page];

@@ -12,13 +12,13 @@ use std::fmt;
 
 use polder_pool::bytes::PageBuf;
 use polder_pool::{AccessHint, Translation};
+use polder_structure::page::fail;
 
 use crate::bucket::{BucketRef, Run};
 use crate::chain::validate_all;
 use crate::error::HashError;
+use crate::handle::HashIndex;
 use crate::hash::KeyHash;
-use crate::index::HashIndex;
-use crate::page::broken;
 
 /// Buckets that a cursor reads before it counts as a scan.
 const SCAN_FROM: u32 = 4;
@@ -128,9 +128,7 @@ impl<T: Translation> Cursor<T> {
             let (first, prefix) = (pages[0], BucketRef::new(pages[0].page()).prefix());
             validate_all(&pages)?;
             if !prefix.covers(from) {
-                return Err(
-                    attempt.fail(broken(first.id(), "a bucket is not where its hashes are"))
-                );
+                return Err(fail(attempt, first.id(), "a bucket is not where its hashes are"));
             }
             Ok((pages.len(), prefix))
         })?;

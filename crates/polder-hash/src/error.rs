@@ -1,8 +1,8 @@
 //! What can go wrong in a hash index.
 
-use polder_pool::{Exhaustion, PoolError};
+use polder_pool::PoolError;
 
-use crate::chain::MAX_CHAIN;
+use crate::page::MAX_CHAIN;
 
 /// Why a hash index could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -29,9 +29,4 @@ pub enum HashError {
     Pool(#[from] PoolError),
 }
 
-impl Exhaustion for HashError {
-    #[inline]
-    fn is_exhausted(&self) -> bool {
-        matches!(self, HashError::Pool(error) if error.is_exhausted())
-    }
-}
+polder_structure::exhaustion_of!(HashError);

@@ -1,91 +1,33 @@
-//! The index: opening, looking up, inserting, removing.
+//! Looking up, inserting, removing.
 
-use std::fmt;
 use std::mem::MaybeUninit;
 
-use polder_format::log::{LoggedValue, Operation};
-use polder_format::{Lsn, header_at};
-use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
-use polder_pool::{AccessHint, Attempt, Change, Exclusive, Optimistic};
-use polder_pool::{Restart, Space, Translation};
+use polder_format::PageKind;
+use polder_format::log::Operation;
+use polder_pool::bytes::PageRef;
+use polder_pool::journal::group_bytes;
+use polder_pool::{AccessHint, Attempt, Change, Exclusive, Optimistic, Restart, Translation};
+use polder_structure::page::{latch_kind, lsn_of};
+use polder_structure::{Applied, Effect};
 
-use crate::bucket::{BucketMut, BucketRef, max_entry_len};
-use crate::descent::{ROOT, bucket};
+use crate::bucket::{BucketMut, BucketRef, Run};
+use crate::descent::bucket;
 use crate::error::HashError;
-use crate::hash::{KeyHash, Prefix};
-use crate::page::broken;
-use crate::reshape::push_bucket;
+use crate::handle::{HashIndex, inserted};
+use crate::hash::KeyHash;
+use crate::reshape::Newcomer;
 
 /// Values up to this length are copied to the stack before a user sees them.
 const STACK_VALUE_BYTES: usize = 1024;
-
-/// A hash index in a space of a pool. Cheap to clone.
-///
-/// ```
-/// # use polder_format::{ChecksumSeed, PageSize, StoreId};
-/// # use polder_pool::{Array, Pool, PoolConfig};
-/// # use polder_testkit::{FaultPlan, SimDisk};
-/// use polder_hash::{Effect, HashIndex, KINDS};
-///
-/// # let (size, seed) = (PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
-/// # let config = PoolConfig::new(PoolConfig::least_budget(size), size, seed);
-/// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
-/// let pool: Pool<Array> = Pool::open(device, &config, &KINDS)?;
-/// let index = HashIndex::create(pool.create_space()?)?;
-/// assert_eq!(index.insert(b"polder", b"land")?.effect, Effect::Added);
-/// assert_eq!(index.insert(b"polder", b"new land")?.effect, Effect::Same);
-/// assert_eq!(index.get(b"polder")?.as_deref(), Some(&b"new land"[..]));
-/// assert_eq!(index.get_with(b"polder", <[u8]>::len)?, Some(8));
-/// assert_eq!(index.remove(b"polder")?.effect, Effect::Removed);
-/// assert!(!index.contains_key(b"polder")?);
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
-pub struct HashIndex<T: Translation> {
-    pub(crate) space: Space<T>,
-}
-
-impl<T: Translation> Clone for HashIndex<T> {
-    fn clone(&self) -> HashIndex<T> {
-        HashIndex { space: self.space.clone() }
-    }
-}
-
-impl<T: Translation> fmt::Debug for HashIndex<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "HashIndex({:?})", self.space)
-    }
-}
-
-/// What a change did to the number of entries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Effect {
-    /// A key is new.
-    Added,
-    /// A key that was there is gone.
-    Removed,
-    /// As many as before.
-    Same,
-}
-
-/// A change that was made, and logged if the pool has a log.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Applied {
-    /// What it did to the number of entries.
-    pub effect: Effect,
-    /// Once the log is durable up to here, so is the change. If nothing was changed: what the answer
-    /// rests on.
-    pub lsn: Lsn,
-}
 
 /// What a lookup found.
 enum Found {
     Nothing,
     /// This many bytes in the buffer.
     Copied(usize),
-    /// A value that does not fit the buffer.
-    Large,
-    /// Nothing in the bucket, which has a chain of keys with this hash.
-    Chained,
+    /// A value that does not fit the buffer, or nothing in a bucket that has a chain of keys with this
+    /// hash.
+    Elsewhere,
 }
 
 /// What writing to a bucket came to.
@@ -96,53 +38,6 @@ enum Written {
 }
 
 impl<T: Translation> HashIndex<T> {
-    /// Makes an empty index in a new space.
-    ///
-    /// # Errors
-    /// Those of making a page; [`PoolError::Broken`](polder_pool::PoolError::Broken) if the space is
-    /// not empty.
-    pub fn create(space: Space<T>) -> Result<HashIndex<T>, HashError> {
-        let root = space.create()?;
-        let number = [root.id().page()];
-        if number[0].get() != ROOT {
-            let error = broken(root.id(), "the space of a new hash index is not empty");
-            drop(root);
-            space.free(number[0]);
-            return Err(error.into());
-        }
-        space.patiently_holding(|| {
-            let mut change =
-                space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
-            space.run(AccessHint::Normal, |attempt| {
-                change.clear();
-                let mut page = root.latch()?;
-                page.excuse();
-                BucketMut::new(page.page_mut()).init(Prefix::ALL);
-                change.mark(&space, attempt, &number, true)?;
-                push_bucket(&mut change, &mut page);
-                change.commit(&mut [&mut page]);
-                Ok(())
-            })
-        })?;
-        drop(root);
-        Ok(HashIndex { space })
-    }
-
-    /// The index of a space that has one.
-    pub fn open(space: Space<T>) -> HashIndex<T> {
-        HashIndex { space }
-    }
-
-    /// Its space.
-    pub fn space(&self) -> &Space<T> {
-        &self.space
-    }
-
-    /// The longest entry in bytes, key and value together.
-    pub fn max_entry_len(&self) -> usize {
-        max_entry_len(self.space.page_size().bytes())
-    }
-
     /// Calls `read` with the value of `key`. Gives what it gave, or `None` without the key.
     ///
     /// `read` sees a copy that no writer can touch. A lookup of a resident key takes no lock, stores
@@ -168,10 +63,11 @@ impl<T: Translation> HashIndex<T> {
                         let copy = page.page().copy_to_uninit(value.at, value.len, &mut buffer);
                         Found::Copied(copy.len())
                     } else {
-                        Found::Large
+                        Found::Elsewhere
                     }
                 }
-                Err(_) => absent(bucket, hash),
+                Err(_) if has_chain(bucket, hash) => Found::Elsewhere,
+                Err(_) => Found::Nothing,
             };
             page.validate()?;
             Ok(found)
@@ -182,7 +78,7 @@ impl<T: Translation> HashIndex<T> {
                 // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
                 Ok(Some(read(unsafe { buffer[..len].assume_init_ref() })))
             }
-            Found::Large | Found::Chained => Ok(self.get(key)?.map(|value| read(&value))),
+            Found::Elsewhere => Ok(self.get(key)?.map(|value| read(&value))),
         }
     }
 
@@ -191,32 +87,12 @@ impl<T: Translation> HashIndex<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, HashError> {
-        let hash = KeyHash::of(key);
         let mut bytes = Vec::new();
-        let found = self.space.run(AccessHint::Normal, |attempt| {
+        let found = self.look_up(key, |page, value| {
             bytes.clear();
-            let page = bucket(&self.space, attempt, hash)?;
-            let bucket = BucketRef::new(page.page());
-            let found = match bucket.search(key, hash) {
-                Ok(entry) => {
-                    let value = bucket.value(entry);
-                    page.page().append_to(value.at, value.len, &mut bytes);
-                    Found::Large
-                }
-                Err(_) => absent(bucket, hash),
-            };
-            page.validate()?;
-            Ok(found)
+            page.append_to(value.at, value.len, &mut bytes);
         })?;
-        match found {
-            Found::Chained => self.read_chain(key, hash, |page, value| {
-                let mut bytes = Vec::new();
-                page.append_to(value.at, value.len, &mut bytes);
-                bytes
-            }),
-            Found::Nothing => Ok(None),
-            _ => Ok(Some(bytes)),
-        }
+        Ok(found.map(|()| bytes))
     }
 
     /// Whether `key` is there.
@@ -224,20 +100,29 @@ impl<T: Translation> HashIndex<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn contains_key(&self, key: &[u8]) -> Result<bool, HashError> {
+        Ok(self.look_up(key, |_, _| ())?.is_some())
+    }
+
+    /// What `read` gives of the value of `key`, in its bucket or the chain behind it. The bytes count
+    /// once this has returned: `read` is called again if they were changed meanwhile.
+    fn look_up<R>(
+        &self,
+        key: &[u8],
+        mut read: impl FnMut(PageRef<'_>, Run) -> R,
+    ) -> Result<Option<R>, HashError> {
         let hash = KeyHash::of(key);
         let found = self.space.run(AccessHint::Normal, |attempt| {
             let page = bucket(&self.space, attempt, hash)?;
             let bucket = BucketRef::new(page.page());
-            let entry = bucket.search(key, hash);
-            let found = if entry.is_ok() { Found::Large } else { absent(bucket, hash) };
+            let found = match bucket.search(key, hash) {
+                Ok(entry) => Ok(Some(read(page.page(), bucket.value(entry)))),
+                Err(_) if has_chain(bucket, hash) => Err(()),
+                Err(_) => Ok(None),
+            };
             page.validate()?;
             Ok(found)
         })?;
-        match found {
-            Found::Chained => Ok(self.read_chain(key, hash, |_, _| ())?.is_some()),
-            Found::Nothing => Ok(false),
-            _ => Ok(true),
-        }
+        found.map_or_else(|()| self.read_chain(key, hash, read), Ok)
     }
 
     /// Gives `key` this value, whether it was there or not.
@@ -266,7 +151,11 @@ impl<T: Translation> HashIndex<T> {
             drop(change);
             match written {
                 Written::Done { applied, .. } => return Ok(applied),
-                Written::NoRoom => self.split_bucket(key, hash, value)?,
+                Written::NoRoom => {
+                    if !self.split_bucket(Newcomer { key, hash, value })? {
+                        self.lengthen_chain(hash, len)?;
+                    }
+                }
                 Written::Chained => {
                     if let Some(applied) = self.insert_into_chain(key, hash, value)? {
                         return Ok(applied);
@@ -294,8 +183,7 @@ impl<T: Translation> HashIndex<T> {
         }
         let entry = bucket.search(key, hash);
         // The upgrade goes through only if the page is still what was searched.
-        let mut page = attempt.upgrade(page)?;
-        check_kind(attempt, &page)?;
+        let mut page = latch_bucket(attempt, page)?;
         if !BucketRef::new(page.page()).has_room(entry, key.len(), value.len()) {
             return Ok(Written::NoRoom);
         }
@@ -358,12 +246,11 @@ impl<T: Translation> HashIndex<T> {
             return Ok(Written::Chained);
         }
         let Ok(entry) = bucket.search(key, hash) else {
-            let applied = Applied { effect: Effect::Same, lsn: lsn_of(&page) };
+            let applied = Applied::unchanged(lsn_of(page.page()));
             page.validate()?;
             return Ok(Written::Done { applied, underfull: false });
         };
-        let mut page = attempt.upgrade(page)?;
-        check_kind(attempt, &page)?;
+        let mut page = latch_bucket(attempt, page)?;
         change.clear();
         change.push(page.id(), &Operation::Remove { key });
         let lsn = change.commit(&mut [&mut page]);
@@ -377,30 +264,17 @@ impl<T: Translation> HashIndex<T> {
     }
 }
 
-/// Nobody writes to a page that is no bucket, whatever leads there.
+/// Latches a bucket to change it.
 #[inline]
-fn check_kind(attempt: &mut Attempt<'_>, page: &Exclusive<'_>) -> Result<(), Restart> {
-    match BucketRef::new(page.page()).is_bucket() {
-        true => Ok(()),
-        false => Err(attempt.fail(broken(page.id(), "this is no bucket of a hash index"))),
-    }
+fn latch_bucket<'p>(
+    attempt: &mut Attempt<'p>,
+    page: Optimistic<'p>,
+) -> Result<Exclusive<'p>, Restart> {
+    latch_kind(attempt, page, PageKind::HASH_BUCKET, "this is no bucket of a hash index")
 }
 
-/// What it means that a bucket does not have a key.
+/// Whether a key with this hash that a bucket does not have may be in a chain behind it.
 #[inline]
-fn absent(bucket: BucketRef<'_>, hash: KeyHash) -> Found {
-    match bucket.has_next() && bucket.chain_hash() == hash {
-        true => Found::Chained,
-        false => Found::Nothing,
-    }
-}
-
-/// The record of an insert. Entries have no version word.
-pub(crate) fn inserted<'a>(key: &'a [u8], value: &'a [u8], added: bool) -> Operation<'a> {
-    Operation::Insert { added, version: 0, key, value: LoggedValue::Inline(value) }
-}
-
-/// The last change of a page, if the guard validates afterwards.
-pub(crate) fn lsn_of(page: &Optimistic<'_>) -> Lsn {
-    Lsn(page.page().u64(header_at::LSN))
+fn has_chain(bucket: BucketRef<'_>, hash: KeyHash) -> bool {
+    bucket.has_next() && bucket.chain_hash() == hash
 }

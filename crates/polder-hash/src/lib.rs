@@ -57,9 +57,51 @@
 //! * `HASH-3` All children of a node are one level below it, buckets on level 0; the root is page 1.
 //!
 //! and those of the parts: `HNODE-1` to `HNODE-3`, `BUCKET-1` to `BUCKET-5`, `HCHAIN-1` and
-//! `HCHAIN-2`, `RESHAPE-1` to `RESHAPE-5`, `HCURSOR-1` and `HCURSOR-2`. [`HashIndex::check`] looks at
-//! all that can be told from pages. Who latches what in which order is in `docs/protocols.md`, "Hash
-//! index"; how pages lie on disk in `docs/format.md`.
+//! `HCHAIN-2`, `HCURSOR-1` and `HCURSOR-2`; how pages are split and joined is `RESHAPE-1` to
+//! `RESHAPE-5`, of all structures. [`HashIndex::check`] looks at all that can be told from pages. How
+//! pages lie on disk is in `docs/format.md`.
+//!
+//! # Who latches what
+//!
+//! Readers latch nothing: each page is validated once its child's state has been read, and the bucket
+//! when it has been read. Writers:
+//!
+//! | step | latched exclusively, in this order | new pages, made before; freed ones, given back after |
+//! |---|---|---|
+//! | an entry comes, changes or goes | its bucket | |
+//! | the same in a chain | all pages of the chain, from the bucket on (`HCHAIN-1`) | |
+//! | a chain gets longer | all pages of the chain, the new one, the map | one made |
+//! | a chain gets shorter | all pages of the chain, the map | one freed |
+//! | a bucket or a node is split | its parent, itself, the new page, the map | one made |
+//! | the root is split | the root, the new pages, the map | two made |
+//! | two buddies are joined | their parent, the low one, the high one, the map | one freed |
+//! | the root takes in its only child | the root, the child, the map | one freed |
+//!
+//! Each row is one group of the log. Latches are upgrades of what was read, and none is waited for; the
+//! whole begins again if one fails.
+//!
+//! What a page covers and where its parent's slots lead change in the same step. So a reader that
+//! validates the parent after reading the child's state has the child that covers its hash, at that
+//! moment; and if the child is split or joined afterwards, the child does not validate. No page needs to
+//! be asked whether a hash belongs to it.
+//!
+//! ```text
+//!   bucket, no chain --full, hashes differ--> split --> two buckets, no chain
+//!         |     ^                                             |
+//!         | full, |  the last page of the chain               | together at most 7/8 full:
+//!         | one   |  but the first is gone                    | joined
+//!         | hash  |                                           v
+//!         v     |                                     bucket, no chain
+//!   bucket with a chain of that hash
+//!         |
+//!         +--a key with another hash comes--> split: an empty bucket beside it, the chain stays as it is
+//! ```
+//!
+//! When a bucket has become less than a quarter full its buddy is looked at, and then, where a node has
+//! become so, that node's. A lookup in a chain reads up to six pages and validates all of them when it
+//! has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was read; whoever
+//! moves an entry from page to page holds all of them; so it is seen once. Eviction under `swizzle` needs
+//! nothing of this: the links of a node, and the link from page to page of a chain, own and stand once.
 //!
 //! # Files
 //!
@@ -69,13 +111,17 @@
 //! | `page.rs` | what nodes and buckets have in common |
 //! | `node/` | one node of the directory: slots, links, edit, verify |
 //! | `bucket/` | one bucket: search, edit, verify |
-//! | `descent.rs` | from the root to a bucket |
+//! | `descent.rs` | which link a descent follows, and what it compares |
+//! | `handle.rs` | the handle: making an index, opening one |
 //! | `index.rs` | looking up, inserting, removing |
 //! | `reshape.rs` | splits and joins |
 //! | `chain.rs` | keys with equal hashes |
 //! | `cursor.rs` | going through all entries |
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
+//!
+//! What an index and other structures do alike is in `polder-structure`: the drivers of descents, who is
+//! latched when in a split or a join, the walk of a check.
 
 pub mod bucket;
 mod chain;
@@ -83,6 +129,7 @@ mod check;
 mod cursor;
 mod descent;
 mod error;
+mod handle;
 mod hash;
 mod index;
 mod kinds;
@@ -91,12 +138,12 @@ mod page;
 mod redo;
 mod reshape;
 
-pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::HashError;
+pub use handle::HashIndex;
 pub use hash::{KeyHash, Prefix, Side};
-pub use index::{Applied, Effect, HashIndex};
 pub use kinds::KINDS;
+pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;
 
 /// The README's program.

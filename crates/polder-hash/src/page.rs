@@ -1,10 +1,14 @@
 //! What nodes and buckets have in common: the beginning of their header.
 
-use polder_format::{PAGE_HEADER_BYTES, PageId, PageSize, header_at};
-use polder_pool::bytes::{PageBuf, PageMut, PageRef};
-use polder_pool::{Exclusive, Swip};
+use polder_format::{PAGE_HEADER_BYTES, header_at};
+use polder_pool::bytes::{PageMut, PageRef};
+use polder_structure::page::ensure;
 
 use crate::hash::{KeyHash, Prefix};
+
+/// The most pages of a chain, the first one included: a thousand keys of 16 bytes with their values, in
+/// the smallest pages, and never fewer than 24.
+pub(crate) const MAX_CHAIN: usize = 6;
 
 /// Layout version that this code writes, and the only one that it reads.
 pub(crate) const LAYOUT_VERSION: u8 = 1;
@@ -58,35 +62,4 @@ pub(crate) fn verify_below(
 ) -> Result<(), &'static str> {
     let right = level(page) == wanted && prefix(page) == covered;
     ensure(right, "a page of a hash index is not what the page above says")
-}
-
-pub(crate) fn ensure(holds: bool, otherwise: &'static str) -> Result<(), &'static str> {
-    if holds { Ok(()) } else { Err(otherwise) }
-}
-
-/// The link at `offset` as it may leave its page: the id that it leads to, also where it is hot.
-#[inline]
-pub(crate) fn link(page: PageRef<'_>, offset: usize) -> u64 {
-    let space = PageId::from_link(page.u64(header_at::PAGE_ID)).space();
-    Swip::new(page.u64(offset)).plain(space)
-}
-
-/// A copy of the page that nobody else sees.
-pub(crate) fn snapshot(page: PageRef<'_>) -> PageBuf {
-    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
-    let mut copy = PageBuf::new(size);
-    copy.copy_from(page);
-    copy
-}
-
-/// An error that the pool finds in a page of ours.
-pub(crate) fn broken(page: PageId, what: &'static str) -> polder_pool::PoolError {
-    polder_pool::PoolError::Broken { page, what }
-}
-
-/// Bytes of a page that is held, where no link is.
-pub(crate) fn bytes_of(held: &Exclusive<'_>, range: std::ops::Range<usize>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    held.page().append_to(range.start, range.len(), &mut bytes);
-    bytes
 }

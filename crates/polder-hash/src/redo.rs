@@ -7,10 +7,10 @@
 
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::bytes::PageMut;
+use polder_structure::page::copy_of;
 
 use crate::bucket::{BucketMut, BucketRef, max_entry_len};
 use crate::hash::{KeyHash, Side};
-use crate::page::snapshot;
 
 /// Does one record to its page. To be given to [`Pool::redoing`](polder_pool::Pool::redoing), by
 /// itself or, for a pool with other structures as well, for pages of the kind
@@ -48,7 +48,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
             if !possible || whole.count_of(Side::Low) != left_count as usize {
                 return Err("a record splits a bucket where it cannot be split");
             }
-            let whole = snapshot(whole.page());
+            let whole = copy_of(whole.page());
             bucket.keep(Side::Low, BucketRef::new(whole.page()));
             Ok(())
         }

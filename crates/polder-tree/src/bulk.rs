@@ -8,10 +8,13 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageNo};
 use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
 use polder_pool::{AccessHint, NewPage, PoolError, Translation};
+use polder_structure::levels::root;
 
 use crate::error::TreeError;
 use crate::node::{NodeBuilder, NodeMut, NodeRef};
-use crate::tree::{Stored, Tree};
+use crate::reshape::push_node;
+use crate::stored::Stored;
+use crate::tree::Tree;
 
 /// One level of the tree in the making.
 struct Level<'p> {
@@ -58,14 +61,14 @@ impl<T: Translation> Tree<T> {
         let mut made = Made::default();
         let loaded = self.load_sorted(entries.into_iter(), version, &mut made);
         if loaded.is_err() {
-            made.pages().for_each(|page| self.free_pages(&[page]));
+            made.pages().for_each(|page| self.space.free(page));
         }
         loaded
     }
 
     fn check_empty(&self) -> Result<(), TreeError> {
         let empty = self.space.run(AccessHint::Normal, |attempt| {
-            let root = self.space.page(attempt, Self::root())?;
+            let root = self.space.page(attempt, root())?;
             let node = NodeRef::new(root.page());
             let empty = node.is_leaf() && node.count() == 0;
             root.validate()?;
@@ -80,7 +83,7 @@ impl<T: Translation> Tree<T> {
         mut version: impl FnMut() -> u64,
         made: &mut Made,
     ) -> Result<(u64, Lsn), TreeError> {
-        let builder = NodeBuilder::leaves(self.page_bytes());
+        let builder = NodeBuilder::leaves(self.space.page_size().bytes());
         let mut levels = vec![Level { builder, page: self.make(made)? }];
         let mut last: Vec<u8> = Vec::new();
         let mut number = 0;
@@ -89,7 +92,7 @@ impl<T: Translation> Tree<T> {
             if number > 0 && key <= last.as_slice() {
                 return Err(TreeError::NotSorted { number });
             }
-            let stored = self.store(key, value)?;
+            let stored = Stored::make(&self.space, key, value)?;
             if let Stored::Long(_, pages) = &stored {
                 pages.iter().for_each(|page| made.note(*page));
             }
@@ -125,7 +128,7 @@ impl<T: Translation> Tree<T> {
         let separator = self.write(&here.page, true, |node| here.builder.emit(node, next_link))?;
         here.page = next;
         if level + 1 == levels.len() {
-            let builder = NodeBuilder::inner(self.page_bytes(), level as u8 + 1, link);
+            let builder = NodeBuilder::inner(self.space.page_size().bytes(), level as u8 + 1, link);
             levels.push(Level { builder, page: self.make(made)? });
         }
         levels[level + 1].builder.push_child(&separator, next_link);
@@ -163,7 +166,7 @@ impl<T: Translation> Tree<T> {
         let installed = self.space.patiently_holding(|| {
             let mut change = self.space.change(most)?;
             self.space.run(AccessHint::Normal, |attempt| {
-                let root = self.space.page(attempt, Self::root())?;
+                let root = self.space.page(attempt, root())?;
                 let mut root = attempt.upgrade(root)?;
                 change.clear();
                 change.mark(&self.space, attempt, &linked, true)?;
@@ -173,14 +176,13 @@ impl<T: Translation> Tree<T> {
                 }
                 let whole = top.page.latch()?;
                 NodeMut::new(root.page_mut()).copy_content_from(NodeRef::new(whole.page()));
-                let hole = NodeRef::new(root.page()).hole();
-                change.push_image(&mut root, hole);
+                push_node(&mut change, &mut root);
                 change.push(root.id(), &Operation::Loaded { entries });
                 Ok(Some(change.commit(&mut [&mut root])))
             })
         })?;
         let Some(lsn) = installed else { return Err(TreeError::NotEmpty) };
-        self.free_pages(&[unused]);
+        self.space.free(unused);
         Ok(lsn)
     }
 
@@ -198,8 +200,7 @@ impl<T: Translation> Tree<T> {
         let mut guard = page.latch().map_err(|_| PoolError::Dropped { space })?;
         let result = make(&mut NodeMut::new(guard.page_mut()));
         if is_final {
-            let hole = NodeRef::new(guard.page()).hole();
-            change.push_image(&mut guard, hole);
+            push_node(&mut change, &mut guard);
             change.commit(&mut [&mut guard]);
         } else {
             guard.excuse();

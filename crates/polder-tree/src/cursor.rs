@@ -13,15 +13,19 @@
 
 use std::fmt;
 
-use polder_format::{PageId, PageNo, header_at};
+use polder_format::PageNo;
 use polder_pool::bytes::PageBuf;
-use polder_pool::{AccessHint, Attempt, Optimistic, PoolError, Restart, Space, Translation};
+use polder_pool::{AccessHint, Attempt, Optimistic, Restart, Space, Translation};
+use polder_structure::Levels;
+use polder_structure::levels::{confirm, descend};
+use polder_structure::page::{broken, id, page_of};
 
-use crate::descent::{Target, covers, descend, ensure, leaf};
+use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::{Long, page_of};
+use crate::overflow::Long;
 use crate::tree::Tree;
+use crate::way::leaf;
 
 /// Leaves that a cursor reads before it counts as a scan.
 const SCAN_FROM: u32 = 4;
@@ -143,8 +147,8 @@ impl<T: Translation> Cursor<T> {
             };
             copy.copy_from(leaf.page());
             leaf.validate()?;
-            let seen = covers(NodeRef::new(copy.page()), target);
-            ensure(attempt, &[leaf], seen)?; // CURSOR-3: the leaf covers the target
+            let seen = TreePages::covers(copy.page(), target);
+            confirm(attempt, &[leaf], seen)?; // CURSOR-3: the leaf covers the target
             Ok(attempt.has_waited())
         })?;
         let asks = !ahead.is_empty() && tree.space.load_ahead(ahead.drain(..)) > 0;
@@ -168,14 +172,7 @@ impl<T: Translation> Cursor<T> {
         if !self.node().has_upper() {
             return Ok(false);
         }
-        let mut fence = std::mem::take(&mut self.fence);
-        fence.clear();
-        self.node().append_upper_fence(&mut fence);
-        // CURSOR-1: after a merge the leaf that covers the fence begins below it, with keys that were
-        // given before.
-        let loaded = self.load(Target::Key(&fence), Some(&fence));
-        self.fence = fence;
-        loaded?;
+        self.load_beyond(|node, key| node.append_upper_fence(key), |fence| Target::Key(fence))?;
         // The next leaf comes into the cache while this one's entries are given out. Nothing is
         // read there, so that a right link that is no longer true does no harm.
         self.tree.space.prefetch(page_of(self.node().right_link()));
@@ -187,13 +184,23 @@ impl<T: Translation> Cursor<T> {
         if !self.node().has_lower() {
             return Ok(false);
         }
+        self.load_beyond(|node, key| node.append_lower_fence(key), |fence| Target::Before(fence))?;
+        Ok(true)
+    }
+
+    /// Copies the leaf beyond a fence of this one, and stands at the fence. `CURSOR-1`: after a merge the
+    /// leaf that covers it begins below it, with keys that were given before.
+    fn load_beyond(
+        &mut self,
+        append: impl Fn(NodeRef<'_>, &mut Vec<u8>),
+        target: impl Fn(&[u8]) -> Target<'_>,
+    ) -> Result<(), TreeError> {
         let mut fence = std::mem::take(&mut self.fence);
         fence.clear();
-        self.node().append_lower_fence(&mut fence);
-        let loaded = self.load(Target::Before(&fence), Some(&fence));
+        append(self.node(), &mut fence);
+        let loaded = self.load(target(&fence), Some(&fence));
         self.fence = fence;
-        loaded?;
-        Ok(true)
+        loaded
     }
 
     /// The entry behind the cursor, which steps over it.
@@ -272,7 +279,7 @@ fn leaf_and_next<'p, T: Translation>(
     key: &[u8],
     next: &mut Vec<PageNo>,
 ) -> Result<Optimistic<'p>, Restart> {
-    let place = descend(space, attempt, Target::Key(key), 0)?;
+    let place = descend::<TreePages, T>(space, attempt, Target::Key(key), 0)?;
     if let Some((parent, index)) = place.parent {
         let node = NodeRef::new(parent.page());
         let first = index + 1;
@@ -293,6 +300,5 @@ fn position(node: NodeRef<'_>, key: &[u8]) -> Option<usize> {
 
 #[cold]
 fn out_of_order(node: NodeRef<'_>) -> TreeError {
-    let page = PageId::from_link(node.page().u64(header_at::PAGE_ID));
-    PoolError::Broken { page, what: "keys are not in order, or not within the fences" }.into()
+    broken(id(node.page()), "keys are not in order, or not within the fences").into()
 }

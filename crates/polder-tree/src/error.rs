@@ -1,6 +1,6 @@
 //! What can go wrong in a tree.
 
-use polder_pool::{Exhaustion, PoolError};
+use polder_pool::PoolError;
 
 use crate::node::MAX_VALUE_BYTES;
 
@@ -46,9 +46,4 @@ pub enum TreeError {
     Pool(#[from] PoolError),
 }
 
-impl Exhaustion for TreeError {
-    #[inline]
-    fn is_exhausted(&self) -> bool {
-        matches!(self, TreeError::Pool(error) if error.is_exhausted())
-    }
-}
+polder_structure::exhaustion_of!(TreeError);

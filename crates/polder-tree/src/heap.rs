@@ -34,8 +34,10 @@ use polder_format::log::Operation;
 use polder_format::{Lsn, PageId, PageKind, PageNo};
 use polder_pool::bytes::PageBuf;
 use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
-use polder_pool::{AccessHint, Change, Exclusive, Exhaustion, Holding, KindOps, NewPage};
-use polder_pool::{PoolError, Space, Translation};
+use polder_pool::{AccessHint, Holding, KindOps, PoolError, Space, Translation};
+use polder_structure::levels::root;
+use polder_structure::page::broken;
+use polder_structure::{create_root, link_new};
 
 use page::{HeapRef, append, copy_rows, init, max_row_len};
 
@@ -65,11 +67,7 @@ pub enum HeapError {
     Pool(#[from] PoolError),
 }
 
-impl Exhaustion for HeapError {
-    fn is_exhausted(&self) -> bool {
-        matches!(self, HeapError::Pool(error) if error.is_exhausted())
-    }
-}
+polder_structure::exhaustion_of!(HeapError);
 
 /// Where a row lies, as long as its space is there (`HEAP-4`). In the order in which a scan comes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -144,17 +142,12 @@ impl<T: Translation> Heap<T> {
     /// # Errors
     /// [`PoolError::Broken`] if the space is not empty, and those of making a page.
     pub fn create(space: Space<T>) -> Result<Heap<T>, HeapError> {
-        let page = space.create()?;
-        let number = page.id().page();
-        let made = if number.get() == 1 {
-            // A space without a page in use could not be opened again.
-            space.patiently_holding(|| link_new(&space, &page, |held| init(&mut held.page_mut())))
-        } else {
-            Err(broken(page.id(), "the space of a new heap is not empty").into())
-        };
-        drop(page);
-        made.inspect_err(|_| space.free(number))?;
-        Ok(Heap::at(space, number))
+        // A space without a page in use could not be opened again.
+        create_root(&space, "the space of a new heap is not empty", |held| {
+            init(&mut held.page_mut());
+            HeapRef::new(held.page()).hole()
+        })?;
+        Ok(Heap::at(space, root()))
     }
 
     /// The heap of a space that has one.
@@ -165,7 +158,7 @@ impl<T: Translation> Heap<T> {
     pub fn open(space: Space<T>) -> Result<Heap<T>, HeapError> {
         let last = space.used_pages()?.pop();
         let Some(last) = last else {
-            let page = PageId::new(space.id(), PageNo::new(1).unwrap_or(PageNo::MAX));
+            let page = PageId::new(space.id(), root());
             return Err(broken(page, "there is no heap here").into());
         };
         let is_heap = space.run(AccessHint::Normal, |attempt| {
@@ -271,9 +264,11 @@ impl<T: Translation> Heap<T> {
         }
         let page = self.space.create()?;
         let number = page.id().page();
+        // HEAP-3: filled and marked in one group.
         let linked = link_new(&self.space, &page, |held| {
             init(&mut held.page_mut());
             append(&mut held.page_mut(), row);
+            HeapRef::new(held.page()).hole()
         });
         drop(page);
         let lsn = linked.inspect_err(|_| self.space.free(number))?;
@@ -409,38 +404,11 @@ impl<T: Translation> Heap<T> {
         let space = self.space.id();
         let mut held = page.latch().map_err(|_| PoolError::Dropped { space })?;
         copy_rows(&mut held.page_mut(), draft.page());
-        commit_image(&mut change, &mut held);
+        let hole = HeapRef::new(held.page()).hole();
+        change.push_image(&mut held, hole);
+        change.commit(&mut [&mut held]);
         Ok(())
     }
-}
-
-/// Fills a new page and marks it as in use, in one group (`HEAP-3`).
-fn link_new<'p, T: Translation>(
-    space: &'p Space<T>,
-    page: &NewPage<'p>,
-    fill: impl Fn(&mut Exclusive<'p>),
-) -> Result<Lsn, HeapError> {
-    let number = [page.id().page()];
-    let mut change = space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
-    let lsn = space.run(AccessHint::Normal, |attempt| {
-        let mut held = page.latch()?;
-        // Nothing leads here if this try comes to nothing.
-        held.excuse();
-        fill(&mut held);
-        change.mark(space, attempt, &number, true)?;
-        Ok(commit_image(&mut change, &mut held))
-    })?;
-    Ok(lsn)
-}
-
-fn commit_image(change: &mut Change<'_>, held: &mut Exclusive<'_>) -> Lsn {
-    let hole = HeapRef::new(held.page()).hole();
-    change.push_image(held, hole);
-    change.commit(&mut [held])
-}
-
-fn broken(page: PageId, what: &'static str) -> PoolError {
-    PoolError::Broken { page, what }
 }
 
 fn not_of_heap(page: PageId) -> PoolError {

@@ -10,17 +10,25 @@
 //! | file | |
 //! |---|---|
 //! | `node/` | one node: layout, search, edit, split, merge, verify |
-//! | `descent.rs` | from the root to a leaf, as a step function |
-//! | `tree.rs` | looking up, inserting, removing |
+//! | `descent.rs` | which link a descent follows, and what it compares |
+//! | `way.rs` | the way of a lookup from the root to a leaf |
+//! | `snapshot.rs` | the same by snapshots of nodes |
+//! | `tree.rs` | the handle: making a tree, opening one |
+//! | `read.rs` | looking up |
+//! | `write.rs` | inserting, removing |
 //! | `reshape.rs` | splits and merges |
 //! | `cursor.rs` | going through in order |
 //! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
+//! | `stored.rs` | a value on its way into a leaf |
 //! | `overflow.rs` | long values |
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
 //! | `heap.rs` | rows without keys: appending, looking up, going through, loading |
 //! | `heap/page.rs` | one page of a heap |
+//!
+//! What a tree and other structures do alike is in `polder-structure`: the drivers of descents, who is
+//! latched when in a split or a merge, the walk of a check.
 
 mod batch;
 mod bulk;
@@ -32,17 +40,22 @@ mod heap;
 mod kinds;
 pub mod node;
 mod overflow;
+mod read;
 mod redo;
 mod reshape;
 mod snapshot;
+mod stored;
 mod tree;
+mod way;
+mod write;
 
 pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
-pub use check::{Fault, Report};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
 pub use heap::{Heap, HeapError, RowId};
 pub use kinds::KINDS;
 pub use overflow::overflow_piece;
+pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;
-pub use tree::{Applied, Change, Effect, Tree};
+pub use tree::Tree;
+pub use write::Change;

@@ -8,6 +8,7 @@
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::Swip;
 use polder_pool::bytes::PageMut;
+use polder_structure::page::copy_of;
 
 use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Split, max_key_len, must_overflow};
 
@@ -73,7 +74,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
             if !node.node().admits(&split) {
                 return Err("a record splits a node where it cannot be split");
             }
-            let whole = node.snapshot();
+            let whole = copy_of(node.node().page());
             node.keep_left(NodeRef::new(whole.page()), right, &split);
             Ok(())
         }

@@ -14,10 +14,12 @@
 
 use std::cmp::Ordering;
 
-use polder_format::{PageId, PageNo, header_at};
-use polder_pool::{Attempt, LinkRef, Optimistic, PoolError, Restart, Space, Translation};
+use polder_format::{PageId, PageNo};
+use polder_pool::{Attempt, LinkRef, Optimistic, Restart, Space, Translation};
+use polder_structure::levels::{ROOT, descend};
+use polder_structure::page::{fail, id};
 
-use crate::descent::{ROOT, Target, descend, next_link, standing};
+use crate::descent::{Target, TreePages, next_link, standing};
 use crate::node::NodeRef;
 
 /// After so many steps to the right the way from the root is shorter.
@@ -59,7 +61,7 @@ fn below<'p, T: Translation>(
             }
         };
     }
-    descend(space, attempt, target, 0).map(|place| place.page)
+    descend::<TreePages, T>(space, attempt, target, 0).map(|place| place.page)
 }
 
 /// Goes to the right neighbour (N4 of `docs/protocols.md`).
@@ -70,14 +72,14 @@ fn aside<'p, T: Translation>(
 ) -> Result<Optimistic<'p>, Restart> {
     let node = NodeRef::new(page.page());
     let (right, upper) = (PageId::from_link(node.right_link()), node.upper_fence());
-    let left = PageId::from_link(page.page().u64(header_at::PAGE_ID));
+    let left = id(page.page());
     let page = space.snapshot(attempt, LinkRef::Id(right), Some(&page))?;
     let node = NodeRef::new(page.page());
     let (lower, above) = (node.lower_fence(), node.upper_fence());
     let ascends = lower < above || above.is_none();
     if !node.is_node() || lower != upper || !ascends {
         let what = "the right link leads to a node that does not begin where this one ends";
-        return Err(attempt.fail(PoolError::Broken { page: left, what }));
+        return Err(fail(attempt, left, what));
     }
     Ok(page)
 }

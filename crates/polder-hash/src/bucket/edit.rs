@@ -6,10 +6,11 @@
 
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageMut;
+use polder_structure::page::copy_of;
 
 use super::{BucketRef, RECORD_HEADER, SLOT_BYTES, Slot, at};
 use crate::hash::{KeyHash, Prefix, Side};
-use crate::page::{self, LAYOUT_VERSION, snapshot};
+use crate::page::{self, LAYOUT_VERSION};
 
 /// The bucket has no room, even without its garbage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -131,7 +132,7 @@ impl<'a> BucketMut<'a> {
     /// Moves the entries of the high side to an empty bucket, which gets that half of the prefix; this
     /// one keeps the low half. There is no chain.
     pub fn split_into(&mut self, high: &mut BucketMut<'_>) {
-        let whole = snapshot(self.page.as_ref());
+        let whole = copy_of(self.page.as_ref());
         let whole = BucketRef::new(whole.page());
         high.init(whole.prefix().half(Side::High));
         self.keep(Side::Low, whole);
@@ -210,7 +211,7 @@ impl<'a> BucketMut<'a> {
         if self.bucket().garbage() == 0 {
             return;
         }
-        let whole = snapshot(self.page.as_ref());
+        let whole = copy_of(self.page.as_ref());
         let old = BucketRef::new(whole.page());
         self.page.set_u16(at::HEAP, 0);
         self.page.set_u16(at::GARBAGE, 0);

@@ -29,6 +29,7 @@ mod verify;
 
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
+use polder_structure::page::link;
 
 use crate::hash::{KeyHash, Prefix};
 use crate::page;
@@ -134,7 +135,7 @@ impl<'a> BucketRef<'a> {
 
     /// Link of the next page of the chain, or zero: the id of its page, also where it is hot.
     pub fn next(self) -> u64 {
-        page::link(self.page, at::NEXT)
+        link(self.page, at::NEXT)
     }
 
     /// The hash that all keys have if there is a next page.

@@ -3,8 +3,10 @@
 //! `verify_shape` is for every page that comes from the device: cheap, and enough that no later edit
 //! meets a length or an offset outside of its page. `verify_whole` checks `BUCKET-1` to `BUCKET-5`.
 
+use polder_structure::page::{ensure, lie_apart};
+
 use super::{BucketRef, RECORD_HEADER, SLOT_BYTES, at, max_entry_len};
-use crate::page::{self, ensure};
+use crate::page;
 
 impl BucketRef<'_> {
     /// Checks, in time proportional to the count of slots, that counts, lengths and offsets are
@@ -39,11 +41,8 @@ impl BucketRef<'_> {
     pub fn verify_whole(self) -> Result<(), &'static str> {
         self.verify_shape()?;
         let slots = (0..self.count()).map(|index| self.slot(index));
-        let mut records: Vec<_> =
-            slots.map(|slot| (slot.offset(), self.record_len(slot))).collect();
-        records.sort_unstable();
-        let apart = records.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
-        ensure(apart, "two entries overlap")?;
+        let records = slots.map(|slot| (slot.offset(), self.record_len(slot)));
+        ensure(lie_apart(records), "two entries overlap")?;
 
         let (prefix, mut keys) = (self.prefix(), Vec::new());
         for index in 0..self.count() {

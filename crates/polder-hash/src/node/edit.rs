@@ -4,10 +4,11 @@ use std::ops::Range;
 
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageMut;
+use polder_structure::page::{copy_of, id};
 
 use super::{LINK_BYTES, NodeRef, Run, SLOT_BYTES, at, max_children, max_depth};
 use crate::hash::{KeyHash, Prefix, Side};
-use crate::page::{self, LAYOUT_VERSION, snapshot};
+use crate::page::{self, LAYOUT_VERSION};
 
 /// What of a node has changed, to be logged: besides the header these slots and this link.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -117,7 +118,7 @@ impl<'a> NodeMut<'a> {
     /// Moves the children of the high side to another node, which gets that half of the prefix; this
     /// one keeps the low half. The depth is at least 1.
     pub fn split_into(&mut self, high: &mut NodeMut<'_>) {
-        let whole = snapshot(self.page.as_ref());
+        let whole = copy_of(self.page.as_ref());
         let whole = NodeRef::new(whole.page());
         self.take_half(whole, Side::Low);
         high.take_half(whole, Side::High);
@@ -133,7 +134,7 @@ impl<'a> NodeMut<'a> {
 
     /// Takes in the children of the node on the high side, for which there is room.
     pub fn absorb(&mut self, high: NodeRef<'_>) {
-        let low = snapshot(self.page.as_ref());
+        let low = copy_of(self.page.as_ref());
         let low = NodeRef::new(low.page());
         let depth = low.depth().max(high.depth());
         self.clear(low.level(), low.prefix().whole(), depth + 1);
@@ -164,7 +165,7 @@ impl<'a> NodeMut<'a> {
 
     /// Whether `other` is this page, or a copy of it.
     fn is_page_of(&self, other: NodeRef<'_>) -> bool {
-        self.page.u64(header_at::PAGE_ID) == other.page().u64(header_at::PAGE_ID)
+        id(self.page.as_ref()) == id(other.page())
     }
 
     /// One bit deeper: each slot twice.

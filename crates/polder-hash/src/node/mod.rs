@@ -23,12 +23,12 @@ mod verify;
 
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
+use polder_structure::page::link;
 
 use crate::hash::{KeyHash, Prefix, Side};
 use crate::page;
 
 pub use edit::{Edit, NodeMut};
-pub(crate) use verify::MAX_LEVELS;
 
 /// Fields of a node.
 pub(crate) mod at {
@@ -168,7 +168,7 @@ impl<'a> NodeRef<'a> {
 
     /// The link of child `index`: the id of its page, also where it is hot.
     pub fn link(self, index: usize) -> u64 {
-        page::link(self.page, self.link_offset(index))
+        link(self.page, self.link_offset(index))
     }
 
     /// The run that a slot belongs to.
@@ -193,7 +193,17 @@ impl<'a> NodeRef<'a> {
 
     /// What the child for a hash covers.
     pub fn prefix_for(self, hash: KeyHash) -> Prefix {
-        self.prefix_of(self.run(self.slot_of(hash)))
+        self.prefix_in(self.slot_of(hash))
+    }
+
+    /// What the child in a slot covers.
+    pub(crate) fn prefix_in(self, slot: usize) -> Prefix {
+        self.prefix_of(self.run(slot))
+    }
+
+    /// Where the link of the child in a slot begins.
+    pub(crate) fn link_in(self, slot: usize) -> usize {
+        self.link_offset(self.child(slot))
     }
 
     /// All children in the order of the hashes that they cover: what they cover, and their links.
@@ -218,13 +228,18 @@ impl<'a> NodeRef<'a> {
     /// Where the links of the child for a hash and of its buddy begin, the low side first; `None` if the
     /// other half of their prefix is not a single child.
     pub fn buddies(self, hash: KeyHash) -> Option<[usize; 2]> {
-        let run = self.run(self.slot_of(hash));
+        let slots = self.buddy_slots(self.slot_of(hash));
+        slots.map(|slots| slots.map(|slot| self.link_in(slot)))
+    }
+
+    /// The first slots of the child in a slot and of its buddy.
+    pub(crate) fn buddy_slots(self, slot: usize) -> Option<[usize; 2]> {
+        let run = self.run(slot);
         let buddy = run.buddy();
         if run.len == self.slots() || self.run(buddy.first) != buddy {
             return None;
         }
-        let (low, high) = (run.first.min(buddy.first), run.first.max(buddy.first));
-        Some([low, high].map(|slot| self.link_offset(self.child(slot))))
+        Some([run.first.min(buddy.first), run.first.max(buddy.first)])
     }
 
     /// Whether this node and its buddy fit in one node, with some room for more.

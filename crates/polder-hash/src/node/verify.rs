@@ -1,16 +1,16 @@
 //! Checking a node whose bytes nobody vouches for: `HNODE-1` to `HNODE-3`.
 
-use super::{NodeRef, at, max_children, max_depth};
-use crate::page::{self, ensure};
+use polder_structure::levels::MAX_HEIGHT;
+use polder_structure::page::ensure;
 
-/// A directory with more levels than this would have more buckets than there are page numbers.
-pub(crate) const MAX_LEVELS: u8 = 40;
+use super::{NodeRef, at, max_children, max_depth};
+use crate::page;
 
 impl NodeRef<'_> {
     /// Checks, in time proportional to the count of slots, all that can be told from the node alone.
     pub fn verify_shape(self) -> Result<(), &'static str> {
         let size = self.page.size();
-        let possible = (1..=MAX_LEVELS).contains(&self.level());
+        let possible = (1..=MAX_HEIGHT).contains(&self.level());
         ensure(self.is_node() && possible, "this is no node of a directory")?;
         page::verify(self.page)?;
         let (depth, count) = (self.page.u8(at::DEPTH), usize::from(self.page.u16(at::COUNT)));

@@ -4,8 +4,9 @@
 //! dropped by the page itself (`BYTES-3`), so that not even a page that was never checked makes an
 //! edit unsound.
 
-use polder_format::{PageSize, header_at};
-use polder_pool::bytes::{PageBuf, PageMut};
+use polder_format::header_at;
+use polder_pool::bytes::PageMut;
+use polder_structure::page::copy_of;
 
 use super::layout::{HAS_LOWER, HAS_UPPER, HINTS, LAYOUT_VERSION, LEAF_RECORD_HEADER, OVERFLOW};
 use super::layout::{INNER_RECORD_HEADER, SLOT_BYTES, Slot, VALUE_WORD, at, heap_end};
@@ -330,7 +331,7 @@ impl NodeMut<'_> {
 
     /// Moves all records to the end of the heap, so that the garbage becomes free.
     fn compact(&mut self) {
-        let whole = self.snapshot();
+        let whole = copy_of(self.page.as_ref());
         let old = NodeRef::new(whole.page());
         let mut low = old.heap_end();
         for index in 0..old.count() {
@@ -342,14 +343,6 @@ impl NodeMut<'_> {
         }
         self.page.set_u32(at::HEAP_LOW, low as u32);
         self.page.set_u16(at::GARBAGE, 0);
-    }
-
-    /// A copy of the page that nobody else sees.
-    pub fn snapshot(&self) -> PageBuf {
-        let size = PageSize::new(self.page.size() as u32);
-        let mut copy = PageBuf::new(size.expect("a page was made with a PageSize"));
-        copy.copy_from(self.page.as_ref());
-        copy
     }
 
     /// Takes free bytes for a record.

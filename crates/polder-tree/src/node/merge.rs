@@ -1,5 +1,7 @@
 //! Joining two neighbours.
 
+use polder_structure::page::copy_of;
+
 use super::layout::{SLOT_BYTES, capacity, prefix_of, record_bytes};
 use super::{NoRoom, NodeMut, NodeRef};
 
@@ -41,7 +43,7 @@ impl NodeMut<'_> {
         if !self.node().can_merge(right) {
             return Err(NoRoom);
         }
-        let whole = self.snapshot();
+        let whole = copy_of(self.node().page());
         let left = NodeRef::new(whole.page());
         let (lower, upper) = (left.lower_fence(), right.upper_fence());
         let first_child = if left.is_leaf() { 0 } else { self.node().link_of(left, 0) };

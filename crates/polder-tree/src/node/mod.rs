@@ -29,9 +29,9 @@ mod verify;
 #[cfg(test)]
 mod tests;
 
-use polder_format::{PageId, PageKind, header_at};
-use polder_pool::Swip;
+use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
+use polder_structure::page;
 
 pub use build::NodeBuilder;
 pub use edit::NodeMut;
@@ -349,18 +349,14 @@ impl NodeRef<'_> {
     /// Link `index` of `0..=count`: the id of its page, also where it is hot.
     #[inline]
     pub fn link(self, index: usize) -> u64 {
-        Swip::new(self.page.u64(self.link_offset(index))).plain(self.id().space())
+        page::link(self.page, self.link_offset(index))
     }
 
     /// A link of `from` as this node may have it: it stays as it is, hot or not, only in its page.
     pub(super) fn link_of(self, from: NodeRef<'_>, index: usize) -> u64 {
-        match self.id() == from.id() {
+        match page::id(self.page) == page::id(from.page) {
             true => from.page.u64(from.link_offset(index)),
             false => from.link(index),
         }
-    }
-
-    fn id(self) -> PageId {
-        PageId::from_link(self.page.u64(header_at::PAGE_ID))
     }
 }

@@ -16,6 +16,8 @@
 //! At 4 KiB, the tightest, 184 bytes are to spare: the 7 that aligning an inner node's heap may
 //! cost, and that every fence is charged with, are among them.
 
+use polder_structure::page::copy_of;
+
 use super::layout::{SLOT_BYTES, capacity, common_prefix, record_bytes};
 use super::{NewValue, NodeMut, NodeRef};
 
@@ -181,7 +183,7 @@ impl NodeMut<'_> {
     /// anything. Afterwards each node has the fences of what it covers, and this one's right link
     /// leads to `right`.
     pub fn split_into(&mut self, right: &mut NodeMut<'_>, right_page: u64, split: &Split) {
-        let whole = self.snapshot();
+        let whole = copy_of(self.node().page());
         let old = NodeRef::new(whole.page());
         let (level, count, cut) = (old.level(), old.count(), split.left_count.min(old.count()));
         let upper = old.upper_fence();

@@ -4,6 +4,7 @@
 //! edit meets a length or an offset outside of its node. `verify_whole` checks `NODE-1` to `NODE-5`.
 
 use polder_format::header_at;
+use polder_structure::page::{ensure, lie_apart};
 
 use super::layout::{HAS_LOWER, HAS_UPPER, HINTS, LAYOUT_VERSION, MAX_VALUE_BYTES, OVERFLOW};
 use super::layout::{SLOT_BYTES, at, hint_distance, kind_of, max_key_len, max_record_bytes};
@@ -12,10 +13,6 @@ use super::{NodeRef, Value};
 
 /// What is wrong with a node.
 type Fault = &'static str;
-
-fn ensure(holds: bool, otherwise: Fault) -> Result<(), Fault> {
-    if holds { Ok(()) } else { Err(otherwise) }
-}
 
 impl NodeRef<'_> {
     /// Checks, in time proportional to the count of slots, that counts, lengths and offsets are
@@ -131,11 +128,8 @@ impl NodeRef<'_> {
 
     fn verify_records_apart(self) -> Result<(), Fault> {
         let slots = (0..self.count()).map(|index| self.slot(index));
-        let mut records: Vec<_> =
-            slots.map(|slot| (slot.offset(), self.record_len(slot))).collect();
-        records.sort_unstable();
-        let apart = records.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
-        ensure(apart, "two records overlap")
+        let records = slots.map(|slot| (slot.offset(), self.record_len(slot)));
+        ensure(lie_apart(records), "two records overlap")
     }
 
     fn verify_hints(self) -> Result<(), Fault> {

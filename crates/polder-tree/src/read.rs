@@ -1,0 +1,231 @@
+//! Looking up keys: their values, their version words, whether they are there.
+
+use std::mem::MaybeUninit;
+
+use polder_format::{Lsn, PageNo};
+use polder_pool::{AccessHint, PoolError, Translation};
+use polder_structure::page::lsn_of;
+
+use crate::descent::Target;
+use crate::error::TreeError;
+use crate::node::{NodeRef, Value};
+use crate::overflow::{Long, read_chain};
+use crate::tree::Tree;
+use crate::way::leaf;
+
+/// Inline values up to this length are copied to the stack before a user sees them.
+const STACK_VALUE_BYTES: usize = 1024;
+
+/// What a lookup found.
+enum Found<'b, V> {
+    Nothing,
+    /// These bytes, in the buffer, and what else was read.
+    Copied(&'b [u8], V),
+    /// A value that does not fit the buffer, or lies in overflow pages.
+    Large,
+}
+
+/// A value's record as it was found.
+pub(crate) struct Record {
+    pub(crate) version: u64,
+    pub(crate) value: Held,
+}
+
+pub(crate) enum Held {
+    Bytes(Vec<u8>),
+    Long(Long),
+}
+
+impl<T: Translation> Tree<T> {
+    /// Calls `read` with the value of `key`. Gives what it gave, or `None` without the key.
+    ///
+    /// `read` sees a copy that no writer can touch. A lookup of a resident key takes no lock, stores
+    /// nothing that other threads see and allocates nothing if the value has at most 1 KiB.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    #[inline]
+    pub fn get_with<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(&[u8]) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
+        match self.copy_value(key, &mut buffer, |_, _| ())? {
+            Found::Nothing => Ok(None),
+            Found::Copied(value, ()) => Ok(Some(read(value))),
+            Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
+        }
+    }
+
+    /// Calls `read` with the version word and the value of `key`, as [`Tree::get_with`] does.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    #[inline]
+    pub fn versioned_with<R>(
+        &self,
+        key: &[u8],
+        read: impl FnOnce(u64, &[u8]) -> R,
+    ) -> Result<Option<R>, TreeError> {
+        let mut buffer = [const { MaybeUninit::uninit() }; STACK_VALUE_BYTES];
+        match self.copy_value(key, &mut buffer, |node, slot| node.version(slot))? {
+            Found::Nothing => Ok(None),
+            Found::Copied(value, version) => Ok(Some(read(version, value))),
+            Found::Large => Ok(self.versioned(key)?.map(|(version, value)| read(version, &value))),
+        }
+    }
+
+    /// Copies the value of `key`, if it fits, and what else is to be read of its record: a lookup
+    /// of the value alone loads nothing else.
+    #[inline(always)]
+    fn copy_value<'b, V>(
+        &self,
+        key: &[u8],
+        buffer: &'b mut [MaybeUninit<u8>; STACK_VALUE_BYTES],
+        of_record: impl Fn(NodeRef<'_>, usize) -> V,
+    ) -> Result<Found<'b, V>, TreeError> {
+        let mut copied = None;
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+            let node = NodeRef::new(leaf.page());
+            copied = None;
+            let found = match node.search_covered(key) {
+                Err(_) => false,
+                Ok(slot) => {
+                    if let Value::Inline { at, len } = node.value(slot)
+                        && len <= STACK_VALUE_BYTES
+                    {
+                        let len = leaf.page().copy_to_uninit(at, len, buffer).len();
+                        copied = Some((len, of_record(node, slot)));
+                    }
+                    true
+                }
+            };
+            leaf.validate()?;
+            Ok(found)
+        })?;
+        Ok(match (found, copied) {
+            (false, _) => Found::Nothing,
+            (true, None) => Found::Large,
+            (true, Some((len, more))) => {
+                // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
+                Found::Copied(unsafe { buffer[..len].assume_init_ref() }, more)
+            }
+        })
+    }
+
+    /// The value of `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {
+        Ok(self.versioned(key)?.map(|(_, value)| value))
+    }
+
+    /// The version word and the value of `key`.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn versioned(&self, key: &[u8]) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
+        loop {
+            let (Some(record), _) = self.record_and_lsn(key)? else { return Ok(None) };
+            let version = record.version;
+            match record.value {
+                Held::Bytes(bytes) => return Ok(Some((version, bytes))),
+                Held::Long(long) => {
+                    if let Some(bytes) = self.read_long(key, version, long)? {
+                        return Ok(Some((version, bytes)));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whether `key` is there.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn contains_key(&self, key: &[u8]) -> Result<bool, TreeError> {
+        Ok(self.version(key)?.is_some())
+    }
+
+    /// The version word of `key`'s record.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn version(&self, key: &[u8]) -> Result<Option<u64>, TreeError> {
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+            let node = NodeRef::new(leaf.page());
+            let version = node.search_covered(key).ok().map(|slot| node.version(slot));
+            leaf.validate()?;
+            Ok(version)
+        })?;
+        Ok(found)
+    }
+
+    /// The record, and the LSN of the leaf that has it or would have it.
+    pub(crate) fn record_and_lsn(&self, key: &[u8]) -> Result<(Option<Record>, Lsn), TreeError> {
+        let mut bytes = Vec::new();
+        let found = self.space.run(AccessHint::Normal, |attempt| {
+            bytes.clear();
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+            let node = NodeRef::new(leaf.page());
+            let found = node.search_covered(key).ok().map(|slot| {
+                let long = match node.value(slot) {
+                    Value::Inline { at, len } => {
+                        leaf.page().append_to(at, len, &mut bytes);
+                        None
+                    }
+                    Value::Overflow { len, link } => Some(Long { len, link }),
+                };
+                (node.version(slot), long)
+            });
+            let lsn = lsn_of(leaf.page());
+            leaf.validate()?;
+            Ok((found, lsn))
+        })?;
+        let record = found.0.map(|(version, long)| Record {
+            version,
+            value: long.map_or_else(|| Held::Bytes(bytes), Held::Long),
+        });
+        Ok((record, found.1))
+    }
+
+    /// The bytes of a value whose record had this version. `None` if the record is another one by
+    /// now.
+    pub(crate) fn read_long(
+        &self,
+        key: &[u8],
+        version: u64,
+        long: Long,
+    ) -> Result<Option<Vec<u8>>, TreeError> {
+        let mut bytes = Vec::new();
+        let pages = read_chain(&self.space, long, Some(&mut bytes));
+        Ok(self.if_still(key, version, pages)?.map(|_| bytes))
+    }
+
+    /// The pages of a value whose record had this version. `None` if the record is another one by
+    /// now.
+    pub(crate) fn pages_of_long(
+        &self,
+        key: &[u8],
+        version: u64,
+        long: Long,
+    ) -> Result<Option<Vec<PageNo>>, TreeError> {
+        let pages = read_chain(&self.space, long, None);
+        self.if_still(key, version, pages)
+    }
+
+    /// What was found in a chain, or its error, if the record still has this version. Pages of a
+    /// chain that was freed meanwhile may hold anything, or not be readable.
+    fn if_still<R>(
+        &self,
+        key: &[u8],
+        version: u64,
+        found: Result<R, PoolError>,
+    ) -> Result<Option<R>, TreeError> {
+        if self.version(key)? == Some(version) { Ok(Some(found?)) } else { Ok(None) }
+    }
+}
