@@ -12,7 +12,7 @@
 mod attempt;
 mod op;
 
-use polder_format::Lsn;
+use polder_format::{Lsn, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
 use polder_pool::{Obstacles, Translation};
 use polder_structure::levels::{EXAMINED_EACH, Rounds, examine};
@@ -24,7 +24,7 @@ use crate::overflow::free_pages;
 use crate::reshape::Newcomer;
 use crate::stored::{Stored, check_key};
 
-use attempt::{Done, InTheWay, OldPages, try_batch};
+use attempt::{Done, InTheWay, Part, try_batch};
 
 pub use op::{BatchAction, BatchOp, BatchOutcome, Expected};
 
@@ -42,132 +42,114 @@ pub fn apply_batch<T: Translation>(ops: &[BatchOp<'_, T>]) -> Result<BatchOutcom
     let Some(first) = ops.first() else {
         return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });
     };
-    first.tree.space().patiently_with(ops.len(), || store_and_run(first, ops))
-}
-
-fn store_and_run<T: Translation>(
-    first: &BatchOp<'_, T>,
-    ops: &[BatchOp<'_, T>],
-) -> Result<BatchOutcome, TreeError> {
-    let mut stored: Vec<Option<Stored<'_>>> = Vec::with_capacity(ops.len());
-    for op in ops {
-        let made = match op.action {
-            BatchAction::Insert(value, _) => Stored::make(op.tree.space(), op.key, value).map(Some),
-            _ => check_key(op.tree.space(), op.key).map(|()| None),
-        };
-        match made {
-            Ok(made) => stored.push(made),
-            Err(error) => {
-                give_up(ops, &stored);
-                return Err(error);
-            }
+    first.tree.space().patiently_with(ops.len(), || {
+        let mut parts = Vec::with_capacity(ops.len());
+        let outcome = make_parts(ops, &mut parts).and_then(|()| run(first, &mut parts));
+        if !matches!(outcome, Ok(BatchOutcome::Done { .. })) {
+            // What was written for it is not used.
+            parts.iter().for_each(|part| free_pages(part.space(), part.linked()));
         }
-    }
-    let outcome = run(first, ops, &stored);
-    if !matches!(outcome, Ok(BatchOutcome::Done { .. })) {
-        give_up(ops, &stored);
-    }
-    outcome
+        outcome
+    })
 }
 
-/// Frees the pages of long values that were written and are not used.
-fn give_up<T: Translation>(ops: &[BatchOp<'_, T>], stored: &[Option<Stored<'_>>]) {
-    for (op, stored) in ops.iter().zip(stored) {
-        stored.iter().for_each(|stored| free_pages(op.tree.space(), stored.pages()));
+/// Writes the pages of long values, one part after the other, so that those are known that were written
+/// when it fails.
+fn make_parts<'p, T: Translation>(
+    ops: &'p [BatchOp<'p, T>],
+    parts: &mut Vec<Part<'p, T>>,
+) -> Result<(), TreeError> {
+    for op in ops {
+        let (space, mut stored) = (op.tree.space(), None);
+        match op.action {
+            BatchAction::Insert(value, _) => stored = Some(Stored::make(space, op.key, value)?),
+            BatchAction::Look | BatchAction::Remove => check_key(space, op.key)?,
+        }
+        parts.push(Part { op, stored, old: None });
     }
+    Ok(())
 }
 
+/// Tries until the batch is done or cannot be.
 fn run<T: Translation>(
     first: &BatchOp<'_, T>,
-    ops: &[BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
+    parts: &mut [Part<'_, T>],
 ) -> Result<BatchOutcome, TreeError> {
-    let mut obstacles = Obstacles::default();
-    let mut old = OldPages::new();
-    let (mut tries, mut rounds) = (0, Rounds::default());
+    let (mut obstacles, mut tries, mut rounds) = (Obstacles::default(), 0, Rounds::default());
     loop {
-        let mut change = first.tree.space().change(most_bytes(ops, stored, &old))?;
-        let tried = try_batch(ops, stored, &old, &mut change);
+        let mut change = first.tree.space().change(most_bytes(parts))?;
+        let tried = try_batch(parts, &mut change);
         drop(change);
         let in_the_way = match tried {
             Ok(Done { effects, lsn, underfull }) => {
-                for index in underfull {
+                for op in underfull.into_iter().map(|index| parts[index].op) {
                     // The batch is done; a leaf that stays small is no fault.
-                    let _ = ops[index].tree.merge_at(ops[index].key);
+                    let _ = op.tree.merge_at(op.key);
                 }
                 return Ok(BatchOutcome::Done { effects, lsn });
             }
             Err(in_the_way) => in_the_way,
         };
-        match in_the_way {
+        let again = match in_the_way {
             InTheWay::Unexpected(index) => return Ok(BatchOutcome::Unexpected(index)),
-            InTheWay::Broken(page) => {
-                return Err(broken(page, "keys are not in order").into());
-            }
+            InTheWay::Broken(page) => return Err(broken(page, "keys are not in order").into()),
             InTheWay::TooLarge => {
                 let limit = first.tree.space().most_pages_held();
                 return Err(TreeError::BatchTooLarge { limit });
             }
             InTheWay::NoRoom(range) => {
-                let op = &ops[range.start];
-                make_room(&ops[range.clone()], &stored[range])?;
-                rounds.next::<TreePages, T>(op.tree.space(), Target::Key(op.key))?;
+                make_room(&parts[range.clone()])?;
+                range.start
             }
             InTheWay::HasLong(index, version, long) => {
-                let op = &ops[index];
+                let op = parts[index].op;
                 if let Some(pages) = op.tree.pages_of_long(op.key, version, long)? {
-                    old.insert(index, (version, pages));
+                    parts[index].old = Some((version, pages));
                 }
-                rounds.next::<TreePages, T>(op.tree.space(), Target::Key(op.key))?;
+                index
             }
             InTheWay::Interrupted(index, what) => {
+                let (space, key) = (parts[index].space(), parts[index].op.key);
                 tries += 1;
                 let rest = tries / TRIES_IN_HASTE;
-                ops[index].tree.space().make_way(*what, &mut obstacles)?;
+                space.make_way(*what, &mut obstacles)?;
                 if tries % EXAMINED_EACH == 0 {
                     // Two ways may lead to one leaf, which the batch holds itself.
-                    let op = &ops[index];
-                    examine::<TreePages, T>(op.tree.space(), Target::Key(op.key))?;
+                    examine::<TreePages, T>(space, Target::Key(key))?;
                 }
                 std::thread::sleep(std::time::Duration::from_micros(u64::from(rest.min(1000))));
+                continue;
             }
-        }
+        };
+        let part = &parts[again];
+        rounds.next::<TreePages, T>(part.space(), Target::Key(part.op.key))?;
     }
 }
 
 /// Splits a leaf for the parts of a batch that concern it.
-fn make_room<T: Translation>(
-    ops: &[BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
-) -> Result<(), TreeError> {
-    let inserts = ops.iter().zip(stored).filter_map(|(op, stored)| Some((op, stored.as_ref()?)));
+fn make_room<T: Translation>(parts: &[Part<'_, T>]) -> Result<(), TreeError> {
+    let inserts = parts.iter().filter_map(|part| Some((part.op, part.stored.as_ref()?)));
     let inserts: Vec<_> = inserts.collect();
     match inserts.as_slice() {
         [] => Ok(()),
         [(op, stored)] => op.tree.split_leaf(Newcomer::Entry(op.key, stored.as_new())),
         [(first, _), ..] => {
-            let bytes = |(op, stored): &(&BatchOp<'_, T>, &Stored<'_>)| {
+            let entry = |(op, stored): &(&BatchOp<'_, T>, &Stored<'_>)| {
                 op.key.len() + stored.logged_len() + ENTRY_BYTES
             };
-            let entries: Vec<_> = inserts.iter().map(|entry| (entry.0.key, bytes(entry))).collect();
+            let entries: Vec<_> = inserts.iter().map(|part| (part.0.key, entry(part))).collect();
             first.tree.split_leaf(Newcomer::Entries(&entries))
         }
     }
 }
 
 /// Bytes of log that the batch takes at most.
-fn most_bytes<T: Translation>(
-    ops: &[BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
-    old: &OldPages,
-) -> usize {
-    let content = |(op, stored): (&BatchOp<'_, T>, &Option<Stored<'_>>)| {
-        let value = stored.as_ref().map_or(0, Stored::logged_len);
-        let pages = stored.as_ref().map_or(&[][..], Stored::pages);
-        let marks = if pages.is_empty() { 0 } else { mark_bytes(pages) };
-        op.key.len() + value + marks
+fn most_bytes<T: Translation>(parts: &[Part<'_, T>]) -> usize {
+    let marks = |pages: &[PageNo]| if pages.is_empty() { 0 } else { mark_bytes(pages) };
+    let content = |part: &Part<'_, T>| {
+        let value = part.stored.as_ref().map_or(0, Stored::logged_len);
+        let freed = part.old.as_ref().map_or(&[][..], |(_, pages)| pages);
+        part.op.key.len() + value + marks(part.linked()) + marks(freed)
     };
-    let freed: usize = old.values().map(|(_, pages)| mark_bytes(pages)).sum();
-    let contents: usize = ops.iter().zip(stored).map(content).sum();
-    group_bytes(ops.len(), contents + freed)
+    group_bytes(parts.len(), parts.iter().map(content).sum())
 }

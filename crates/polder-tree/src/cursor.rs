@@ -208,36 +208,31 @@ impl<T: Translation> Cursor<T> {
     /// # Errors
     /// Those of loading pages; the cursor stays where it is.
     #[allow(clippy::should_implement_trait)] // It lends.
+    #[inline]
     pub fn next(&mut self) -> Result<Option<Entry<'_>>, TreeError> {
-        loop {
-            while self.slot >= self.count {
-                if !self.load_next()? {
-                    return Ok(None);
-                }
-            }
-            let slot = self.slot;
-            let there = self.fetch(slot)?;
-            self.slot = slot + 1;
-            if there {
-                return Ok(Some((&self.key, &self.value)));
-            }
-        }
+        self.step(false)
     }
 
     /// The entry in front of the cursor, which steps back over it.
     ///
     /// # Errors
     /// Those of loading pages; the cursor stays where it is.
+    #[inline]
     pub fn previous(&mut self) -> Result<Option<Entry<'_>>, TreeError> {
+        self.step(true)
+    }
+
+    #[inline(always)]
+    fn step(&mut self, back: bool) -> Result<Option<Entry<'_>>, TreeError> {
         loop {
-            while self.slot == 0 {
-                if !self.load_before()? {
+            while if back { self.slot == 0 } else { self.slot >= self.count } {
+                if !(if back { self.load_before()? } else { self.load_next()? }) {
                     return Ok(None);
                 }
             }
-            let slot = self.slot - 1;
+            let slot = self.slot - usize::from(back);
             let there = self.fetch(slot)?;
-            self.slot = slot;
+            self.slot = slot + usize::from(!back);
             if there {
                 return Ok(Some((&self.key, &self.value)));
             }

@@ -86,6 +86,7 @@ impl<T: Translation> Tree<T> {
         of_record: impl Fn(NodeRef<'_>, usize) -> V,
     ) -> Result<Found<'b, V>, TreeError> {
         let mut copied = None;
+        // Written out, and not by `at_leaf`: this is the way of every lookup, down to the instruction.
         let found = self.space.run(AccessHint::Normal, |attempt| {
             let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
@@ -112,6 +113,23 @@ impl<T: Translation> Tree<T> {
                 // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
                 Found::Copied(unsafe { buffer[..len].assume_init_ref() }, more)
             }
+        })
+    }
+
+    /// What `read` sees in the leaf for `key`, as one state of it. The slot is that of the key, if it is
+    /// there.
+    #[inline(always)]
+    fn at_leaf<R>(
+        &self,
+        key: &[u8],
+        mut read: impl FnMut(NodeRef<'_>, Option<usize>) -> R,
+    ) -> Result<R, PoolError> {
+        self.space.run(AccessHint::Normal, |attempt| {
+            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+            let node = NodeRef::new(leaf.page());
+            let read = read(node, node.search_covered(key).ok());
+            leaf.validate()?;
+            Ok(read)
         })
     }
 
@@ -155,36 +173,25 @@ impl<T: Translation> Tree<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn version(&self, key: &[u8]) -> Result<Option<u64>, TreeError> {
-        let found = self.space.run(AccessHint::Normal, |attempt| {
-            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
-            let node = NodeRef::new(leaf.page());
-            let version = node.search_covered(key).ok().map(|slot| node.version(slot));
-            leaf.validate()?;
-            Ok(version)
-        })?;
-        Ok(found)
+        Ok(self.at_leaf(key, |node, slot| slot.map(|slot| node.version(slot)))?)
     }
 
     /// The record, and the LSN of the leaf that has it or would have it.
     pub(crate) fn record_and_lsn(&self, key: &[u8]) -> Result<(Option<Record>, Lsn), TreeError> {
         let mut bytes = Vec::new();
-        let found = self.space.run(AccessHint::Normal, |attempt| {
+        let found = self.at_leaf(key, |node, slot| {
             bytes.clear();
-            let leaf = leaf(&self.space, attempt, Target::Key(key))?;
-            let node = NodeRef::new(leaf.page());
-            let found = node.search_covered(key).ok().map(|slot| {
+            let found = slot.map(|slot| {
                 let long = match node.value(slot) {
                     Value::Inline { at, len } => {
-                        leaf.page().append_to(at, len, &mut bytes);
+                        node.page().append_to(at, len, &mut bytes);
                         None
                     }
                     Value::Overflow { len, link } => Some(Long { len, link }),
                 };
                 (node.version(slot), long)
             });
-            let lsn = lsn_of(leaf.page());
-            leaf.validate()?;
-            Ok((found, lsn))
+            (found, lsn_of(node.page()))
         })?;
         let record = found.0.map(|(version, long)| Record {
             version,

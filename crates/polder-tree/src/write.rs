@@ -33,6 +33,26 @@ pub enum Change {
     Remove,
 }
 
+/// What is to become of a key's record.
+#[derive(Clone, Copy)]
+enum Wanted<'v> {
+    /// It has this value, and this version word.
+    Value(&'v Stored<'v>, u64),
+    /// It is gone.
+    Nothing,
+}
+
+impl<'v> Wanted<'v> {
+    /// What of it goes into the log: bytes of the record besides the key, and pages that are linked.
+    #[inline(always)]
+    fn log_content(self) -> (usize, &'v [PageNo]) {
+        match self {
+            Wanted::Value(stored, _) => (stored.logged_len(), stored.pages()),
+            Wanted::Nothing => (0, &[]),
+        }
+    }
+}
+
 /// What writing to a leaf came to.
 enum Written {
     Done {
@@ -92,111 +112,12 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Option<Applied>, TreeError> {
         self.space.patiently(|| {
             let stored = Stored::make(&self.space, key, value)?;
-            let result = self.put_stored(key, &stored, version, expect);
+            let result = self.change(key, Wanted::Value(&stored, version), expect);
             if !matches!(result, Ok(Some(_))) {
                 free_pages(&self.space, stored.pages());
             }
             result
         })
-    }
-
-    fn put_stored(
-        &self,
-        key: &[u8],
-        stored: &Stored<'_>,
-        version: u64,
-        expect: Expect,
-    ) -> Result<Option<Applied>, TreeError> {
-        let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
-        loop {
-            let mut most = group_bytes(1, key.len() + stored.logged_len());
-            if !stored.pages().is_empty() || !old.pages.is_empty() {
-                most += mark_bytes(stored.pages()) + mark_bytes(&old.pages);
-            }
-            let mut change = self.space.change(most)?;
-            // By way of a variable: see `change.rs` of the pool on what moving a structure costs here.
-            let mut written = Written::Changed;
-            self.space.run(AccessHint::Normal, |attempt| {
-                written = self.write_leaf(
-                    attempt,
-                    &mut change,
-                    key,
-                    stored,
-                    (version, expect),
-                    &mut old,
-                )?;
-                Ok(())
-            })?;
-            drop(change);
-            match written {
-                Written::Done { applied, long_gone, .. } => {
-                    if long_gone {
-                        free_pages(&self.space, &old.pages);
-                    }
-                    return Ok(Some(applied));
-                }
-                Written::NoRoom => self.split_leaf(Newcomer::Entry(key, stored.as_new()))?,
-                Written::Changed => return Ok(None),
-                Written::HasLong => self.know_long(key, &mut old)?,
-            }
-            rounds.next::<TreePages, T>(&self.space, Target::Key(key))?;
-        }
-    }
-
-    /// Finds out the pages of the long value; none if the record has been changed meanwhile.
-    fn know_long(&self, key: &[u8], old: &mut OldLong) -> Result<(), TreeError> {
-        old.pages = self.pages_of_long(key, old.version, old.long)?.unwrap_or_default();
-        Ok(())
-    }
-
-    fn write_leaf<'p>(
-        &'p self,
-        attempt: &mut Attempt<'p>,
-        change: &mut LogChange<'p>,
-        key: &[u8],
-        stored: &Stored<'_>,
-        (version, expect): (u64, Expect),
-        old: &mut OldLong,
-    ) -> Result<Written, Restart> {
-        let leaf = leaf(&self.space, attempt, Target::Key(key))?;
-        let node = NodeRef::new(leaf.page());
-        node.prefetch_free(stored.as_new());
-        let slot = match find(node, key, expect, old) {
-            Ok(slot) => slot,
-            Err(in_the_way) => {
-                leaf.validate()?;
-                return Ok(in_the_way);
-            }
-        };
-        if let Ok(slot) = slot {
-            node.prefetch_record(slot, stored.as_new());
-        }
-        let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
-        // The upgrade goes through only if the page is still what was searched.
-        let mut leaf = latch_leaf(attempt, leaf)?;
-        mark_long(
-            &self.space,
-            attempt,
-            change,
-            stored.pages(),
-            if long_gone { &old.pages } else { &[] },
-        )?;
-        let new = stored.as_new();
-        if !NodeRef::new(leaf.page()).has_room(slot, key, new) {
-            change.clear();
-            return Ok(Written::NoRoom);
-        }
-        let effect = if slot.is_ok() { Effect::Same } else { Effect::Added };
-        change.push(leaf.id(), &stored.logged(key, version, effect == Effect::Added));
-        // Logged first: meanwhile the lines that will be written come into the cache.
-        let lsn = change.commit(&mut [&mut leaf]);
-        let mut node = NodeMut::new(leaf.page_mut());
-        let done = match slot {
-            Ok(slot) => node.replace_value(slot, version, new),
-            Err(slot) => node.insert_entry(slot, key, version, new),
-        };
-        debug_assert!(done.is_ok(), "there was room");
-        Ok(Written::Done { applied: Applied { effect, lsn }, underfull: false, long_gone })
     }
 
     /// Removes `key`.
@@ -209,24 +130,35 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        self.space.patiently(|| self.try_remove(key, expect))
+        self.space.patiently(|| self.change(key, Wanted::Nothing, expect))
     }
 
-    fn try_remove(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
+    /// Changes the record of a key. `None`: it is not the expected one.
+    #[inline(always)]
+    fn change(
+        &self,
+        key: &[u8],
+        wanted: Wanted<'_>,
+        expect: Expect,
+    ) -> Result<Option<Applied>, TreeError> {
         let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
         loop {
-            let most = group_bytes(1, key.len()) + mark_bytes(&old.pages);
+            let (content, linked) = wanted.log_content();
+            let mut most = group_bytes(1, key.len() + content);
+            if !linked.is_empty() || !old.pages.is_empty() {
+                most += mark_bytes(linked) + mark_bytes(&old.pages);
+            }
             let mut change = self.space.change(most)?;
-            let removed = self.space.run(AccessHint::Normal, |attempt| {
-                self.remove_from_leaf(attempt, &mut change, key, expect, &mut old)
+            // By way of a variable: see `change.rs` of the pool on what moving a structure costs here.
+            let mut written = Written::Changed;
+            self.space.run(AccessHint::Normal, |attempt| {
+                written =
+                    self.change_leaf(attempt, &mut change, key, (wanted, expect), &mut old)?;
+                Ok(())
             })?;
             drop(change);
-            match removed {
-                Written::HasLong => {
-                    self.know_long(key, &mut old)?;
-                    rounds.next::<TreePages, T>(&self.space, Target::Key(key))?;
-                }
-                Written::Done { applied, underfull, long_gone } => {
+            match (written, wanted) {
+                (Written::Done { applied, underfull, long_gone }, _) => {
                     if long_gone {
                         free_pages(&self.space, &old.pages);
                     }
@@ -236,43 +168,93 @@ impl<T: Translation> Tree<T> {
                     }
                     return Ok(Some(applied));
                 }
-                Written::NoRoom | Written::Changed => return Ok(None),
+                (Written::NoRoom, Wanted::Value(stored, _)) => {
+                    self.split_leaf(Newcomer::Entry(key, stored.as_new()))?;
+                }
+                (Written::Changed | Written::NoRoom, _) => return Ok(None),
+                (Written::HasLong, _) => self.know_long(key, &mut old)?,
             }
+            rounds.next::<TreePages, T>(&self.space, Target::Key(key))?;
         }
     }
 
-    fn remove_from_leaf<'p>(
+    /// Finds out the pages of the long value; none if the record has been changed meanwhile.
+    fn know_long(&self, key: &[u8], old: &mut OldLong) -> Result<(), TreeError> {
+        old.pages = self.pages_of_long(key, old.version, old.long)?.unwrap_or_default();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn change_leaf<'p>(
         &'p self,
         attempt: &mut Attempt<'p>,
         change: &mut LogChange<'p>,
         key: &[u8],
-        expect: Expect,
+        (wanted, expect): (Wanted<'_>, Expect),
         old: &mut OldLong,
     ) -> Result<Written, Restart> {
+        // 1. The record is looked for without a latch.
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
         let node = NodeRef::new(leaf.page());
-        let slot = match find(node, key, expect, old) {
-            Ok(slot) => slot,
-            Err(in_the_way) => {
-                leaf.validate()?;
-                return Ok(in_the_way);
+        if let Wanted::Value(stored, _) = wanted {
+            node.prefetch_free(stored.as_new());
+        }
+        let slot = node.search_covered(key);
+        let in_the_way = match slot {
+            _ if !expected(node, slot, expect) => Some(Written::Changed),
+            _ if is_unknown_long(node, slot, old) => Some(Written::HasLong),
+            Err(_) if matches!(wanted, Wanted::Nothing) => {
+                let applied = Applied::unchanged(lsn_of(leaf.page()));
+                Some(Written::Done { applied, underfull: false, long_gone: false })
+            }
+            _ => None,
+        };
+        if let Some(in_the_way) = in_the_way {
+            leaf.validate()?;
+            return Ok(in_the_way);
+        }
+        if let (Ok(slot), Wanted::Value(stored, _)) = (slot, wanted) {
+            node.prefetch_record(slot, stored.as_new());
+        }
+        let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
+        // 2. The leaf is latched, if it is still what was searched; then the maps of long values.
+        let mut leaf = latch_leaf(attempt, leaf)?;
+        let gone = if long_gone { &old.pages[..] } else { &[] };
+        mark_long(&self.space, attempt, change, wanted.log_content().1, gone)?;
+        // 3. Logged first: meanwhile the lines that will be written come into the cache.
+        let effect = match (slot, wanted) {
+            (_, Wanted::Nothing) => Effect::Removed,
+            (Ok(_), _) => Effect::Same,
+            (Err(_), _) => Effect::Added,
+        };
+        match wanted {
+            Wanted::Value(stored, version) => {
+                if !NodeRef::new(leaf.page()).has_room(slot, key, stored.as_new()) {
+                    change.clear();
+                    return Ok(Written::NoRoom);
+                }
+                change.push(leaf.id(), &stored.logged(key, version, effect == Effect::Added));
+            }
+            Wanted::Nothing => change.push(leaf.id(), &Operation::Remove { key }),
+        }
+        let lsn = change.commit(&mut [&mut leaf]);
+        // 4. The leaf is changed in its place.
+        let mut node = NodeMut::new(leaf.page_mut());
+        let done = match (slot, wanted) {
+            (Ok(slot), Wanted::Value(stored, version)) => {
+                node.replace_value(slot, version, stored.as_new())
+            }
+            (Err(slot), Wanted::Value(stored, version)) => {
+                node.insert_entry(slot, key, version, stored.as_new())
+            }
+            (Ok(slot) | Err(slot), Wanted::Nothing) => {
+                node.remove_entry(slot);
+                Ok(())
             }
         };
-        let Ok(slot) = slot else {
-            let applied = Applied::unchanged(lsn_of(leaf.page()));
-            leaf.validate()?;
-            return Ok(Written::Done { applied, underfull: false, long_gone: false });
-        };
-        let long_gone = is_long(node, slot);
-        let mut leaf = latch_leaf(attempt, leaf)?;
-        mark_long(&self.space, attempt, change, &[], if long_gone { &old.pages } else { &[] })?;
-        change.push(leaf.id(), &Operation::Remove { key });
-        let lsn = change.commit(&mut [&mut leaf]);
-        let mut node = NodeMut::new(leaf.page_mut());
-        node.remove_entry(slot);
-        let underfull = is_small(node.node());
-        let applied = Applied { effect: Effect::Removed, lsn };
-        Ok(Written::Done { applied, underfull, long_gone })
+        debug_assert!(done.is_ok(), "there was room");
+        let underfull = matches!(wanted, Wanted::Nothing) && is_small(node.node());
+        Ok(Written::Done { applied: Applied { effect, lsn }, underfull, long_gone })
     }
 
     /// Reads, changes and writes one key as one step that no other write of the key comes into.
@@ -335,25 +317,6 @@ fn mark_long<'p, T: Translation>(
     let marked = mark(linked, true).and_then(|()| mark(freed, false));
     // No latch is held while the next try is waited for.
     marked.inspect_err(|_| change.clear())
-}
-
-/// The slot of a key as it is searched, if its record is the expected one and its long value, if it has
-/// one, is known.
-#[inline(always)]
-fn find(
-    node: NodeRef<'_>,
-    key: &[u8],
-    expect: Expect,
-    old: &mut OldLong,
-) -> Result<Result<usize, usize>, Written> {
-    let slot = node.search_covered(key);
-    if !expected(node, slot, expect) {
-        return Err(Written::Changed);
-    }
-    if is_unknown_long(node, slot, old) {
-        return Err(Written::HasLong);
-    }
-    Ok(slot)
 }
 
 fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bool {

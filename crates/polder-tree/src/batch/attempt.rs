@@ -1,6 +1,5 @@
 //! One try of a batch.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use polder_format::log::Operation;
@@ -20,6 +19,48 @@ use crate::way::{latch_leaf, leaf};
 /// Tries to latch one leaf that others hold, before all are let go.
 const LATCH_TRIES: u32 = 200;
 
+/// One part of a batch, with what is known of it.
+pub(super) struct Part<'p, T: Translation> {
+    pub(super) op: &'p BatchOp<'p, T>,
+    /// The value that it inserts.
+    pub(super) stored: Option<Stored<'p>>,
+    /// The pages of the long value that it replaces or removes, and the version word of its record.
+    pub(super) old: Option<(u64, Vec<PageNo>)>,
+}
+
+impl<'p, T: Translation> Part<'p, T> {
+    pub(super) fn space(&self) -> &'p Space<T> {
+        self.op.tree.space()
+    }
+
+    /// The pages of the value that it inserts.
+    pub(super) fn linked(&self) -> &[PageNo] {
+        self.stored.as_ref().map_or(&[], Stored::pages)
+    }
+
+    /// The pages of the value that goes.
+    fn freed(&self) -> &[PageNo] {
+        self.old.as_ref().map_or(&[], |(_, pages)| pages)
+    }
+
+    /// What it inserts: value and version word.
+    fn inserted(&self) -> Option<(&Stored<'p>, u64)> {
+        match (self.op.action, &self.stored) {
+            (BatchAction::Insert(_, version), Some(stored)) => Some((stored, version)),
+            _ => None,
+        }
+    }
+
+    /// What it does to its key, which a search has found in this slot, or not.
+    fn effect(&self, slot: Result<usize, usize>) -> Effect {
+        match (self.op.action, slot) {
+            (BatchAction::Insert(..), Err(_)) => Effect::Added,
+            (BatchAction::Remove, Ok(_)) => Effect::Removed,
+            _ => Effect::Same,
+        }
+    }
+}
+
 /// A leaf that is held, and which parts of the batch concern it.
 struct HeldLeaf<'p> {
     page: Exclusive<'p>,
@@ -34,16 +75,6 @@ impl HeldLeaf<'_> {
 
 /// Where the key of each part stands in its leaf, as a search has found it before the batch.
 type Slots = Vec<Result<usize, usize>>;
-
-/// The pages of long values that a batch replaces, by the part that does so, and the version words of
-/// their records.
-pub(super) type OldPages = HashMap<usize, (u64, Vec<PageNo>)>;
-
-/// The pages, if they are those of the record with this version.
-fn pages_of(old: &OldPages, index: usize, version: u64) -> Option<&[PageNo]> {
-    let (known, pages) = old.get(&index)?;
-    (*known == version).then_some(pages)
-}
 
 /// A batch that was done.
 pub(super) struct Done {
@@ -72,41 +103,38 @@ pub(super) enum InTheWay<'p> {
 
 /// Tries to do the whole batch, or nothing of it.
 pub(super) fn try_batch<'p, T: Translation>(
-    ops: &'p [BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
-    old: &OldPages,
+    parts: &[Part<'p, T>],
     change: &mut Change<'p>,
 ) -> Result<Done, InTheWay<'p>> {
     change.clear();
     // 1. All leaves are latched, in order (BATCH-1).
-    let mut leaves = latch_all(ops)?;
+    let mut leaves = latch_all(parts)?;
     // 2. Every key is found, and holds what is expected of it.
-    let slots = find_all(ops, &leaves)?;
+    let slots = find_all(parts, &leaves)?;
     // 3. What goes is known, and each leaf has room for what comes.
     let mut gone = Vec::new();
     for held in &leaves {
-        find_long(ops, &slots, old, held, &mut gone)?;
-        if !has_room(ops, stored, &slots, held) {
+        find_long(parts, &slots, held, &mut gone)?;
+        if !has_room(parts, &slots, held) {
             return Err(InTheWay::NoRoom(held.ops.clone()));
         }
     }
     // 4. The allocation maps are latched, after all leaves, and marked.
-    for (index, stored) in stored.iter().enumerate() {
-        mark(ops, index, change, stored.as_ref().map_or(&[], Stored::pages), true)?;
+    for (index, part) in parts.iter().enumerate() {
+        mark(part, index, change, part.linked(), true)?;
     }
-    for (index, version) in &gone {
-        mark(ops, *index, change, pages_of(old, *index, *version).unwrap_or_default(), false)?;
+    for index in &gone {
+        mark(&parts[*index], *index, change, parts[*index].freed(), false)?;
     }
-    // 5. From here on nothing fails (BATCH-2). Logged first: meanwhile the lines that will be written
-    // come into the cache.
+    // 5. From here on nothing fails (BATCH-2). It is logged first: meanwhile the lines that will be
+    // written come into the cache.
     let effects: Vec<Effect> =
-        ops.iter().zip(&slots).map(|(op, slot)| effect(op.action, *slot)).collect();
+        parts.iter().zip(&slots).map(|(part, slot)| part.effect(*slot)).collect();
     let (mut pages, mut changed, mut lsn) = (Vec::new(), Vec::new(), Lsn(0));
     for held in &mut leaves {
         let mut has_changed = false;
         for index in held.ops.clone() {
-            let (op, stored) = (&ops[index], stored[index].as_ref());
-            has_changed |= push(op, stored, effects[index], &held.page, change);
+            has_changed |= push(&parts[index], effects[index], &held.page, change);
         }
         if has_changed {
             changed.push(held.ops.clone());
@@ -120,41 +148,39 @@ pub(super) fn try_batch<'p, T: Translation>(
     }
     // 6. The changes are made in place.
     let mut underfull = Vec::new();
-    for (page, range) in pages.into_iter().zip(changed) {
+    for (page, mut range) in pages.into_iter().zip(changed) {
         let mut node = NodeMut::new(page.page_mut());
-        edit(ops, stored, &slots, range.clone(), &mut node);
+        edit(&parts[range.clone()], &slots[range.clone()], &mut node);
         if is_small(node.node()) {
-            underfull.extend(range.clone().find(|index| effects[*index] == Effect::Removed));
+            underfull.extend(range.find(|index| effects[*index] == Effect::Removed));
         }
     }
     // 7. Nothing is latched any more: the pages of long values that went are free.
     drop(leaves);
-    for (index, version) in gone {
-        let pages = pages_of(old, index, version).unwrap_or_default();
-        free_pages(ops[index].tree.space(), pages);
+    for part in gone.into_iter().map(|index| &parts[index]) {
+        free_pages(part.space(), part.freed());
     }
     Ok(Done { effects, lsn, underfull })
 }
 
 /// `BATCH-1`.
-fn latch_all<'p, T: Translation>(
-    ops: &'p [BatchOp<'_, T>],
-) -> Result<Vec<HeldLeaf<'p>>, InTheWay<'p>> {
-    let mut leaves: Vec<HeldLeaf<'p>> = Vec::with_capacity(ops.len());
-    for (index, op) in ops.iter().enumerate() {
+fn latch_all<'p, T: Translation>(parts: &[Part<'p, T>]) -> Result<Vec<HeldLeaf<'p>>, InTheWay<'p>> {
+    let mut leaves: Vec<HeldLeaf<'p>> = Vec::with_capacity(parts.len());
+    for (index, part) in parts.iter().enumerate() {
+        let (space, key) = (part.space(), part.op.key);
         if let Some(last) = leaves.last_mut()
-            && last.page.id().space() == op.tree.space().id()
+            && last.page.id().space() == space.id()
             // Keys ascend: it cannot lie below the leaf.
-            && last.node().is_below_upper(op.key)
+            && last.node().is_below_upper(key)
         {
             last.ops.end = index + 1;
             continue;
         }
-        if leaves.len() == op.tree.space().most_pages_held() {
+        if leaves.len() == space.most_pages_held() {
             return Err(InTheWay::TooLarge);
         }
-        let page = tried_often(op.tree.space(), index, |attempt| {
-            let leaf = leaf(op.tree.space(), attempt, Target::Key(op.key))?;
+        let page = try_often(space, index, |attempt| {
+            let leaf = leaf(space, attempt, Target::Key(key))?;
             latch_leaf(attempt, leaf)
         })?;
         leaves.push(HeldLeaf { page, ops: index..index + 1 });
@@ -164,20 +190,21 @@ fn latch_all<'p, T: Translation>(
 
 /// Finds all keys, in the order of their slots, and whether each part finds what it expects.
 fn find_all<'p, T: Translation>(
-    ops: &[BatchOp<'_, T>],
+    parts: &[Part<'_, T>],
     leaves: &[HeldLeaf<'_>],
 ) -> Result<Slots, InTheWay<'p>> {
-    let mut slots = Slots::with_capacity(ops.len());
+    let mut slots = Slots::with_capacity(parts.len());
     for held in leaves {
         let (node, mut before) = (held.node(), 0);
         for index in held.ops.clone() {
-            let slot = node.search_covered(ops[index].key);
+            let op = parts[index].op;
+            let slot = node.search_covered(op.key);
             let (Ok(at) | Err(at)) = slot;
             if at < before {
                 return Err(InTheWay::Broken(held.page.id()));
             }
             before = at;
-            if let Some(Expected(expected)) = ops[index].expect
+            if let Some(Expected(expected)) = op.expect
                 && slot.ok().map(|slot| node.version(slot)) != expected
             {
                 return Err(InTheWay::Unexpected(index));
@@ -188,89 +215,71 @@ fn find_all<'p, T: Translation>(
     Ok(slots)
 }
 
-/// The long values that go: by the part that replaces or removes them, with the version of the
-/// record. The pages of each must be known.
+/// The parts by which long values go. The pages of each must be known.
 fn find_long<'p, T: Translation>(
-    ops: &[BatchOp<'_, T>],
+    parts: &[Part<'_, T>],
     slots: &Slots,
-    old: &OldPages,
     held: &HeldLeaf<'_>,
-    gone: &mut Vec<(usize, u64)>,
+    gone: &mut Vec<usize>,
 ) -> Result<(), InTheWay<'p>> {
     let node = held.node();
     for index in held.ops.clone() {
-        if let (Ok(slot), false) = (slots[index], matches!(ops[index].action, BatchAction::Look))
+        let part = &parts[index];
+        if let (Ok(slot), false) = (slots[index], matches!(part.op.action, BatchAction::Look))
             && let Value::Overflow { len, link } = node.value(slot)
         {
             let version = node.version(slot);
-            if pages_of(old, index, version).is_none() {
+            if part.old.as_ref().is_none_or(|(known, _)| *known != version) {
                 return Err(InTheWay::HasLong(index, version, Long { len, link }));
             }
-            gone.push((index, version));
+            gone.push(index);
         }
     }
     Ok(())
 }
 
 /// Whether a leaf has room for all that it gets. What goes or shrinks is not counted on.
-fn has_room<T: Translation>(
-    ops: &[BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
-    slots: &Slots,
-    held: &HeldLeaf<'_>,
-) -> bool {
+fn has_room<T: Translation>(parts: &[Part<'_, T>], slots: &Slots, held: &HeldLeaf<'_>) -> bool {
     let node = held.node();
-    let growth = held.ops.clone().map(|index| match &stored[index] {
-        Some(stored) if matches!(ops[index].action, BatchAction::Insert(..)) => {
-            node.growth(slots[index], ops[index].key, stored.as_new())
-        }
-        _ => 0,
+    let growth = held.ops.clone().map(|index| match parts[index].inserted() {
+        Some((stored, _)) => node.growth(slots[index], parts[index].op.key, stored.as_new()),
+        None => 0,
     });
     growth.sum::<usize>() <= node.free_bytes() + node.garbage()
 }
 
-fn effect(action: BatchAction<'_>, slot: Result<usize, usize>) -> Effect {
-    match (action, slot) {
-        (BatchAction::Insert(..), Err(_)) => Effect::Added,
-        (BatchAction::Remove, Ok(_)) => Effect::Removed,
-        _ => Effect::Same,
-    }
-}
-
 /// Makes the changes of a leaf, which has room for them.
 fn edit<T: Translation>(
-    ops: &[BatchOp<'_, T>],
-    stored: &[Option<Stored<'_>>],
-    slots: &Slots,
-    range: Range<usize>,
+    parts: &[Part<'_, T>],
+    slots: &[Result<usize, usize>],
     node: &mut NodeMut<'_>,
 ) {
     // Keys ascend: each slot has moved by what came and went before it.
     let (mut came, mut went) = (0, 0);
-    for index in range {
+    for (part, slot) in parts.iter().zip(slots) {
         let now = |slot: usize| (slot + came).saturating_sub(went);
-        match (ops[index].action, &stored[index], slots[index]) {
-            (BatchAction::Insert(_, version), Some(stored), Ok(slot)) => {
+        match (part.inserted(), *slot) {
+            (Some((stored, version)), Ok(slot)) => {
                 let done = node.replace_value(now(slot), version, stored.as_new());
-                debug_assert!(done.is_ok(), "there was room");
+                debug_assert!(done.is_ok(), "BATCH-2: there was room");
             }
-            (BatchAction::Insert(_, version), Some(stored), Err(slot)) => {
-                let key = ops[index].key;
-                let done = node.insert_entry(now(slot), key, version, stored.as_new());
-                debug_assert!(done.is_ok(), "there was room");
+            (Some((stored, version)), Err(slot)) => {
+                let done = node.insert_entry(now(slot), part.op.key, version, stored.as_new());
+                debug_assert!(done.is_ok(), "BATCH-2: there was room");
                 came += 1;
             }
-            (BatchAction::Remove, _, Ok(slot)) => {
+            (None, Ok(slot)) if matches!(part.op.action, BatchAction::Remove) => {
                 node.remove_entry(now(slot));
                 went += 1;
             }
-            _ => {}
+            (None, _) => {}
         }
     }
 }
 
+/// Marks pages as in use, or as free.
 fn mark<'p, T: Translation>(
-    ops: &'p [BatchOp<'_, T>],
+    part: &Part<'p, T>,
     index: usize,
     change: &mut Change<'p>,
     pages: &[PageNo],
@@ -279,13 +288,13 @@ fn mark<'p, T: Translation>(
     if pages.is_empty() {
         return Ok(());
     }
-    let space = ops[index].tree.space();
-    tried_often(space, index, |attempt| change.mark(space, attempt, pages, used))
+    let space = part.space();
+    try_often(space, index, |attempt| change.mark(space, attempt, pages, used))
 }
 
 /// What a try gives that others may be in the way of: whoever holds the page waits for none of ours,
 /// and will let go of it (`BATCH-1`).
-fn tried_often<'p, T: Translation, R>(
+fn try_often<'p, T: Translation, R>(
     space: &'p Space<T>,
     index: usize,
     mut attempt: impl FnMut(&mut Attempt<'p>) -> Result<R, Restart>,
@@ -305,22 +314,17 @@ fn tried_often<'p, T: Translation, R>(
 
 /// Logs one part of a batch; false if it changes nothing.
 fn push<T: Translation>(
-    op: &BatchOp<'_, T>,
-    stored: Option<&Stored<'_>>,
+    part: &Part<'_, T>,
     effect: Effect,
     leaf: &Exclusive<'_>,
     change: &mut Change<'_>,
 ) -> bool {
-    match (op.action, stored) {
-        (BatchAction::Insert(_, version), Some(stored)) => {
-            let record = stored.logged(op.key, version, effect == Effect::Added);
-            change.push(leaf.id(), &record);
-            true
-        }
-        (BatchAction::Remove, _) if effect == Effect::Removed => {
-            change.push(leaf.id(), &Operation::Remove { key: op.key });
-            true
-        }
-        _ => false,
-    }
+    let key = part.op.key;
+    let record = match part.inserted() {
+        Some((stored, version)) => stored.logged(key, version, effect == Effect::Added),
+        None if effect == Effect::Removed => Operation::Remove { key },
+        None => return false,
+    };
+    change.push(leaf.id(), &record);
+    true
 }
