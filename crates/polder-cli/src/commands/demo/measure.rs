@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use polder::{Stats, Store};
 
-use super::records::Random;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Unit};
@@ -76,11 +76,11 @@ impl Part<'_> {
     pub fn run(
         &self,
         store: &Store,
-        once: impl Fn(&mut Random) -> Result<u64, Failure> + Sync,
+        once: impl Fn(&mut Rng) -> Result<u64, Failure> + Sync,
     ) -> Result<Measured, Failure> {
         let over = AtomicBool::new(false);
         let worker = |seed: usize| {
-            let mut random = Random::new(seed as u64);
+            let mut random = Rng::with_seed(seed as u64);
             let mut operations = 0;
             while !over.load(Relaxed) {
                 match once(&mut random) {

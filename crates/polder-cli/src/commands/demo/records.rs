@@ -70,21 +70,6 @@ fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Random numbers of a thread's own.
-pub struct Random(u64);
-
-impl Random {
-    pub fn new(seed: u64) -> Random {
-        Random(mix(seed))
-    }
-
-    /// A number below `end`.
-    pub fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(1);
-        ((u128::from(mix(self.0)) * u128::from(end)) >> 64) as u64
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Instant;
 
+use fastrand::Rng;
 use polder::{Change, Store, Table};
 
 use super::measure::{Measured, Part, joined};
 use super::plan::Plan;
-use super::records::{self, Random};
+use super::records;
 use crate::commands::Context;
 use crate::failure::Failure;
 use crate::progress::{Progress, Unit};
@@ -93,28 +94,28 @@ impl<'a> Work<'a> {
     pub fn look_up_hot(&self) -> Result<Measured, Failure> {
         let (from, hot) = (self.plan.hot_from(), self.plan.hot);
         self.measure("looking up in that part", self.plan.cores, |random| {
-            self.look_up(from + random.below(hot))
+            self.look_up(from + random.u64(..hot))
         })
     }
 
     /// Lookups where most is not.
     pub fn look_up_all(&self) -> Result<Measured, Failure> {
         self.measure("looking up in all of the data", self.plan.waiters, |random| {
-            self.look_up(random.below(self.plan.records))
+            self.look_up(random.u64(..self.plan.records))
         })
     }
 
     /// Changes records and adds new ones, by turns.
     pub fn update_and_insert(&self) -> Result<Measured, Failure> {
         self.measure("updating and inserting all over the data", self.plan.waiters, |random| {
-            if random.below(2) == 0 { self.update(random) } else { self.insert(random) }
+            if random.u64(..2) == 0 { self.update(random) } else { self.insert(random) }
         })
     }
 
     /// Short scans from anywhere.
     pub fn scan(&self) -> Result<Measured, Failure> {
         self.measure("scanning ranges all over the data", self.plan.waiters, |random| {
-            let from = random.below(self.plan.records);
+            let from = random.u64(..self.plan.records);
             let to = (from + SCAN_RECORDS).min(self.plan.records);
             let seen = walk(self.table, from, to)?;
             Ok(seen.loaded + seen.inserted)
@@ -125,7 +126,7 @@ impl<'a> Work<'a> {
         &self,
         label: &str,
         threads: usize,
-        once: impl Fn(&mut Random) -> Result<u64, Failure> + Sync,
+        once: impl Fn(&mut Rng) -> Result<u64, Failure> + Sync,
     ) -> Result<Measured, Failure> {
         let part = Part { label, threads, time: self.plan.part, stop: &self.context.stop };
         step(label, || part.run(self.store, once))
@@ -139,7 +140,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn insert(&self, random: &mut Random) -> Result<u64, Failure> {
+    fn insert(&self, random: &mut Rng) -> Result<u64, Failure> {
         let i = self.inserts.fetch_add(1, Relaxed);
         if i >= self.plan.records {
             // All gaps are full.
@@ -153,8 +154,8 @@ impl<'a> Work<'a> {
         }
     }
 
-    fn update(&self, random: &mut Random) -> Result<u64, Failure> {
-        let number = records::loaded(random.below(self.plan.records));
+    fn update(&self, random: &mut Rng) -> Result<u64, Failure> {
+        let number = records::loaded(random.u64(..self.plan.records));
         let mut verdict = Ok(());
         self.table.update_with(&records::key(number), |value| {
             let updates = value.map_or_else(
