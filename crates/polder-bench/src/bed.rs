@@ -15,19 +15,18 @@ use crate::bench::Bench;
 use crate::engine::{Engine, Named, Setup};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::phase::{Outcome, Phase};
+use crate::phase::Phase;
 use crate::plan::{LoadOrder, Plan};
+use crate::progress::Tell;
 use crate::report::{Cost, RunResult};
 use crate::sorted::SortedKeys;
 use crate::space::RecordSpace;
-use crate::tpcc::{self, Run, Scale, Tables, TpccPlan};
+use crate::team::Outcome;
+use crate::tpcc::{self, Run, Scale, Tables, Tally, TpccPlan};
 use crate::usage::{self, Usage};
 
 /// The number of the phase that warms up; rounds count from 0.
 const WARMUP: u64 = u64::MAX >> 16;
-
-/// Receives a line for people about what goes on.
-pub(crate) type Tell<'a> = &'a dyn Fn(&str);
 
 /// An engine and what it is to do.
 pub(crate) struct Bed<'a> {
@@ -95,7 +94,7 @@ impl<'a> Bed<'a> {
         tell("measuring");
         let device_before = self.engine()?.device_stats();
         let usage_before = Usage::now();
-        let outcome = self.workload(round, self.plan.seconds)?;
+        let (outcome, tally) = self.workload(round, self.plan.seconds)?;
         let usage = Usage::now();
         let device = match (device_before, self.engine()?.device_stats()) {
             (Some(before), Some(now)) => {
@@ -121,7 +120,7 @@ impl<'a> Bed<'a> {
             peak_rss_bytes: usage::peak_rss_bytes(),
         };
         let check_s = self.check(tell)?;
-        let result = RunResult::new(self.plan, &outcome, &cost, check_s);
+        let result = RunResult::new(self.plan, &outcome, tally.as_ref(), &cost, check_s);
         if self.plan.bench.fills() {
             tell("removing the store");
             self.engine = None;
@@ -160,17 +159,20 @@ impl<'a> Bed<'a> {
         self.engine()?.settle().map_err(BenchError::engine(self.named.kind.name))
     }
 
-    fn workload(&self, number: u64, seconds: f64) -> Result<Outcome, BenchError> {
+    /// One phase of it; with what is counted of transactions, of TPC-C alone.
+    fn workload(&self, number: u64, seconds: f64) -> Result<(Outcome, Option<Tally>), BenchError> {
         if let (Some(plan), Some(tables)) = (self.plan.tpcc, &self.tables) {
-            return self.transactions(plan, tables, number, seconds);
+            let (outcome, tally) = self.transactions(plan, tables, number, seconds)?;
+            return Ok((outcome, Some(tally)));
         }
         let timed = self.phase(number, Some(seconds))?;
-        match (self.plan.bench, self.plan.bench.mix(), self.plan.dist) {
+        let outcome = match (self.plan.bench, self.plan.bench.mix(), self.plan.dist) {
             (Bench::Load, ..) => self.phase(number, None)?.load(),
             (Bench::Bulk, ..) => self.bulk(),
             (_, Some(mix), Some(dist)) => timed.mixed(mix, dist, &self.space),
             _ => timed.scan(self.plan.records),
-        }
+        };
+        Ok((outcome?, None))
     }
 
     fn transactions(
@@ -179,7 +181,7 @@ impl<'a> Bed<'a> {
         tables: &Tables,
         number: u64,
         seconds: f64,
-    ) -> Result<Outcome, BenchError> {
+    ) -> Result<(Outcome, Tally), BenchError> {
         let run = Run {
             store: self.store()?,
             tables,
@@ -234,7 +236,6 @@ impl<'a> Bed<'a> {
             written: self.plan.records,
             latencies: crate::meter::new_histogram(),
             counts: None,
-            tpcc: None,
         })
     }
 

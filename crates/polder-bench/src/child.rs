@@ -17,9 +17,9 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::bed::Tell;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::progress::Tell;
 
 /// How often a wait looks for an interrupt.
 const PATIENCE: Duration = Duration::from_millis(100);

@@ -6,13 +6,13 @@
 
 use std::path::{Path, PathBuf};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 
-use crate::bed::Tell;
 use crate::child::Child;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::plan::Plan;
+use crate::progress::{self, Tell, tell, turns};
 use crate::protocol::{Answer, Order};
 use crate::report::{Comparison, EngineSummary, RunResult};
 
@@ -42,7 +42,7 @@ impl Contest {
                 return Err(BenchError::Options("there is no engine to compare".to_owned()));
             }
         };
-        let bar = progress(self.plans.len() * (self.rounds + 1));
+        let bar = progress::bar(self.plans.len() * (self.rounds + 1));
         let mut children = Vec::new();
         for plan in &self.plans {
             children.push(start(&self.program, plan, interrupt, &bar)?);
@@ -97,36 +97,5 @@ fn round_of(
     match child.answer(interrupt, tell)? {
         Answer::Result(result) => Ok(*result),
         other => Err(child.failure(format!("it should give a result, and said {other:?}"))),
-    }
-}
-
-/// Whose turn it is within a round: the order of the engines, moved on by one each round.
-pub(crate) fn turns(round: usize, engines: usize) -> impl Iterator<Item = usize> {
-    (0..engines).map(move |turn| (round + turn) % engines)
-}
-
-/// A bar for so many turns.
-pub(crate) fn progress(turns: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:24} {pos}/{len} turns, {eta} left: {msg}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::new(turns as u64).with_style(style)
-}
-
-/// Shows on the bar what an engine does.
-pub(crate) fn tell(bar: &ProgressBar, engine: &str) -> impl Fn(&str) + use<> {
-    let (bar, engine) = (bar.clone(), engine.to_owned());
-    move |what| bar.set_message(format!("{engine}: {what}"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_order_of_turns_moves_on() {
-        let order = |round| turns(round, 3).collect::<Vec<_>>();
-        assert_eq!(order(0), [0, 1, 2]);
-        assert_eq!(order(1), [1, 2, 0]);
-        assert_eq!(order(5), [2, 0, 1]);
     }
 }

@@ -92,6 +92,13 @@ impl Counts {
         }
     }
 
+    /// Those of several threads together.
+    pub(crate) fn sum(threads: Vec<Counts>) -> Counts {
+        let mut all = Counts::default();
+        threads.into_iter().for_each(|counts| all.add(counts));
+        all
+    }
+
     /// How often.
     pub(crate) fn of(self, event: Event) -> Option<f64> {
         self.0[event as usize]

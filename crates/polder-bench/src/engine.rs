@@ -5,7 +5,6 @@
 //! transaction where nothing is written, large write transactions where much is. All engines copy
 //! the value of a read into a buffer of the caller, so that all touch the same bytes.
 
-use std::error::Error;
 use std::fmt;
 use std::path::Path;
 
@@ -20,10 +19,8 @@ pub mod device;
 mod named;
 mod polder;
 
+pub use crate::error::EngineError;
 pub(crate) use named::Named;
-
-/// What went wrong in an engine, in its own words.
-pub type EngineError = Box<dyn Error + Send + Sync>;
 
 /// One engine that the command line offers.
 #[derive(Clone, Copy)]

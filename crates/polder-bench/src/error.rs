@@ -7,7 +7,8 @@ use polder::{BatchError, OpenError, StoreError, Table};
 use polder_pool::PoolError;
 use polder_tree::{HeapError, TreeError};
 
-use crate::engine::EngineError;
+/// What went wrong in an engine, in its own words.
+pub type EngineError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why a benchmark gave no figure.
 #[derive(Debug, thiserror::Error)]

@@ -18,10 +18,9 @@ use std::{fmt, fs, io};
 
 use indicatif::ProgressBar;
 
-use crate::bed::Tell;
-use crate::compare::{progress, tell, turns};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::progress::{self, Tell, tell, turns};
 
 mod child;
 mod clock;
@@ -103,7 +102,7 @@ impl Ladder {
             return Err(error);
         }
         let turns = |part: &&Part| self.rounds as usize * self.sides_of(part).len();
-        let bar = progress(self.parts.iter().map(turns).sum());
+        let bar = progress::bar(self.parts.iter().map(turns).sum());
         for (done, part) in (1..).zip(&self.parts) {
             // What could not be written after the last part can be after this one.
             if let Err(error) = &kept {

@@ -139,6 +139,7 @@ impl<'a> Meter<'a> {
     }
 
     /// When the phase began.
+    #[cfg(test)]
     pub(crate) fn started(&self) -> Instant {
         self.started
     }

@@ -1,23 +1,19 @@
 //! One phase of a workload: threads that do the same thing to an engine, timed together.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-
-use hdrhistogram::Histogram;
+use std::time::Duration;
 
 use crate::bench::{Bench, Mix};
-use crate::counters::{Counters, Counts};
 use crate::dist::Dist;
 use crate::engine::{Access, Engine, Session};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::meter::{self, Meter, Reading, Stop, Timing};
+use crate::meter::{self, Meter, Stop, Timing};
 use crate::plan::Plan;
 use crate::records;
 use crate::schedule::Schedule;
 use crate::space::RecordSpace;
-use crate::tpcc::Tally;
+use crate::team::{self, Outcome};
 
 mod client;
 mod reader;
@@ -29,21 +25,6 @@ use reader::ScanReader;
 
 /// Records that a loading thread takes at a time.
 const RECORDS_PER_TURN: u64 = 1024;
-
-/// What came out of a phase, of all threads together.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) seconds: f64,
-    /// Operations; where they come in batches, each record of a batch is one.
-    pub(crate) ops: u64,
-    /// Records written; TPC-C, whose rows have many sizes, counts bytes in its tally.
-    pub(crate) written: u64,
-    /// In nanoseconds, of calls: a batch is one. Empty where single calls are not timed.
-    pub(crate) latencies: Histogram<u64>,
-    pub(crate) counts: Option<Counts>,
-    /// Of TPC-C alone.
-    pub(crate) tpcc: Option<Box<Tally>>,
-}
 
 /// Where and how a phase runs.
 #[derive(Clone, Copy)]
@@ -180,90 +161,25 @@ impl Phase<'_> {
         access: Access,
         work: impl Fn(usize, &mut dyn Session, &mut Meter<'_>) -> Result<(), BenchError> + Sync,
     ) -> Result<Outcome, BenchError> {
-        let stop = Stop { interrupt: self.interrupt, failed: AtomicBool::new(false) };
-        let gate = Barrier::new(self.plan.threads);
-        let one = |thread: usize| {
-            let timing = self.timing(thread);
-            let part = self.one_thread(access, timing, &gate, &stop, |session, meter| {
-                work(thread, session, meter)
-            });
-            if part.is_err() {
-                stop.failed.store(true, Ordering::Relaxed);
-            }
-            part
+        let session = |_| self.engine.session(access).map_err(BenchError::engine(self.name));
+        let limit = self.seconds.map(Duration::from_secs_f64);
+        let work = |thread: usize, mut session: Box<dyn Session + '_>, stop: &Stop<'_>| {
+            let mut meter = Meter::start(limit, self.timing(thread), stop);
+            work(thread, &mut *session, &mut meter)?;
+            session.finish().map_err(BenchError::engine(self.name))?;
+            Ok(meter.finish())
         };
-        let parts: Vec<_> = std::thread::scope(|scope| {
-            let one = &one;
-            let handles: Vec<_> =
-                (0..self.plan.threads).map(|thread| scope.spawn(move || one(thread))).collect();
-            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
-                Ok(part) => part,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            handles.into_iter().map(join).collect()
-        });
-        self.interrupt.check()?;
-        merge(parts)
+        let done = team::run(self.plan.threads, self.plan.counters, self.interrupt, session, work)?;
+        let mut latencies = meter::new_histogram();
+        for reading in &done.readings {
+            latencies.add(&reading.latencies).expect("all histograms have the same bounds");
+        }
+        Ok(Outcome {
+            seconds: done.seconds,
+            ops: done.readings.iter().map(|reading| reading.ops).sum(),
+            written: done.readings.iter().map(|reading| reading.written).sum(),
+            latencies,
+            counts: done.counts,
+        })
     }
-
-    fn one_thread(
-        &self,
-        access: Access,
-        timing: Timing,
-        gate: &Barrier,
-        stop: &Stop<'_>,
-        work: impl FnOnce(&mut dyn Session, &mut Meter<'_>) -> Result<(), BenchError>,
-    ) -> Result<Part, BenchError> {
-        let session = self.engine.session(access);
-        let counters = if self.plan.counters { Counters::open().ok() } else { None };
-        // Everybody comes here, also with a failure, or the others would wait for ever.
-        gate.wait();
-        let mut session = session.map_err(BenchError::engine(self.name))?;
-        let counting = counters.filter(|counters| counters.start().is_ok());
-        let mut meter = Meter::start(self.seconds.map(Duration::from_secs_f64), timing, stop);
-        work(&mut *session, &mut meter)?;
-        session.finish().map_err(BenchError::engine(self.name))?;
-        let counts = counting.and_then(|counters| counters.stop().ok());
-        let started = meter.started();
-        let reading = meter.finish();
-        Ok(Part { started, ended: Instant::now(), reading, counts })
-    }
-}
-
-/// What came out of one thread.
-struct Part {
-    started: Instant,
-    ended: Instant,
-    reading: Reading,
-    counts: Option<Counts>,
-}
-
-/// All threads together; the first failure wins.
-fn merge(parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
-    let mut outcome = Outcome {
-        seconds: 0.0,
-        ops: 0,
-        written: 0,
-        latencies: meter::new_histogram(),
-        counts: Some(Counts::default()),
-        tpcc: None,
-    };
-    let mut span: Option<(Instant, Instant)> = None;
-    for part in parts {
-        let part = part?;
-        let (first, last) = span.unwrap_or((part.started, part.ended));
-        span = Some((first.min(part.started), last.max(part.ended)));
-        let Reading { ops, written, latencies } = part.reading;
-        outcome.ops += ops;
-        outcome.written += written;
-        outcome.latencies.add(&latencies).expect("all histograms have the same bounds");
-        outcome.counts = outcome.counts.zip(part.counts).map(|(mut sum, counts)| {
-            sum.add(counts);
-            sum
-        });
-    }
-    if let Some((first, last)) = span {
-        outcome.seconds = (last - first).as_secs_f64();
-    }
-    Ok(outcome)
 }

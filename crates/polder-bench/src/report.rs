@@ -9,10 +9,10 @@ use crate::counters::Event;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::interval::{Median, median};
-use crate::phase::Outcome;
 use crate::plan::{Plan, data_bytes};
 use crate::size::{show_bytes, show_count, show_ns};
-use crate::tpcc::{TpccResult, TpccSummary};
+use crate::team::Outcome;
+use crate::tpcc::{Tally, TpccResult, TpccSummary};
 
 /// What a round has used, beside time.
 #[derive(Debug, Clone, Copy)]
@@ -83,10 +83,11 @@ pub(crate) struct RunResult {
 }
 
 impl RunResult {
-    /// Puts together what was measured; `check_s` is how long the check behind a round of TPC-C took.
+    /// Puts together what was measured; `tally` is of TPC-C alone, and `check_s` is how long the check behind a round of TPC-C took.
     pub(crate) fn new(
         plan: &Plan,
         outcome: &Outcome,
+        tally: Option<&Tally>,
         cost: &Cost,
         check_s: Option<f64>,
     ) -> RunResult {
@@ -98,7 +99,7 @@ impl RunResult {
         let per_op = |count: f64| count / ops;
         let counted = |event| outcome.counts.and_then(|counts| counts.of(event)).map(per_op);
         let ops_per_s = outcome.ops as f64 / seconds;
-        let tpcc = plan.tpcc.zip(outcome.tpcc.as_deref());
+        let tpcc = plan.tpcc.zip(tally);
         let user_bytes = match tpcc {
             Some((_, tally)) => tally.written_bytes,
             None => data_bytes(outcome.written, plan.value_size),

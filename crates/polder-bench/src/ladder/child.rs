@@ -9,10 +9,10 @@ use super::measured::Measured;
 use super::parts::Part;
 use super::plan::Size;
 use super::setup::Setup;
-use crate::bed::Tell;
 use crate::child::{self, Child};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::progress::Tell;
 
 /// The hidden command of a child.
 const COMMAND: &str = "translations-child";

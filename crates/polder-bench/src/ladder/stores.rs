@@ -295,10 +295,8 @@ impl TpccStore<'_> {
             interval: interval(seconds, step_s),
             until,
         };
-        let outcome = run.run()?;
+        let (outcome, tally) = run.run()?;
         let per_s = outcome.ops as f64 / outcome.seconds.max(1e-9);
-        let none = || BenchError::Options("transactions were not counted".to_owned());
-        let tally = outcome.tpcc.ok_or_else(none)?;
         let TpccResult { conflicts_per_op, interval_s, per_s: mut over_time, .. } =
             TpccResult::new(plan, &tally, outcome.seconds, None);
         over_time.truncate((outcome.seconds / interval_s + 1e-6) as usize);

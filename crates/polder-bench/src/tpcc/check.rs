@@ -2,9 +2,9 @@
 
 use polder::StoreError;
 
-use super::keys::{self, DISTRICTS};
-use super::rows::{District, Kind, Order, Row, Warehouse};
-use super::tables::Tables;
+use super::data::Tables;
+use super::data::keys::{self, DISTRICTS};
+use super::data::rows::{District, Kind, Order, Row, Warehouse};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 

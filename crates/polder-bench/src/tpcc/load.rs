@@ -5,14 +5,15 @@
 
 use polder::Table;
 
-use super::Scale;
-use super::input::{self, percent, within};
-use super::keys::{self, DISTRICTS, NAME_BYTES, OrderKey};
-use super::rows::{Customer, District, History, Item, Order, OrderLine, Row, Stock, Warehouse};
-use super::tables::Tables;
-use crate::bed::Tell;
+use super::data::input::{self, percent, within};
+use super::data::keys::{self, DISTRICTS, NAME_BYTES, OrderKey};
+use super::data::rows::{
+    Customer, District, History, Item, Order, OrderLine, Row, Stock, Warehouse,
+};
+use super::data::{Scale, Tables};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::progress::Tell;
 use crate::random::Random;
 
 /// What each customer has paid, in hundredths.

@@ -5,37 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use super::transactions::Transaction;
 use crate::random::Random;
-
-/// The five transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Transaction {
-    NewOrder,
-    Payment,
-    OrderStatus,
-    Delivery,
-    StockLevel,
-}
-
-impl Transaction {
-    pub(crate) const ALL: [Transaction; 5] = [
-        Transaction::NewOrder,
-        Transaction::Payment,
-        Transaction::OrderStatus,
-        Transaction::Delivery,
-        Transaction::StockLevel,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Transaction::NewOrder => "new-order",
-            Transaction::Payment => "payment",
-            Transaction::OrderStatus => "order-status",
-            Transaction::Delivery => "delivery",
-            Transaction::StockLevel => "stock-level",
-        }
-    }
-}
 
 /// How transactions are mixed. As text: `standard`, or the percentages of new-order and stock-level,
 /// as in `20:80`.

@@ -25,27 +25,22 @@
 //! batch are latched before the first is changed. Order-status counts on that.
 
 mod check;
-mod input;
-mod keys;
+mod data;
 mod load;
 mod mix;
 mod report;
-mod rows;
 mod run;
-mod scale;
-mod tables;
 mod tally;
 #[cfg(test)]
 mod tests;
 mod transactions;
 
 pub(crate) use check::check;
+pub(crate) use data::{Scale, Tables};
 pub(crate) use load::load;
 pub(crate) use mix::Mix;
 pub(crate) use report::{TpccResult, TpccSummary};
 pub(crate) use run::{Run, interval};
-pub(crate) use scale::Scale;
-pub(crate) use tables::Tables;
 pub(crate) use tally::Tally;
 
 /// What a run of TPC-C needs to know beside the plan of every workload.

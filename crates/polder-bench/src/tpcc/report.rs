@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::TpccPlan;
-use super::mix::{Mix, Transaction};
+use super::mix::Mix;
 use super::tally::{KindTally, Tally};
+use super::transactions::Transaction;
 use crate::interval::median;
 use crate::size::{show_count, show_ns};
 

@@ -1,21 +1,19 @@
 //! Threads that do transactions, timed together.
 
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use polder::Store;
 
-use super::tables::Tables;
+use super::TpccPlan;
+use super::data::{Scale, Tables};
 use super::tally::Tally;
 use super::transactions::Client;
-use super::{Scale, TpccPlan};
-use crate::counters::{Counters, Counts};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::{self, Stop};
-use crate::phase::Outcome;
 use crate::random::Random;
+use crate::team::{self, Outcome};
 
 /// Phases up to this length are shown in short intervals, longer ones in long ones.
 const SHORT_SECONDS: f64 = 30.0;
@@ -47,54 +45,35 @@ pub(crate) struct Run<'a> {
     pub(crate) until: Option<&'a AtomicBool>,
 }
 
-/// What came out of one thread.
-struct Part {
-    started: Instant,
-    ended: Instant,
-    tally: Tally,
-    counts: Option<Counts>,
-}
-
 impl Run<'_> {
     /// Runs all threads for their time.
-    pub(crate) fn run(&self) -> Result<Outcome, BenchError> {
-        let stop = Stop { interrupt: self.interrupt, failed: AtomicBool::new(false) };
-        let gate = Barrier::new(self.threads);
-        let one = |thread: usize| {
-            let part = self.one_thread(thread, &gate, &stop);
-            if part.is_err() {
-                stop.failed.store(true, Ordering::Relaxed);
-            }
-            part
+    pub(crate) fn run(&self) -> Result<(Outcome, Tally), BenchError> {
+        let client = |thread: usize| {
+            let random = Random::new(self.seed, (self.number << 16) | thread as u64);
+            let warehouses = self.plan.warehouses;
+            Ok(Client::new(self.store, self.tables, self.scale, warehouses, random))
         };
-        let parts: Vec<_> = std::thread::scope(|scope| {
-            let one = &one;
-            let handles: Vec<_> =
-                (0..self.threads).map(|thread| scope.spawn(move || one(thread))).collect();
-            let join = |handle: std::thread::ScopedJoinHandle<'_, _>| match handle.join() {
-                Ok(part) => part,
-                Err(panic) => std::panic::resume_unwind(panic),
-            };
-            handles.into_iter().map(join).collect()
-        });
-        self.interrupt.check()?;
-        self.merge(parts)
+        let work = |thread, client, stop: &Stop<'_>| self.one_thread(thread, client, stop);
+        let done = team::run(self.threads, self.counters, self.interrupt, client, work)?;
+        let mut all = Tally::new(self.seconds, self.interval);
+        done.readings.iter().for_each(|tally| all.add(tally));
+        let mut latencies = meter::new_histogram();
+        for kind in &all.kinds {
+            latencies.add(&kind.latencies).expect("all histograms have the same bounds");
+        }
+        let ops = all.kinds.iter().map(|kind| kind.committed + kind.rolled_back).sum();
+        let (seconds, counts) = (done.seconds, done.counts);
+        Ok((Outcome { seconds, ops, written: 0, latencies, counts }, all))
     }
 
     fn one_thread(
         &self,
         thread: usize,
-        gate: &Barrier,
+        mut client: Client<'_>,
         stop: &Stop<'_>,
-    ) -> Result<Part, BenchError> {
-        let random = Random::new(self.seed, (self.number << 16) | thread as u64);
-        let warehouses = self.plan.warehouses;
-        let mut client = Client::new(self.store, self.tables, self.scale, warehouses, random);
+    ) -> Result<Tally, BenchError> {
         let mut tally = Tally::new(self.seconds, self.interval);
         let homes = Homes::new(self.plan, thread, self.threads);
-        let counters = if self.counters { Counters::open().ok() } else { None };
-        gate.wait();
-        let counting = counters.filter(|counters| counters.start().is_ok());
         let limit = Duration::from_secs_f64(self.seconds);
         let started = Instant::now();
         // One look at the clock for each: a transaction begins when the last has ended.
@@ -110,38 +89,8 @@ impl Run<'_> {
             tally.count(transaction, end, conflicts, now - ended, now - started);
             ended = now;
         }
-        let counts = counting.and_then(|counters| counters.stop().ok());
         tally.written_bytes = client.written_bytes;
-        Ok(Part { started, ended, tally, counts })
-    }
-
-    /// All threads together; the first failure wins.
-    fn merge(&self, parts: Vec<Result<Part, BenchError>>) -> Result<Outcome, BenchError> {
-        let mut all = Tally::new(self.seconds, self.interval);
-        let mut counts = Some(Counts::default());
-        let mut span: Option<(Instant, Instant)> = None;
-        for part in parts {
-            let part = part?;
-            let (first, last) = span.unwrap_or((part.started, part.ended));
-            span = Some((first.min(part.started), last.max(part.ended)));
-            all.add(&part.tally);
-            counts = counts.zip(part.counts).map(|(mut sum, counts)| {
-                sum.add(counts);
-                sum
-            });
-        }
-        let mut latencies = meter::new_histogram();
-        for kind in &all.kinds {
-            latencies.add(&kind.latencies).expect("all histograms have the same bounds");
-        }
-        Ok(Outcome {
-            seconds: span.map_or(0.0, |(first, last)| (last - first).as_secs_f64()),
-            ops: all.kinds.iter().map(|kind| kind.committed + kind.rolled_back).sum(),
-            written: 0,
-            latencies,
-            counts,
-            tpcc: Some(Box::new(all)),
-        })
+        Ok(tally)
     }
 }
 

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-use super::mix::Transaction;
-use super::transactions::End;
+use super::transactions::{End, Transaction};
 use crate::meter;
 
 /// Of one kind of transaction.

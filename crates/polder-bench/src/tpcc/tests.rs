@@ -5,14 +5,15 @@ use std::path::Path;
 use polder::{Durability, Options, Store, TranslationKind};
 use tempfile::TempDir;
 
-use super::keys::{self, DISTRICTS};
-use super::mix::Transaction;
-use super::rows::{Customer, District, Fixed, History, Order, OrderLine, Row, Stock, Warehouse};
-use super::transactions::{Client, End};
+use super::data::keys::{self, DISTRICTS};
+use super::data::rows::{
+    Customer, District, Field, Fixed, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
+};
+use super::transactions::{Client, End, Transaction};
 use super::*;
 use crate::interrupt::Interrupt;
-use crate::phase::Outcome;
 use crate::random::Random;
+use crate::team::Outcome;
 
 mod conditions;
 mod kill;
@@ -58,7 +59,7 @@ impl Loaded {
         Loaded::new(TranslationKind::Array, 2, AMPLE)
     }
 
-    fn run(&self, mix: Mix, threads: usize, affinity: bool, seconds: f64) -> Outcome {
+    fn run(&self, mix: Mix, threads: usize, affinity: bool, seconds: f64) -> (Outcome, Tally) {
         let interrupt = Interrupt::silent();
         let run = Run {
             store: &self.store,
@@ -92,7 +93,7 @@ impl Loaded {
     }
 }
 
-fn get<K: rows::Kind, T: Fixed>(table: &polder::Table, key: &[u8], field: rows::Field<K, T>) -> T {
+fn get<K: Kind, T: Fixed>(table: &polder::Table, key: &[u8], field: Field<K, T>) -> T {
     Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap().get(field)
 }
 
@@ -278,9 +279,9 @@ fn deliveries_take_the_oldest_orders_until_there_are_none() {
 #[test]
 fn what_only_reads_writes_nothing() {
     let loaded = Loaded::small();
-    let outcome = loaded.run(Mix::NewOrders(0), 2, true, 0.05);
+    let (outcome, tally) = loaded.run(Mix::NewOrders(0), 2, true, 0.05);
     assert!(outcome.ops > 0);
-    assert_eq!(outcome.tpcc.unwrap().written_bytes, 0);
+    assert_eq!(tally.written_bytes, 0);
     let mut client = loaded.client();
     for _ in 0..100 {
         client.run(Transaction::OrderStatus, 2).unwrap();
@@ -294,8 +295,8 @@ fn transactions_that_meet_are_tried_again() {
     let loaded = Loaded::new(TranslationKind::Array, 1, AMPLE);
     let mut conflicts = 0;
     for _ in 0..50 {
-        let outcome = loaded.run(Mix::Standard, 4, false, 0.2);
-        conflicts += outcome.tpcc.unwrap().kinds.iter().map(|kind| kind.conflicts).sum::<u64>();
+        let (_, tally) = loaded.run(Mix::Standard, 4, false, 0.2);
+        conflicts += tally.kinds.iter().map(|kind| kind.conflicts).sum::<u64>();
         if conflicts > 0 {
             break;
         }
@@ -312,7 +313,7 @@ fn conditions_hold_after_runs_out_of_memory() {
         let budget = if evicts { least() } else { AMPLE };
         for (affinity, mix) in [(false, Mix::Standard), (true, Mix::NewOrders(50))] {
             let loaded = Loaded::new(kind, 3, budget);
-            let outcome = loaded.run(mix, 4, affinity, 0.2);
+            let (outcome, _) = loaded.run(mix, 4, affinity, 0.2);
             assert!(outcome.ops > 0, "{kind}");
             assert_eq!(outcome.ops, outcome.latencies.len());
             loaded.assert_sound();

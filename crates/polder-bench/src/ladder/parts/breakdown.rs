@@ -17,13 +17,13 @@
 
 use polder_pool::{Direct, Hold, Translation};
 
-use crate::compare::turns;
 use crate::dist::Dist;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, settle};
 use crate::ladder::side::Side;
 use crate::ladder::trees::{Keys, reader, resident};
+use crate::progress::turns;
 
 /// The ways, and what each adds to the one before.
 const STEPS: [(&str, Hold); 4] = [

@@ -14,7 +14,6 @@ use polder_pool::replacement::ReplacementKind;
 use polder_pool::{Pool, Translation};
 use polder_tree::Tree;
 
-use crate::compare::turns;
 use crate::dist::Chooser;
 use crate::error::BenchError;
 use crate::ladder::clock::Driven;
@@ -22,6 +21,7 @@ use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams};
 use crate::ladder::side::Side;
 use crate::ladder::trees::{Keys, Stored, reader_of, touch};
+use crate::progress::turns;
 
 /// The data by the budget.
 const TIMES: u64 = 5;

@@ -2,7 +2,6 @@
 
 use polder::Table;
 
-use super::super::rows::Kind;
 use super::*;
 
 /// Changes a row.

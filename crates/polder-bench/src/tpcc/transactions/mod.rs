@@ -2,12 +2,10 @@
 
 use polder::{BatchError, Store, Table, WriteBatch};
 
-use super::Scale;
-use super::input::{self, percent, within};
-use super::keys::{self, DISTRICTS, NAME_BYTES};
-use super::mix::Transaction;
-use super::rows::{Customer, District, Kind, Order, OrderLine, Row, Stock, Warehouse};
-use super::tables::Tables;
+use super::data::input::{self, percent, within};
+use super::data::keys::{self, DISTRICTS, NAME_BYTES};
+use super::data::rows::{Customer, District, Kind, Order, OrderLine, Row, Stock, Warehouse};
+use super::data::{Scale, Tables};
 use crate::error::BenchError;
 use crate::random::Random;
 
@@ -16,6 +14,36 @@ mod new_order;
 mod order_status;
 mod payment;
 mod stock_level;
+
+/// The five transactions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    NewOrder,
+    Payment,
+    OrderStatus,
+    Delivery,
+    StockLevel,
+}
+
+impl Transaction {
+    pub(crate) const ALL: [Transaction; 5] = [
+        Transaction::NewOrder,
+        Transaction::Payment,
+        Transaction::OrderStatus,
+        Transaction::Delivery,
+        Transaction::StockLevel,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Transaction::NewOrder => "new-order",
+            Transaction::Payment => "payment",
+            Transaction::OrderStatus => "order-status",
+            Transaction::Delivery => "delivery",
+            Transaction::StockLevel => "stock-level",
+        }
+    }
+}
 
 /// How a transaction ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

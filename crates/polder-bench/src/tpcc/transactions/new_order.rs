@@ -1,6 +1,6 @@
 //! New-order, clause 2.4: an order of five to fifteen items.
 
-use super::super::rows::{DIST_BYTES, Item};
+use super::super::data::rows::{DIST_BYTES, Item};
 use super::*;
 
 /// Lines of the longest order.

@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Write};
 
-use super::super::rows::{CUSTOMER_DATA_BYTES, History};
+use super::super::data::rows::{CUSTOMER_DATA_BYTES, History};
 use super::new_order::other_warehouse;
 use super::*;
 

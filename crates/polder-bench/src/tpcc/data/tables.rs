@@ -8,17 +8,17 @@ use polder::{Store, StoreError, Table};
 /// those whose few leaves everybody changes come last, and are held for the shortest time.
 #[derive(Debug, Clone)]
 pub(crate) struct Tables {
-    pub(super) item: Table,
-    pub(super) stock: Table,
-    pub(super) customer: Table,
-    pub(super) customer_by_name: Table,
-    pub(super) order_by_customer: Table,
-    pub(super) orders: Table,
-    pub(super) order_line: Table,
-    pub(super) history: Table,
-    pub(super) new_order: Table,
-    pub(super) district: Table,
-    pub(super) warehouse: Table,
+    pub(crate) item: Table,
+    pub(crate) stock: Table,
+    pub(crate) customer: Table,
+    pub(crate) customer_by_name: Table,
+    pub(crate) order_by_customer: Table,
+    pub(crate) orders: Table,
+    pub(crate) order_line: Table,
+    pub(crate) history: Table,
+    pub(crate) new_order: Table,
+    pub(crate) district: Table,
+    pub(crate) warehouse: Table,
 }
 
 impl Tables {

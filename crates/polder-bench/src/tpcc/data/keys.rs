@@ -9,11 +9,11 @@
 use std::ops::Range;
 
 /// Districts of a warehouse, always: clause 1.2.1.
-pub(super) const DISTRICTS: u8 = 10;
+pub(crate) const DISTRICTS: u8 = 10;
 /// The last order that a district can have.
-pub(super) const LAST_ORDER: u32 = (1 << ORDER_BITS) - 1;
+pub(crate) const LAST_ORDER: u32 = (1 << ORDER_BITS) - 1;
 /// Bytes of a last or first name in a key: names are padded with zeros, which come before letters.
-pub(super) const NAME_BYTES: usize = 16;
+pub(crate) const NAME_BYTES: usize = 16;
 
 /// Bits of the columns. A warehouse has what is left of the first 32.
 const DISTRICT_BITS: u32 = 4;
@@ -25,7 +25,7 @@ const LINE_BITS: u32 = 4;
 const TAKEN_BITS: u32 = 45;
 
 /// The key of an order or of a line of it.
-pub(super) type OrderKey = [u8; 6];
+pub(crate) type OrderKey = [u8; 6];
 
 /// Puts a column behind those that come before it.
 fn then(columns: u64, column: u64, bits: u32) -> u64 {
@@ -43,72 +43,72 @@ fn district_number(w: u16, d: u8) -> u64 {
     then(w.into(), d.into(), DISTRICT_BITS)
 }
 
-pub(super) fn warehouse(w: u16) -> [u8; 2] {
+pub(crate) fn warehouse(w: u16) -> [u8; 2] {
     w.to_be_bytes()
 }
 
-pub(super) fn district(w: u16, d: u8) -> [u8; 4] {
+pub(crate) fn district(w: u16, d: u8) -> [u8; 4] {
     bytes(district_number(w, d))
 }
 
-pub(super) fn customer(w: u16, d: u8, c: u16) -> [u8; 4] {
+pub(crate) fn customer(w: u16, d: u8, c: u16) -> [u8; 4] {
     bytes(then(district_number(w, d), c.into(), CUSTOMER_BITS))
 }
 
-pub(super) fn item(i: u32) -> [u8; 4] {
+pub(crate) fn item(i: u32) -> [u8; 4] {
     i.to_be_bytes()
 }
 
-pub(super) fn stock(w: u16, i: u32) -> [u8; 4] {
+pub(crate) fn stock(w: u16, i: u32) -> [u8; 4] {
     bytes(then(w.into(), i.into(), ITEM_BITS))
 }
 
 /// An order, in the tables of orders and of new orders.
-pub(super) fn order(w: u16, d: u8, o: u32) -> OrderKey {
+pub(crate) fn order(w: u16, d: u8, o: u32) -> OrderKey {
     order_line(w, d, o, 0)
 }
 
 /// The keys of all orders of a district, and of all their lines.
-pub(super) fn orders(w: u16, d: u8) -> Range<OrderKey> {
+pub(crate) fn orders(w: u16, d: u8) -> Range<OrderKey> {
     order(w, d, 0)..order(w, d + 1, 0)
 }
 
-pub(super) fn order_line(w: u16, d: u8, o: u32, line: u8) -> OrderKey {
+pub(crate) fn order_line(w: u16, d: u8, o: u32, line: u8) -> OrderKey {
     let order = then(district_number(w, d), o.into(), ORDER_BITS);
     bytes(then(order, line.into(), LINE_BITS))
 }
 
 /// The keys of all lines of these orders.
-pub(super) fn order_lines(w: u16, d: u8, orders: Range<u32>) -> Range<OrderKey> {
+pub(crate) fn order_lines(w: u16, d: u8, orders: Range<u32>) -> Range<OrderKey> {
     order(w, d, orders.start)..order(w, d, orders.end)
 }
 
 /// The number of an order in its key.
-pub(super) fn order_number(key: &[u8]) -> Option<u32> {
+pub(crate) fn order_number(key: &[u8]) -> Option<u32> {
     let last: [u8; 4] = *key.last_chunk()?;
     Some(u32::from_be_bytes(last) >> LINE_BITS & LAST_ORDER)
 }
 
 /// Orders by customer: the key of an index without values.
-pub(super) fn order_by_customer(w: u16, d: u8, c: u16, o: u32) -> [u8; 7] {
+pub(crate) fn order_by_customer(w: u16, d: u8, c: u16, o: u32) -> [u8; 7] {
     let customer = then(district_number(w, d), c.into(), CUSTOMER_BITS);
     bytes(then(customer, o.into(), ORDER_BITS))
 }
 
 /// The number of an order in the key of that index.
-pub(super) fn order_of_customer(key: &[u8]) -> Option<u32> {
+pub(crate) fn order_of_customer(key: &[u8]) -> Option<u32> {
     let last: [u8; 4] = *key.last_chunk()?;
     Some(u32::from_be_bytes(last) & LAST_ORDER)
 }
 
 /// A payment has no key in the specification. This one is what the district has taken by then, which
 /// rises with each payment and is expected by it: so it is unique, and payments are appended.
-pub(super) fn history(w: u16, d: u8, taken: i64) -> [u8; 8] {
+pub(crate) fn history(w: u16, d: u8, taken: i64) -> [u8; 8] {
     bytes(then(district_number(w, d), taken.cast_unsigned(), TAKEN_BITS))
 }
 
 /// Customers by last name, then first name: the key of an index without values.
-pub(super) fn customer_by_name(
+pub(crate) fn customer_by_name(
     w: u16,
     d: u8,
     last: &[u8; NAME_BYTES],
@@ -123,7 +123,7 @@ pub(super) fn customer_by_name(
 }
 
 /// What the keys of all customers of a last name begin with.
-pub(super) fn customers_of_name(w: u16, d: u8, last: &[u8; NAME_BYTES]) -> [u8; 3 + NAME_BYTES] {
+pub(crate) fn customers_of_name(w: u16, d: u8, last: &[u8; NAME_BYTES]) -> [u8; 3 + NAME_BYTES] {
     let mut key = [0; 3 + NAME_BYTES];
     key[..3].copy_from_slice(&bytes::<3>(district_number(w, d)));
     key[3..].copy_from_slice(last);
@@ -131,7 +131,7 @@ pub(super) fn customers_of_name(w: u16, d: u8, last: &[u8; NAME_BYTES]) -> [u8; 
 }
 
 /// The customer of a key of that index.
-pub(super) fn customer_of_name(key: &[u8]) -> Option<u16> {
+pub(crate) fn customer_of_name(key: &[u8]) -> Option<u16> {
     key.last_chunk().map(|c| u16::from_be_bytes(*c))
 }
 

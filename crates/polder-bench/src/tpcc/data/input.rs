@@ -15,12 +15,12 @@ const C_OF_CUSTOMERS: u64 = 259;
 const C_OF_ITEMS: u64 = 7911;
 
 /// A number from `low` to `high`, both included.
-pub(super) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
+pub(crate) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
     low + random.below(high - low + 1)
 }
 
 /// True in so many of a hundred cases.
-pub(super) fn percent(random: &mut Random, share: u64) -> bool {
+pub(crate) fn percent(random: &mut Random, share: u64) -> bool {
     random.below(100) < share
 }
 
@@ -31,24 +31,24 @@ fn skewed(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
 }
 
 /// A customer's number.
-pub(super) fn customer(random: &mut Random, scale: Scale) -> u16 {
+pub(crate) fn customer(random: &mut Random, scale: Scale) -> u16 {
     let most = u64::from(scale.customers_per_district);
     skewed(random, 1023, C_OF_CUSTOMERS, 1, most) as u16
 }
 
 /// An item's number.
-pub(super) fn item(random: &mut Random, scale: Scale) -> u32 {
+pub(crate) fn item(random: &mut Random, scale: Scale) -> u32 {
     skewed(random, 8191, C_OF_ITEMS, 1, u64::from(scale.items)) as u32
 }
 
 /// The number of a last name that a transaction asks for.
-pub(super) fn last_name(random: &mut Random, scale: Scale) -> u64 {
+pub(crate) fn last_name(random: &mut Random, scale: Scale) -> u64 {
     skewed(random, 255, C_OF_NAMES, 0, scale.last_names - 1)
 }
 
 /// The number of the last name that a customer has: the first ones of a district have all names in
 /// turn, so that each is there.
-pub(super) fn last_name_of(random: &mut Random, scale: Scale, c: u16) -> u64 {
+pub(crate) fn last_name_of(random: &mut Random, scale: Scale, c: u16) -> u64 {
     match u64::from(c) - 1 {
         number if number < scale.last_names => number,
         _ => skewed(random, 255, C_OF_NAMES_LOADED, 0, scale.last_names - 1),
@@ -56,7 +56,7 @@ pub(super) fn last_name_of(random: &mut Random, scale: Scale, c: u16) -> u64 {
 }
 
 /// The last name of a number: a syllable for each of its three digits.
-pub(super) fn name_of(number: u64) -> [u8; NAME_BYTES] {
+pub(crate) fn name_of(number: u64) -> [u8; NAME_BYTES] {
     const SYLLABLES: [&[u8]; 10] =
         [b"BAR", b"OUGHT", b"ABLE", b"PRI", b"PRES", b"ESE", b"ANTI", b"CALLY", b"ATION", b"EING"];
     let mut name = [0; NAME_BYTES];
@@ -70,7 +70,7 @@ pub(super) fn name_of(number: u64) -> [u8; NAME_BYTES] {
 }
 
 /// Fills all of it with letters and digits.
-pub(super) fn letters(random: &mut Random, text: &mut [u8]) {
+pub(crate) fn letters(random: &mut Random, text: &mut [u8]) {
     // 64 of them, so that six bits choose one.
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789xy";
     for part in text.chunks_mut(10) {
@@ -83,14 +83,14 @@ pub(super) fn letters(random: &mut Random, text: &mut [u8]) {
 }
 
 /// A text of `low` to `high` letters and digits.
-pub(super) fn text(random: &mut Random, low: u64, high: u64) -> Vec<u8> {
+pub(crate) fn text(random: &mut Random, low: u64, high: u64) -> Vec<u8> {
     let mut text = vec![0; within(random, low, high) as usize];
     letters(random, &mut text);
     text
 }
 
 /// Text of `low` to `N` letters and digits, padded with zeros.
-pub(super) fn padded<const N: usize>(random: &mut Random, low: u64) -> [u8; N] {
+pub(crate) fn padded<const N: usize>(random: &mut Random, low: u64) -> [u8; N] {
     let mut text = [0; N];
     let len = within(random, low, N as u64) as usize;
     letters(random, &mut text[..len]);
@@ -98,12 +98,12 @@ pub(super) fn padded<const N: usize>(random: &mut Random, low: u64) -> [u8; N] {
 }
 
 /// So many digits.
-pub(super) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
+pub(crate) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
     std::array::from_fn(|_| b'0' + random.below(10) as u8)
 }
 
 /// `I_DATA` and `S_DATA`: one in ten has a mark in it.
-pub(super) fn data(random: &mut Random) -> Vec<u8> {
+pub(crate) fn data(random: &mut Random) -> Vec<u8> {
     let mut data = text(random, 26, 50);
     if percent(random, 10) {
         let at = random.below((data.len() - ORIGINAL.len() + 1) as u64) as usize;
@@ -116,12 +116,12 @@ pub(super) fn data(random: &mut Random) -> Vec<u8> {
 const ORIGINAL: &[u8] = b"ORIGINAL";
 
 /// Whether there is a mark in it.
-pub(super) fn is_original(data: &[u8]) -> bool {
+pub(crate) fn is_original(data: &[u8]) -> bool {
     data.windows(ORIGINAL.len()).any(|part| part == ORIGINAL)
 }
 
 /// Two streets, a city, a state and a zip of four digits and five ones.
-pub(super) fn address(random: &mut Random) -> [u8; ADDRESS_BYTES] {
+pub(crate) fn address(random: &mut Random) -> [u8; ADDRESS_BYTES] {
     let mut address = [0; ADDRESS_BYTES];
     for place in 0..3 {
         address[20 * place..][..20].copy_from_slice(&padded::<20>(random, 10));
@@ -133,12 +133,12 @@ pub(super) fn address(random: &mut Random) -> [u8; ADDRESS_BYTES] {
 }
 
 /// A tax, from 0 to 0.2.
-pub(super) fn tax(random: &mut Random) -> u32 {
+pub(crate) fn tax(random: &mut Random) -> u32 {
     within(random, 0, 2000) as u32
 }
 
 /// Microseconds since 1970.
-pub(super) fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
 }

@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
 /// A value that takes always as many bytes.
-pub(super) trait Fixed: Copy {
+pub(crate) trait Fixed: Copy {
     const BYTES: usize;
     fn read(bytes: &[u8]) -> Self;
     fn write(self, bytes: &mut [u8]);
@@ -53,13 +53,13 @@ impl<const N: usize> Fixed for [u8; N] {
 }
 
 /// A kind of row.
-pub(super) trait Kind {
+pub(crate) trait Kind {
     /// Bytes of what is at fixed places.
     const BYTES: usize;
 }
 
 /// Where a row of kind `K` has a value.
-pub(super) struct Field<K, T> {
+pub(crate) struct Field<K, T> {
     at: usize,
     kind: PhantomData<(K, T)>,
 }
@@ -78,13 +78,13 @@ macro_rules! rows {
         $($(#[$doc])*
         #[repr(C, packed)]
         #[allow(non_snake_case, dead_code)] // It is there for its layout.
-        pub(super) struct $kind {
+        pub(crate) struct $kind {
             $($(#[$note])* $field: $type,)*
         }
 
         impl $kind {
             $($(#[$note])*
-            pub(super) const $field: Field<$kind, $type> =
+            pub(crate) const $field: Field<$kind, $type> =
                 Field { at: std::mem::offset_of!($kind, $field), kind: PhantomData };)*
         }
 
@@ -173,15 +173,15 @@ rows! {
 }
 
 /// Two streets and a city of 20 each, state and zip.
-pub(super) const ADDRESS_BYTES: usize = 20 + 20 + 20 + 2 + 9;
+pub(crate) const ADDRESS_BYTES: usize = 20 + 20 + 20 + 2 + 9;
 /// `S_DIST_xx`, and what an order line copies of it.
-pub(super) const DIST_BYTES: usize = 24;
+pub(crate) const DIST_BYTES: usize = 24;
 /// The longest `C_DATA`.
-pub(super) const CUSTOMER_DATA_BYTES: usize = 500;
+pub(crate) const CUSTOMER_DATA_BYTES: usize = 500;
 
 /// A row of this kind, in bytes that are at least as long as its fields.
 #[derive(Debug, Clone)]
-pub(super) struct Row<K, B> {
+pub(crate) struct Row<K, B> {
     bytes: B,
     kind: PhantomData<K>,
 }
@@ -189,17 +189,17 @@ pub(super) struct Row<K, B> {
 impl<K: Kind, B: Deref<Target = [u8]>> Row<K, B> {
     /// None if the bytes are too short to be one.
     #[inline]
-    pub(super) fn of(bytes: B) -> Option<Row<K, B>> {
+    pub(crate) fn of(bytes: B) -> Option<Row<K, B>> {
         (bytes.len() >= K::BYTES).then_some(Row { bytes, kind: PhantomData })
     }
 
     #[inline]
-    pub(super) fn get<T: Fixed>(&self, field: Field<K, T>) -> T {
+    pub(crate) fn get<T: Fixed>(&self, field: Field<K, T>) -> T {
         T::read(&self.bytes[field.at..field.at + T::BYTES])
     }
 
     /// The text behind the fields.
-    pub(super) fn data(&self) -> &[u8] {
+    pub(crate) fn data(&self) -> &[u8] {
         &self.bytes[K::BYTES..]
     }
 }
@@ -207,7 +207,7 @@ impl<K: Kind, B: Deref<Target = [u8]>> Row<K, B> {
 impl<B: Deref<Target = [u8]>> Row<Stock, B> {
     /// `S_DIST_xx` of a district.
     #[inline]
-    pub(super) fn dist(&self, d: u8) -> [u8; DIST_BYTES] {
+    pub(crate) fn dist(&self, d: u8) -> [u8; DIST_BYTES] {
         let at = Stock::DIST.at + usize::from(d.clamp(1, 10) - 1) * DIST_BYTES;
         Fixed::read(&self.bytes[at..at + DIST_BYTES])
     }
@@ -215,35 +215,35 @@ impl<B: Deref<Target = [u8]>> Row<Stock, B> {
 
 impl<K: Kind, B: DerefMut<Target = [u8]>> Row<K, B> {
     #[inline]
-    pub(super) fn set<T: Fixed>(&mut self, field: Field<K, T>, value: T) {
+    pub(crate) fn set<T: Fixed>(&mut self, field: Field<K, T>, value: T) {
         value.write(&mut self.bytes[field.at..field.at + T::BYTES]);
     }
 }
 
 impl<K: Kind> Row<K, Vec<u8>> {
     /// A row of zeros, with nothing behind its fields.
-    pub(super) fn new() -> Row<K, Vec<u8>> {
+    pub(crate) fn new() -> Row<K, Vec<u8>> {
         Row { bytes: vec![0; K::BYTES], kind: PhantomData }
     }
 
     /// The text behind the fields, to change.
-    pub(super) fn data_mut(&mut self) -> Data<'_> {
+    pub(crate) fn data_mut(&mut self) -> Data<'_> {
         Data { bytes: &mut self.bytes, begin: K::BYTES }
     }
 
     /// All of it.
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 
     /// All of it.
-    pub(super) fn into_bytes(self) -> Vec<u8> {
+    pub(crate) fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
     /// Makes this row what these bytes are; false if they are too short to be one.
     #[inline]
-    pub(super) fn copy_from(&mut self, bytes: &[u8]) -> bool {
+    pub(crate) fn copy_from(&mut self, bytes: &[u8]) -> bool {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
         let fits = bytes.len() >= K::BYTES;
@@ -253,18 +253,18 @@ impl<K: Kind> Row<K, Vec<u8>> {
 }
 
 /// The text behind the fields of a row.
-pub(super) struct Data<'r> {
+pub(crate) struct Data<'r> {
     bytes: &'r mut Vec<u8>,
     begin: usize,
 }
 
 impl Data<'_> {
-    pub(super) fn push(&mut self, text: &[u8]) {
+    pub(crate) fn push(&mut self, text: &[u8]) {
         self.bytes.extend_from_slice(text);
     }
 
     /// Puts text in front, and cuts the whole at this length.
-    pub(super) fn push_front(&mut self, text: &[u8], most: usize) {
+    pub(crate) fn push_front(&mut self, text: &[u8], most: usize) {
         self.bytes.splice(self.begin..self.begin, text.iter().copied());
         self.bytes.truncate(self.begin + most);
     }
