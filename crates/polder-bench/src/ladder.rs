@@ -38,6 +38,7 @@ mod results;
 mod setup;
 mod side;
 mod stores;
+mod translations;
 mod trees;
 mod watched;
 mod writes;
@@ -122,7 +123,7 @@ impl Ladder {
 
     fn sides_of(&self, part: &Part) -> Vec<&'static Side> {
         let is_named = |side: &Side| self.sides.iter().any(|name| name == side.name);
-        part.sides.iter().filter(|side| self.sides.is_empty() || is_named(side)).collect()
+        part.sides().iter().filter(|side| self.sides.is_empty() || is_named(side)).collect()
     }
 
     /// Whether a side can have its turns here; if not, why not.
@@ -260,7 +261,7 @@ mod tests {
             let out = Out::claim(&at).unwrap();
             let (results, kept) = ladder(place).run(&Interrupt::silent(), &out).unwrap();
             kept.unwrap();
-            let sides = ["scan", "heap"].map(|part| Part::find(part).unwrap().sides.len());
+            let sides = ["scan", "heap"].map(|part| Part::find(part).unwrap().sides().len());
             assert_eq!((results.failures.len(), results.runs.len()), (sides.iter().sum(), 0));
             assert!(results.complete);
             assert!(results.failures[0].why.contains(why), "{:?}", results.failures[0]);

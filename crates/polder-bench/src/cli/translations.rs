@@ -79,7 +79,7 @@ fn sides(args: &TranslationsArgs, parts: &[&Part]) -> Result<(), BenchError> {
     let is_there = |name: &String| parts.iter().any(|part| part.side(name).is_some());
     let Some(unknown) = args.side.iter().find(|name| !is_there(name)) else { return Ok(()) };
     let mut names: Vec<&str> =
-        parts.iter().flat_map(|part| part.sides).map(|side| side.name).collect();
+        parts.iter().flat_map(|part| part.sides()).map(|side| side.name).collect();
     names.sort_unstable();
     names.dedup();
     let why = format!("no part has a side {unknown:?}; there are: {}", names.join("; "));

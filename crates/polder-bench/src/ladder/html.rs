@@ -9,7 +9,7 @@ use super::results::{Results, Skipped};
 use super::side::Side;
 use crate::interval::Median;
 use crate::size::show_bytes;
-use plots::{Axis, PLOTS, Plot};
+use plots::{Axis, Plot, SECTIONS, Section};
 use svg::{Bar, Point, Series, bars, curves, escape, lines, swatch};
 
 const STYLE: &str = include_str!("html/style.css");
@@ -18,16 +18,14 @@ const STYLE: &str = include_str!("html/style.css");
 pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
     let mut body = header(results);
     body += &criteria(judged);
-    for section in plots::sections() {
-        let plots: String = PLOTS
+    for Section { title, plots } in SECTIONS.iter() {
+        let plots: String = plots
             .iter()
-            .filter(|plot| plot.section == section)
             .flat_map(|plot| plot.for_each_metric(results))
             .map(|plot| figure(results, &plot))
             .collect();
         if !plots.is_empty() {
-            body +=
-                &format!("<h2>{}</h2>\n<div class=\"plots\">\n{plots}</div>\n", escape(section));
+            body += &format!("<h2>{}</h2>\n<div class=\"plots\">\n{plots}</div>\n", escape(title));
         }
     }
     body += &shared_writes(results);
@@ -103,7 +101,7 @@ fn criteria(judged: &[Judged]) -> String {
 /// A plot with all that belongs to it.
 fn figure(results: &Results, plot: &Plot) -> String {
     let series = series(results, plot);
-    let drawn = match plot.axis {
+    let drawn = match &plot.axis {
         Axis::None | Axis::At(_) => {
             let bar = |series: &Series| {
                 let point = series.points.first()?;
@@ -120,7 +118,7 @@ fn figure(results: &Results, plot: &Plot) -> String {
         "<figure>\n<h3>{}</h3>\n<p class=\"unit\">{}{}</p>\n{drawn}",
         escape(&plot.title),
         escape(plot.unit.name()),
-        match plot.axis {
+        match &plot.axis {
             Axis::Named(name) | Axis::Many(name) => format!(", by {}", escape(name)),
             Axis::Seconds => ", by seconds".to_owned(),
             Axis::At(at) => format!(", {at} thread"),
@@ -131,9 +129,9 @@ fn figure(results: &Results, plot: &Plot) -> String {
     if !has_names && !series.is_empty() {
         text += &legend(&series);
     }
-    text += &format!("<figcaption><b>Paper:</b> {}", escape(plot.paper));
+    text += &format!("<figcaption><b>Paper:</b> {}", escape(&plot.paper));
     if !plot.ours.is_empty() {
-        text += &format!(" <b>Here:</b> {}", escape(plot.ours));
+        text += &format!(" <b>Here:</b> {}", escape(&plot.ours));
     }
     text += "</figcaption>\n";
     text += &values(&series, plot);
@@ -146,12 +144,12 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     let points = |metric: &str, side: &Side| -> Vec<Point> {
         let places = match plot.axis {
             Axis::At(at) => vec![at],
-            _ => results.places(plot.part, metric, side.name),
+            _ => results.places(&plot.part, metric, side.name),
         };
         let point = |at: f64| {
             let Median { value, low, high, .. } = match plot.axis {
-                Axis::Seconds => first_round(results, plot.part, metric, side.name, at),
-                _ => results.median(plot.part, metric, side.name, at),
+                Axis::Seconds => first_round(results, &plot.part, metric, side.name, at),
+                _ => results.median(&plot.part, metric, side.name, at),
             }?;
             Some(Point { at, value, low, high })
         };
@@ -160,7 +158,7 @@ fn series(results: &Results, plot: &Plot) -> Vec<Series> {
     let mut all = Vec::new();
     for (i, metric) in plot.metrics.iter().enumerate() {
         let has_figures = |side: &&Side| !points(metric, side).is_empty();
-        let shown = plot.sides.iter().filter(has_figures);
+        let shown = plot.sides().iter().filter(has_figures);
         for side in shown.take(if i == 0 { usize::MAX } else { 1 }) {
             let (name, style) = match i {
                 _ if plot.compares_metrics() => (metric.clone(), svg::Style::numbered(i)),

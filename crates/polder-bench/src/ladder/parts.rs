@@ -4,11 +4,8 @@ use std::fmt;
 
 use super::measured::Measured;
 use super::setup::Setup;
-use super::side::{
-    BROKEN_DOWN, COOLED, COPYING, DESIGNS, DESIGNS_AND_SWAP, ENGINES, EVICTING, FEATURES, HOLDS,
-    HOLDS_LARGER, PEERS, PROMOTING, RESIDENT_TPCC, SCANNED, STEPS, SWIZZLE_ALONE, Side, TPCC_HOLDS,
-    TPCC_HOLDS_LARGER, TranslationName, instances,
-};
+use super::side::{self, Side};
+use super::translations::{TranslationName, instances};
 use crate::error::BenchError;
 
 mod breakdown;
@@ -38,7 +35,8 @@ type Run = fn(&Setup<'_>) -> Result<Measured, BenchError>;
 pub(crate) struct Part {
     /// What `--parts` calls it.
     pub(crate) name: &'static str,
-    pub(crate) sides: &'static [Side],
+    /// The list of its sides.
+    sides: &'static str,
     /// Whether it works on the files of `--graph`, without which there is nothing to do.
     pub(crate) needs_graphs: bool,
     work: Work,
@@ -62,43 +60,43 @@ macro_rules! part {
     ($name:literal, $sides:ident, $module:ident :: $run:ident) => {
         Part {
             name: $name,
-            sides: $sides,
+            sides: stringify!($sides),
             needs_graphs: false,
             work: Work::OnPools(instances!($sides, $module::$run)),
         }
     };
 }
 
-const fn of_stores(name: &'static str, sides: &'static [Side], run: Run) -> Part {
+const fn of_stores(name: &'static str, sides: &'static str, run: Run) -> Part {
     Part { name, sides, needs_graphs: false, work: Work::OnStores(run) }
 }
 
 /// All parts, in the order in which they run.
 pub(crate) static PARTS: [Part; 24] = [
-    part!("scan", ENGINES, scan::run),
-    part!("heap", PEERS, heap::run),
-    part!("graph", ENGINES, graph::run),
-    Part { needs_graphs: true, ..part!("files", PEERS, graph::run_files) },
-    part!("lookup", STEPS, lookup::run),
-    part!("multi", HOLDS, multi::run),
-    part!("multi-larger", HOLDS_LARGER, multi::run_larger),
-    part!("splits", COPYING, splits::run),
-    part!("breakdown", BROKEN_DOWN, breakdown::run),
-    part!("growing", EVICTING, growing::run),
-    part!("skew", EVICTING, skew::run),
-    part!("cooling", COOLED, skew::run_cooling),
-    part!("scans", SCANNED, scans::run),
-    part!("placement", PROMOTING, placement::run),
-    part!("memory", EVICTING, memory::run),
-    part!("memory-growing", EVICTING, memory_growing::run),
-    of_stores("tpcc", RESIDENT_TPCC, tpcc::run),
-    of_stores("features", FEATURES, tpcc::run),
-    of_stores("scaling", SWIZZLE_ALONE, scaling::run),
-    of_stores("tpcc-larger", EVICTING, tpcc_larger::run),
-    of_stores("tpcc-mixes", TPCC_HOLDS, tpcc_mixes::run),
-    of_stores("tpcc-mixes-larger", TPCC_HOLDS_LARGER, tpcc_mixes::run_larger),
-    of_stores("tpcc-growing", DESIGNS_AND_SWAP, tpcc_growing::run),
-    of_stores("ramp-up", DESIGNS, ramp_up::run),
+    part!("scan", engines, scan::run),
+    part!("heap", peers, heap::run),
+    part!("graph", engines, graph::run),
+    Part { needs_graphs: true, ..part!("files", peers, graph::run_files) },
+    part!("lookup", steps, lookup::run),
+    part!("multi", holds, multi::run),
+    part!("multi-larger", holds_larger, multi::run_larger),
+    part!("splits", copying, splits::run),
+    part!("breakdown", broken_down, breakdown::run),
+    part!("growing", evicting, growing::run),
+    part!("skew", evicting, skew::run),
+    part!("cooling", cooled, skew::run_cooling),
+    part!("scans", scanned, scans::run),
+    part!("placement", promoting, placement::run),
+    part!("memory", evicting, memory::run),
+    part!("memory-growing", evicting, memory_growing::run),
+    of_stores("tpcc", "resident_tpcc", tpcc::run),
+    of_stores("features", "features", tpcc::run),
+    of_stores("scaling", "swizzle_alone", scaling::run),
+    of_stores("tpcc-larger", "evicting", tpcc_larger::run),
+    of_stores("tpcc-mixes", "tpcc_holds", tpcc_mixes::run),
+    of_stores("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_mixes::run_larger),
+    of_stores("tpcc-growing", "designs_and_swap", tpcc_growing::run),
+    of_stores("ramp-up", "designs", ramp_up::run),
 ];
 
 impl Part {
@@ -112,9 +110,14 @@ impl Part {
         PARTS.iter().map(|part| part.name).collect::<Vec<_>>().join(", ")
     }
 
+    /// Its sides.
+    pub(crate) fn sides(&self) -> &'static [Side] {
+        side::list(self.sides)
+    }
+
     /// Its side of this name.
     pub(crate) fn side(&self, name: &str) -> Option<Side> {
-        self.sides.iter().find(|side| side.name == name).copied()
+        self.sides().iter().find(|side| side.name == name).copied()
     }
 
     /// One side's run.
@@ -139,8 +142,9 @@ mod tests {
     fn names_are_unique() {
         for (i, part) in PARTS.iter().enumerate() {
             assert!(PARTS[..i].iter().all(|other| other.name != part.name), "{part:?}");
-            for (k, side) in part.sides.iter().enumerate() {
-                assert!(part.sides[..k].iter().all(|other| other.name != side.name));
+            assert!(!part.sides().is_empty(), "{part:?}");
+            for (k, side) in part.sides().iter().enumerate() {
+                assert!(part.sides()[..k].iter().all(|other| other.name != side.name));
                 assert_eq!(part.side(side.name), Some(*side));
             }
             assert!(Part::find(part.name).is_some());
@@ -151,12 +155,12 @@ mod tests {
     fn parts_run_on_the_translations_of_their_sides_and_on_no_others() {
         for part in &PARTS {
             let Work::OnPools(runs) = part.work else { continue };
-            for side in part.sides {
+            for side in part.sides() {
                 let of_side = |run: &&(TranslationName, Run)| run.0 == side.translation;
                 assert_eq!(runs.iter().filter(of_side).count(), 1, "{part:?}: {side:?}");
             }
             for (translation, _) in runs {
-                let has_side = part.sides.iter().any(|side| side.translation == *translation);
+                let has_side = part.sides().iter().any(|side| side.translation == *translation);
                 assert!(has_side, "{part:?} is compiled for {translation:?} in vain");
             }
         }

@@ -191,7 +191,7 @@ pub(crate) fn open<T: Translation>(
 #[cfg(test)]
 pub(crate) mod testing {
     use super::super::plan::Size;
-    use super::super::side::PEERS;
+    use super::super::side;
     use super::*;
 
     /// Work of the first side at the small size, in a directory that is removed at the end.
@@ -199,7 +199,7 @@ pub(crate) mod testing {
         let dir = tempfile::tempdir().unwrap();
         let interrupt = Interrupt::silent();
         work(&Setup {
-            side: PEERS[0],
+            side: side::list("peers")[0],
             scale: Size::Small.scale(),
             seconds: 0.02,
             threads: &[1, 2],

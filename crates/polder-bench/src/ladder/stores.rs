@@ -14,7 +14,8 @@ use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
 use super::setup::Setup;
-use super::side::{Side, TranslationName};
+use super::side::Side;
+use super::translations::TranslationName;
 use crate::error::BenchError;
 use crate::interval::median;
 use crate::tpcc::{self, Mix, Run, Tables, TpccPlan, TpccResult};
@@ -202,19 +203,9 @@ impl TpccFiles {
 
 /// As the store calls it.
 fn kind(translation: TranslationName) -> Result<TranslationKind, BenchError> {
-    Ok(match translation {
-        TranslationName::Array => TranslationKind::Array,
-        TranslationName::ArraySwizzled => TranslationKind::ArraySwizzled,
-        TranslationName::Direct => TranslationKind::Direct,
-        TranslationName::Hash => TranslationKind::Hash,
-        TranslationName::Open => TranslationKind::Open,
-        TranslationName::Predictive => TranslationKind::Predictive,
-        TranslationName::Simd => TranslationKind::Simd,
-        TranslationName::Swizzle => TranslationKind::Swizzle,
-        TranslationName::Vm => TranslationKind::Vm,
-        TranslationName::VmHuge => TranslationKind::VmHuge,
-        step => return Err(BenchError::Options(format!("no store has the translation {step:?}"))),
-    })
+    let name = translation.name();
+    let found = TranslationKind::ALL.into_iter().find(|kind| kind.name() == name);
+    found.ok_or_else(|| BenchError::Options(format!("no store has the translation {name}")))
 }
 
 /// An open store on which transactions run.
@@ -364,6 +355,7 @@ impl Ran {
 #[cfg(test)]
 mod tests {
     use super::super::setup::testing::run;
+    use super::super::side;
     use super::*;
 
     fn ran(over_time: &[f64]) -> Ran {
@@ -450,12 +442,9 @@ mod tests {
 
     #[test]
     fn sides_of_stores_have_translations_of_stores() {
-        use super::super::side::{
-            DESIGNS_AND_SWAP, EVICTING, FEATURES, RESIDENT_TPCC, TPCC_HOLDS, TPCC_HOLDS_LARGER,
-        };
-        let resident = [FEATURES, RESIDENT_TPCC, TPCC_HOLDS];
-        let larger = [DESIGNS_AND_SWAP, EVICTING, TPCC_HOLDS_LARGER];
-        for side in resident.into_iter().chain(larger).flatten() {
+        let resident = ["features", "resident_tpcc", "tpcc_holds"];
+        let larger = ["designs_and_swap", "evicting", "tpcc_holds_larger"];
+        for side in resident.into_iter().chain(larger).flat_map(side::list) {
             let kind = kind(side.translation).unwrap();
             assert!(side.name.starts_with(kind.name()), "{side:?}");
         }

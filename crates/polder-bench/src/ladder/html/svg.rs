@@ -4,6 +4,8 @@
 
 use std::fmt::Write as _;
 
+use serde::Deserialize;
+
 /// Units of the drawing: as many as pixels on a phone, so that text keeps its size.
 const WIDTH: f64 = 440.0;
 const NAME_WIDTH: f64 = 172.0;
@@ -114,9 +116,11 @@ pub(super) struct Series {
 }
 
 /// How values become heights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub(super) enum Scale {
     /// From 0, or from below where values are.
+    #[default]
     Linear,
     /// Decades; values that are not above 0 lie on the ground.
     Log,

@@ -76,7 +76,7 @@ fn push(measured: &mut Measured, mix: Mix, threads: usize, ran: &Ran) {
 mod tests {
     use super::*;
     use crate::ladder::setup::testing::run;
-    use crate::ladder::side::TPCC_HOLDS_LARGER;
+    use crate::ladder::side;
 
     #[test]
     fn each_mix_is_measured_and_readers_lose_no_try() {
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn pages_go_and_come_where_data_are_larger() {
         run(|setup| {
-            for side in [TPCC_HOLDS_LARGER[0], TPCC_HOLDS_LARGER[3]] {
+            for side in [0, 3].map(|at| side::list("tpcc_holds_larger")[at]) {
                 let dir = setup.dir.join(side.name);
                 let setup = Setup { dir: &dir, seconds: 0.2, ..setup.on(side) };
                 let measured = run_larger(&setup).unwrap();
