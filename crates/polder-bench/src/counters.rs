@@ -23,7 +23,7 @@ pub(crate) enum Event {
 
 impl Event {
     /// All; those that every processor counts come first.
-    const ALL: [Event; EVENTS] = [
+    pub(crate) const ALL: [Event; EVENTS] = [
         Event::Instructions,
         Event::CacheMisses,
         Event::DtlbMisses,
@@ -31,6 +31,18 @@ impl Event {
         Event::BranchMisses,
         Event::FrontendStalls,
     ];
+
+    /// What people know it by.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Event::Instructions => "instructions",
+            Event::CacheMisses => "cache misses",
+            Event::DtlbMisses => "dTLB misses",
+            Event::Cycles => "cycles",
+            Event::BranchMisses => "branch misses",
+            Event::FrontendStalls => "frontend stalls",
+        }
+    }
 
     /// The kernel's kind and number.
     fn numbers(self) -> (u32, u64) {

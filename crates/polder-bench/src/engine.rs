@@ -141,37 +141,52 @@ pub trait Engine: Send + Sync {
     }
 }
 
-/// One thread's way to a store.
+/// One thread's way to a store. An engine need not know everything, but what its workloads need.
 pub trait Session {
     /// Replaces what is in `value` by the value of `key`; false where the key is not there.
-    fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError>;
+    fn get(&mut self, _key: &Key, _value: &mut Vec<u8>) -> Result<bool, EngineError> {
+        Err(unknown("lookups"))
+    }
 
     /// Stores the value, also where the key is already there.
-    fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError>;
+    fn put(&mut self, _key: &Key, _value: &[u8]) -> Result<(), EngineError> {
+        Err(unknown("writes"))
+    }
 
     /// Stores all of these as one commit. A key may come twice; the last one stays.
     fn put_batch(&mut self, _entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
-        Err("this engine knows no batches".into())
+        Err(unknown("batches"))
     }
 
     /// Reads the value, has it changed (its length stays), and stores it, as one atomic step;
     /// false where the key is not there. `change` may be called again with the value as it is
     /// by then.
-    fn modify(&mut self, key: &Key, change: &mut dyn FnMut(&mut [u8]))
-    -> Result<bool, EngineError>;
+    fn modify(
+        &mut self,
+        _key: &Key,
+        _change: &mut dyn FnMut(&mut [u8]),
+    ) -> Result<bool, EngineError> {
+        Err(unknown("changes of what is there"))
+    }
 
     /// Visits entries in key order from the first one at or after `start`, until there are no more
     /// or `visit` returns false.
     fn scan(
         &mut self,
-        start: &Key,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError>;
+        _start: &Key,
+        _visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
+    ) -> Result<(), EngineError> {
+        Err(unknown("scans"))
+    }
 
     /// Completes what was kept back.
     fn finish(&mut self) -> Result<(), EngineError> {
         Ok(())
     }
+}
+
+fn unknown(what: &str) -> EngineError {
+    format!("a session of this engine, for this phase, knows no {what}").into()
 }
 
 /// The engines of this crate.

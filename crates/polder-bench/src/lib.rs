@@ -28,6 +28,7 @@ mod error;
 mod interrupt;
 mod interval;
 mod ladder;
+mod latencies;
 mod meter;
 mod phase;
 mod plan;

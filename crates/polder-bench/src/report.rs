@@ -9,6 +9,7 @@ use crate::counters::Event;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::interval::{Median, median};
+use crate::latencies::Latencies;
 use crate::plan::{Plan, data_bytes};
 use crate::size::{show_bytes, show_count, show_ns};
 use crate::team::Outcome;
@@ -28,11 +29,9 @@ pub(crate) struct Cost {
     pub(crate) peak_rss_bytes: Option<u64>,
 }
 
-/// The result of one round on one engine; the JSON line.
+/// What of its plan a figure depends on.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct RunResult {
-    pub(crate) bench: Bench,
-    pub(crate) engine: String,
+pub(crate) struct Conditions {
     pub(crate) threads: usize,
     pub(crate) records: u64,
     pub(crate) value_size: usize,
@@ -46,68 +45,11 @@ pub(crate) struct RunResult {
     pub(crate) batch: u64,
     /// Operations a second that should begin; `None` in a closed loop.
     pub(crate) rate_per_s: Option<u64>,
-    pub(crate) seconds: f64,
-    /// Operations; for `scan`, entries; for `commit`, the writes of all batches.
-    pub(crate) ops: u64,
-    pub(crate) ops_per_s: f64,
-    /// Of `commit` alone.
-    pub(crate) commits_per_s: Option<f64>,
-    /// Processor time of the whole process, its background threads too.
-    pub(crate) cpu_s_per_op: f64,
-    /// Latencies are `None` where single operations are not timed; for `commit` they are those of
-    /// whole batches. Those of an open loop count from when an operation should have begun.
-    pub(crate) p50_ns: Option<u64>,
-    pub(crate) p99_ns: Option<u64>,
-    pub(crate) p999_ns: Option<u64>,
-    /// The longest of those that were timed.
-    pub(crate) max_ns: Option<u64>,
-    pub(crate) device_reads_per_s: f64,
-    pub(crate) device_writes_per_s: f64,
-    /// Bytes of keys and values that were written.
-    pub(crate) user_bytes_written: u64,
-    /// See [`Cost::written_bytes`].
-    pub(crate) device_bytes_written: Option<u64>,
-    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An upper
-    /// bound for engines that write by way of the page cache: see [`crate::usage`].
-    pub(crate) write_amplification: Option<f64>,
-    pub(crate) peak_rss_bytes: Option<u64>,
-    /// Counters are `None` without `--counters`, or where the kernel refuses them.
-    pub(crate) instructions_per_op: Option<f64>,
-    pub(crate) cycles_per_op: Option<f64>,
-    pub(crate) branch_misses_per_op: Option<f64>,
-    pub(crate) frontend_stalls_per_op: Option<f64>,
-    pub(crate) cache_misses_per_op: Option<f64>,
-    pub(crate) dtlb_misses_per_op: Option<f64>,
-    /// Of TPC-C alone, whose operations are transactions.
-    pub(crate) tpcc: Option<TpccResult>,
 }
 
-impl RunResult {
-    /// Puts together what was measured; `tally` is of TPC-C alone, and `check_s` is how long the check behind a round of TPC-C took.
-    pub(crate) fn new(
-        plan: &Plan,
-        outcome: &Outcome,
-        tally: Option<&Tally>,
-        cost: &Cost,
-        check_s: Option<f64>,
-    ) -> RunResult {
-        // A round that was over at once still has a rate that JSON can express.
-        let seconds = outcome.seconds.max(1e-9);
-        let ops = outcome.ops.max(1) as f64;
-        let timed = !outcome.latencies.is_empty();
-        let quantile = |q: f64| timed.then(|| outcome.latencies.value_at_quantile(q));
-        let per_op = |count: f64| count / ops;
-        let counted = |event| outcome.counts.and_then(|counts| counts.of(event)).map(per_op);
-        let ops_per_s = outcome.ops as f64 / seconds;
-        let tpcc = plan.tpcc.zip(tally);
-        let user_bytes = match tpcc {
-            Some((_, tally)) => tally.written_bytes,
-            None => data_bytes(outcome.written, plan.value_size),
-        };
-        let amplified = cost.written_bytes.filter(|_| user_bytes > 0);
-        RunResult {
-            bench: plan.bench,
-            engine: plan.engine.clone(),
+impl Conditions {
+    fn of(plan: &Plan) -> Conditions {
+        Conditions {
             // A bulk load is one thread's work in every engine.
             threads: if plan.bench == Bench::Bulk { 1 } else { plan.threads },
             records: plan.records,
@@ -119,65 +61,154 @@ impl RunResult {
             log_limit_bytes: plan.log_limit_bytes,
             batch: plan.batch,
             rate_per_s: plan.rate,
+        }
+    }
+}
+
+/// What the processor counted, an operation; `None` without `--counters`, or where the kernel refuses
+/// them.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    instructions_per_op: Option<f64>,
+    cycles_per_op: Option<f64>,
+    branch_misses_per_op: Option<f64>,
+    frontend_stalls_per_op: Option<f64>,
+    cache_misses_per_op: Option<f64>,
+    dtlb_misses_per_op: Option<f64>,
+}
+
+impl Counted {
+    fn each(of: impl Fn(Event) -> Option<f64>) -> Counted {
+        Counted {
+            instructions_per_op: of(Event::Instructions),
+            cycles_per_op: of(Event::Cycles),
+            branch_misses_per_op: of(Event::BranchMisses),
+            frontend_stalls_per_op: of(Event::FrontendStalls),
+            cache_misses_per_op: of(Event::CacheMisses),
+            dtlb_misses_per_op: of(Event::DtlbMisses),
+        }
+    }
+
+    fn of(&self, event: Event) -> Option<f64> {
+        match event {
+            Event::Instructions => self.instructions_per_op,
+            Event::Cycles => self.cycles_per_op,
+            Event::BranchMisses => self.branch_misses_per_op,
+            Event::FrontendStalls => self.frontend_stalls_per_op,
+            Event::CacheMisses => self.cache_misses_per_op,
+            Event::DtlbMisses => self.dtlb_misses_per_op,
+        }
+    }
+}
+
+/// The result of one round on one engine; the JSON line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct RunResult {
+    pub(crate) bench: Bench,
+    pub(crate) engine: String,
+    #[serde(flatten)]
+    pub(crate) conditions: Conditions,
+    pub(crate) seconds: f64,
+    /// Operations; for `scan`, entries; for `commit`, the writes of all batches.
+    pub(crate) ops: u64,
+    pub(crate) ops_per_s: f64,
+    /// Of `commit` alone.
+    pub(crate) commits_per_s: Option<f64>,
+    /// Processor time of the whole process, its background threads too.
+    pub(crate) cpu_s_per_op: f64,
+    /// `None` where single operations are not timed; for `commit` those of whole batches. Those of an
+    /// open loop count from when an operation should have begun.
+    #[serde(flatten)]
+    pub(crate) latencies: Latencies<Option<u64>>,
+    pub(crate) device_reads_per_s: f64,
+    pub(crate) device_writes_per_s: f64,
+    /// Bytes of keys and values that were written.
+    pub(crate) user_bytes_written: u64,
+    /// See [`Cost::written_bytes`].
+    pub(crate) device_bytes_written: Option<u64>,
+    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An upper
+    /// bound for engines that write by way of the page cache: see [`crate::usage`].
+    pub(crate) write_amplification: Option<f64>,
+    pub(crate) peak_rss_bytes: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) counted: Counted,
+    /// Of TPC-C alone, whose operations are transactions.
+    pub(crate) tpcc: Option<TpccResult>,
+}
+
+impl RunResult {
+    /// Puts together what was measured; `tally` is of TPC-C alone, and `check_s` how long the check
+    /// behind a round of it took.
+    pub(crate) fn new(
+        plan: &Plan,
+        outcome: &Outcome,
+        tally: Option<&Tally>,
+        cost: &Cost,
+        check_s: Option<f64>,
+    ) -> RunResult {
+        // A round that was over at once still has a rate that JSON can express.
+        let seconds = outcome.seconds.max(1e-9);
+        let ops = outcome.ops.max(1) as f64;
+        let ops_per_s = outcome.ops as f64 / seconds;
+        let is_timed = !outcome.latencies.is_empty();
+        let counts = |event| Some(outcome.counts?.of(event)? / ops);
+        let tpcc = plan.tpcc.zip(tally);
+        let user_bytes = match tpcc {
+            Some((_, tally)) => tally.written_bytes,
+            None => data_bytes(outcome.written, plan.value_size),
+        };
+        let amplified = cost.written_bytes.filter(|_| user_bytes > 0);
+        RunResult {
+            bench: plan.bench,
+            engine: plan.engine.clone(),
+            conditions: Conditions::of(plan),
             seconds: outcome.seconds,
             ops: outcome.ops,
             ops_per_s,
             commits_per_s: (plan.bench == Bench::Commit).then(|| ops_per_s / plan.batch as f64),
-            cpu_s_per_op: per_op(cost.cpu_s),
-            p50_ns: quantile(0.5),
-            p99_ns: quantile(0.99),
-            p999_ns: quantile(0.999),
-            max_ns: timed.then(|| outcome.latencies.max()),
+            cpu_s_per_op: cost.cpu_s / ops,
+            latencies: Latencies::of(&outcome.latencies).map(|ns| is_timed.then_some(ns)),
             device_reads_per_s: cost.device_reads as f64 / seconds,
             device_writes_per_s: cost.device_writes as f64 / seconds,
             user_bytes_written: user_bytes,
             device_bytes_written: cost.written_bytes,
             write_amplification: amplified.map(|bytes| bytes as f64 / user_bytes as f64),
             peak_rss_bytes: cost.peak_rss_bytes,
-            instructions_per_op: counted(Event::Instructions),
-            cycles_per_op: counted(Event::Cycles),
-            branch_misses_per_op: counted(Event::BranchMisses),
-            frontend_stalls_per_op: counted(Event::FrontendStalls),
-            cache_misses_per_op: counted(Event::CacheMisses),
-            dtlb_misses_per_op: counted(Event::DtlbMisses),
+            counted: Counted::each(counts),
             tpcc: tpcc.map(|(of, tally)| TpccResult::new(of, tally, outcome.seconds, check_s)),
         }
     }
 
     /// A table for people.
     pub(crate) fn table(&self) -> String {
-        let dist = match self.dist {
+        let conditions = &self.conditions;
+        let dist = match conditions.dist {
             Some(Dist::Uniform) => ", uniform".to_owned(),
-            Some(dist) => format!(", {} {}", dist.name(), self.theta),
+            Some(dist) => format!(", {} {}", dist.name(), conditions.theta),
             None => String::new(),
         };
         let ns = |ns: Option<u64>| ns.map_or("not timed".to_owned(), |ns| show_ns(ns as f64));
+        let latencies = self.latencies.map(ns);
         let asked = |rate: u64| format!(", of {}/s asked for", show_count(rate as f64));
-        let asked = self.rate_per_s.map_or(String::new(), asked);
+        let asked = conditions.rate_per_s.map_or(String::new(), asked);
         let mut rows = vec![
             ("throughput", format!("{}/s{asked}", show_count(self.ops_per_s))),
             ("operations", format!("{} in {:.2} s", self.ops, self.seconds)),
             ("processor time", format!("{} an operation", show_ns(self.cpu_s_per_op * 1e9))),
-            ("latency p50", ns(self.p50_ns)),
-            ("latency p99", ns(self.p99_ns)),
-            ("latency p99.9", ns(self.p999_ns)),
-            ("longest latency", ns(self.max_ns)),
+            ("latency p50", latencies.p50_ns),
+            ("latency p99", latencies.p99_ns),
+            ("latency p99.9", latencies.p999_ns),
+            ("longest latency", latencies.max_ns),
             ("device reads", format!("{}/s", show_count(self.device_reads_per_s))),
             ("device writes", format!("{}/s", show_count(self.device_writes_per_s))),
             ("peak resident set", self.peak_rss_bytes.map_or("unknown".to_owned(), show_bytes)),
         ];
-        for (name, count) in [
-            ("instructions", self.instructions_per_op),
-            ("cycles", self.cycles_per_op),
-            ("branch misses", self.branch_misses_per_op),
-            ("frontend stalls", self.frontend_stalls_per_op),
-            ("cache misses", self.cache_misses_per_op),
-            ("dTLB misses", self.dtlb_misses_per_op),
-        ] {
-            rows.extend(count.map(|count| (name, format!("{count:.2} an operation"))));
+        for event in Event::ALL {
+            let count = self.counted.of(event).map(|count| format!("{count:.2} an operation"));
+            rows.extend(count.map(|count| (event.name(), count)));
         }
         if let Some(commits) = self.commits_per_s {
-            let batch = self.batch;
+            let batch = conditions.batch;
             rows.insert(1, ("commits", format!("{}/s, each of {batch}", show_count(commits))));
         }
         if let Some(factor) = self.write_amplification {
@@ -185,15 +216,15 @@ impl RunResult {
         }
         let data = match &self.tpcc {
             Some(tpcc) => tpcc.what(),
-            None => format!("{} records of {} bytes", self.records, self.value_size),
+            None => format!("{} records of {} bytes", conditions.records, conditions.value_size),
         };
         let mut text = format!(
             "{} on {}: {data}, pool {}, {} thread(s){dist}, durability {}\n",
             self.bench.name(),
             self.engine,
-            show_bytes(self.pool_bytes),
-            self.threads,
-            self.durability,
+            show_bytes(conditions.pool_bytes),
+            conditions.threads,
+            conditions.durability,
         );
         for (name, value) in rows {
             let _ = writeln!(text, "  {name:<19} {value}");
@@ -223,22 +254,13 @@ pub(crate) struct EngineSummary {
     /// With which probability the true ratio lies from `ratio_low` to `ratio_high`.
     pub(crate) confidence: f64,
     pub(crate) rounds: usize,
-    pub(crate) threads: usize,
-    pub(crate) records: u64,
-    pub(crate) value_size: usize,
-    pub(crate) pool_bytes: u64,
-    pub(crate) dist: Option<Dist>,
-    pub(crate) durability: Durability,
-    pub(crate) log_limit_bytes: Option<u64>,
-    pub(crate) batch: u64,
-    pub(crate) rate_per_s: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) conditions: Conditions,
     /// This and the following: medians over the rounds.
     pub(crate) commits_per_s: Option<f64>,
     pub(crate) cpu_s_per_op: Option<f64>,
-    pub(crate) p50_ns: Option<f64>,
-    pub(crate) p99_ns: Option<f64>,
-    pub(crate) p999_ns: Option<f64>,
-    pub(crate) max_ns: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) latencies: Latencies<Option<f64>>,
     pub(crate) write_amplification: Option<f64>,
     pub(crate) device_reads_per_s: Option<f64>,
     pub(crate) device_writes_per_s: Option<f64>,
@@ -248,12 +270,8 @@ pub(crate) struct EngineSummary {
     pub(crate) device_ratio_high: Option<f64>,
     /// The largest of all rounds.
     pub(crate) peak_rss_bytes: Option<u64>,
-    pub(crate) instructions_per_op: Option<f64>,
-    pub(crate) cycles_per_op: Option<f64>,
-    pub(crate) branch_misses_per_op: Option<f64>,
-    pub(crate) frontend_stalls_per_op: Option<f64>,
-    pub(crate) cache_misses_per_op: Option<f64>,
-    pub(crate) dtlb_misses_per_op: Option<f64>,
+    #[serde(flatten)]
+    pub(crate) counted: Counted,
     /// Of TPC-C alone.
     pub(crate) tpcc: Option<TpccSummary>,
 }
@@ -267,7 +285,7 @@ impl EngineSummary {
         let device = paired_ratio(rounds, first, |round| round.device_reads_per_s);
         let middle = |figure: fn(&RunResult) -> f64| median(rounds.iter().map(figure));
         let known =
-            |figure: fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
+            |figure: &dyn Fn(&RunResult) -> Option<f64>| median(rounds.iter().filter_map(figure));
         Some(EngineSummary {
             median_ops_per_s: middle(|round| round.ops_per_s)?,
             ratio: ratio.value,
@@ -275,34 +293,20 @@ impl EngineSummary {
             ratio_high: ratio.high,
             confidence: ratio.confidence,
             rounds: rounds.len(),
-            threads: any.threads,
-            records: any.records,
-            value_size: any.value_size,
-            pool_bytes: any.pool_bytes,
-            dist: any.dist,
-            durability: any.durability,
-            log_limit_bytes: any.log_limit_bytes,
-            batch: any.batch,
-            rate_per_s: any.rate_per_s,
-            commits_per_s: known(|round| round.commits_per_s),
+            conditions: any.conditions.clone(),
+            commits_per_s: known(&|round| round.commits_per_s),
             cpu_s_per_op: middle(|round| round.cpu_s_per_op),
-            p50_ns: known(|round| round.p50_ns.map(|ns| ns as f64)),
-            p99_ns: known(|round| round.p99_ns.map(|ns| ns as f64)),
-            p999_ns: known(|round| round.p999_ns.map(|ns| ns as f64)),
-            max_ns: known(|round| round.max_ns.map(|ns| ns as f64)),
-            write_amplification: known(|round| round.write_amplification),
+            latencies: Latencies::each(|of| {
+                known(&|round| of(&round.latencies).map(|ns| ns as f64))
+            }),
+            write_amplification: known(&|round| round.write_amplification),
             device_reads_per_s: middle(|round| round.device_reads_per_s),
             device_writes_per_s: middle(|round| round.device_writes_per_s),
             device_ratio: device.map(|ratio| ratio.value),
             device_ratio_low: device.map(|ratio| ratio.low),
             device_ratio_high: device.map(|ratio| ratio.high),
             peak_rss_bytes: rounds.iter().filter_map(|round| round.peak_rss_bytes).max(),
-            instructions_per_op: known(|round| round.instructions_per_op),
-            cycles_per_op: known(|round| round.cycles_per_op),
-            branch_misses_per_op: known(|round| round.branch_misses_per_op),
-            frontend_stalls_per_op: known(|round| round.frontend_stalls_per_op),
-            cache_misses_per_op: known(|round| round.cache_misses_per_op),
-            dtlb_misses_per_op: known(|round| round.dtlb_misses_per_op),
+            counted: Counted::each(|event| known(&|round| round.counted.of(event))),
             tpcc: TpccSummary::new(rounds.iter().filter_map(|round| round.tpcc.as_ref())),
         })
     }
@@ -332,11 +336,12 @@ impl Comparison {
             if let Some(tpcc) = &any.tpcc {
                 let _ = write!(text, ", {} warehouse(s), mix {}", tpcc.warehouses, tpcc.mix);
             }
-            let _ = write!(text, ", {} thread(s), durability {}", any.threads, any.durability);
-            if any.batch > 1 {
-                let _ = write!(text, ", {} writes in a commit", any.batch);
+            let Conditions { threads, durability, batch, rate_per_s, .. } = any.conditions;
+            let _ = write!(text, ", {threads} thread(s), durability {durability}");
+            if batch > 1 {
+                let _ = write!(text, ", {batch} writes in a commit");
             }
-            if let Some(rate) = any.rate_per_s {
+            if let Some(rate) = rate_per_s {
                 let _ = write!(text, ", {}/s asked for", show_count(rate as f64));
             }
         }
@@ -361,6 +366,7 @@ impl Comparison {
         for (name, engine) in &self.engines {
             let interval = format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high);
             let ns = |figure: Option<f64>| figure.map_or("-".to_owned(), show_ns);
+            let latencies = engine.latencies.map(ns);
             let factor = |figure: Option<f64>| figure.map_or("-".to_owned(), |f| format!("{f:.2}"));
             let _ = writeln!(
                 text,
@@ -371,10 +377,10 @@ impl Comparison {
                 ns(engine.cpu_s_per_op.map(|s| s * 1e9)),
                 engine.peak_rss_bytes.map_or("-".to_owned(), show_bytes),
                 format!("{}/s", show_count(engine.device_reads_per_s.unwrap_or(0.0))),
-                ns(engine.p50_ns),
-                ns(engine.p99_ns),
-                ns(engine.p999_ns),
-                ns(engine.max_ns),
+                latencies.p50_ns,
+                latencies.p99_ns,
+                latencies.p999_ns,
+                latencies.max_ns,
                 factor(engine.write_amplification),
             );
         }
@@ -406,37 +412,36 @@ pub(crate) mod tests {
         RunResult {
             bench: Bench::Lookup,
             engine: engine.to_owned(),
-            threads: 1,
-            records: 10,
-            value_size: 120,
-            pool_bytes: 1 << 20,
-            dist: Some(Dist::Uniform),
-            theta: 0.99,
-            durability: Durability::Sync,
-            log_limit_bytes: None,
-            batch: 1,
-            rate_per_s: None,
+            conditions: Conditions {
+                threads: 1,
+                records: 10,
+                value_size: 120,
+                pool_bytes: 1 << 20,
+                dist: Some(Dist::Uniform),
+                theta: 0.99,
+                durability: Durability::Sync,
+                log_limit_bytes: None,
+                batch: 1,
+                rate_per_s: None,
+            },
             commits_per_s: None,
             seconds: 1.0,
             ops: ops_per_s as u64,
             ops_per_s,
             cpu_s_per_op: 1.0 / ops_per_s,
-            p50_ns: Some(500),
-            p99_ns: Some(900),
-            p999_ns: None,
-            max_ns: Some(1000),
+            latencies: Latencies {
+                p50_ns: Some(500),
+                p99_ns: Some(900),
+                p999_ns: None,
+                max_ns: Some(1000),
+            },
             device_reads_per_s: reads,
             device_writes_per_s: 0.0,
             user_bytes_written: 100,
             device_bytes_written: Some(250),
             write_amplification: Some(2.5),
             peak_rss_bytes: Some(1000),
-            instructions_per_op: None,
-            cycles_per_op: None,
-            branch_misses_per_op: None,
-            frontend_stalls_per_op: None,
-            cache_misses_per_op: None,
-            dtlb_misses_per_op: None,
+            counted: Counted::default(),
             tpcc: None,
         }
     }

@@ -155,7 +155,7 @@ impl Engine for Device {
     }
 
     fn bulk_load(&self, _: &mut SortedRecords) -> Result<(), EngineError> {
-        Err(no_store())
+        Err("the raw device is no store: it knows lookups and single commits only".into())
     }
 
     fn device_stats(&self) -> Option<DeviceStats> {
@@ -183,22 +183,6 @@ impl Session for Reader<'_> {
         records::fill(*key, 0, value);
         Ok(true)
     }
-
-    fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
-        Err(no_store())
-    }
-
-    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
-        Err(no_store())
-    }
-
-    fn scan(
-        &mut self,
-        _: &Key,
-        _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
-        Err(no_store())
-    }
 }
 
 /// Overwrites the pages from `first` to `end` in turn.
@@ -211,10 +195,6 @@ struct Writer<'a> {
 }
 
 impl Session for Writer<'_> {
-    fn get(&mut self, _: &Key, _: &mut Vec<u8>) -> Result<bool, EngineError> {
-        Err(no_store())
-    }
-
     fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
         self.page.set_number(self.next);
         self.device.file.write_all_at(&self.page.0, self.next * PAGE_BYTES as u64)?;
@@ -225,22 +205,6 @@ impl Session for Writer<'_> {
         self.next = if self.next + 1 == self.end { self.first } else { self.next + 1 };
         Ok(())
     }
-
-    fn modify(&mut self, _: &Key, _: &mut dyn FnMut(&mut [u8])) -> Result<bool, EngineError> {
-        Err(no_store())
-    }
-
-    fn scan(
-        &mut self,
-        _: &Key,
-        _: &mut dyn FnMut(&[u8], &[u8]) -> bool,
-    ) -> Result<(), EngineError> {
-        Err(no_store())
-    }
-}
-
-fn no_store() -> EngineError {
-    "the raw device knows lookups and single commits only, each in phases of their own".into()
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::mix::Mix;
 use super::tally::{KindTally, Tally};
 use super::transactions::Transaction;
 use crate::interval::median;
+use crate::latencies::Latencies;
 use crate::size::{show_count, show_ns};
 
 /// Of one round.
@@ -40,10 +41,8 @@ pub(crate) struct KindResult {
     pub(crate) rolled_back: u64,
     pub(crate) conflicts: u64,
     /// Latencies are those of whole transactions, with all their tries.
-    pub(crate) p50_ns: u64,
-    pub(crate) p99_ns: u64,
-    pub(crate) p999_ns: u64,
-    pub(crate) max_ns: u64,
+    #[serde(flatten)]
+    pub(crate) latencies: Latencies<u64>,
 }
 
 impl KindResult {
@@ -54,10 +53,7 @@ impl KindResult {
             committed,
             rolled_back,
             conflicts,
-            p50_ns: latencies.value_at_quantile(0.5),
-            p99_ns: latencies.value_at_quantile(0.99),
-            p999_ns: latencies.value_at_quantile(0.999),
-            max_ns: latencies.max(),
+            latencies: Latencies::of(latencies),
         }
     }
 }
@@ -142,7 +138,7 @@ impl TpccResult {
             "transaction", "committed", "conflicts", "rollbacks", "p50", "p99", "p99.9", "longest"
         );
         for kind in &self.transactions {
-            let ns = |ns: u64| show_ns(ns as f64);
+            let latencies = kind.latencies.map(|ns| show_ns(ns as f64));
             let _ = writeln!(
                 text,
                 "  {:<19} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}",
@@ -150,10 +146,10 @@ impl TpccResult {
                 kind.committed,
                 kind.conflicts,
                 kind.rolled_back,
-                ns(kind.p50_ns),
-                ns(kind.p99_ns),
-                ns(kind.p999_ns),
-                ns(kind.max_ns),
+                latencies.p50_ns,
+                latencies.p99_ns,
+                latencies.p999_ns,
+                latencies.max_ns,
             );
         }
         if let Some((low, high)) = self.extremes() {

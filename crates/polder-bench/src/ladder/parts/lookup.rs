@@ -25,15 +25,6 @@ const FILLS: [(&str, f64); 4] = [
     ("chains at fill 0.75", 0.75),
     ("chains at fill 1", 1.0),
 ];
-/// What is counted, and as what.
-const COUNTED: [(Event, &str); 6] = [
-    (Event::Cycles, "cycles"),
-    (Event::Instructions, "instructions"),
-    (Event::CacheMisses, "cache misses"),
-    (Event::DtlbMisses, "dTLB misses"),
-    (Event::BranchMisses, "branch misses"),
-    (Event::FrontendStalls, "frontend stalls"),
-];
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let keys = Keys::new(setup.scale.records);
@@ -78,9 +69,9 @@ fn counted(
     }
     let Ok(counts) = counters.stop() else { return Ok(()) };
     let each = |event| counts.of(event).map(|count| count / lookups.max(1) as f64);
-    for (event, name) in COUNTED {
+    for event in Event::ALL {
         if let Some(count) = each(event) {
-            measured.push(format!("{metric}: {name}"), 1.0, count);
+            measured.push(format!("{metric}: {}", event.name()), 1.0, count);
         }
     }
     if let Some((instructions, cycles)) = each(Event::Instructions).zip(each(Event::Cycles)) {
