@@ -21,6 +21,7 @@ use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
 use crate::plan::{self, Plan};
+use crate::record::Place;
 use crate::report::RunResult;
 use crate::worker;
 
@@ -158,7 +159,8 @@ fn run_one(
     let plan = plan(dir.path())?;
     check_counters(plan.counters);
     let result = one_round(named, &plan)?;
-    show(&result, args.json)
+    show(&result, args.json)?;
+    record(args.record.as_ref(), || result.table())
 }
 
 fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
@@ -233,7 +235,13 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
     let json = store.json;
     let mut report = |result: &RunResult| if json { show(result, true) } else { Ok(()) };
     let comparison = contest.run(&interrupt, &mut report)?;
-    if json { print(&to_json(&comparison)?) } else { print(comparison.table().trim_end()) }
+    print(&if json { to_json(&comparison)? } else { comparison.table().trim_end().to_owned() })?;
+    record(store.record.as_ref(), || comparison.table())
+}
+
+/// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
+fn record(place: Option<&Place>, table: impl FnOnce() -> String) -> Result<(), BenchError> {
+    place.map_or(Ok(()), |place| place.record(&table()))
 }
 
 /// A directory of this run alone, removed with everything in it when dropped.

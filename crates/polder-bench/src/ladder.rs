@@ -20,6 +20,7 @@ use indicatif::ProgressBar;
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
+use crate::machine::Machine;
 use crate::progress::{self, Tell, tell, turns};
 
 mod child;
@@ -52,7 +53,8 @@ use memory_group::{MemoryGroup, check_swap};
 pub(crate) use out::Out;
 pub(crate) use parts::{PARTS, Part};
 pub(crate) use plan::Size;
-use results::{Failure, Machine, Results, Run, Skipped};
+pub(crate) use results::medians;
+use results::{Failure, Results, Run, Skipped};
 use side::Side;
 pub(crate) use writes::SharedWrites;
 

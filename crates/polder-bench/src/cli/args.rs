@@ -10,6 +10,7 @@ use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::ladder::{Part, Size};
 use crate::plan::LoadOrder;
+use crate::record::Place;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
 use crate::tpcc::Mix;
@@ -145,6 +146,10 @@ pub(super) struct StoreArgs {
     /// [default: what the engine says]. Engines without such a log ignore it.
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(super) log_limit: Option<u64>,
+    /// Put what is printed into the section KEY of a document of results as well, with the command
+    /// line, the day and the machine: docs/results.md#lookups.
+    #[arg(long, value_name = "FILE#KEY")]
+    pub(super) record: Option<Place>,
 }
 
 /// What all workloads on records take.
@@ -311,6 +316,10 @@ pub(super) struct ReplayArgs {
     /// Print JSON, a line for each result.
     #[arg(long)]
     pub(super) json: bool,
+    /// Put what is printed into the section KEY of a document of results as well, with the command
+    /// line, the day and the machine: docs/results.md#lookups.
+    #[arg(long, value_name = "FILE#KEY")]
+    pub(super) record: Option<Place>,
 }
 
 /// What the ladder takes.
@@ -358,6 +367,10 @@ pub(super) struct TranslationsArgs {
     /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
+    /// Put what is printed, and all medians, into the section KEY of a document of results as well, with the command
+    /// line, the day and the machine: docs/results.md#lookups.
+    #[arg(long, value_name = "FILE#KEY")]
+    pub(super) record: Option<Place>,
 }
 
 fn replacement_help() -> String {

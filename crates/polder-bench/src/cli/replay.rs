@@ -8,7 +8,7 @@ use indicatif::ProgressBar;
 use polder_pool::replacement::ReplacementKind;
 
 use super::args::{ReplayArgs, theta};
-use super::{each_once, listen, print, to_json};
+use super::{each_once, listen, print, record, to_json};
 use crate::error::BenchError;
 use crate::replay::{CacheSize, Mixed, Paper, Replay, Replayed, Source, Table, Zipfian};
 
@@ -29,14 +29,16 @@ pub(super) fn run(args: &ReplayArgs) -> Result<(), BenchError> {
     let interrupt = listen()?;
     let spinner = ProgressBar::new_spinner();
     spinner.enable_steady_tick(Duration::from_millis(200));
-    let mut table = Table::default();
+    let (mut table, mut all) = (Table::default(), String::new());
     let mut report = |row: &Replayed| {
-        let line = if args.json { to_json(row)? } else { table.row(row) };
+        let line = table.row(row);
+        all += &format!("{line}\n");
+        let line = if args.json { to_json(row)? } else { line };
         spinner.suspend(|| print(&line))
     };
     replays.iter().try_for_each(|replay| replay.run(&interrupt, &spinner, &mut report))?;
     spinner.finish_and_clear();
-    Ok(())
+    record(args.record.as_ref(), || all)
 }
 
 /// What is said of all traces. Options that mean nothing to any of them are refused.

@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::args::TranslationsArgs;
-use super::{each_once, listen, own_program, print, run_dir};
+use super::{each_once, listen, own_program, print, record, run_dir};
 use crate::error::BenchError;
-use crate::ladder::{Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge, table};
+use crate::ladder::{Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge, medians, table};
 
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
@@ -39,6 +39,7 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     print(table(&judged).trim_end())?;
     kept?;
     shown?;
+    record(args.record.as_ref(), || table(&judged) + "\n" + &medians(&results))?;
     for path in [out.json(), out.html()] {
         let _ = writeln!(io::stderr(), "written: {}", path.display());
     }

@@ -8,7 +8,6 @@ use super::plan::Size;
 use super::results::{Results, Skipped};
 use super::side::Side;
 use crate::interval::Median;
-use crate::size::show_bytes;
 use plots::{Axis, Plot, SECTIONS, Section};
 use svg::{Bar, Point, Series, bars, curves, escape, lines, swatch};
 
@@ -40,24 +39,15 @@ pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
 }
 
 fn header(results: &Results) -> String {
-    let machine = &results.machine;
     let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
     let mut text = format!(
         "<h1>The ladder of translations</h1>\n<p>{} data, {} rounds of {} s a measurement, {} \
-         threads. {}, {} cores, {}, {} of memory, Linux {}, transparent huge pages: {}.</p>\n",
+         threads. {}.</p>\n",
         results.size.name(),
         results.rounds,
         results.seconds,
         threads.join(", "),
-        escape(&machine.processor),
-        machine.cores,
-        match machine.cache_bytes {
-            Some(bytes) => format!("a cache of {}", show_bytes(bytes)),
-            None => "caches of unknown size".to_owned(),
-        },
-        show_bytes(machine.memory_bytes),
-        escape(&machine.kernel),
-        escape(&machine.huge_pages),
+        escape(&results.machine.to_string()),
     );
     text += "<p>Each run is a process of its own, and in each round every translation has its turn. \
              Shown are medians over rounds; whiskers and the figures in parentheses are the interval \

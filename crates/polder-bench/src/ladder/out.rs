@@ -5,7 +5,7 @@
 //!   it takes the place of the last one in one step.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -14,6 +14,7 @@ use super::criteria::{Judged, judge};
 use super::html;
 use super::results::{Results, Summary};
 use crate::error::BenchError;
+use crate::replaced::replace;
 
 /// Both files, which are this run's own.
 #[derive(Debug)]
@@ -83,22 +84,6 @@ impl Out {
     pub(crate) fn show(&self, results: &Results, judged: &[Judged]) -> Result<(), BenchError> {
         replace(&self.html, &html::page(results, judged))
     }
-}
-
-/// Puts the text in the place of what the file holds. What fails leaves nothing behind.
-fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
-    let new = path.with_added_extension("new");
-    let written = File::create(&new).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let replaced = written
-        .map_err(BenchError::file(&new))
-        .and_then(|()| fs::rename(&new, path).map_err(BenchError::file(path)));
-    if replaced.is_err() {
-        let _ = fs::remove_file(&new);
-    }
-    replaced
 }
 
 #[cfg(test)]

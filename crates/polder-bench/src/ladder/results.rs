@@ -1,15 +1,13 @@
 //! What all runs gave, round by round, and what follows: medians with their intervals.
 
-use std::fs;
-use std::path::Path;
-
 use serde::Serialize;
 
 use super::measured::{Figure, Measured};
 use super::plan::Size;
 use super::writes::SharedWrites;
 use crate::interval::Median;
-use crate::size::parse_bytes;
+use crate::machine::Machine;
+use crate::size::show_count;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,50 +35,6 @@ pub(crate) struct Skipped {
     pub(crate) side: String,
     /// What is missing, and what to do.
     pub(crate) why: String,
-}
-
-/// Where it ran.
-#[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub(crate) struct Machine {
-    pub(crate) processor: String,
-    pub(crate) cores: usize,
-    pub(crate) memory_bytes: u64,
-    /// Of the largest cache that a core uses; `None` where the system does not say.
-    pub(crate) cache_bytes: Option<u64>,
-    pub(crate) kernel: String,
-    /// Of the kernel's transparent huge pages, as it shows it.
-    pub(crate) huge_pages: String,
-}
-
-impl Machine {
-    /// This one.
-    pub(crate) fn here() -> Machine {
-        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
-        let field = |text: &str, label: &str| -> String {
-            let line = text.lines().find(|line| line.starts_with(label));
-            let value = line.and_then(|line| line.split_once(':'));
-            value.map_or_else(String::new, |(_, value)| value.trim().to_owned())
-        };
-        let memory = field(&read("/proc/meminfo"), "MemTotal");
-        let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
-        Machine {
-            processor: field(&read("/proc/cpuinfo"), "model name"),
-            cores: std::thread::available_parallelism().map_or(0, |cores| cores.get()),
-            memory_bytes: kib * 1024,
-            cache_bytes: largest_cache(Path::new("/sys/devices/system/cpu/cpu0/cache")),
-            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
-            huge_pages: read("/sys/kernel/mm/transparent_hugepage/enabled").trim().to_owned(),
-        }
-    }
-}
-
-/// Of the caches in a directory `cache` of the kernel's, one directory `index*` for each.
-fn largest_cache(dir: &Path) -> Option<u64> {
-    let sizes = fs::read_dir(dir).ok()?.filter_map(|entry| {
-        let size = fs::read_to_string(entry.ok()?.path().join("size")).ok()?;
-        parse_bytes(&size).ok()
-    });
-    sizes.max()
 }
 
 /// Everything.
@@ -186,6 +140,19 @@ impl Results {
     }
 }
 
+/// All medians with their intervals, a line for each.
+pub(crate) fn medians(results: &Results) -> String {
+    let line = |of: &Summary| {
+        let Summary { part, metric, side, at, rounds, .. } = of;
+        let [median, low, high] = [of.median, of.low, of.high].map(|value| match value.abs() {
+            size if size >= 1000.0 => show_count(value),
+            _ => format!("{value:.4}"),
+        });
+        format!("{part}, {metric} at {at}, {side}: {median} ({low} to {high}), {rounds} rounds\n")
+    };
+    results.summaries().iter().map(line).collect()
+}
+
 /// Each once, in the order in which they come.
 fn distinct<'t>(names: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
     let mut found: Vec<&str> = Vec::new();
@@ -243,20 +210,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_largest_cache_counts() {
-        let dir = tempfile::tempdir().unwrap();
-        assert_eq!(largest_cache(dir.path()), None);
-        for (index, size) in ["48K\n", "491520K\n", "2M\n", "none\n"].into_iter().enumerate() {
-            let cache = dir.path().join(format!("index{index}"));
-            fs::create_dir(&cache).unwrap();
-            fs::write(cache.join("size"), size).unwrap();
-        }
-        fs::write(dir.path().join("uevent"), "").unwrap();
-        assert_eq!(largest_cache(dir.path()), Some(480 << 20));
-        assert_eq!(largest_cache(&dir.path().join("elsewhere")), None);
-    }
-
-    #[test]
     fn rounds_become_medians() {
         let results = empty().with(("scan", "random", "hash"), 0.0, &[3.0, 1.0, 2.0]).with(
             ("scan", "random", "array"),
@@ -268,6 +221,11 @@ mod tests {
         assert_eq!((all[0].median, all[0].low, all[0].high, all[0].rounds), (2.0, 1.0, 3.0, 3));
         assert_eq!((all[1].side.as_str(), all[1].confidence), ("array", 0.0));
         assert_eq!(results.places("scan", "random", "hash"), [0.0]);
+        let lines = medians(&results);
+        assert!(
+            lines.starts_with("scan, random at 0, hash: 2.0000 (1.0000 to 3.0000), 3 rounds\n")
+        );
+        assert_eq!(lines.lines().count(), 2);
         assert_eq!(results.median("scan", "sequential", "hash", 0.0), None);
     }
 }
