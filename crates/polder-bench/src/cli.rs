@@ -14,13 +14,11 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
-use crate::dist::YCSB_THETA;
-use crate::durability::Durability;
 use crate::engine::{EngineKind, Named, device};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
-use crate::plan::{self, Plan};
+use crate::plan::Plan;
 use crate::record::Place;
 use crate::report::RunResult;
 use crate::worker;
@@ -165,28 +163,14 @@ fn run_one(
 
 fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
     let dir = run_dir(args.dir.as_deref())?;
+    let name = device::KIND.name.to_owned();
     let plan = Plan {
-        bench: Bench::Lookup,
-        engine: device::KIND.name.to_owned(),
-        dir: dir.path().to_owned(),
         records: args.size.div_ceil(device::PAGE_BYTES as u64),
-        value_size: 0,
-        pool_bytes: 0,
-        prefault: false,
         threads: args.threads,
-        seconds: args.seconds,
-        warmup_seconds: 0.0,
         dist: Bench::Lookup.dist(),
-        theta: YCSB_THETA,
-        load: plan::LoadOrder::Sorted,
         seed: args.seed,
-        counters: false,
         device_bytes: Some(args.size),
-        durability: Durability::None,
-        log_limit_bytes: None,
-        batch: 1,
-        rate: None,
-        tpcc: None,
+        ..Plan::new(Bench::Lookup, name, dir.path(), args.seconds)
     };
     let result = one_round(device::KIND.into(), &plan)?;
     show(&result, args.json)
@@ -296,6 +280,7 @@ fn print(text: &str) -> Result<(), BenchError> {
 mod tests {
     use super::*;
     use crate::dist::Dist;
+    use crate::durability::Durability;
     use crate::engine::built_in;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {

@@ -1,11 +1,11 @@
 //! What one engine is to do: all options, resolved. It travels to a worker as JSON.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::bench::Bench;
-use crate::dist::Dist;
+use crate::dist::{Dist, YCSB_THETA};
 use crate::durability::Durability;
 use crate::records::KEY_BYTES;
 use crate::tpcc::TpccPlan;
@@ -56,6 +56,33 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// One thread, on no records, with nothing that was asked for.
+    pub(crate) fn new(bench: Bench, engine: String, dir: &Path, seconds: f64) -> Plan {
+        Plan {
+            bench,
+            engine,
+            dir: dir.to_owned(),
+            records: 0,
+            value_size: 0,
+            pool_bytes: 0,
+            prefault: false,
+            threads: 1,
+            seconds,
+            warmup_seconds: 0.0,
+            dist: None,
+            theta: YCSB_THETA,
+            load: LoadOrder::Sorted,
+            seed: 1,
+            counters: false,
+            device_bytes: None,
+            durability: Durability::None,
+            log_limit_bytes: None,
+            batch: 1,
+            rate: None,
+            tpcc: None,
+        }
+    }
+
     /// Bytes of all keys and values.
     pub(crate) fn data_bytes(&self) -> u64 {
         data_bytes(self.records, self.value_size)

@@ -56,28 +56,31 @@ pub(super) fn resolve(
     let value_size = args.value_size.unwrap_or(DEFAULT_VALUE_BYTES);
     let ample = || plan::ample_pool_bytes(records, value_size);
     Ok(Plan {
-        bench,
-        engine: named.to_string(),
-        dir: dir.to_owned(),
         records,
         value_size,
         pool_bytes: args.store.pool.unwrap_or_else(ample),
-        prefault: args.store.prefault,
-        threads: args.store.threads,
-        seconds,
-        warmup_seconds: args.store.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS),
         dist,
         theta: args.theta.unwrap_or(YCSB_THETA),
         load: args.load.unwrap_or(plan::LoadOrder::Sorted),
-        seed: args.store.seed,
-        counters: args.store.counters,
         device_bytes: args.device_size.or(commit_bytes),
-        durability: args.store.durability,
-        log_limit_bytes: args.store.log_limit,
         batch,
         rate: args.rate,
-        tpcc: None,
+        ..of_store(bench, named, seconds, &args.store, dir)
     })
+}
+
+/// What each workload takes from the options of its store.
+fn of_store(bench: Bench, named: Named, seconds: f64, args: &StoreArgs, dir: &Path) -> Plan {
+    Plan {
+        prefault: args.prefault,
+        threads: args.threads,
+        warmup_seconds: args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS),
+        seed: args.seed,
+        counters: args.counters,
+        durability: args.durability,
+        log_limit_bytes: args.log_limit,
+        ..Plan::new(bench, named.to_string(), dir, seconds)
+    }
 }
 
 /// The file of `device` has a size where that is one of the engines.
@@ -103,32 +106,15 @@ pub(super) fn resolve_tpcc(
     let warmup_seconds = args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS);
     let ample = || plan::ample_tpcc_pool_bytes(warehouses, all_seconds + warmup_seconds);
     Ok(Plan {
-        bench: Bench::Tpcc,
-        engine: named.to_string(),
-        dir: dir.to_owned(),
         records: Scale::FULL.rows(warehouses),
-        value_size: 0,
         pool_bytes: args.pool.unwrap_or_else(ample),
-        prefault: args.prefault,
-        threads: args.threads,
-        seconds,
-        warmup_seconds,
-        dist: None,
-        theta: YCSB_THETA,
-        load: plan::LoadOrder::Sorted,
-        seed: args.seed,
-        counters: args.counters,
-        device_bytes: None,
-        durability: args.durability,
-        log_limit_bytes: args.log_limit,
-        batch: 1,
-        rate: None,
         tpcc: Some(TpccPlan {
             warehouses,
             affinity: options.affinity,
             mix: options.mix.unwrap_or(Mix::Standard),
             check: !options.no_check,
         }),
+        ..of_store(Bench::Tpcc, named, seconds, args, dir)
     })
 }
 

@@ -6,7 +6,8 @@
 //! What the system counts is read before the first turn, while all wait, and after the last.
 
 use std::fs;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering::{self, Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{OnceLock, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -138,6 +139,30 @@ where
         return Err(BenchError::Options(why));
     }
     Ok(done)
+}
+
+/// The same of so many turns, of `ops` operations each, which threads take as they come.
+pub(crate) fn drive_turns<W>(
+    threads: usize,
+    turns: u64,
+    ops: u64,
+    interrupt: &Interrupt,
+    worker: impl Fn(usize) -> W + Sync,
+) -> Result<u64, BenchError>
+where
+    W: FnMut() -> Result<(), BenchError>,
+{
+    let left = &AtomicU64::new(turns);
+    drive_all(threads, turns * ops, interrupt, |thread| {
+        let mut turn = worker(thread);
+        move || {
+            if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
+                return Ok(0);
+            }
+            turn()?;
+            Ok(ops)
+        }
+    })
 }
 
 /// TLB shootdowns of all processors since the system began.

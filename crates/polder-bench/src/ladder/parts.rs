@@ -26,7 +26,6 @@ mod splits;
 mod tpcc;
 mod tpcc_growing;
 mod tpcc_larger;
-mod tpcc_mixes;
 
 /// What a part does on one translation.
 type Run = fn(&Setup<'_>) -> Result<Measured, BenchError>;
@@ -93,8 +92,8 @@ pub(crate) static PARTS: [Part; 24] = [
     of_stores("features", "features", tpcc::run),
     of_stores("scaling", "swizzle_alone", scaling::run),
     of_stores("tpcc-larger", "evicting", tpcc_larger::run),
-    of_stores("tpcc-mixes", "tpcc_holds", tpcc_mixes::run),
-    of_stores("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_mixes::run_larger),
+    of_stores("tpcc-mixes", "tpcc_holds", tpcc::run_mixes),
+    of_stores("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
     of_stores("tpcc-growing", "designs_and_swap", tpcc_growing::run),
     of_stores("ramp-up", "designs", ramp_up::run),
 ];

@@ -1,5 +1,6 @@
 //! What a run is told, the pools that it works on, and where its random numbers come from.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
@@ -7,6 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{FileState, KindOps, Pool, PoolConfig, PoolError, Space, Translation};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::clock::{Driven, drive};
 use super::plan::Scale;
@@ -14,6 +17,7 @@ use super::side::Side;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::random::Random;
+use crate::usage::return_free_memory;
 
 /// Frames of a pool in which everything stays, for each page that it will have: at half fill, as
 /// predictive-translation.txt 6.8.
@@ -58,6 +62,11 @@ impl Setup<'_> {
         Streams { round: self.round, next: AtomicU64::new(0) }
     }
 
+    /// The most threads that were asked for.
+    pub(crate) fn most_threads(&self) -> usize {
+        self.threads.iter().copied().max().unwrap_or(1)
+    }
+
     /// The numbers of threads that were asked for and these, ascending.
     pub(crate) fn threads_and(&self, more: &[usize]) -> Vec<usize> {
         let mut counts = [self.threads, more].concat();
@@ -88,7 +97,7 @@ impl Setup<'_> {
     ) -> Result<Pool<T>, BenchError> {
         let config = self.config(size, self.budget_for::<T>(size, AMPLE * pages)?, FileState::NEW);
         let path = self.dir.join("data");
-        match std::fs::remove_file(&path) {
+        match fs::remove_file(&path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 return Err(BenchError::file(&path)(error));
             }
@@ -127,6 +136,24 @@ impl Setup<'_> {
             )
         }
     }
+}
+
+/// What some run of the part has made for all of them, noted in this file: made now if no run before
+/// has done it. What making it took of memory is given back.
+pub(crate) fn made_once<V: Serialize + DeserializeOwned>(
+    note: &Path,
+    make: impl FnOnce() -> Result<V, BenchError>,
+) -> Result<V, BenchError> {
+    if let Ok(text) = fs::read_to_string(note)
+        && let Ok(made) = serde_json::from_str(&text)
+    {
+        return Ok(made);
+    }
+    let made = make()?;
+    return_free_memory();
+    let text = serde_json::to_string(&made).map_err(|e| BenchError::Options(e.to_string()))?;
+    fs::write(note, text).map_err(BenchError::file(note))?;
+    Ok(made)
 }
 
 /// Random numbers of one run. All who ask get others, so that nothing that is measured asks again

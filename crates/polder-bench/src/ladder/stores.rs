@@ -13,13 +13,12 @@ use polder::{Durability, OpenMode, Options, Stats, Store, TranslationKind};
 use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
-use super::setup::Setup;
+use super::setup::{Setup, made_once};
 use super::side::Side;
 use super::translations::TranslationName;
 use crate::error::BenchError;
 use crate::interval::median;
 use crate::tpcc::{self, Mix, Run, Tables, TpccPlan, TpccResult};
-use crate::usage::return_free_memory;
 
 /// Budget of the store that is loaded.
 const LOADING_BUDGET: u64 = 256 << 20;
@@ -30,6 +29,8 @@ const GROWTH_BYTES_PER_S: f64 = 40e6;
 const LOG_BYTES_PER_S: f64 = 150e6;
 /// At least so much, however short measurements are.
 const LEAST_GROWTH: u64 = 64 << 20;
+/// Budget by data where all is resident.
+const AMPLE: f64 = 2.0;
 /// What a copy is of.
 const FILES: [&str; 2] = ["data", "log"];
 /// Tables that are read at once when everything is touched.
@@ -75,21 +76,25 @@ impl Loaded {
         warehouses: u16,
         checkpoints: Checkpoints,
     ) -> Result<Loaded, BenchError> {
-        let note = setup.shared.join("tpcc.json");
-        if let Ok(text) = fs::read_to_string(&note)
-            && let Ok(loaded) = serde_json::from_str(&text)
-        {
-            return Ok(loaded);
-        }
-        let dir = setup.shared.join("tpcc");
-        // What an earlier run did not finish.
-        let _ = fs::remove_dir_all(&dir);
-        let loaded = Loaded::make(setup, dir, warehouses, checkpoints)?;
-        return_free_memory();
-        let text =
-            serde_json::to_string(&loaded).map_err(|e| BenchError::Options(e.to_string()))?;
-        fs::write(&note, text).map_err(BenchError::file(&note))?;
-        Ok(loaded)
+        made_once(&setup.shared.join("tpcc.json"), || {
+            let dir = setup.shared.join("tpcc");
+            // What an earlier run did not finish.
+            let _ = fs::remove_dir_all(&dir);
+            Loaded::make(setup, dir, warehouses, checkpoints)
+        })
+    }
+
+    /// One that stays resident, and is never written, while threads work for so many seconds, those of
+    /// all threads together; and the budget that it needs: that of a pool that is half full, as in the
+    /// other resident parts, and what the data grow.
+    pub(crate) fn resident(
+        setup: &Setup<'_>,
+        thread_seconds: f64,
+    ) -> Result<(Loaded, u64), BenchError> {
+        let checkpoints = Checkpoints::not_for(thread_seconds);
+        let loaded = Loaded::find(setup, setup.scale.warehouses, checkpoints)?;
+        let budget = loaded.budget(AMPLE) + growth_bytes(thread_seconds);
+        Ok((loaded, budget))
     }
 
     fn make(

@@ -18,12 +18,11 @@ use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
 
 use super::clock::drive_all;
-use super::setup::{Setup, Streams, open};
+use super::setup::{Setup, Streams, made_once, open};
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
 use crate::random::Random;
 use crate::records::{Key, Value, scramble};
-use crate::usage::return_free_memory;
 
 /// Size of pages.
 pub(crate) const PAGE: PageSize = PageSize::MIN;
@@ -248,21 +247,12 @@ impl Stored {
     pub(crate) fn find_trees(setup: &Setup<'_>, records: &[u64]) -> Result<Stored, BenchError> {
         let name = records.iter().map(u64::to_string).collect::<Vec<_>>().join("-");
         let path = setup.shared.join(format!("{name}.data"));
-        let note = setup.shared.join(format!("{name}.json"));
-        if let Ok(text) = fs::read_to_string(&note)
-            && let Ok(stored) = serde_json::from_str(&text)
-        {
-            return Ok(stored);
-        }
-        // What an earlier run did not finish.
-        let _ = fs::remove_file(&path);
-        (setup.tell)("making a file of records");
-        let stored = Stored::make(setup, path, records)?;
-        return_free_memory();
-        let text =
-            serde_json::to_string(&stored).map_err(|e| BenchError::Options(e.to_string()))?;
-        fs::write(&note, text).map_err(BenchError::file(&note))?;
-        Ok(stored)
+        made_once(&setup.shared.join(format!("{name}.json")), || {
+            // What an earlier run did not finish.
+            let _ = fs::remove_file(&path);
+            (setup.tell)("making a file of records");
+            Stored::make(setup, path, records)
+        })
     }
 
     fn make(setup: &Setup<'_>, path: PathBuf, records: &[u64]) -> Result<Stored, BenchError> {

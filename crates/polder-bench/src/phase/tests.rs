@@ -1,11 +1,10 @@
 //! Phases on a small engine that can be told to lie: every lie must be noticed.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::Mutex;
 
 use super::*;
-use crate::durability::Durability;
 use crate::engine::EngineError;
 use crate::plan::LoadOrder;
 use crate::records::Key;
@@ -118,27 +117,11 @@ impl Session for &Liar {
 
 fn plan(threads: usize) -> Plan {
     Plan {
-        tpcc: None,
-        bench: Bench::Lookup,
-        engine: "liar".to_owned(),
-        dir: PathBuf::new(),
         records: RECORDS,
         value_size: VALUE_SIZE,
-        prefault: false,
-        pool_bytes: 0,
         threads,
-        seconds: 0.02,
-        warmup_seconds: 0.0,
-        dist: None,
-        theta: 0.99,
         load: LoadOrder::Random,
-        seed: 1,
-        counters: false,
-        device_bytes: None,
-        durability: Durability::None,
-        log_limit_bytes: None,
-        batch: 1,
-        rate: None,
+        ..Plan::new(Bench::Lookup, "liar".to_owned(), Path::new(""), 0.02)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     let keys = Keys::new(stored.records);
     let (pool, tree) = stored.open::<T>(setup, (stored.bytes as f64 / TIMES) as u64)?;
     let budget = pool.stats().memory_budget_bytes as f64;
-    let most = setup.threads.iter().copied().max().unwrap_or(1);
+    let most = setup.most_threads();
     let streams = setup.streams();
     let mut measured = Measured::default();
     let mut touched = 0;

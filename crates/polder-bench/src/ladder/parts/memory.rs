@@ -20,7 +20,7 @@ use polder_tree::Tree;
 
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
-use crate::ladder::clock::drive_all;
+use crate::ladder::clock::drive_turns;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams};
 use crate::ladder::trees::{Keys, Stored};
@@ -179,20 +179,11 @@ impl<'a, T: Translation> Asking<'a, T> {
 
     /// At least so many operations, by all threads together, and how many they were.
     fn ask(&self, ops: u64) -> Result<u64, BenchError> {
-        let left = &AtomicU64::new(ops.div_ceil(TURN));
-        drive_all(THREADS, ops, self.setup.interrupt, |_| {
+        drive_turns(THREADS, ops.div_ceil(TURN), TURN, self.setup.interrupt, |_| {
             let mut random = self.streams.next();
             let dist = if self.load == Load::Latest { Dist::Latest } else { Dist::Zipfian };
             let mut chooser = Chooser::new(dist, YCSB_THETA, self.keys.records);
-            move || {
-                if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
-                    return Ok(0);
-                }
-                for _ in 0..TURN {
-                    self.once(&mut chooser, &mut random)?;
-                }
-                Ok(TURN)
-            }
+            move || (0..TURN).try_for_each(|_| self.once(&mut chooser, &mut random))
         })
     }
 

@@ -18,7 +18,7 @@ use polder_tree::{KINDS, Tree};
 use super::memory::translation_by_frames;
 use crate::dist::{Chooser, Dist, YCSB_THETA};
 use crate::error::BenchError;
-use crate::ladder::clock::drive_all;
+use crate::ladder::clock::drive_turns;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams, open};
 use crate::ladder::trees::{Keys, PAGE, bytes_of, records_of};
@@ -74,14 +74,10 @@ impl<T: Translation> Growth<'_, T> {
             self.there.store(1, Relaxed);
         }
         let turns = records.saturating_sub(self.there.load(Relaxed)).div_ceil(TURN);
-        let left = &AtomicU64::new(turns);
-        drive_all(THREADS, turns * TURN * INSERT_ONE_IN, setup.interrupt, |_| {
+        drive_turns(THREADS, turns, TURN * INSERT_ONE_IN, setup.interrupt, |_| {
             let mut random = self.streams.next();
             let mut chooser = Chooser::new(Dist::Latest, YCSB_THETA, self.keys.records);
             move || {
-                if left.fetch_update(Relaxed, Relaxed, |left| left.checked_sub(1)).is_err() {
-                    return Ok(0);
-                }
                 for operation in 0..TURN * INSERT_ONE_IN {
                     if operation % INSERT_ONE_IN == 0 {
                         self.insert(self.there.fetch_add(1, Relaxed))?;
@@ -91,7 +87,7 @@ impl<T: Translation> Growth<'_, T> {
                     // The latest may be one that another thread is about to insert.
                     self.tree.contains_key(&self.keys.key(record))?;
                 }
-                Ok(TURN * INSERT_ONE_IN)
+                Ok(())
             }
         })?;
         Ok(())

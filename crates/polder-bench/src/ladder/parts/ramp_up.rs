@@ -9,23 +9,20 @@ use std::time::Instant;
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, growth_bytes};
+use crate::ladder::stores::Loaded;
 
-/// Budget by data.
-const AMPLE: f64 = 2.0;
 /// How long a run is, in measurements of other parts.
 const LENGTH: f64 = 10.0;
 /// Seconds of an interval.
 const STEP_S: f64 = 0.1;
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let threads = setup.threads.iter().copied().max().unwrap_or(1);
+    let threads = setup.most_threads();
     let thread_seconds = threads as f64 * LENGTH * setup.seconds;
-    let checkpoints = Checkpoints::not_for(thread_seconds);
-    let loaded = Loaded::find(setup, setup.scale.warehouses, checkpoints)?;
-    let (files, budget) = (loaded.copy(setup)?, loaded.budget(AMPLE));
+    let (loaded, budget) = Loaded::resident(setup, thread_seconds)?;
+    let files = loaded.copy(setup)?;
     let began = Instant::now();
-    let store = files.open(setup, budget + growth_bytes(thread_seconds), false)?;
+    let store = files.open(setup, budget, false)?;
     let opening_s = began.elapsed().as_secs_f64();
     let ran = store.run(threads, LENGTH * setup.seconds, STEP_S, None)?;
     store.check_resident()?;

@@ -11,10 +11,7 @@
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, growth_bytes};
-
-/// Budget by data: the pool is half full.
-const AMPLE: f64 = 2.0;
+use crate::ladder::stores::Loaded;
 
 /// One thing after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -33,11 +30,9 @@ const AFFINITY: Step = Step { name: "warehouse affinity", affinity: true, ..ALL_
 const PREFAULT: Step = Step { name: "pre-faulted memory", prefault: true, ..AFFINITY };
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let most = setup.threads.iter().copied().max().unwrap_or(1);
+    let most = setup.most_threads();
     let thread_seconds = 2.0 * most as f64 * setup.seconds;
-    let checkpoints = Checkpoints::not_for(thread_seconds);
-    let loaded = Loaded::find(setup, setup.scale.warehouses, checkpoints)?;
-    let budget = loaded.budget(AMPLE) + growth_bytes(thread_seconds);
+    let (loaded, budget) = Loaded::resident(setup, thread_seconds)?;
     let mut measured = Measured::default();
     let mut of_one = None;
     for Step { name, all_threads, affinity, prefault } in

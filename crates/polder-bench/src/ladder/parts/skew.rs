@@ -107,7 +107,7 @@ fn step<T: Translation>(
     skew: f64,
 ) -> Result<Step, BenchError> {
     (setup.tell)(&format!("skew {skew}, {}", setup.side.replacement));
-    let most = setup.threads.iter().copied().max().unwrap_or(1);
+    let most = setup.most_threads();
     let chooser = Chooser::skewed(skew, records);
     let worker = |_| reader_of(streams, tree, Keys::new(records), chooser.clone(), records);
     setup.drive(most, worker)?;

@@ -1,36 +1,70 @@
 //! TPC-C that is all resident: what translations make of whole transactions
-//! (predictive-translation.txt 6.1, figure 5; leanstore.txt V-B, figures 1 and 8), and what each of
-//! LeanStore's features does (figure 7).
+//! (predictive-translation.txt 6.1, figure 5; leanstore.txt V-B, figures 1 and 8), what each of
+//! LeanStore's features does (figure 7), and mixes of writing and reading by ways of holding pages
+//! (scalecache.txt 4.3, figure 8; by groups of cores and by cores: 4.6, figure 13b).
 //!
 //! Everything is touched before, and there is a run that is not measured. Nothing waits for the
 //! log, no checkpoint comes, and it is an error if a page is evicted or written. The data grow from
-//! one number of threads to the next, by all sides alike.
+//! one measurement to the next, by all sides alike.
 
+use super::tpcc_larger::{MIXES, push};
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, growth_bytes};
+use crate::ladder::stores::Loaded;
+use crate::tpcc::Mix;
 
-/// Budget by data: the pool is half full, as in the other resident parts.
-const AMPLE: f64 = 2.0;
 /// Threads of the run that is not measured.
 const WARMING_THREADS: usize = 1;
 
+/// The standard mix.
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let threads = WARMING_THREADS + setup.threads.iter().sum::<usize>();
-    let thread_seconds = threads as f64 * setup.seconds;
-    let checkpoints = Checkpoints::not_for(thread_seconds);
-    let loaded = Loaded::find(setup, setup.scale.warehouses, checkpoints)?;
-    let budget = loaded.budget(AMPLE) + growth_bytes(thread_seconds);
-    let store = loaded.copy(setup)?.open(setup, budget, true)?;
+    resident(setup, &[Mix::Standard], |_| String::new())
+}
+
+/// By mixes; the one that only reads runs first, unmeasured.
+pub(crate) fn run_mixes(setup: &Setup<'_>) -> Result<Measured, BenchError> {
+    resident(setup, &MIXES, |mix| format!(", {mix}"))
+}
+
+/// Each of these mixes; `of` says which one a metric is of.
+fn resident(
+    setup: &Setup<'_>,
+    mixes: &[Mix],
+    of: impl Fn(Mix) -> String,
+) -> Result<Measured, BenchError> {
+    let threads = WARMING_THREADS + mixes.len() * setup.threads.iter().sum::<usize>();
+    let (loaded, budget) = Loaded::resident(setup, threads as f64 * setup.seconds)?;
+    let mut store = loaded.copy(setup)?.open(setup, budget, true)?;
     store.touch()?;
+    store.mix = mixes[0];
     store.run(WARMING_THREADS, setup.seconds, setup.seconds, None)?;
     let mut measured = Measured::default();
-    for &threads in setup.threads {
-        let ran = store.run(threads, setup.seconds, setup.seconds, None)?;
-        measured.push("transactions", threads as f64, ran.per_s);
-        measured.push("conflicts", threads as f64, ran.conflicts);
+    for &mix in mixes {
+        store.mix = mix;
+        for &threads in setup.threads {
+            let ran = store.run(threads, setup.seconds, setup.seconds, None)?;
+            push(&mut measured, &of(mix), threads, &ran);
+        }
     }
     store.check_resident()?;
     Ok(measured)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ladder::setup::testing::run;
+
+    #[test]
+    fn each_mix_is_measured_and_readers_lose_no_try() {
+        run(|setup| {
+            let measured = run_mixes(setup).unwrap();
+            for mix in ["0:100", "20:80", "50:50", "standard"] {
+                let found = measured.of(&format!("transactions, {mix}"));
+                assert!(found.len() == 2 && found.iter().all(|per_s| *per_s > 0.0), "{mix}");
+            }
+            assert_eq!(measured.of("conflicts, 0:100"), [0.0, 0.0]);
+        });
+    }
 }

@@ -34,7 +34,7 @@ const STEP_S: f64 = 0.25;
 const DATA_STEP: f64 = 0.05;
 
 pub(crate) fn run(setup: &Setup<'_>) -> Result<Measured, BenchError> {
-    let threads = setup.threads.iter().copied().max().unwrap_or(1);
+    let threads = setup.most_threads();
     let thread_seconds = threads as f64 * (1.0 + LENGTH) * setup.seconds;
     let checkpoints = Checkpoints::not_for(thread_seconds);
     let loaded = Loaded::find(setup, setup.scale.growing_warehouses, checkpoints)?;
