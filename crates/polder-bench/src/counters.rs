@@ -7,55 +7,71 @@ use std::io;
 use std::mem;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use serde::{Deserialize, Serialize};
+
 const PERF_TYPE_HARDWARE: u32 = 0;
 const PERF_TYPE_HW_CACHE: u32 = 3;
 
-/// What is counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Event {
-    Instructions,
-    CacheMisses,
-    DtlbMisses,
-    Cycles,
-    BranchMisses,
-    FrontendStalls,
+/// Makes the events, with what is said of each in one place: what people know it by, the field of a
+/// result, and the kernel's kind and number.
+macro_rules! events {
+    ($($event:ident $name:literal $field:ident ($kind:expr, $number:expr),)*) => {
+        /// What is counted.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Event {
+            $($event),*
+        }
+
+        impl Event {
+            /// All; those that every processor counts come first.
+            pub(crate) const ALL: [Event; EVENTS] = [$(Event::$event),*];
+
+            /// What people know it by.
+            pub(crate) fn name(self) -> &'static str {
+                match self {
+                    $(Event::$event => $name),*
+                }
+            }
+
+            /// The kernel's kind and number.
+            fn numbers(self) -> (u32, u64) {
+                match self {
+                    $(Event::$event => ($kind, $number)),*
+                }
+            }
+        }
+
+        /// What the processor counted, an operation; `None` without `--counters`, or where the kernel
+        /// refuses them.
+        #[derive(Debug, Clone, Default, Serialize, Deserialize)]
+        pub(crate) struct Counted {
+            $($field: Option<f64>),*
+        }
+
+        impl Counted {
+            /// What `of` says of each event.
+            pub(crate) fn each(of: impl Fn(Event) -> Option<f64>) -> Counted {
+                Counted { $($field: of(Event::$event)),* }
+            }
+
+            /// What is known of an event.
+            pub(crate) fn of(&self, event: Event) -> Option<f64> {
+                match event {
+                    $(Event::$event => self.$field),*
+                }
+            }
+        }
+    };
 }
 
-impl Event {
-    /// All; those that every processor counts come first.
-    pub(crate) const ALL: [Event; EVENTS] = [
-        Event::Instructions,
-        Event::CacheMisses,
-        Event::DtlbMisses,
-        Event::Cycles,
-        Event::BranchMisses,
-        Event::FrontendStalls,
-    ];
-
-    /// What people know it by.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Event::Instructions => "instructions",
-            Event::CacheMisses => "cache misses",
-            Event::DtlbMisses => "dTLB misses",
-            Event::Cycles => "cycles",
-            Event::BranchMisses => "branch misses",
-            Event::FrontendStalls => "frontend stalls",
-        }
-    }
-
-    /// The kernel's kind and number.
-    fn numbers(self) -> (u32, u64) {
-        match self {
-            Event::Cycles => (PERF_TYPE_HARDWARE, 0),
-            Event::Instructions => (PERF_TYPE_HARDWARE, 1),
-            Event::CacheMisses => (PERF_TYPE_HARDWARE, 3),
-            Event::BranchMisses => (PERF_TYPE_HARDWARE, 5),
-            Event::FrontendStalls => (PERF_TYPE_HARDWARE, 7),
-            // Data TLB (3), on reads (0), misses (1).
-            Event::DtlbMisses => (PERF_TYPE_HW_CACHE, 3 | (1 << 16)),
-        }
-    }
+events! {
+    Instructions "instructions" instructions_per_op (PERF_TYPE_HARDWARE, 1),
+    CacheMisses "cache misses" cache_misses_per_op (PERF_TYPE_HARDWARE, 3),
+    // Data TLB (3), on reads (0), misses (1).
+    DtlbMisses "dTLB misses" dtlb_misses_per_op (PERF_TYPE_HW_CACHE, 3 | (1 << 16)),
+    Cycles "cycles" cycles_per_op (PERF_TYPE_HARDWARE, 0),
+    BranchMisses "branch misses" branch_misses_per_op (PERF_TYPE_HARDWARE, 5),
+    FrontendStalls "frontend stalls" frontend_stalls_per_op (PERF_TYPE_HARDWARE, 7),
 }
 
 const EVENTS: usize = 6;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize, Serializer};
 
 use crate::bench::Bench;
-use crate::counters::Event;
+use crate::counters::{Counted, Event};
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::interval::{Median, median};
@@ -61,42 +61,6 @@ impl Conditions {
             log_limit_bytes: plan.log_limit_bytes,
             batch: plan.batch,
             rate_per_s: plan.rate,
-        }
-    }
-}
-
-/// What the processor counted, an operation; `None` without `--counters`, or where the kernel refuses
-/// them.
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-pub(crate) struct Counted {
-    instructions_per_op: Option<f64>,
-    cycles_per_op: Option<f64>,
-    branch_misses_per_op: Option<f64>,
-    frontend_stalls_per_op: Option<f64>,
-    cache_misses_per_op: Option<f64>,
-    dtlb_misses_per_op: Option<f64>,
-}
-
-impl Counted {
-    fn each(of: impl Fn(Event) -> Option<f64>) -> Counted {
-        Counted {
-            instructions_per_op: of(Event::Instructions),
-            cycles_per_op: of(Event::Cycles),
-            branch_misses_per_op: of(Event::BranchMisses),
-            frontend_stalls_per_op: of(Event::FrontendStalls),
-            cache_misses_per_op: of(Event::CacheMisses),
-            dtlb_misses_per_op: of(Event::DtlbMisses),
-        }
-    }
-
-    fn of(&self, event: Event) -> Option<f64> {
-        match event {
-            Event::Instructions => self.instructions_per_op,
-            Event::Cycles => self.cycles_per_op,
-            Event::BranchMisses => self.branch_misses_per_op,
-            Event::FrontendStalls => self.frontend_stalls_per_op,
-            Event::CacheMisses => self.cache_misses_per_op,
-            Event::DtlbMisses => self.dtlb_misses_per_op,
         }
     }
 }

@@ -1,6 +1,9 @@
-//! Bars and lines as SVG text. Colours are classes of the page's style sheet, so that they follow
-//! light and dark; what a mark stands for is also its tooltip. Figures that are not finite are left
-//! out.
+//! Bars and lines as SVG text. Colours are those of the page's style sheet, so that they follow light
+//! and dark; what a mark stands for is also its tooltip. Figures that are not finite are left out.
+//!
+//! Drawn by hand, for a library would have to do as well. plotters (0.3), of which this would need the
+//! SVG backend alone, has no tooltips, no colours of a style sheet and no dashes of SVG: it cuts lines
+//! into pieces that end at whole units of the drawing, and dashed ones get kinks.
 
 use std::fmt::Write as _;
 
@@ -115,6 +118,18 @@ pub(super) struct Series {
     pub(super) points: Vec<Point>,
 }
 
+impl Series {
+    fn finite(&self) -> impl Iterator<Item = &Point> {
+        self.points.iter().filter(|point| point.is_finite())
+    }
+
+    /// From point to point, for a line.
+    fn way(&self, x: impl Fn(f64) -> f64, y: impl Fn(f64) -> f64) -> String {
+        let place = |point: &Point| format!("{:.1},{:.1}", x(point.at), y(point.value));
+        self.finite().map(place).collect::<Vec<_>>().join(" ")
+    }
+}
+
 /// How values become heights.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -175,7 +190,7 @@ pub(super) fn lines(
     scale: Scale,
     show: &dyn Fn(f64) -> String,
 ) -> Option<String> {
-    let points = || series.iter().flat_map(|series| &series.points).filter(|p| p.is_finite());
+    let points = || series.iter().flat_map(Series::finite);
     let mut places: Vec<f64> = points().map(|point| point.at).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
@@ -198,17 +213,11 @@ pub(super) fn lines(
     for at in &places {
         out += &place(x(*at), *at);
     }
-    for Series { name, style, points } in series {
-        let points: Vec<&Point> = points.iter().filter(|point| point.is_finite()).collect();
-        let way: Vec<String> =
-            points.iter().map(|p| format!("{:.1},{:.1}", x(p.at), y(p.value))).collect();
-        let _ = writeln!(
-            out,
-            "<polyline class=\"line\" style=\"{}\" points=\"{}\"/>",
-            style.stroke(),
-            way.join(" "),
-        );
-        for p in points {
+    for line in series {
+        let Series { name, style, .. } = line;
+        let (stroke, way) = (style.stroke(), line.way(x, y));
+        let _ = writeln!(out, "<polyline class=\"line\" style=\"{stroke}\" points=\"{way}\"/>",);
+        for p in line.finite() {
             let _ = writeln!(
                 out,
                 "<g style=\"stroke:var(--c{0});fill:var(--c{0})\"><title>{1}: {2} ({3} to \
@@ -232,7 +241,7 @@ pub(super) fn lines(
 /// Lines over numbers, for many points: without marks and intervals. `None` if there is nothing to
 /// draw.
 pub(super) fn curves(series: &[Series], show: &dyn Fn(f64) -> String) -> Option<String> {
-    let points = || series.iter().flat_map(|series| &series.points).filter(|p| p.is_finite());
+    let points = || series.iter().flat_map(Series::finite);
     let last = points().map(|point| point.at).reduce(f64::max)?;
     let (_, to, ticks) = range(points(), Scale::Linear);
     let step = round_step(if last > 0.0 { last } else { 1.0 } / TICKS);
@@ -245,18 +254,13 @@ pub(super) fn curves(series: &[Series], show: &dyn Fn(f64) -> String) -> Option<
         let at = (f64::from(i) * step * 1e9).round() / 1e9;
         out += &place(x(at), at);
     }
-    for Series { name, style, points } in series {
-        let way: Vec<String> = points
-            .iter()
-            .filter(|point| point.is_finite())
-            .map(|p| format!("{:.1},{:.1}", x(p.at), y(p.value)))
-            .collect();
+    for line in series {
+        let (stroke, way) = (line.style.stroke(), line.way(x, y));
+        let name = escape(&line.name);
         let _ = writeln!(
             out,
-            "<polyline class=\"line thin\" style=\"{}\" points=\"{}\"><title>{}</title></polyline>",
-            style.stroke(),
-            way.join(" "),
-            escape(name),
+            "<polyline class=\"line thin\" style=\"{stroke}\" points=\"{way}\"><title>{name}</title>\
+             </polyline>",
         );
     }
     Some(out + "</svg>\n")
