@@ -7,10 +7,13 @@
 //! of the same round. Parts come one after the other, so that files of one are gone before the next
 //! makes its own.
 //!
+//! [`translations`] and [`side`] say what is compared; which sides a part has, which plots there are
+//! and what must hold are lists beside the code: `sides.toml`, `html/plots.toml`, `criteria.toml`.
+//!
 //! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
-//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C, [`watched`] looks at it; [`parts`] are the workloads; [`child`]
-//! runs one, if need be in a [`memory_group`]; [`results`] and [`criteria`] say what it came to,
-//! [`out`] writes it down, [`html`] shows it.
+//! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C, [`watched`] looks at it; [`parts`] are
+//! the workloads; [`child`] runs one, if need be in a [`memory_group`]; [`results`] and [`criteria`]
+//! say what it came to, [`out`] writes it down, [`html`] shows it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
