@@ -22,6 +22,9 @@ mod polder;
 pub use crate::error::EngineError;
 pub(crate) use named::Named;
 
+/// Makes an empty store.
+pub type Create = fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>;
+
 /// One engine that the command line offers.
 #[derive(Clone, Copy)]
 pub struct EngineKind {
@@ -35,7 +38,7 @@ pub struct EngineKind {
     /// Whether it can do what the durability promises; if not, why not.
     pub durability: fn(Durability) -> Result<(), &'static str>,
     /// Makes an empty store.
-    pub create: fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>,
+    pub create: Create,
 }
 
 impl EngineKind {

@@ -3,12 +3,13 @@
 //! The memory budget is `--pool`; everything that is not said is as a new store has it. Nothing is kept back in
 //! a session and nothing is prepared for a phase: each call is one operation of the store.
 
+use std::sync::LazyLock;
+
 use polder::{
     Change, Hold, OpenMode, Options, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
 };
-use polder_pool::Translation;
 
-use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
+use super::{Access, Create, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
 use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
@@ -21,47 +22,39 @@ struct Offer {
     not_by_copy: Option<&'static str>,
 }
 
-macro_rules! offer {
-    ($kind:ident, $name:literal, $about:literal) => {
-        Offer {
-            kind: EngineKind {
-                name: $name,
-                about: $about,
-                is_bare: false,
-                durability,
-                create: |setup| Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?)),
-            },
-            evicts: polder_pool::$kind::EVICTS,
-            not_by_slices: polder_pool::$kind::READ_MODES.no_slices,
-            not_by_copy: polder_pool::$kind::READ_MODES.no_copies,
-        }
+/// Makes an offer of each translation that a store can have.
+macro_rules! offers {
+    (
+        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
+        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
+        $($rest:tt)*
+    ) => {
+        vec![$(offers!($evicting),)* $(offers!($resident),)*]
+    };
+    ($kind:ident) => {
+        offer(TranslationKind::$kind, |setup| {
+            Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?))
+        })
     };
 }
 
-static OFFERS: [Offer; 10] = [
-    offer!(
-        Array,
-        "polder:array",
-        "Polder with translation arrays, its default; --pool is its memory budget"
-    ),
-    offer!(
-        Direct,
-        "polder:direct",
-        "without eviction, the yardstick: all data must fit into --pool"
-    ),
-    offer!(Hash, "polder:hash", "with a chained hash table, the traditional pool"),
-    offer!(Open, "polder:open", "with an open-addressing hash table"),
-    offer!(Predictive, "polder:predictive", "with predictive translation"),
-    offer!(Simd, "polder:simd", "with a hash table searched by vector instructions"),
-    offer!(Swizzle, "polder:swizzle", "with links that hold the frames of their pages"),
-    offer!(ArraySwizzled, "polder:array-swizzled", "with arrays, and frames in links as hints"),
-    offer!(Vm, "polder:vm", "with the operating system's page table"),
-    offer!(
-        VmHuge,
-        "polder:vm-huge",
-        "with the operating system's page table, huge pages, no eviction"
-    ),
-];
+static OFFERS: LazyLock<Vec<Offer>> = LazyLock::new(|| polder_pool::translations!(offers));
+
+fn offer(kind: TranslationKind, create: Create) -> Offer {
+    Offer {
+        kind: EngineKind {
+            // There are a few, in a list that lives as long as the program.
+            name: format!("polder:{}", kind.name()).leak(),
+            about: kind.about(),
+            is_bare: false,
+            durability,
+            create,
+        },
+        evicts: kind.evicts(),
+        not_by_slices: kind.read_modes().no_slices,
+        not_by_copy: kind.read_modes().no_copies,
+    }
+}
 
 /// One engine for each translation.
 pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
