@@ -207,6 +207,7 @@ impl Ladder {
         interrupt: &Interrupt,
         tell: Tell<'_>,
     ) -> Result<Measured, BenchError> {
+        interrupt.check()?;
         afresh(&job.dir)?;
         let group =
             side.swapped.then(MemoryGroup::make).transpose().map_err(BenchError::Options)?;
