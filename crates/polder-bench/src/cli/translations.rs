@@ -39,7 +39,10 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     print(table(&judged).trim_end())?;
     kept?;
     shown?;
-    record(args.record.as_ref(), || table(&judged) + "\n" + &medians(&results))?;
+    record(args.record.as_ref(), || {
+        let measured: Vec<_> = judged.into_iter().filter(|judged| judged.rounds > 0).collect();
+        table(&measured) + "\n" + &medians(&results)
+    })?;
     for path in [out.json(), out.html()] {
         let _ = writeln!(io::stderr(), "written: {}", path.display());
     }

@@ -140,17 +140,19 @@ impl Results {
     }
 }
 
-/// All medians with their intervals, a line for each.
+/// All medians with their intervals, a line for each, but for what goes with a metric.
 pub(crate) fn medians(results: &Results) -> String {
     let line = |of: &Summary| {
         let Summary { part, metric, side, at, rounds, .. } = of;
         let [median, low, high] = [of.median, of.low, of.high].map(|value| match value.abs() {
             size if size >= 1000.0 => show_count(value),
-            _ => format!("{value:.4}"),
+            size if size >= 0.01 || size == 0.0 => format!("{value:.4}"),
+            _ => format!("{value:.3e}"),
         });
         format!("{part}, {metric} at {at}, {side}: {median} ({low} to {high}), {rounds} rounds\n")
     };
-    results.summaries().iter().map(line).collect()
+    let all = results.summaries();
+    all.iter().filter(|of| !of.metric.contains(": ")).map(line).collect()
 }
 
 /// Each once, in the order in which they come.
