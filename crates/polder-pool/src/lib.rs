@@ -43,11 +43,11 @@ mod thread;
 pub mod translation;
 
 pub use page::bytes;
+#[cfg(all(not(loom), polder_count))]
+pub use sync::counted;
 /// For the crates above, so that there is one of it.
 #[doc(hidden)]
 pub use sync::lock;
-#[cfg(all(not(loom), polder_count))]
-pub use sync::counted;
 #[cfg(not(loom))]
 pub use {machine::fork, thread::signal};
 
