@@ -1,0 +1,64 @@
+use super::*;
+use crate::engine::built_in;
+
+fn find(name: &str) -> Result<Named, BenchError> {
+    Named::find(&built_in(), name)
+}
+
+#[test]
+fn names_say_policies_and_ways_in_any_order() {
+    for replacement in ReplacementKind::ALL {
+        let name = format!("polder:array+{replacement}");
+        let named = find(&name).unwrap();
+        assert_eq!((named.replacement(), named.hold()), (replacement, Hold::Optimistic));
+        assert_eq!(named.to_string(), name);
+    }
+    for hold in Hold::ALL {
+        let named = find(&format!("polder:simd+{hold}+cooling:20")).unwrap();
+        assert_eq!(named.replacement(), ReplacementKind::Cooling { percent: 20 });
+        assert_eq!(named.hold(), hold);
+        assert_eq!(named.to_string(), format!("polder:simd+cooling:20+{hold}"));
+    }
+    for name in ["polder:array+group:4", "polder:simd+copy:1", "polder:vm+lru+group:512"] {
+        assert_eq!(find(name).unwrap().to_string(), name);
+    }
+    let (four, all) = (find("polder:array+group:4"), find("polder:array+group"));
+    assert!(!four.unwrap().is_same(&all.unwrap()));
+    assert_eq!(find("device").unwrap().to_string(), "device");
+}
+
+#[test]
+fn options_hold_for_what_names_leave_open() {
+    let (lru, group) = (Some(ReplacementKind::Lru), Some(Hold::Group));
+    let named = |name: &str| find(name).unwrap().or(lru, group).unwrap().to_string();
+    assert_eq!(named("polder:array"), "polder:array+lru+group");
+    assert_eq!(named("polder:array+watt"), "polder:array+watt+group");
+    assert_eq!(named("polder:array+shared"), "polder:array+lru+shared");
+    assert!(find("polder:array").unwrap().is_same(&find("polder:array+clock").unwrap()));
+    assert!(!find("polder:array").unwrap().is_same(&find("polder:array+lru").unwrap()));
+    assert!(!find("polder:array").unwrap().is_same(&find("polder:hash").unwrap()));
+}
+
+#[test]
+fn what_cannot_be_is_refused_in_a_sentence() {
+    let why = |name: &str| match find(name) {
+        Err(BenchError::Options(why)) => why,
+        other => panic!("{name}: {other:?}"),
+    };
+    let unknown = why("polder:array+arc");
+    assert!(unknown.contains("hyperbolic") && unknown.contains("optimistic"), "{unknown}");
+    assert!(why("polder:array+").contains("hyperbolic"));
+    assert!(why("polder:array+cooling:95").contains("90"));
+    assert_eq!(why("polder:array+lru+2q"), "polder:array+lru+2q: it cannot be both lru and 2q");
+    assert!(why("polder:array+core+core").contains("both core and core"));
+    assert!(why("device+lru").contains("device is not Polder"));
+    assert!(why("device+shared").contains("device is not Polder"));
+    assert!(why("polder:direct+clock").contains("never evicts"));
+    assert!(why("polder:vm-huge+lru").contains("never evicts"));
+    assert!(find("polder:direct+shared").is_ok());
+    assert!(why("polder:predictive+group").contains("shared"));
+    assert!(why("polder:predictive+group:4").contains("shared"));
+    assert!(why("polder:vm+copy:4").contains("copy:4"));
+    assert!(why("polder:array+group:0").contains("1 to 512"));
+    assert!(matches!(find("nobody+lru"), Err(BenchError::NoSuchEngine { .. })));
+}

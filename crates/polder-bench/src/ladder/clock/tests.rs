@@ -1,0 +1,95 @@
+use super::*;
+
+#[test]
+fn all_threads_work_until_the_time_is_over() {
+    let never = Interrupt::silent();
+    let driven = drive(2, 0.05, &never, |_| || Ok(3)).unwrap();
+    assert!(driven.ops > 0 && driven.ops.is_multiple_of(3));
+    assert!(driven.seconds >= 0.05);
+}
+
+#[test]
+fn only_turns_are_timed() {
+    let never = Interrupt::silent();
+    let (turn, next_look) = (PATIENCE.mul_f64(1.25), PATIENCE.mul_f64(2.0));
+    let seconds = |_| {
+        let driven = drive(1, 600.0, &never, |_| {
+            let mut left = 2;
+            move || {
+                left -= 1;
+                if left > 0 {
+                    thread::sleep(turn);
+                }
+                Ok(left)
+            }
+        });
+        driven.unwrap().seconds
+    };
+    // Once of several times, for other tests run beside this one.
+    let shortest = (0..8).map(seconds).fold(f64::INFINITY, f64::min);
+    assert!(shortest >= turn.as_secs_f64());
+    assert!(shortest < next_look.as_secs_f64(), "{shortest}");
+}
+
+#[test]
+fn an_error_in_one_thread_ends_all() {
+    let never = Interrupt::silent();
+    let driven = drive(2, 600.0, &never, |thread| {
+        move || match thread {
+            0 => Ok(1),
+            _ => Err(BenchError::Missing { record: 7 }),
+        }
+    });
+    assert!(matches!(driven, Err(BenchError::Missing { record: 7 })));
+}
+
+#[test]
+fn a_turn_of_nothing_ends_it() {
+    let never = Interrupt::silent();
+    let driven = drive(2, 600.0, &never, |_| {
+        let mut left = 3;
+        move || {
+            left -= 1;
+            Ok(u64::from(left > 0))
+        }
+    });
+    assert!((2..=4).contains(&driven.unwrap().ops));
+}
+
+#[test]
+fn each_thread_does_a_turn_however_short_the_time_is() {
+    let driven = drive(4, 0.0, &Interrupt::silent(), |_| || Ok(1)).unwrap();
+    assert!(driven.ops >= 4, "{driven:?}");
+}
+
+#[test]
+fn fewer_operations_than_were_asked_for_are_an_error() {
+    let of = |ops| {
+        drive_all(1, ops, &Interrupt::silent(), |_| {
+            let mut left = 3;
+            move || {
+                left -= 1;
+                Ok(left)
+            }
+        })
+    };
+    assert_eq!(of(3).unwrap(), 3);
+    let why = of(4).unwrap_err().to_string();
+    assert!(why.contains("only 3 of 4 operations"), "{why}");
+}
+
+#[test]
+#[should_panic(expected = "no worker")]
+fn a_worker_that_is_not_made_does_not_leave_the_others_waiting() {
+    let _ = drive(3, 600.0, &Interrupt::silent(), |thread| {
+        assert!(thread != 1, "no worker");
+        || Ok(1)
+    });
+}
+
+#[test]
+fn interrupts_are_summed_over_processors() {
+    let text = "  0: 5 6 IO\n TLB:   10   32   TLB shootdowns\n";
+    assert_eq!(sum_of_line(text, "TLB:"), Some(42));
+    assert_eq!(sum_of_line(text, "RES:"), None);
+}
