@@ -64,7 +64,7 @@ fn below<'p, T: Translation>(
     descend::<TreePages, T>(space, attempt, target, 0).map(|place| place.page)
 }
 
-/// Goes to the right neighbour (N4 of `docs/protocols.md`).
+/// Goes to the right neighbour (N4 of the pool's `operation/snapshot.rs`).
 fn aside<'p, T: Translation>(
     space: &'p Space<T>,
     attempt: &mut Attempt<'p>,

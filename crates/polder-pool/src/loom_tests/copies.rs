@@ -1,4 +1,4 @@
-//! Copies of nodes: `docs/protocols.md`, "Copies of nodes".
+//! Copies of nodes: `paging/shadow.rs` and `operation/snapshot.rs`.
 
 use super::*;
 

@@ -2,20 +2,58 @@
 //! (scalecache.txt 3.2).
 //!
 //! A reader that descends by [`Space::snapshot`] holds one page at a time, by the slice of its group of
-//! cores (`latch/slices.rs`), and reads it as it was at some moment (`snapshot.rs`): no node is validated, and
-//! a change keeps nobody waiting. A writer that changes a page by [`Space::shadow`] copies it to a
-//! *spare* frame, works there, and lets the page's word lead there when all is done. The old frame is
-//! *retired*: it can be a spare again when nobody holds it any more. What a snapshot says may be out
-//! of date, so that this is for pages whose readers find out where they went astray: nodes with fences
-//! and right links. `docs/protocols.md`, "Copies of nodes": `COW-1` to `COW-5`, C1 to C8.
+//! cores, and reads it as it was at some moment (`operation/snapshot.rs`, N1 to N5): no node is
+//! validated, and a change keeps nobody waiting. A writer that changes a page by [`Space::shadow`]
+//! copies it to a *spare* frame, works there, and lets the page's word lead there when all is done. The
+//! old frame is *retired*: it can be a spare again when nobody holds it any more. What a snapshot says
+//! may be out of date, so that this is for pages whose readers find out where they went astray: nodes
+//! with fences and right links. Leaves are held by slices and changed in their place.
 //!
-//! [`Space::snapshot`]: crate::Space::snapshot
-//! [`Space::shadow`]: crate::Space::shadow
+//! ```text
+//! C1  the gate of moves, shared, tried, and no sweep under way; a spare frame: the one that the page
+//!     prefers if it is free, else a retired one that nobody holds, else a free one.
+//!     None: the page is changed in its place
+//! C2  CAS the very word seen -> being copied
+//! C3  pinned, or being written: seal, be alone with it as any writer, change it in its place
+//!     (POOL-4, POOL-7)
+//! C4  fence Release; copy the page to the spare frame
+//! C5  change the copy; log; stamp
+//! C6  metadata of the spare: page, place, born; written := never. Of the old one: as P5
+//! C7  word := (spare, its version), free; by frame: as in a promotion, but being copied all the time
+//! C8  the old frame is retired: a queue, from which C1 takes it when nobody holds it; or free at once,
+//!     if nobody holds it and the page prefers it. Not changed at all: the word is put back
+//! ```
+//!
+//! C1 to C4 are [`View::shadow`], C5 is its caller's, C6 to C8 come when the [`Shadow`] goes.
+//!
+//! * `COW-1` While a page is being copied, nothing is written to the frame that its word names, and
+//!   nobody else changes it, shares it, writes it back or evicts it.
+//! * `COW-2` What a reader holds (N3 to N1) does not change: it was named by the word at N3, and a frame
+//!   is written to only by a thread that has the word that names it exclusively and is alone with it
+//!   (`HOLD-2`), or by one that has got it as a frame that holds no page.
+//! * `COW-3` A retired frame is given to nobody before each of its slices was zero once, seen behind a
+//!   SeqCst fence behind C7. A reader adds to its slice first and looks at the word then: it finds that
+//!   the word has gone on, or is seen. Zero once is enough, as no word speaks of the frame any more: a
+//!   reader that adds later undoes it.
+//! * `COW-4` A page whose frame somebody has noted (a pin, a write under way) does not change it.
+//!
+//! During a sweep of a checkpoint nodes are changed in their place, since a dirty page must not change
+//! its frame then (`frame/moves.rs`). A thread that holds nothing (an optimistic reader: batches, scans
+//! of cold leaves, the descents of splits and merges) does not take a page that is being copied for
+//! valid: its child may have changed already, in its place, under the same operation, and both must be
+//! seen, or none. A node whose preferred frame is free goes back there, with probability 1/32 at an
+//! access, by C1 to C8 with nothing changed: that disturbs its readers no more than a change does.
+//! Leaves do not: a reader that holds one validates it.
 //!
 //! Different from the paper: its frames have an indirection of their own, between a page's metadata
 //! and its bytes; ours have none, and the page changes its frame, as in a promotion. It keeps extra
 //! frames for copies; we take free ones of the pool. Its readers wait while a page is latched to be
-//! copied; ours need not, since nothing is written to what they read.
+//! copied; ours need not, since nothing is written to what they read. It says nothing of the order
+//! between publishing a frame and looking at its pins (`COW-3`): `loom_tests/copies.rs` shows what
+//! becomes of it without.
+//!
+//! [`Space::snapshot`]: crate::Space::snapshot
+//! [`Space::shadow`]: crate::Space::shadow
 
 #![cfg(not(loom))]
 
@@ -37,20 +75,25 @@ const RETIRED_PART: usize = 64;
 /// Instead of which frame spares are taken: one for all, so that they lie together, where pages lie that
 /// cannot have their own, and far from where the next new pages want to lie.
 const SPARES: FrameId = FrameId::FIRST;
+
 impl<'p, T: Translation> View<'p, T> {
-    /// C1 to C4.
+    /// C1 to C4: the page that was read, to be changed by this thread alone.
     pub(crate) fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
+        // C1  a frame for the copy; without one the page is changed in its place
         let spare = self.may_copy().and_then(|no_sweep| {
             self.shared.spare_for_copy(self, &page).map(|to| Spare { view: self, to, no_sweep })
         });
         let Some(spare) = spare else { return page.try_upgrade().map(Shadow::from) };
         let (shared, to) = (self.shared, spare.to);
         let put_back = |_: &Restart| shared.core.frames.retired.put_first(to);
+        // C2  the word: being copied
         let copied = page.try_copy().inspect_err(put_back)?;
+        // C3  a page that somebody has noted stays in its frame (COW-4)
         if copied.must_stay() {
             shared.core.frames.retired.put_first(to);
             return copied.seal().map(Shadow::from);
         }
+        // C4  the copy; C5 is the caller's
         Ok(spare.begin(copied))
     }
 
@@ -99,6 +142,7 @@ impl<T: Translation> Shared<T> {
         page.check_logged();
         let (meta, old) = (core.latches.meta(to), page.meta());
         let (id, from) = (old.page(), page.frame());
+        // C6  the metadata of the spare, and of the old frame behind C7
         meta.assign_from(old, !page.is_changed() && !old.is_dirty(page.held()));
         core.replacement.relocate(from, to);
         if page.is_changed() {
@@ -106,13 +150,14 @@ impl<T: Translation> Shared<T> {
         }
         let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();
+        // C7  the word leads to the copy
         let (directory, new) = (&view.space.directory, (to, meta.version()));
         self.translation.words().relocate(directory, id.page(), (cell, held), new);
         // Behind it: as long as the word names the old frame, that has its page.
         let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);
         core.counters.add(Counter::Copies, 1);
-        // Its home stays free for it, so that it can go back.
+        // C8  its home stays free for it, so that it can go back.
         let is_home = self.translation.preferred(directory, id.page()) == Some(from);
         if is_home && core.latches.pins.as_ref().is_some_and(|pins| pins.is_left(from)) {
             self.give_frame(from);

@@ -12,10 +12,32 @@
 //!    `replacement/cooling.rs`.
 //! 4. No swizzled link leaves its frame: what is written or logged has page ids (`links.rs`).
 //!
-//! Different from the paper: nobody that reads believes a link; the tag in the frame tells. So links
-//! change under a shared latch, no reader restarts for it, a page can have links that do not own,
-//! and what is kept here serves speed, and decides which pages go: those to which no link is
-//! swizzled. `docs/protocols.md`, "Swizzled links".
+//! Only links that *own* are swizzled: the one way to a page. A kind of page says where they are
+//! (`OwnedLinks`). Right links, overflow chains and whatever goes by a page's number ask the table;
+//! `pages_by_table` counts them.
+//!
+//! * `SWIP-2` A swizzled link leads to a resident page whose owner is the page in which the link
+//!   stands. (The reverse need not hold: a node that was built anew has plain links, and its children
+//!   still name it, or the frame in which it was.) `Pool::check_links` looks (`check.rs`).
+//! * `SWIP-3` A page that holds a swizzled link, or to which one is swizzled, is not evicted.
+//! * `SWIP-4` No swizzled link leaves the frame in which it was made: writes, images for the log and
+//!   copies into other pages have the page id instead, which is a mask. A reader that loads a page
+//!   refuses an owned link that has a tag. (Bytes that nobody reads, as of a removed entry, may have
+//!   one.)
+//! * `SWIP-5` Links are swizzled and unswizzled under a shared latch of the page that they stand in:
+//!   the version stays, and no reader restarts. A copy that others make under a shared latch meanwhile
+//!   reads the links once more, a whole one at a time.
+//!
+//! `SWIP-1`, of owners, stands in `owner.rs`. A page that is dropped with its space may leave a
+//! swizzled link to a frame that is another page's by then; the page of the link goes as well. U6
+//! does not count such links, and S4 writes over them.
+//!
+//! Different from the paper, which has no table for swizzled pages and believes links: so there the
+//! parent must be latched exclusively, each page that cools restarts the readers of its parent, and a
+//! page cannot have links that do not own (its leaves have none). calico.txt, 2, holds that against
+//! swizzling. Here nobody that reads believes a link; the tag in the frame tells, as for any frame
+//! (`parts/tagged.rs`). Whatever happens to links, no read is wrong, and the mark is heard of as
+//! ever. What is kept here serves speed, and decides which pages go: children before their parents.
 //!
 //! [`ArraySwizzled`] has the frame in the link as a hint over the array: `hints.rs`.
 

@@ -1,4 +1,13 @@
-//! Whose link to the page in a frame is hot: `docs/protocols.md`, "Swizzled links".
+//! Whose link to the page in a frame is swizzled: one word a frame, and a lock for the link.
+//!
+//! * `SWIP-1` Only a thread that made the owner busy by CAS sets it, or one that brings a page into
+//!   the frame (before F10: none, before the page can be read). Busy is held for a search through one
+//!   node at most. Nobody waits meanwhile, and nobody waits for it but a thread that takes a page out
+//!   at once (discarding it, dropping its space), under the exclusive latch.
+//!
+//! S3 cannot meet a page that leaves: U6 and S2 exclude each other by the owner, and when the owner is
+//! none again the former word and tag are gone, visibly. For a root there is no parent to hold: busy
+//! alone is the lock.
 
 use crate::latch::FrameId;
 use crate::sync::Backoff;

@@ -12,6 +12,12 @@
 //! U6  (behind E5, under the exclusive latch) owner: CAS none -> busy; no link in the page is
 //!     swizzled to a page that it owns; else owner := none, released unchanged
 //! ```
+//!
+//! Between U4 and U5, or after it, C may be swizzled again; U6 sees it. U4 reads the page of the frame
+//! only when the owner is busy; it may be another one than U2 saw, with the same parent. P shared keeps
+//! P's links where they are, keeps P from being evicted, and keeps a structure from moving a link
+//! while it is swizzled. Where all else was tried (the last round of a sweep), a page lets go of all
+//! its children at once, so that a few pages that cannot go do not hold all above them.
 
 #![cfg(not(loom))]
 
