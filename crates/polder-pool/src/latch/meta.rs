@@ -1,7 +1,18 @@
 //! What is known of a frame besides its bytes: which page it holds, what of it the device has, and
-//! whether it may go.
+//! whether it may go. 32 bytes a frame, apart from the page bytes.
 //!
-//! Who may change which field is in `docs/protocols.md`, "Frame metadata".
+//! A page is **dirty** if the version in its word differs from *written*. There is no dirty flag
+//! that could be cleared too late or too early.
+//!
+//! * `META-1` A frame that is free, taken or retired holds no page: its page id is null from E6, P5
+//!   or C6 on until F9, P4 or C6 gives it one.
+//! * `POOL-3` For one frame the version only grows (modulo 2^27, see `WrapCount`), over all pages
+//!   that it ever holds. So no pair (frame, version) stands for two contents.
+//!
+//! Why the frame carries the version: if the entry of the page kept it, evicting would have to keep
+//! the entry nonzero; if zeroing reset it, a reader that slept over evict and reload into the same
+//! frame would validate bytes of two lives (calico.txt 4.3 does so). So eviction stores version + 1
+//! here, and publishing takes it from here.
 
 use polder_format::{PageId, Place};
 
@@ -16,15 +27,25 @@ const NEVER: u32 = u32::MAX;
 #[derive(Debug, Default)]
 #[repr(C, align(32))]
 pub(crate) struct FrameMeta {
+    /// Changed by a thread that holds the page exclusive or in flight.
     page: AtomicU64,
+    /// Where the page lies in the file. Changed as `page` is; and by a thread that moves the extent,
+    /// holding the page shared.
     place: AtomicU64,
+    /// The version of the frame while it holds no page (`POOL-3`). Changed as `page` is.
     version: AtomicU32,
+    /// The version that the device has, or "never". Changed by a thread that loads the page, or holds
+    /// *writing*, or releases the page at a step towards a wrap.
     written: AtomicU32,
+    /// Raised by a thread that holds a latch on the page (`POOL-7`), lowered by the pin's owner.
     pins: AtomicU32,
+    /// Set by CAS by a thread that wants to write the page, and cleared by the same (`POOL-5`).
     writing: AtomicBool,
-    /// The whole page was logged and has not been written since.
+    /// The whole page was logged and has not been written since. Changed by a thread that holds the
+    /// page exclusive, or *writing*.
     born: AtomicBool,
-    /// It was loaded for a scan, bears the mark, and nobody has come to it yet.
+    /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread that
+    /// loads it, cleared by the first access.
     awaits_scan: AtomicBool,
 }
 
@@ -52,6 +73,7 @@ impl FrameMeta {
 
     /// F9: the frame now holds this page.
     pub(crate) fn assign(&self, page: PageId, place: Place, on_device: bool) {
+        debug_assert!(self.page().is_null(), "META-1: {} is here, and {page} comes", self.page());
         let written = if on_device { self.version().get() } else { NEVER };
         self.written.store(written, Ordering::Relaxed);
         self.place.store(place.get(), Ordering::Relaxed);
@@ -62,6 +84,7 @@ impl FrameMeta {
 
     /// E6: the frame holds no page; the caller has it exclusively, at `version`.
     pub(crate) fn vacate(&self, version: Version) {
+        debug_assert!(!self.page().is_null(), "META-1: no page leaves");
         self.page.store(0, Ordering::Release);
         self.version.store(version.get(), Ordering::Relaxed);
     }
@@ -73,6 +96,7 @@ impl FrameMeta {
 
     /// W6: the device has the page as it was at `version`. Release pairs with `is_dirty`.
     pub(crate) fn set_written(&self, version: Version) {
+        debug_assert!(self.is_being_written(), "POOL-5");
         self.written.store(version.get(), Ordering::Release);
     }
 
@@ -116,7 +140,7 @@ impl FrameMeta {
 
     pub(crate) fn unpin(&self) {
         let before = self.pins.fetch_sub(1, Ordering::Release);
-        debug_assert_ne!(before, 0);
+        debug_assert_ne!(before, 0, "POOL-7");
     }
 
     /// W1. False if somebody else writes the page (`POOL-5`). Acquire pairs with `end_writing`.
@@ -125,6 +149,7 @@ impl FrameMeta {
     }
 
     pub(crate) fn end_writing(&self) {
+        debug_assert!(self.is_being_written(), "POOL-5");
         self.writing.store(false, Ordering::Release);
     }
 
@@ -141,7 +166,7 @@ impl FrameMeta {
         }
     }
 
-    /// E3.
+    /// E3: why the page cannot go, if it cannot.
     pub(crate) fn obstacle(&self, word: StateWord) -> Option<Obstacle> {
         if self.is_pinned() {
             Some(Obstacle::Pinned)
@@ -161,9 +186,11 @@ impl FrameMeta {
         cell: &StateCell,
         seen: StateWord,
     ) -> Result<(), Obstacle> {
+        // E3  looks, and does not wait
         self.obstacle(seen).map_or(Ok(()), Err)?;
+        // E4  the very word seen
         let held = cell.upgrade(seen).ok_or(Obstacle::Busy)?;
-        // E5: what was looked at before we had the latch may have changed.
+        // E5  what was looked at before we had the latch may have changed
         if self.page() != page || self.obstacle(held).is_some() {
             cell.put_back(held);
             return Err(Obstacle::Busy);

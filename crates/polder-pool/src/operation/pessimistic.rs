@@ -35,7 +35,7 @@ impl<'p, T: Translation> View<'p, T> {
             let translation = &self.shared.translation;
             translation.resolve_elsewhere(&core.frames.memory, &self.space.directory, target.page())
         });
-        // F0: the parent is validated after the page's word was read.
+        // F0  the parent is validated after the page's word was read.
         if let Some(parent) = &parent {
             parent.validate()?;
         }

@@ -1,7 +1,40 @@
 //! Making room: taking pages out of frames.
 //!
-//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
-//! found out here. Nothing waits for a latch (`POOL-9`). `docs/protocols.md`, "Evict": E1 to E9.
+//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is found
+//! out here, by one function from the top down ([`Sweep::visit`]).
+//!
+//! ```text
+//! E1  a frame that the replacement policy names, with page P; its word says this frame, latch free
+//! E2  (the policy has marked a page that bore no mark, and names one that still does)
+//! E3  pinned or being written: next.  dirty: noted, to be written back with others, then visited
+//!     again, if its mark is as it was and the policy, which is asked, has heard of no access meanwhile
+//! E4  CAS the very word seen -> exclusive; if it fails: next                          (POOL-9)
+//! E5  under the latch, again: unpinned, clean, not being written; else release unchanged (POOL-4)
+//! E6  the policy is told; metadata: page := none, version := version + 1              (POOL-3)
+//! E7  word := 0
+//! E8  lower the group's count; the last one of the array gives its memory back (`array/group.rs`)
+//! E9  the frame is free
+//! ```
+//!
+//! E3 to E5 are [`FrameMeta::seize`](crate::latch::meta::FrameMeta::seize); E7 and E8 are the
+//! translation's ([`Words::remove`]). Where links hold frames, U1 to U4 come before E3 and U6 behind
+//! E5 (`swizzle/unswizzling.rs`).
+//!
+//! * `POOL-4` A page is evicted only clean, unpinned, with no write of it under way.
+//! * `POOL-9` A thread that evicts waits for no latch: eviction only tries.
+//!
+//! A sweep ends when it has freed what was asked, or after three rounds over all frames; in the last
+//! one it does not spare pages whose mark readers have cleared before. A thread that needs a frame
+//! sweeps several times, with some milliseconds in between: pages that are latched, in flight or
+//! being written come back by themselves. Then it waits for as long as it may
+//! (`frame/admission.rs`).
+//!
+//! A page that is freed leaves by E6 to E9 as well ([`Shared::discard`]): the group that unlinks it
+//! clears its bit; then, under its exclusive latch, the thread that frees it waits for *writing* to end, so that a
+//! late write cannot hit a page that was given out again; then its reservation goes
+//! (`space/alloc.rs`). What leaves memory unwritten is not seen by a checkpoint's sweep. So whatever
+//! says that it is gone is in the log before it goes: a checkpoint that missed the page then makes
+//! that durable as well (K4), and no recovery looks for it.
 
 #![cfg(not(loom))]
 
@@ -141,6 +174,8 @@ impl<T: Translation> Shared<T> {
 
     /// A frame that was taken and not used, or holds no page any more.
     pub(crate) fn give_frame(&self, frame: FrameId) {
+        let page = self.core.latches.meta(frame).page();
+        debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
         if T::MEMORY.has_fixed_frames() {
             self.core.frames.fixed.give_back();
         } else {
@@ -203,31 +238,91 @@ impl<T: Translation> Shared<T> {
         self.retire(space, cell, frame);
     }
 
+    /// E3 to E5, and U6: the page, whose word was seen, is held exclusively and may leave its frame.
+    fn seize(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        cell: &StateCell,
+        seen: StateWord,
+    ) -> Result<(), Obstacle> {
+        let (latches, frame) = (&self.core.latches, seen.frame());
+        // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+        if !seen.is_free() || !latches.is_alone_with(frame) {
+            return Err(Obstacle::Busy);
+        }
+        // E3 to E5
+        latches.meta(frame).seize(page, cell, seen)?;
+        let bytes = self.page_in(space, page.page(), frame);
+        // U6  the link last: what is put back has its owner
+        let may_leave =
+            || self.translation.before_leaving(&self.context(), bytes, frame, Leaving::Evicted);
+        if !latches.is_alone_with(frame) || !may_leave() {
+            cell.put_back(cell.peek());
+            return Err(Obstacle::Busy);
+        }
+        Ok(())
+    }
+
+    /// E6 to E9 for a page that was seized.
+    fn leave(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
+        let meta = self.core.latches.meta(frame);
+        debug_assert!(
+            !meta.is_pinned() && !meta.is_dirty(cell.peek()),
+            "POOL-4: {} in {frame:?} became dirty or pinned since E5",
+            meta.page()
+        );
+        self.core.replacement.leave(frame);
+        self.retire(space, cell, frame);
+    }
+
     /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that
     /// it goes, and the memory behind it has been given back where that is done.
     pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.latches.meta(frame);
         let page = meta.page().page();
+        debug_assert!(cell.peek().is_exclusive(), "E4");
+        // E6  the page is not in the frame any more, which goes on with the next version
         let (version, _) = self.core.latches.wraps.next(cell.peek().version());
         meta.vacate(version);
+        // E7 and E8  its word is 0
         let words = self.translation.words();
         words.remove(&self.core.latches, &space.directory, page, frame, StateCell::clear);
+        // E9
         self.give_frame(frame);
     }
 }
 
 impl<T: Translation> Sweep<'_, T> {
-    /// E1 to E5 for a frame that the policy named; E6 to E9 too, unless its memory goes back with
-    /// that of others.
+    /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once (`POOL-9`).
     fn visit(&mut self, frame: FrameId) {
-        if let Some(frame) = self.made_plain(frame) {
-            self.take(frame);
+        // U1 to U4  no link may hold the frame; the page that can go may be one below it
+        let Some(frame) = self.unswizzled(frame) else { return };
+        let shared = self.pages.shared;
+        let obstacle = self.pages.with(frame, |space, page, cell, word| {
+            // E3 to E5  held exclusively, clean and unpinned
+            if let Err(obstacle) = shared.seize(space, page, cell, word) {
+                return Some((obstacle, word));
+            }
+            if T::MEMORY.gives_back() {
+                // E6 to E9 when its memory goes back with that of others
+                let space = Arc::clone(space);
+                self.seized.push(Seized { space, page: page.page(), frame });
+            } else {
+                // E6 to E9
+                shared.leave(space, cell, frame);
+                self.freed += 1;
+            }
+            None
+        });
+        if let Some(Some((Obstacle::Dirty, word))) = obstacle {
+            self.dirty.push((frame, word.is_marked()));
         }
     }
 
     /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame of
     /// the page that can, which may be one below it. If all else was tried, the page itself.
-    fn made_plain(&mut self, frame: FrameId) -> Option<FrameId> {
+    fn unswizzled(&mut self, frame: FrameId) -> Option<FrameId> {
         let shared = self.pages.shared;
         if !T::SWIZZLES {
             return Some(frame);
@@ -246,43 +341,6 @@ impl<T: Translation> Sweep<'_, T> {
         None
     }
 
-    /// E3 to E5 for this frame, if its page can go at once (`POOL-9`); E6 to E9 as in `visit`.
-    fn take(&mut self, frame: FrameId) {
-        let shared = self.pages.shared;
-        let meta = shared.core.latches.meta(frame);
-        let obstacle = self.pages.with(frame, |space, page, cell, word| {
-            // Slices first: whoever holds the page by one would find it exclusive, and begin again.
-            if !word.is_free() || !shared.core.latches.is_alone_with(frame) {
-                return Some((Obstacle::Busy, word));
-            }
-            if let Err(obstacle) = meta.seize(page, cell, word) {
-                return Some((obstacle, word));
-            }
-            let bytes = shared.page_in(space, page.page(), frame);
-            // The link last: what is put back has its owner.
-            let may_leave = || {
-                let (pool, why) = (shared.context(), Leaving::Evicted);
-                shared.translation.before_leaving(&pool, bytes, frame, why)
-            };
-            if !shared.core.latches.is_alone_with(frame) || !may_leave() {
-                cell.put_back(cell.peek());
-                return Some((Obstacle::Busy, word));
-            }
-            if T::MEMORY.gives_back() {
-                let space = Arc::clone(space);
-                self.seized.push(Seized { space, page: page.page(), frame });
-            } else {
-                shared.core.replacement.leave(frame);
-                shared.retire(space, cell, frame);
-                self.freed += 1;
-            }
-            None
-        });
-        if let Some(Some((Obstacle::Dirty, word))) = obstacle {
-            self.dirty.push((frame, word.is_marked()));
-        }
-    }
-
     /// Gives back the memory of what was seized, and lets it go.
     fn give_back(&mut self) {
         if self.seized.is_empty() {
@@ -298,8 +356,8 @@ impl<T: Translation> Sweep<'_, T> {
         for one in std::mem::take(&mut self.seized) {
             // Held, so that it is still there.
             if let Some(cell) = shared.state_of(&one.space, one.page) {
-                shared.core.replacement.leave(one.frame);
-                shared.retire(&one.space, cell, one.frame);
+                // E6 to E9
+                shared.leave(&one.space, cell, one.frame);
                 self.freed += 1;
             }
         }
@@ -373,7 +431,7 @@ impl<T: Translation> Pages for PagesOf<'_, T> {
     }
 
     fn mark(&self, frame: FrameId) -> FrameId {
-        // U5
+        // U5  the page cools: no link holds it
         let shared = self.shared;
         let plain = shared.translation.before_cooling(&shared.context(), frame, false);
         plain.inspect(|frame| {

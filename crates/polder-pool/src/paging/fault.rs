@@ -1,6 +1,41 @@
 //! Bringing a page into a frame: from the device, or new.
 //!
-//! `docs/protocols.md`, "Fault": the steps are named F1 to F10 there and here.
+//! ```text
+//! F0  the parent, optimistic, gave page P, and was validated after P's word was seen zero
+//! F1  if P's word is in flight: await, go back to the caller (restart)
+//! F2  g := relocation count; place := extent map (itself a paged structure: may fault, recursively,
+//!     in space 0)
+//! F3  take a frame, the preferred one if it is free (may evict, may write back; nothing is held or
+//!     claimed). After F2, or threads that each hold a frame could wait for each other's while they
+//!     load maps
+//! F4  lock the page's group, or bucket                                               (POOL-6, TABLE-1)
+//! F5  word 0 -> in flight, if the page has none; unlock; else give the frame back, restart (POOL-1)
+//! F6  if the space was dropped, or the relocation count is no longer g: abandon, go back; fence Release
+//! F7  read from the device into the frame                                             (POOL-8)
+//! F8  check the checksum, the page id, the kind's own structure; on an error: abandon
+//! F9  metadata: page, place, pins + 1, written := version; for a scan: awaits it      (POOL-7)
+//! F10 publish
+//! ```
+//!
+//! F0 is in `operation/pessimistic.rs`, F4 and F5 are the translation's ([`Words::claim`]).
+//!
+//! * `POOL-1` At most one frame holds a page, and at most one thread reads it from the device.
+//!
+//! The caller goes on with the pin, from the top of its operation; the page cannot go away again before
+//! it is reached. What is done then with the page, and with an error of F7 or F8, is in
+//! `operation/recover.rs`.
+//!
+//! Making a new page ([`Shared::make`]) is the same without F7 and F8: zeros instead, *written* := never.
+//! It is published pinned, not latched: its maker goes on to load other pages before it links it, and
+//! latches it then. If the claim finds the page resident or in flight (a faulter with an old link read it
+//! before it was given out again), it waits for that, latches it and clears it.
+//!
+//! F3 looks in this order: the preferred frame, wherever it is; a frame of the node on which the thread
+//! runs; of the other nodes, in their order from there on; eviction (`evict.rs`). Where a thread runs
+//! may have changed by then, and nothing depends on it. A page that cannot have the frame that it
+//! prefers goes to the block of 512 frames where the last such page went (a hint), unless it is its own
+//! block, whose frames its neighbours will want; if there is none, to a free frame drawn by the one that
+//! it wanted.
 
 #![cfg(not(loom))]
 
@@ -59,21 +94,16 @@ impl<T: Translation> Shared<T> {
         page: PageNo,
         hint: AccessHint,
     ) -> Result<Option<Pin<'p>>, PoolError> {
-        if let Some(cell) = self.state_of(space, page) {
-            let word = cell.read();
-            if word.is_in_flight() {
-                cell.await_flight(&self.core.latches.lot); // F1
-                return Ok(None);
-            }
-            if !word.is_evicted() {
-                return Ok(None);
-            }
+        // F1  who loads it already is waited for
+        if self.has_word(space, page) {
+            return Ok(None);
         }
         let mut spare = None;
         loop {
+            // F2  may fault, so it comes before the frame
             let relocations = self.relocations();
-            let place = (self.locate)(self, space, page)?; // F2: may fault, so it comes before the frame
-            // F3
+            let place = (self.locate)(self, space, page)?;
+            // F3  a frame; nothing is held or claimed
             let frame = match self.ensure_spare(&mut spare, space, page) {
                 Ok(frame) => frame,
                 // Somebody else may have loaded it with the last one.
@@ -82,32 +112,58 @@ impl<T: Translation> Shared<T> {
                 }
                 Err(error) => return Err(error),
             };
+            // F4 to F6  the page is ours from here on, until it is published or abandoned
             let claim = match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => claim,
                 Claimed::Moved => continue,
                 Claimed::Taken => return Ok(None),
             };
+            // F7 and F8  beside which nobody waits but those who want this very page
             let id = PageId::new(space.id, page);
             let bytes = self.page_in(space, page, frame);
             if let Err(error) = self.load(bytes, id, place) {
                 self.abandon(space, page, frame);
                 return Err(error);
             }
-            let meta = self.core.latches.meta(frame);
-            meta.assign(id, place, true); // F9
-            let pin = Pin::new(meta);
-            let once = hint == AccessHint::Scan;
-            let marked = self.core.replacement.admit(frame, id, once);
-            if once && marked {
-                meta.await_scan();
-            }
-            let word = StateWord::free(frame, meta.version()).with_mark(marked);
+            debug_assert!(claim.peek().is_in_flight(), "POOL-1: {id} was loaded by two");
+            // F9  what is known of the frame, before anybody can come to it
+            let (pin, word) = self.move_in(frame, id, place, hint);
             spare.take().map(Spare::spend);
             self.translation.before_publish(frame);
-            claim.publish(word, &self.core.latches.lot); // F10
+            // F10
+            claim.publish(word, &self.core.latches.lot);
             self.core.counters.add(Counter::Faults, 1);
             return Ok(Some(pin));
         }
+    }
+
+    /// F1: whether the page is resident, or was in flight until now.
+    fn has_word(&self, space: &SpaceCore<T>, page: PageNo) -> bool {
+        let Some(cell) = self.state_of(space, page) else { return false };
+        let word = cell.read();
+        if word.is_in_flight() {
+            cell.await_flight(&self.core.latches.lot);
+        }
+        !word.is_evicted()
+    }
+
+    /// F9: the frame holds the page that was loaded, which is pinned. Gives its word.
+    fn move_in(
+        &self,
+        frame: FrameId,
+        id: PageId,
+        place: Place,
+        hint: AccessHint,
+    ) -> (Pin<'_>, StateWord) {
+        let meta = self.core.latches.meta(frame);
+        meta.assign(id, place, true);
+        let pin = Pin::new(meta);
+        let once = hint == AccessHint::Scan;
+        let marked = self.core.replacement.admit(frame, id, once);
+        if once && marked {
+            meta.await_scan();
+        }
+        (pin, StateWord::free(frame, meta.version()).with_mark(marked))
     }
 
     fn ensure_spare<'p>(
@@ -147,7 +203,7 @@ impl<T: Translation> Shared<T> {
         Ok(Spare { shared: self, frame, used: false })
     }
 
-    /// F4 to F6.
+    /// F4 to F6: the page in flight, if that is what it still can be.
     fn claim<'p>(
         &'p self,
         space: &'p SpaceCore<T>,
@@ -155,11 +211,13 @@ impl<T: Translation> Shared<T> {
         frame: FrameId,
         relocations: u64,
     ) -> Result<Claimed<'p>, PoolError> {
+        // F4 and F5
         let Some(claim) =
             self.translation.words().claim(&self.core.latches, &space.directory, page, frame)?
         else {
             return Ok(Claimed::Taken);
         };
+        // F6  behind the claim, so that those who set a flag find the word in flight, or are seen
         if let Err(error) = space.check_not_dropped() {
             self.abandon(space, page, frame);
             return Err(error);
@@ -185,6 +243,12 @@ impl<T: Translation> Shared<T> {
 
     /// F7 and F8: the caller has the page in flight and owns the frame.
     fn load(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
+        self.read(at, page, place)?;
+        self.check(at, page, place)
+    }
+
+    /// F7.
+    fn read(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
         let core = &self.core;
         if let Some(journal) = &core.journal
             && !journal.is_trusted(page)
@@ -194,10 +258,9 @@ impl<T: Translation> Shared<T> {
             return Err(PoolError::Read { page, place, source });
         }
         let size = core.page_size();
-        let address = at.base();
         // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
         // page read it by `bytes` and will not validate.
-        let buffer = unsafe { Buffer::new(address, size.bytes()) };
+        let buffer = unsafe { Buffer::new(at.base(), size.bytes()) };
         let request = Request::new(Direction::Read, page, place.offset(size), buffer);
         let reading = core.data.reads.begin().ok_or(PoolError::Closed)?;
         let batch = core.data.device.complete(core.data.device.submit(Batch::One(request)));
@@ -207,8 +270,15 @@ impl<T: Translation> Shared<T> {
         if let Some(request) = batch.into_requests().pop() {
             request.outcome.map_err(|e| PoolError::Read { page, place, source: Arc::new(e) })?;
         }
+        Ok(())
+    }
+
+    /// F8.
+    fn check(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
+        let core = &self.core;
+        let bytes = core.page_size().bytes();
         // SAFETY: the frame is ours, so that nobody writes it; others may only read.
-        let bytes = unsafe { std::slice::from_raw_parts(address.as_ptr(), size.bytes()) };
+        let bytes = unsafe { std::slice::from_raw_parts(at.base().as_ptr(), bytes) };
         core.data
             .seed
             .verify(bytes, page)
@@ -231,12 +301,15 @@ impl<T: Translation> Shared<T> {
         let id = PageId::new(space.id, page);
         let mut spare = None;
         let mut made = loop {
+            // F2 and F3
             let relocations = self.relocations();
             let place = (self.locate)(self, space, page)?;
             let frame = self.ensure_spare(&mut spare, space, page)?;
+            // F4 to F6
             match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => {
                     spare.take().map(Spare::spend);
+                    // F9 and F10  held, until there are zeros in it
                     let meta = self.core.latches.meta(frame);
                     meta.assign(id, place, false);
                     let marked = self.core.replacement.admit(frame, id, false);

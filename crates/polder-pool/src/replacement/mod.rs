@@ -7,9 +7,18 @@
 //! page and so hears of every access; those that sample put it where they looked. Nobody hears
 //! of a scan ([`AccessHint::Scan`]) that comes to what was loaded for it.
 //!
+//! An access is heard of where it finds the mark. Most policies take it off then; LRU and the LRU
+//! queue of 2Q leave it on and move the page to the back of their queue: they know whether it stands
+//! where naming it has put it. WATT and hyperbolic caching mark what they name. (2Q's FIFO queue hears
+//! of no access and spares none.) A page that a scan has loaded, or had loaded, says so in its metadata
+//! and bears the mark, until somebody comes to it: if that is a scan, the policy is not told
+//! (`FrameMeta::awaits_scan`; set before F10, so that nobody comes too early; a thread that takes it away
+//! for a page that is gone changes at most the turn of the next).
+//!
 //! A policy that [wants writes](Replacement::wants_writes) is told of each change of a page as well,
-//! by the thread that has made it and still holds the page exclusively. For all others a change
-//! costs the test of a flag.
+//! by the thread that has made it, before the word with the new version is stored, or before the copy
+//! is published: so the frame is still that page's and nobody else writes its record. For all others
+//! a change costs the test of a flag.
 //!
 //! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
 //! a mark away.
