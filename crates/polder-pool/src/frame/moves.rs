@@ -1,7 +1,10 @@
 //! Pages that move from frame to frame, and sweeps that look at frame after frame for dirty ones.
 //!
-//! A dirty page that jumps from a frame that a sweep has not visited to one that it has is missed.
-//! So while a sweep is under way only clean pages move. `docs/protocols.md`, "Promotion".
+//! A sweep visits frame after frame; a dirty page that jumps from one not yet visited to one that
+//! was is missed. So a checkpoint says first that a sweep is under way, and then closes and opens
+//! the gate of moves once: a thread that moves a page after that moves a clean one. The gate is only
+//! tried where something is held (P1, C1: shared), and taken exclusively by a thread that holds
+//! nothing.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard};

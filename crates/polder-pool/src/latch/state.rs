@@ -160,6 +160,12 @@ impl StateWord {
         self.0 & LATCH == EXCLUSIVE
     }
 
+    /// Whether somebody holds the page shared.
+    #[inline(always)]
+    pub(crate) fn is_shared(self) -> bool {
+        (1..=MAX_SHARED).contains(&(self.0 & LATCH))
+    }
+
     /// Whether somebody holds the page exclusively that is otherwise as it was `seen`.
     pub(crate) fn is_exclusive_of(self, seen: StateWord) -> bool {
         self.is_exclusive() && (self.0 ^ seen.0) & IDENTITY == 0
@@ -453,7 +459,7 @@ impl StateCell {
     /// Ends a shared hold.
     pub fn unshare(&self) {
         let before = self.0.fetch_sub(1, Ordering::Release);
-        debug_assert!((1..=MAX_SHARED).contains(&(before & LATCH)));
+        debug_assert!(StateWord(before).is_shared());
     }
 
     /// Ends an exclusive hold: the page now has this frame and version. Pairs with `read`.

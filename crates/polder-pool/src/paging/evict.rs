@@ -30,8 +30,8 @@
 //! (`frame/admission.rs`).
 //!
 //! A page that is freed leaves by E6 to E9 as well ([`Shared::discard`]): the group that unlinks it
-//! clears its bit; then, under its exclusive latch, the thread that frees it waits for *writing* to end, so that a
-//! late write cannot hit a page that was given out again; then its reservation goes
+//! clears its bit; then, under its exclusive latch, the thread that frees it waits for *writing* to
+//! end, so that a late write cannot hit a page that was given out again; then its reservation goes
 //! (`space/alloc.rs`). What leaves memory unwritten is not seen by a checkpoint's sweep. So whatever
 //! says that it is gone is in the log before it goes: a checkpoint that missed the page then makes
 //! that durable as well (K4), and no recovery looks for it.

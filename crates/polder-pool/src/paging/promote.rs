@@ -1,8 +1,26 @@
 //! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
 //!
-//! A page that is read in another frame is moved now and then, so that hot pages soon lie where the
-//! processor guesses them, and cold ones never pay for a copy. Nothing waits, and whatever is in
-//! the way ends it: the page is asked for again. `docs/protocols.md`, "Promotion": P1 to P5.
+//! A page that is read in another frame is moved now and then, with probability 1/32 at an access if
+//! that demotes nobody, else 1/512: so hot pages soon lie where the processor guesses them, and cold
+//! ones never pay for a copy. A hint: it tries, and whatever is in the way ends it. No step waits.
+//!
+//! ```text
+//! P1  the gate of moves, shared, tried; if a sweep of a checkpoint is under way, only clean pages go on
+//! P2  the page: CAS the very word seen -> exclusive; unpinned, not being written, its page id as expected
+//! P3  its preferred frame: free: take it. Else its occupant Q: CAS -> exclusive, as in P2;
+//!     a free frame for Q (none: give up); copy Q there, metadata, word := (new frame, its version), free
+//! P4  copy the page into its preferred frame; metadata: page, place, written, born;
+//!     word := (frame, version)
+//! P5  the old frame: page := none, version := the word's + 1; free
+//! ```
+//!
+//! In the entry (`parts/chain_table.rs`), the word stays where it is and says another frame. By
+//! frame, the page goes to another word, all under the exclusive hold on the old one
+//! (`Tagged::hand_over`).
+//!
+//! `POOL-3` holds because each frame goes on with its own version. *Written* is carried as "clean"
+//! (the new version) or "never". Why a sweep misses no page that moves is in `frame/moves.rs`. Q
+//! goes to a frame of the node on which it lies.
 
 #![cfg(not(loom))]
 
@@ -53,8 +71,9 @@ impl<T: Translation> View<'_, T> {
 impl<T: Translation> Shared<T> {
     fn promote(&self, view: View<'_, T>, page: PageId, found: Resolved<'_>, preferred: FrameId) {
         let core = &self.core;
+        // P1
         let Some(_moves) = core.frames.moves.enter() else { return };
-        // P2. Whoever holds the page by a slice would find it exclusive, and begin again.
+        // P2  slices first: who holds the page by one would find it exclusive, and begin again
         if !core.latches.is_alone_with(found.frame) {
             return;
         }
@@ -63,9 +82,9 @@ impl<T: Translation> Shared<T> {
         if promoted.meta().page() != page || !self.may_move(&promoted) {
             return;
         }
-        // P3
+        // P3  the frame that it prefers
         if core.frames.free.take_this(preferred) || self.vacate(preferred) {
-            // P4, P5
+            // P4 and P5
             self.carry(promoted, view, preferred);
             core.counters.add(Counter::Promotions, 1);
         }
@@ -127,6 +146,7 @@ impl<T: Translation> Shared<T> {
         // The former word of that frame is gone, visibly, before any byte changes there: pairs with
         // the Acquire fence of validation, as behind a claim.
         fence(Ordering::Release);
+        // P4  the bytes, what is known of the page, and, last of all, its word
         // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
         // `bytes` and will not validate.
         let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
@@ -135,6 +155,7 @@ impl<T: Translation> Shared<T> {
         meta.assign_from(old, !old.is_dirty(page.held()));
         core.replacement.relocate(page.frame(), to);
         let (cell, held) = (page.cell(), page.held());
+        // P5  before the word, so that nobody finds the page in two frames
         let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);
         let _ = page.into_frame();

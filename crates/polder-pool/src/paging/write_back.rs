@@ -1,8 +1,26 @@
 //! Bringing changed pages to the device.
 //!
 //! Pages are copied under a shared latch into a bounce buffer and written from there, so that
-//! writers never wait for the device and checksums never race. `docs/protocols.md`, "Write-back":
-//! W0 to W7.
+//! writers never wait for the device and checksums never race.
+//!
+//! ```text
+//! W0  one of the two bounce buffers, when one is idle; then the write gate, shared, until W7
+//! W1  writing: false -> true; else somebody writes it already                         (POOL-5)
+//! W2  try to share the latch, keeping the mark; if it cannot be had: W7, the page stays dirty
+//!     take P, place and version v from under it
+//! W3  copy the page to a bounce buffer (here links are unswizzled)
+//! W4  unshare
+//! W5  checksum in the bounce buffer; ask the journal (B1 to B3); write, many pages sorted by place in
+//!     one batch, neighbours in one request, whose outcome they share
+//! W6  it went well: written := v ("never" if the wrap count has changed since W2)
+//! W7  writing := false
+//! ```
+//!
+//! * `POOL-5` At most one write of a page is under way.
+//!
+//! W2 only tries: a thread that frees a page waits for *writing* under the page's latch
+//! (`FrameMeta::await_written`). Flushing and closing try again. A writer that changes the page
+//! after W4 has raised the version: the page stays dirty.
 
 #![cfg(not(loom))]
 
@@ -58,11 +76,12 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn write_back(&self, frames: &[FrameId]) -> Written {
         let core = &self.core;
         let mut result = Written::default();
-        // The buffer before everything else: waiting for one holds nobody up.
+        // W0  the buffer before everything else: waiting for one holds nobody up. Behind the gate no
+        // extent changes its place while pages of it are on their way there
         let mut bounce = core.data.bounces.take();
         let frames = core.by_place(frames);
-        // W0: no extent changes its place while pages of it are on their way there.
         let moving = core.data.gate.enter();
+        // W1 to W4  the copies
         let size = core.page_size().bytes();
         let mut copied = Vec::with_capacity(frames.len());
         for frame in frames.into_iter().take(bounce.len() / size) {
@@ -73,6 +92,7 @@ impl<T: Translation> Shared<T> {
                 Err(Busy) => result.busy.push(frame),
             }
         }
+        // W5 to W7  they go to the device
         if !copied.is_empty() {
             core.write_copies(&copied, &bounce, moving.as_deref(), &mut result);
         }
@@ -83,16 +103,19 @@ impl<T: Translation> Shared<T> {
     fn copy_for_writing(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
         let core = &self.core;
         let meta = core.latches.meta(frame);
+        // W1
         if !meta.begin_writing() {
             return Err(Busy);
         }
         let copied = self.copy_shared(frame, out);
+        // W7  nothing is to be written
         if !matches!(copied, Ok(Some(_))) {
             meta.end_writing();
         }
         copied
     }
 
+    /// W2 to W4, and the checksum.
     fn copy_shared(&self, frame: FrameId, out: &mut [u8]) -> Result<Option<Copied>, Busy> {
         let core = &self.core;
         let meta = core.latches.meta(frame);
@@ -104,6 +127,7 @@ impl<T: Translation> Shared<T> {
         let Some(cell) = self.state_of(&space, page.page()) else {
             return Ok(None);
         };
+        // W2  tried
         let wraps = core.latches.wraps.get();
         let word = cell.try_share().ok_or(Busy)?;
         let here = word.frame() == frame && meta.page() == page;
@@ -112,15 +136,18 @@ impl<T: Translation> Shared<T> {
             // The page has gone, or its word: then it is to be looked for again (TABLE-2).
             return if meta.page() == page { Err(Busy) } else { Ok(None) };
         }
+        // W3  nobody writes to it, whatever happens to its word meanwhile
         let copied = if meta.is_dirty(word) {
             let bytes = self.page_in(&space, page.page(), frame);
             bytes.copy_to(0, out);
             T::copied_out(&core.kinds, bytes, page.space(), 0, out);
+            debug_assert!(cell.peek().is_shared(), "W2: {page} was read and not held");
             let (place, version, born) = (meta.place(), word.version(), meta.is_born());
             Some(Copied { frame, page, place, version, wraps, born })
         } else {
             None
         };
+        // W4
         cell.unshare();
         if copied.is_some() {
             core.data.seed.seal(out);
@@ -193,6 +220,11 @@ impl<T: Translation> Shared<T> {
 /// Somebody holds the page, or writes it.
 struct Busy;
 
+/// Copies whose places are neighbours: each run is one request.
+fn runs(copied: &[Copied]) -> impl Iterator<Item = &[Copied]> {
+    copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get())
+}
+
 impl Core {
     /// The frames in the order in which their pages lie. Each place is looked at once: pages that
     /// come and go meanwhile would make an order that is none.
@@ -210,54 +242,30 @@ impl Core {
         moving: Option<&Moving>,
         result: &mut Written,
     ) {
-        let size = self.page_size();
-        // B1 to B3.
+        // W5  B1 to B3
         let ticket = match self.ask_journal(copied, bounce) {
             Ok(ticket) => ticket,
             Err(source) => {
                 *lock(&self.data.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
                 result.error.get_or_insert(PoolError::Journal { source });
+                // W7
                 copied.iter().for_each(|page| self.latches.meta(page.frame).end_writing());
                 return;
             }
         };
-        // The copies are in the order of their places: neighbours go in one request, and share its
-        // outcome.
-        let mut at = bounce.base();
-        let runs = || copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get());
-        let request = |run: &[Copied]| {
-            let bytes = run.len() << size.shift();
-            // SAFETY: inside the bounce buffer, which has room for a batch, and which is the
-            // caller's until the batch is complete.
-            let buffer = unsafe { Buffer::new(at, bytes) };
-            // SAFETY: the next copy lies behind this run.
-            at = unsafe { at.add(bytes) };
-            Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
-        };
-        let batch = Batch::Many(runs().map(request).collect());
-        let batch = self.data.device.complete(self.data.device.submit(batch));
-        let pages = copied.len() as u64;
+        let batch = self.submit_copies(copied, bounce);
+        // W6 and W7  page by page
         let mut failed = Vec::new();
-        self.counters.add(Counter::DeviceWrites, pages);
-        self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
-        let outcomes = runs().zip(batch.into_requests()).flat_map(|(run, request)| {
+        let outcomes = runs(copied).zip(batch.into_requests()).flat_map(|(run, request)| {
             let outcome = request.outcome.map_err(Arc::new);
             run.iter().map(move |page| (page, outcome.clone()))
         });
         for (page, outcome) in outcomes {
-            let meta = self.latches.meta(page.frame);
             match outcome {
                 Ok(()) => {
                     result.written += 1;
-                    meta.set_written(page.version);
-                    meta.set_born(false);
-                    if self.latches.wraps.get() != page.wraps {
-                        meta.set_never_written();
-                    }
-                    if let Some(moving) = moving {
-                        moving.note(page.place);
-                    }
+                    self.note_written(page, moving);
                 }
                 Err(error) => {
                     result.failed += 1;
@@ -267,14 +275,49 @@ impl Core {
                     result.error.get_or_insert(PoolError::Write { page, place, source: error });
                 }
             }
-            meta.end_writing();
+            self.latches.meta(page.frame).end_writing();
         }
         if failed.is_empty() && result.written > 0 {
             *lock(&self.data.last_write_error) = None;
         }
         self.counters.add(Counter::WriteBacks, result.written);
+        // B4
         if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
             journal.after_write(ticket, &failed);
+        }
+    }
+
+    /// W5: writes the copies. They are in the order of their places: neighbours go in one request.
+    fn submit_copies(&self, copied: &[Copied], bounce: &Bounce) -> Batch {
+        let size = self.page_size();
+        let mut at = bounce.base();
+        let request = |run: &[Copied]| {
+            let bytes = run.len() << size.shift();
+            // SAFETY: inside the bounce buffer, which has room for a batch, and which is the
+            // caller's until the batch is complete.
+            let buffer = unsafe { Buffer::new(at, bytes) };
+            // SAFETY: the next copy lies behind this run.
+            at = unsafe { at.add(bytes) };
+            Request::new(Direction::Write, run[0].page, run[0].place.offset(size), buffer)
+        };
+        let batch = Batch::Many(runs(copied).map(request).collect());
+        let batch = self.data.device.complete(self.data.device.submit(batch));
+        let pages = copied.len() as u64;
+        self.counters.add(Counter::DeviceWrites, pages);
+        self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
+        batch
+    }
+
+    /// W6: the device has the page as it was copied.
+    fn note_written(&self, page: &Copied, moving: Option<&Moving>) {
+        let meta = self.latches.meta(page.frame);
+        meta.set_written(page.version);
+        meta.set_born(false);
+        if self.latches.wraps.get() != page.wraps {
+            meta.set_never_written();
+        }
+        if let Some(moving) = moving {
+            moving.note(page.place);
         }
     }
 
