@@ -16,6 +16,13 @@
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them, so
 //!   that each gets what it needs, and may wait for it wherever it stands.
 //!
+//! What an operation may keep at most is 20 frames, and for a batch as many more as it has pages, up to
+//! half of the pool. An operation that waits, admitted or not yet, gives up with `PoolError::Exhausted`
+//! only after two seconds in which no page came, went or was written and the device had nothing to do: a
+//! slow device makes it wait as long as it takes. A structure whose operations make pages or changes wraps
+//! each of them in `Space::patiently`, which does the waiting and calls it once more; a single
+//! `Space::run` does so by itself.
+//!
 //! Admitted is a thread, until the guard goes: what an operation calls (a page's place is found by an
 //! operation of its own) is admitted with it. They are admitted in the order in which they came.
 
@@ -53,7 +60,7 @@ pub(crate) struct Admission {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Frames that the admitted may keep.
+    /// Frames that the admitted may keep; at most the capacity (`ADMIT-3`).
     used: u32,
     /// Those that wait, by numbers of their own, the first one first.
     waiting: VecDeque<u64>,
@@ -123,6 +130,7 @@ impl Admission {
                 break false;
             }
         };
+        debug_assert!(queue.used <= self.capacity(), "ADMIT-3: more are admitted than have room");
         queue.waiting.retain(|waiting| *waiting != number);
         self.waiting.store(queue.waiting.len() as u32, Ordering::Relaxed);
         drop(queue);
@@ -134,7 +142,13 @@ impl Admission {
 impl Drop for Admitted<'_> {
     fn drop(&mut self) {
         ADMITTED.set(self.before);
-        lock(&self.admission.queue).used -= self.frames;
+        let mut queue = lock(&self.admission.queue);
+        debug_assert!(
+            queue.used >= self.frames && queue.used <= self.admission.capacity(),
+            "ADMIT-3"
+        );
+        queue.used -= self.frames;
+        drop(queue);
         self.admission.condition.notify_all();
     }
 }

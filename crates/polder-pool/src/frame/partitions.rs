@@ -9,7 +9,8 @@
 //!   `FREE-2` hold for each list, and for all together.
 //! * `PART-2` That no frame is free is said only after a look at each partition.
 //!
-//! Which node is near is a hint. Where there is one node there is one partition, and nobody asks
+//! A frame that is put into a partition behind a taker's back is missed, as in one list: the taker
+//! evicts, or says that there is none, and looks again. Which node is near is a hint. Where there is one node there is one partition, and nobody asks
 //! where a thread runs.
 
 use std::ops::RangeInclusive;

@@ -3,6 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `state.rs` | the state word: latch, version, mark and frame in one atomic |
+//! | `state/pending.rs` | a writer that waits for those that hold the page |
 //! | `meta.rs`, `metas.rs` | what is known of the page in a frame, which nobody may change without a latch |
 //! | `parking.rs` | where threads wait for pages in flight |
 //! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache.txt 3.1) |

@@ -36,7 +36,8 @@
 //! and a sum is not read at one moment. An undo that lands in another slice than its pin can hide a
 //! hold from it, so that unpinning must look at the lock too, and wait for it. We remember the slice
 //! (`HOLD-3`) and do neither. And the orders, of which the paper says nothing, are written down;
-//! with acquire and release alone both sides can miss each other.
+//! with acquire and release alone both sides can miss each other. `loom_tests/slices.rs` runs both and
+//! sees them fail. A holder that wants the page exclusively lets go of it first.
 
 use crate::latch::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU16, Ordering, fence};

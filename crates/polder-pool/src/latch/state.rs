@@ -3,6 +3,8 @@
 //! Bits, transitions and their orders are in `docs/protocols.md`, "The state word". The idea of
 //! one word for translation and latch is Calico's (calico.txt, 4.3), the mark vmcache's.
 
+mod pending;
+
 use std::fmt;
 
 use crate::latch::parking::ParkingLot;
@@ -70,7 +72,13 @@ impl Version {
     }
 }
 
-/// Counts steps towards a wrap of any frame's version ("Wrap" in `docs/protocols.md`).
+/// Counts steps towards a wrap of any frame's version.
+///
+/// 27 bits of version can come round within one read that was descheduled for long. A thread that
+/// releases a frame at a version that is a multiple of 2^25 first adds one to this count. A reader
+/// loads it before its first load of a word and compares at validation: a whole round contains four
+/// such steps, and reading the word that the last of them released makes the step visible. Dirty
+/// detection has the same guard: the step sets the frame's *written* to "never".
 #[derive(Debug, Default)]
 pub struct WrapCount(AtomicU32);
 
@@ -353,77 +361,6 @@ impl StateCell {
         let held = now.0 | EXCLUSIVE;
         let ours = now.0 & LATCH == 1 && self.change(now, held, Ordering::SeqCst);
         ours.then(|| Self::held(held))
-    }
-
-    /// From now on nobody begins to hold the page, which was `seen`, until the caller has had it
-    /// exclusively or gives up ([`StateCell::withdraw`]). Those that hold it go on, and validate.
-    /// SeqCst: as `upgrade`. False if the page is no longer as it was.
-    pub(crate) fn announce(&self, seen: StateWord) -> bool {
-        let mut now = self.peek();
-        while seen.still_stands(now) && !now.is_pending() {
-            if self.change(now, now.0 | PENDING, Ordering::SeqCst) {
-                return true;
-            }
-            now = self.peek();
-        }
-        seen.still_stands(now)
-    }
-
-    /// Whoever announced itself gives up. (Another writer may have announced itself as well, and
-    /// does so again.) Writes nothing to a word that somebody holds exclusively, as nobody else
-    /// does (`PENDING-4`), nor to one that is not pending: it may be part of memory that was given back.
-    pub(crate) fn withdraw(&self) {
-        let mut now = self.peek();
-        while now.is_pending() && now.is_readable() {
-            if self.change(now, now.0 & !PENDING, Ordering::Relaxed) {
-                return;
-            }
-            now = self.peek();
-        }
-    }
-
-    /// Takes a page, which was `seen`, exclusively from those that hold it: announces itself, so that
-    /// nobody else begins to hold it, and looks so often whether they have let go. `is_free`: whether
-    /// nobody holds it by slices. `shares`: the caller is one of those that hold it by the word.
-    ///
-    /// Holders wait for pages that come behind this one in the lock order, or for none, so that they
-    /// let go; two sharers that both want the page would wait for each other, and one gives up.
-    #[cold]
-    #[inline(never)]
-    pub(crate) fn upgrade_when_left(
-        &self,
-        seen: StateWord,
-        shares: bool,
-        looks: u32,
-        is_free: impl Fn() -> bool,
-    ) -> Option<StateWord> {
-        if shares && self.peek().is_pending() {
-            return None;
-        }
-        let mut backoff = Backoff::new();
-        for _ in 0..looks {
-            if !self.announce(seen) {
-                return None;
-            }
-            if is_free() {
-                let now = self.peek();
-                let held = match shares {
-                    _ if !seen.still_stands(now) => None,
-                    true => self.upgrade_shared(),
-                    false => self.upgrade(now),
-                };
-                match held {
-                    // Again: another writer may have withdrawn what both had announced.
-                    Some(held) if is_free() => return Some(held),
-                    Some(held) if shares => self.put_back_shared(held),
-                    Some(held) => self.put_back(held),
-                    None => {}
-                }
-            }
-            backoff.wait();
-        }
-        self.withdraw();
-        None
     }
 
     /// Waits for an exclusive hold. `None` if the page is not resident.

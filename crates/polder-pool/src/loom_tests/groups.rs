@@ -1,4 +1,4 @@
-//! Entries of the array and their group: `docs/protocols.md`, "Groups of the array".
+//! Entries of the array and their group: `translation/array/group.rs`.
 
 use std::sync::Arc;
 use std::sync::atomic as ghost;

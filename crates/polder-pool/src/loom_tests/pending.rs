@@ -1,4 +1,4 @@
-//! Writers that wait for those that hold a page: `docs/protocols.md`, "A writer that waits".
+//! Writers that wait for those that hold a page: `latch/state/pending.rs`.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Holding by slices: `docs/protocols.md`, "Holding by slices".
+//! Holding by slices: `latch/slice.rs`.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! Translations by table, and pages that move: `docs/protocols.md`, "Translations by table" and
-//! "Promotion".
+//! Translations by table, and pages that move: `translation/parts/`, `paging/promote.rs`.
 
 use std::sync::Arc;
 

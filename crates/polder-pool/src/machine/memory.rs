@@ -1,4 +1,7 @@
 //! Reserved ranges of anonymous memory: they read as zeros and cost nothing until they are written.
+//!
+//! * `POOL-2` Memory that holds state words, group counters and frames is mapped while the pool lives.
+//!   It may turn to zeros; it never goes away.
 
 #![cfg(not(loom))]
 

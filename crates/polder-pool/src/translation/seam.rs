@@ -32,6 +32,10 @@ use crate::sync::atomic::{Ordering, fence};
 ///
 /// A word is for the page that `claim` was told, from then on until `remove`. The memory of words is
 /// never unmapped while the pool lives (`POOL-2`).
+///
+/// Two threads that must see each other across a claim (dropping a space, moving an extent: F6) use
+/// SeqCst: the claim is followed by a SeqCst fence before the flags are looked at, and a thread that
+/// sets a flag has one before it looks for words.
 pub trait Words: Debug + Sized + Send + Sync + 'static {
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
@@ -52,7 +56,7 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
     fn for_each_present(&self, directory: &Self::Directory, visit: &mut dyn FnMut(PageNo));
 
     /// Whether no page of the space is resident, in flight or about to be. SeqCst with what a
-    /// claimer does first: "Two threads that must see each other" in `docs/protocols.md`.
+    /// claimer does first.
     fn is_quiet(&self, directory: &Self::Directory) -> bool {
         fence(Ordering::SeqCst);
         let mut quiet = true;

@@ -1,10 +1,23 @@
 //! A group of 512 translation entries (one 4 KiB page of them): where the state words of its pages
 //! lie, and how many there are.
 //!
-//! `docs/protocols.md`, "Groups of the array"; calico.txt 4.3 and 4.4. What comes and goes in a
-//! group does so under its lock, which is held for a moment beside a read from the device. So the
-//! hole of the paper is closed by construction: a group is given back to the kernel under the lock
-//! that a claim needs, and only if no word in it is not zero (`POOL-6`).
+//! calico.txt 4.3 and 4.4. What comes and goes in a group does so under its lock, which is held for a
+//! moment beside a read from the device:
+//!
+//! | who | under the group's lock |
+//! |---|---|
+//! | claim (F4, F5) | the page has no word in the array, nor in the table: a word, 0 to in flight; counted |
+//! | abandon, retire (E7, E8) | the word, which the caller has in flight or exclusive, to 0; not counted any more; the last one in the array: `madvise(MADV_DONTNEED)` |
+//! | gather, scatter | words move between array and table, each seized first (free, unpinned); in their new place before they go from the old one |
+//!
+//! * `POOL-6` A word of the array that is not all zero is counted in its group, in flight or resident;
+//!   both change under the group's lock. While nobody has the lock, the counts are those of the words
+//!   that are not zero: in the array, and in the table for sparse groups.
+//!
+//! So no group is given back in which a word is not zero, or is about to be. calico.txt, algorithm 2,
+//! raises its counter only after the read; an eviction in between can punch the locked entry away,
+//! and the page is loaded twice. `loom_tests/groups.rs` runs that version too and sees it fail. The
+//! kernel rounds what it drops up to its own pages, so that a group must never be smaller than one.
 
 use crate::latch::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -14,10 +27,7 @@ const LOCKED: u32 = 1 << 31;
 const COUNT: u32 = (1 << 15) - 1;
 const SPARSE: u32 = 15;
 
-/// How many words of a group are not zero, and a lock. Zeroed memory is an empty group.
-///
-/// `POOL-6`: while nobody has the lock, the counts are those of the words that are not zero: in
-/// the array, and in the table for sparse groups.
+/// How many words of a group are not zero, and a lock (`POOL-6`). Zeroed memory is an empty group.
 #[derive(Debug)]
 #[repr(transparent)]
 pub struct Group(AtomicU32);
@@ -212,6 +222,7 @@ impl LockedGroup<'_> {
 
     /// One less, which is zero now.
     fn leave<'w, W: Words<'w>>(&mut self, words: &W) {
+        debug_assert_ne!(self.array, 0, "POOL-6: a word leaves that was not counted");
         self.array -= 1;
         if self.array == 0 {
             words.end_array();

@@ -5,12 +5,14 @@
 //! array takes as much memory for one word as for 512 (calico.txt 4.3 leaves this open). So while
 //! the array takes more than the budget has set aside for it, words of pages that come into an
 //! empty or sparse group go to a chained table, where each takes 32 to 64 bytes; a group that gets
-//! dense moves to the array, and one that gets sparse moves to the table, and is punched out.
+//! dense (64 words) moves to the array, and one that gets sparse (48) moves to the table when something
+//! leaves it, or when a load under pressure comes by, and is punched out.
 //!
 //! A reader looks into the array first, and into the table only if it finds zero there. Words move
 //! under the group's lock, held exclusively, and stand in their new place before they go from the
 //! old one. So who looks with the group's lock finds a resident page; who looks without it may miss
-//! one that is just moving, and finds it with the lock when it wants to load it.
+//! one that is just moving, and finds it with the lock when it wants to load it. Write-back, moving an
+//! extent and dropping a space, which must not miss a page, look with the lock as well.
 //!
 //! * `ARRAY-2` A group is punched only by the holder of its lock, while no entry is nonzero
 //!   (`POOL-6`).
@@ -180,7 +182,7 @@ impl Words for ArrayWords {
     }
 
     fn state<'p>(&'p self, directory: &'p ArrayDirectory, page: PageNo) -> Option<&'p StateCell> {
-        // Behind a flag that somebody set: "Two threads that must see each other".
+        // Behind a flag that somebody set: `Words` says why.
         fence(Ordering::SeqCst);
         let (chunk, entry) = directory.chunk(page)?;
         let cell = chunk.cell(entry);
@@ -353,6 +355,10 @@ impl<'a> group::Words<'a> for GroupWords<'a, '_> {
     }
 
     fn end_array(&self) {
+        debug_assert!(
+            self.chunk.group_of(self.entry).all(|(_, word)| word.peek().is_evicted()),
+            "ARRAY-2: a group goes in which a word is not zero"
+        );
         self.arrays.punch(self.chunk.cell(self.entry));
     }
 }

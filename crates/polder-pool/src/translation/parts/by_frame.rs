@@ -1,9 +1,15 @@
 //! State words by frame, and a table from page ids to frames: what `open`, `simd` and `swizzle` have
 //! in common.
 //!
-//! `docs/protocols.md`, "Translations by table". A table may answer with a frame that holds
-//! another page by now; the *tag* beside the state word tells (scalecache.txt 3.3, where it is
-//! looked at after the pin).
+//! A table may answer with a frame that holds another page by now; the *tag* beside the state word
+//! tells (`tagged.rs`; `TABLE-2`). An entry that is being moved (compaction of a chain) can be missed;
+//! then the reader goes the way of a fault, whose insertion finds the entry under the lock.
+//!
+//! Claim (F4, F5): tag; insert under the bucket's lock, and if the page is there already, tag := none;
+//! word 0 to in flight. (A thread that finds the entry in between finds out by an insertion of its own
+//! that the page is taken.) Abandon and retire (E7): delete from the table under the bucket's lock, then
+//! tag := none, word := 0. (scalecache.txt, algorithm 3, never deletes the old page's entry; left in, its
+//! lookup finds the frame, sees another tag, and looks again for ever.)
 //!
 //! Since the tag tells, a lookup may do without the table: it looks first at the tag of the frame
 //! where it takes the page to be, because the page prefers that frame (`preferred.rs`) or the link
@@ -187,7 +193,7 @@ impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFram
         directory: &'p TableDirectory<B>,
         page: PageNo,
     ) -> Option<&'p StateCell> {
-        // Behind a flag that somebody set: "Two threads that must see each other".
+        // Behind a flag that somebody set: `Words` says why.
         fence(Ordering::SeqCst);
         let page = directory.id(page);
         let holds = |frame| self.holds(frame, page);
@@ -205,7 +211,7 @@ impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFram
         let tagged = self.tagged(frame);
         directory.enter();
         tagged.enter(page);
-        // The frame itself bears the tag already.
+        // F4  the frame itself bears the tag already
         let holds = |other: FrameId| other != frame && self.holds(other, page);
         let inserted = self.table.insert(PageHash::of(page), page, frame, holds);
         if inserted != Inserted::Entered {
@@ -215,6 +221,7 @@ impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFram
             let full = Err(PoolError::Broken { page, what });
             return if inserted == Inserted::Full { full } else { Ok(None) };
         }
+        // F5
         let claimed = tagged.cell().claim();
         debug_assert!(claimed, "TABLE-2: frame {frame:?} is in use");
         fence(Ordering::SeqCst);
@@ -230,8 +237,10 @@ impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFram
         end: impl FnOnce(&StateCell),
     ) {
         let page = directory.id(page);
+        // E7
         self.table.remove(PageHash::of(page), page, frame);
         let tagged = self.tagged(frame);
+        debug_assert!(tagged.is_of(page), "TABLE-2: {frame:?} is not the frame of {page}");
         tagged.leave();
         end(tagged.cell());
         directory.leave();

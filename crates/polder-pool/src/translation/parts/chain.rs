@@ -1,7 +1,7 @@
 //! Chains of entries behind buckets: the table of `hash` and `predictive`
 //! (predictive-translation.txt, section 4), and of sparse groups of `array`.
 //!
-//! `docs/protocols.md`, "Translations by table": `TABLE-1` to `TABLE-4`. What differs between the
+//! The rules are `TABLE-1` to `TABLE-4` (`parts/mod.rs`). What differs between the
 //! steps of the paper are two types: the latch of a bucket, and whether the first entry lies in
 //! the bucket.
 //!

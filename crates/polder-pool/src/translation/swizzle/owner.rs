@@ -118,6 +118,7 @@ impl OwnerCell {
 
     /// For who made it busy, or brings a page into the frame.
     pub(crate) fn set(&self, owner: Owner) {
+        debug_assert_eq!(self.get(), Owner::Busy, "SWIP-1");
         self.0.store(owner.to_bits(), Ordering::Release);
     }
 }

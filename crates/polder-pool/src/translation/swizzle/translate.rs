@@ -78,6 +78,7 @@ impl Translation for Swizzle {
 
     /// A page comes into this frame, to which no link is swizzled yet (`SWIP-1`).
     fn before_publish(&self, frame: FrameId) {
+        debug_assert!(!self.words.tagged(frame).cell().peek().is_readable(), "SWIP-1");
         self.owners.of(frame).set(Owner::None);
     }
 
