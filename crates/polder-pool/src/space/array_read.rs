@@ -3,6 +3,12 @@
 //! Readers go down optimistically, as in a tree; who changes an element holds the array's mutex.
 //! The root never moves when the array grows: its content goes into a new child. So a reader
 //! needs nothing but the root's place.
+//!
+//! A reader treats the array as the parent of its root: it compares the root's place again once it has
+//! read the word of the page there. A reader that visits many pages by their places (a list of all
+//! elements) begins again if a page of the array has moved meanwhile (`PagedArray::moved`), and an error
+//! that a map causes counts only if nothing was relocated while it was read: what lies at a former
+//! place may be a sound page of another map.
 
 use std::collections::VecDeque;
 

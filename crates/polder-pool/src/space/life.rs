@@ -1,4 +1,12 @@
 //! Making, opening and dropping spaces.
+//!
+//! A space is dropped in this order: *dropped* is set (SeqCst); its word in the space directory is
+//! cleared, and that is logged; then each of its pages that has a word is taken out: one in flight
+//! is awaited, another one latched exclusive and discarded, until none has one. A faulter claims
+//! first and looks at *dropped* then (F6); the dropper sets *dropped* first and looks at the words
+//! then: one of them sees the other. A writer in the middle of an operation finds its next page
+//! gone, restarts, and gets the error from the fault. Chunks of entries go back to the pool and
+//! serve other spaces: a stale reader's word can match no word of another life (`POOL-3`).
 
 use std::sync::Arc;
 

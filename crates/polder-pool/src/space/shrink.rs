@@ -1,7 +1,28 @@
 //! Making the file shorter while the store is open: extents without pages are released, the last
 //! extents and map pages move to free places further down, and the end is cut off.
 //!
-//! `docs/protocols.md`, "Moving an extent": M1 to M6.
+//! ```text
+//! M1  the space's allocation mutex and its extent map's mutex: nobody changes the map, or drops the space
+//! M2  note from now on which pages are written to the extent (after the write, before the gate is left);
+//!     closing and opening the gate once makes sure that no write is under way that is not noted
+//!     copy the extent's bytes to the new place; copy what was noted again, a few times
+//! M3  latch the map's page exclusive, then close the gate: no write-back is under way
+//! M4  copy what was noted last; sync the file; relocation count + 1 (SeqCst); map element := new place
+//! M5  each page of the extent: in flight: wait; resident: share its latch, place := new, unshare
+//! M6  open the gate; release the map's page; the old place is free
+//! ```
+//!
+//! F6 pairs with M4 and M5: either the faulter sees the new count and begins again, or the mover
+//! sees its word in flight and waits until the metadata bears the old place, and mends it. Between
+//! claim and publish a faulter needs neither the gate nor a frame, so M5 does not wait for ever.
+//! Under the shared latch of M5 the page cannot leave its frame. Nobody who holds a latch that M5
+//! waits for waits for the gate: a thread that holds a latch neither evicts nor writes.
+//!
+//! An extent without pages is released in the same order: map element := 0, relocation count + 1,
+//! stale pages of it (loaded by faulters with an old link) discarded, and only then its place is
+//! free. A page of a map moves by being copied to a page of another id (its id *is* its place); the
+//! link to it changes, the count rises, the old page is discarded. The places of what is freed in
+//! the maps (a space, an extent, a page of a map) are given back when the log is durable.
 
 use std::sync::{Arc, Mutex};
 
@@ -14,6 +35,7 @@ use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
 use crate::file_map::PagedArray;
+use crate::latch::{Exclusive, NewPage};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
@@ -108,15 +130,17 @@ impl<T: Translation> Shared<T> {
         to: Place,
     ) -> Result<bool, PoolError> {
         let Some(extent) = self.core.map.schedule.extent(index) else { return Ok(false) };
-        // M1: nobody else changes the map, or drops the space, meanwhile.
+        // M1  nobody else changes the map, or drops the space, meanwhile.
         let _alloc = lock(&space.alloc);
         let _change = lock(&space.map.change);
         if space.check_not_dropped().is_err() || self.array_get(&space.map, index)? != from.get() {
             return Ok(false);
         }
+        // M2  from now on writes to it are noted
         let noted = Mutex::default();
         let moving = Arc::new(Moving { from, pages: extent.pages, noted });
         *self.core.data.gate.close() = Some(Arc::clone(&moving));
+        // M2 to M6
         let result = self.copy_and_switch(space, extent, &moving, to);
         if result.is_err() {
             *self.core.data.gate.close() = None;
@@ -124,7 +148,7 @@ impl<T: Translation> Shared<T> {
         result.map(|()| true)
     }
 
-    /// M2 to M6.
+    /// M2 to M6, as soon as writes to the extent are noted.
     fn copy_and_switch(
         &self,
         space: &SpaceCore<T>,
@@ -132,6 +156,7 @@ impl<T: Translation> Shared<T> {
         moving: &Moving,
         to: Place,
     ) -> Result<(), PoolError> {
+        // M2  the bytes, and what was written meanwhile
         let mut bounce = Bounce::new(COPY_BYTES)?;
         let all = 0..extent.pages;
         self.copy_places(all.collect(), moving.from, to, &mut bounce)?;
@@ -139,22 +164,24 @@ impl<T: Translation> Shared<T> {
             let noted = std::mem::take(&mut *lock(&moving.noted));
             self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
         }
-        // The map's page is latched before the gate is closed: it must not have to be loaded
-        // afterwards (loading may evict, evicting may write, and writing goes through the gate).
+        // M3  the map's page before the gate: it must not have to be loaded afterwards (loading may
+        // evict, evicting may write, and writing goes through the gate)
         let mut change = self.change(PATCH_BYTES)?;
         let (mut map, at) = self.latch_element(&space.map, extent.index)?;
         let mut gate = self.core.data.gate.close();
+        // M4  the copy is whole, and durable before the map can name it
         let noted = std::mem::take(&mut *lock(&moving.noted));
         self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
-        // The copy is durable before the map can name it.
         let synced = self.core.data.device.sync();
         synced.map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })?;
         self.note_relocation();
         map.page_mut().set_u64(at, to.get());
         log_word(&mut change, &mut map, at, extent.pages);
+        // M5  what is resident, or on its way, bears the new place
         for (i, page) in pages_of(extent).enumerate() {
             self.set_place(space, page, Place::new(to.get() + i as u64));
         }
+        // M6
         *gate = None;
         Ok(())
     }
@@ -173,6 +200,7 @@ impl<T: Translation> Shared<T> {
                 let meta = self.core.latches.meta(word.frame());
                 let is_ours = meta.page() == PageId::new(space.id, page);
                 if is_ours {
+                    debug_assert!(cell.peek().is_shared(), "M5");
                     meta.set_place(place);
                 }
                 cell.unshare();
@@ -211,7 +239,7 @@ impl<T: Translation> Shared<T> {
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
         let size = self.core.page_size();
-        let page = PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX));
+        let page = array_page(place);
         // SAFETY: the bounce buffer has room for COPY_BYTES, and is ours until the batch is
         // complete.
         let buffer = unsafe { Buffer::new(bounce.base(), pages << size.shift()) };
@@ -272,9 +300,40 @@ impl<T: Translation> Shared<T> {
         if still != Some(parent) {
             return Ok(false);
         }
-        let number = |place: Place| PageNo::new(place.get()).unwrap_or(PageNo::MAX);
-        let old = PageId::new(SpaceId::FILE, number(from));
-        let new = self.make(&self.file, number(to))?;
+        let old = array_page(from);
+        let new = self.copy_array_page(old, array_page(to).page())?;
+        // What leads to the page and that it is gone change as one: behind this nothing may fail.
+        let mut change = self.change(2 * PATCH_BYTES)?;
+        let _directory =
+            (owner.is_some() && parent.is_none()).then(|| lock(&self.directory.change));
+        let leads_there = self.latch_link(owner, parent)?;
+        change.push(old, &Operation::Freed);
+        match leads_there {
+            Some((mut page, at)) => {
+                // A link between pages is an id, an element of the directory a place.
+                let word = if parent.is_some() { new.id().to_bits() } else { to.get() };
+                page.page_mut().set_u64(at, word);
+                log_word(&mut change, &mut page, at, 0);
+            }
+            None => {
+                change.push(PageId::NULL, &Operation::Directory { place: to });
+                change.commit(&mut []);
+            }
+        }
+        if parent.is_none() {
+            array.set_root(to);
+        }
+        array.note_move();
+        self.note_relocation();
+        if let Some(held) = self.latch_resident(&self.file, old.page()) {
+            self.discard(&self.file, held);
+        }
+        Ok(true)
+    }
+
+    /// Makes a page with what a page of a map holds, and logs it.
+    fn copy_array_page(&self, old: PageId, number: PageNo) -> Result<NewPage<'_>, PoolError> {
+        let new = self.make(&self.file, number)?;
         let mut change = self.change(image_bytes(1, self.core.page_size()))?;
         let view = self.view(&self.file);
         view.run(AccessHint::Normal, |attempt| {
@@ -291,48 +350,34 @@ impl<T: Translation> Shared<T> {
             change.commit(&mut [&mut copy]);
             Ok(())
         })?;
-        drop(change);
-        // What leads to the page and that it is gone change as one: behind this nothing may fail.
-        let mut change = self.change(2 * PATCH_BYTES)?;
-        let _directory =
-            (owner.is_some() && parent.is_none()).then(|| lock(&self.directory.change));
-        let switched = match (parent, owner) {
-            (Some((parent, at)), _) => {
-                let parent = PageId::new(SpaceId::FILE, number(parent));
-                let page = view.run(AccessHint::Normal, |attempt| {
-                    let page = view.follow(attempt, LinkRef::Id(parent), None)?;
-                    attempt.upgrade(page)
-                })?;
-                Some((page, at, new.id().to_bits()))
-            }
-            (None, Some(space)) => {
-                let index = u64::from(space.id.get());
-                let (page, at) = self.latch_element(&self.directory, index)?;
-                Some((page, at, to.get()))
-            }
-            (None, None) => None,
-        };
-        change.push(old, &Operation::Freed);
-        match switched {
-            Some((mut page, at, word)) => {
-                page.page_mut().set_u64(at, word);
-                log_word(&mut change, &mut page, at, 0);
-            }
-            None => {
-                change.push(PageId::NULL, &Operation::Directory { place: to });
-                change.commit(&mut []);
-            }
-        }
-        if parent.is_none() {
-            array.set_root(to);
-        }
-        array.note_move();
-        self.note_relocation();
-        if let Some(held) = self.latch_resident(&self.file, number(from)) {
-            self.discard(&self.file, held);
-        }
-        Ok(true)
+        Ok(new)
     }
+
+    /// Latches the page whose word leads to a page of a map, and says where the word is: in the page
+    /// above, or in the space directory. None: the root of the directory itself.
+    fn latch_link(
+        &self,
+        owner: Option<&SpaceCore<T>>,
+        parent: Option<(Place, usize)>,
+    ) -> Result<Option<(Exclusive<'_>, usize)>, PoolError> {
+        let Some((parent, at)) = parent else {
+            let element = |space: &SpaceCore<T>| {
+                self.latch_element(&self.directory, u64::from(space.id.get()))
+            };
+            return owner.map(element).transpose();
+        };
+        let view = self.view(&self.file);
+        let page = view.run(AccessHint::Normal, |attempt| {
+            let page = view.follow(attempt, LinkRef::Id(array_page(parent)), None)?;
+            attempt.upgrade(page)
+        })?;
+        Ok(Some((page, at)))
+    }
+}
+
+/// The id of the page of a map that lies at a place.
+fn array_page(place: Place) -> PageId {
+    PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
 
 #[cfg(test)]
