@@ -1,5 +1,10 @@
-//! A change to pages that is logged as one group (`docs/durability.md`, A1 to A6), and the allocation maps
-//! that change with it.
+//! A change to pages that is logged as one group, and the allocation maps that change with it.
+//!
+//! The steps are A1 to A6 of polder-log's `append.rs`; here is the side that has the pages. Log
+//! space is reserved for the most that the group can be before its first latch (A1,
+//! `Change::new`). Then all pages and maps are latched, and records are pushed (A2).
+//! [`Change::commit`] appends the group, and stamps the pages with its LSN (A3 to A6); behind it all
+//! of them are unlatched.
 
 #![cfg(not(loom))]
 
@@ -91,6 +96,7 @@ impl fmt::Debug for Change<'_> {
 }
 
 impl<'p> Change<'p> {
+    /// A1.
     fn new(core: &'p Core, most: usize) -> Result<Change<'p>, PoolError> {
         let journal = core.journal.as_deref();
         let permitted = if journal.is_some() { most.max(1) as u64 } else { 0 };
@@ -143,6 +149,7 @@ impl<'p> Change<'p> {
     /// name. `pages` must be those, and none of them may have been unlatched. The records may have
     /// been pushed before the pages are changed, or after.
     pub fn commit(&mut self, pages: &mut [&mut Exclusive<'_>]) -> Lsn {
+        // A2 (all is latched, and nothing can fail any more: the bits belong to the group, too)
         if self.journal.is_some() {
             for map in &self.maps {
                 for (used, runs) in [(true, &map.linked), (false, &map.freed)] {
@@ -155,7 +162,9 @@ impl<'p> Change<'p> {
         }
         let mut lsn = Lsn(0);
         if let Some(journal) = self.journal {
+            // A3 to A5, under all latches: the order of latches is that of the log
             lsn = journal.append(&mut self.group, std::mem::take(&mut self.permitted));
+            // A6
             pages.iter_mut().for_each(|page| page.stamp(lsn));
             self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
         }
