@@ -94,7 +94,7 @@ impl<T: Translation> Shared<T> {
         page: PageNo,
         hint: AccessHint,
     ) -> Result<Option<Pin<'p>>, PoolError> {
-        // F1  who loads it already is waited for
+        // F1  a thread that loads it already is waited for
         if self.has_word(space, page) {
             return Ok(None);
         }
@@ -118,7 +118,7 @@ impl<T: Translation> Shared<T> {
                 Claimed::Moved => continue,
                 Claimed::Taken => return Ok(None),
             };
-            // F7 and F8  beside which nobody waits but those who want this very page
+            // F7 and F8  nobody waits for them but threads that want this very page
             let id = PageId::new(space.id, page);
             let bytes = self.page_in(space, page, frame);
             if let Err(error) = self.load(bytes, id, place) {
@@ -217,7 +217,7 @@ impl<T: Translation> Shared<T> {
         else {
             return Ok(Claimed::Taken);
         };
-        // F6  behind the claim, so that those who set a flag find the word in flight, or are seen
+        // F6  behind the claim: a thread that sets a flag finds the word in flight, or is seen
         if let Err(error) = space.check_not_dropped() {
             self.abandon(space, page, frame);
             return Err(error);

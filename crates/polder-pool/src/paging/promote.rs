@@ -73,7 +73,7 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         // P1
         let Some(_moves) = core.frames.moves.enter() else { return };
-        // P2  slices first: who holds the page by one would find it exclusive, and begin again
+        // P2  slices first: a reader that holds the page by one would find it exclusive, and begin again
         if !core.latches.is_alone_with(found.frame) {
             return;
         }
