@@ -5,7 +5,7 @@
 //! of the one before last, so that nobody changes or evicts what it reads. It still validates: that
 //! fails where a word moves to another place (`translation/array/sparse.rs`). Readers cannot keep a
 //! writer waiting: a writer announces itself in the word, and from then on nobody begins to hold the
-//! page (`state/pending.rs`).
+//! page (`pending.rs`).
 //!
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none while it holds one.
 //! * `WAY-2` What is held is let go when the attempt ends or begins again.

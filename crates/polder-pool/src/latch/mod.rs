@@ -3,7 +3,7 @@
 //! | file | |
 //! |---|---|
 //! | `state.rs` | the state word: latch, version, mark and frame in one atomic |
-//! | `state/pending.rs` | a writer that waits for those that hold the page |
+//! | `pending.rs` | a writer that waits for those that hold the page |
 //! | `meta.rs`, `metas.rs` | what is known of the page in a frame, which nobody may change without a latch |
 //! | `parking.rs` | where threads wait for pages in flight |
 //! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache.txt 3.1) |
@@ -18,6 +18,7 @@ pub(crate) mod latches;
 pub(crate) mod meta;
 pub(crate) mod metas;
 pub(crate) mod parking;
+pub(crate) mod pending;
 pub(crate) mod slice;
 pub(crate) mod slices;
 pub(crate) mod state;

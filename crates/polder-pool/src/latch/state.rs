@@ -3,8 +3,6 @@
 //! Bits, transitions and their orders are in `docs/protocols.md`, "The state word". The idea of
 //! one word for translation and latch is Calico's (calico.txt, 4.3), the mark vmcache's.
 
-mod pending;
-
 use std::fmt;
 
 use crate::latch::parking::ParkingLot;
@@ -102,7 +100,7 @@ impl WrapCount {
 }
 
 /// A writer waits until those that hold the page have let go, and nobody else begins to.
-const PENDING: u64 = 0x100;
+pub(super) const PENDING: u64 = 0x100;
 const MARK: u64 = 0x80;
 const LATCH: u64 = 0x7F;
 const MAX_SHARED: u64 = 120;
@@ -116,7 +114,7 @@ const IDENTITY: u64 = !0x1FF;
 
 /// The value of a state word.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct StateWord(u64);
+pub struct StateWord(pub(super) u64);
 
 impl StateWord {
     /// All zero: the page is not resident.
@@ -308,7 +306,7 @@ impl StateCell {
         StateWord(self.0.load(Ordering::Relaxed))
     }
 
-    fn change(&self, from: StateWord, to: u64, success: Ordering) -> bool {
+    pub(super) fn change(&self, from: StateWord, to: u64, success: Ordering) -> bool {
         self.0.compare_exchange(from.0, to, success, Ordering::Relaxed).is_ok()
     }
 

@@ -1,4 +1,4 @@
-//! Writers that wait for those that hold a page: `latch/state/pending.rs`.
+//! Writers that wait for those that hold a page: `latch/pending.rs`.
 
 use super::*;
 

@@ -24,7 +24,7 @@
 
 use crate::sync::atomic::Ordering;
 
-use super::{PENDING, StateCell, StateWord};
+use super::state::{PENDING, StateCell, StateWord};
 use crate::sync::Backoff;
 
 impl StateCell {
