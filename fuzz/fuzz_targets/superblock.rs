@@ -2,7 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use polder_format::{PageSize, Place, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose};
+use polder_format::{PageSize, PhysicalPageNo, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose};
 
 /// Where the fields lie that the checksum is over.
 const FIELDS: std::ops::Range<usize> = 12..112;
@@ -14,7 +14,7 @@ fn sample(generation: u64) -> Superblock {
         compatible: 0,
         page_size: PageSize::MIN,
         clean: true,
-        space_directory: Place::new(16),
+        space_directory: PhysicalPageNo::new(16),
         next_space: SpaceId::CATALOGUE,
         next_version: 1,
         file_pages: 100,

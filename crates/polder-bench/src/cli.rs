@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 use indicatif::ProgressBar;
-use polder::{Hold, ReplacementKind};
+use polder::{ReadMode, ReplacementKind};
 use tempfile::TempDir;
 
 use crate::bed::Bed;
@@ -19,7 +19,7 @@ use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
 use crate::plan::Plan;
-use crate::record::Place;
+use crate::record::PhysicalPageNo;
 use crate::report::RunResult;
 use crate::worker;
 
@@ -71,7 +71,7 @@ fn parse(
          hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
          Policies: {}. Ways: {}.\n",
         ReplacementKind::names(),
-        Hold::names(),
+        ReadMode::names(),
     );
     let command = Cli::command().name(program).bin_name(program).after_help(list.clone());
     let command = command.mut_subcommands(|sub| {
@@ -224,7 +224,10 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
 }
 
 /// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
-fn record(place: Option<&Place>, table: impl FnOnce() -> String) -> Result<(), BenchError> {
+fn record(
+    place: Option<&PhysicalPageNo>,
+    table: impl FnOnce() -> String,
+) -> Result<(), BenchError> {
     place.map_or(Ok(()), |place| place.record(&table()))
 }
 

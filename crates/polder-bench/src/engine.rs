@@ -8,7 +8,7 @@
 use std::fmt;
 use std::path::Path;
 
-use ::polder::{Hold, ReplacementKind};
+use ::polder::{ReadMode, ReplacementKind};
 
 use crate::bench::Bench;
 use crate::durability::Durability;
@@ -86,7 +86,7 @@ pub struct Setup<'a> {
     /// Which pages go when room is needed; for Polder, as the following.
     pub replacement: ReplacementKind,
     /// How readers hold pages.
-    pub hold: Hold,
+    pub hold: ReadMode,
     /// How many threads will use it at once.
     pub threads: usize,
 }

@@ -110,15 +110,15 @@ impl fmt::Display for PageId {
 
 /// A position in the data file, in pages: byte `place * page size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Place(u64);
+pub struct PhysicalPageNo(u64);
 
-impl Place {
+impl PhysicalPageNo {
     /// No place.
-    pub const NONE: Place = Place(0);
+    pub const NONE: PhysicalPageNo = PhysicalPageNo(0);
 
     /// The place with this number.
-    pub fn new(place: u64) -> Place {
-        Place(place)
+    pub fn new(place: u64) -> PhysicalPageNo {
+        PhysicalPageNo(place)
     }
 
     /// The number.
@@ -134,7 +134,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for PhysicalPageNo {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "place {}", self.0)
     }

@@ -1,7 +1,7 @@
 //! The superblock: two copies at the beginning of the data file, written in turn.
 
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, Lsn, PageSize, Place, SpaceId, StoreId};
+use crate::{FormatError, Lsn, PageSize, PhysicalPageNo, SpaceId, StoreId};
 
 /// Length of one superblock in bytes. The two lie one behind the other at byte 0.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -31,7 +31,7 @@ pub struct Superblock {
     /// The store was closed: there is nothing in the log behind `checkpoint`.
     pub clean: bool,
     /// Root of the space directory.
-    pub space_directory: Place,
+    pub space_directory: PhysicalPageNo,
     /// The id that the next space gets.
     pub next_space: SpaceId,
     /// The next version stamp for a record.
@@ -116,7 +116,7 @@ impl Superblock {
             compatible: u64_at(block, 40),
             page_size: PageSize::new(u32_at(block, 64))?,
             clean: u32_at(block, 68) & CLEAN != 0,
-            space_directory: Place::new(u64_at(block, 72)),
+            space_directory: PhysicalPageNo::new(u64_at(block, 72)),
             next_space: SpaceId::new(next_space)
                 .ok_or_else(|| field("next space id", next_space, "it has at most 28 bits"))?,
             next_version: u64_at(block, 88),

@@ -15,7 +15,7 @@
 use polder_format::Lsn;
 use polder_format::log::Operation;
 use polder_pool::bytes::PageRef;
-use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
+use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
 use polder_pool::{AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic};
 use polder_pool::{Restart, Translation};
 use polder_structure::levels::{confirm, too_deep};
@@ -159,7 +159,7 @@ impl<T: Translation> HashIndex<T> {
     pub(crate) fn lengthen_chain(&self, hash: KeyHash, len: usize) -> Result<(), HashError> {
         let new = self.space.create()?;
         let number = [new.id().page()];
-        let most = image_bytes(1, self.space.page_size()) + group_bytes(1, 16);
+        let most = full_page_image_bytes(1, self.space.page_size()) + group_bytes(1, 16);
         let result = self.space.change(most + mark_bytes(&number)).and_then(|mut change| {
             self.space.run(AccessHint::Normal, |attempt| {
                 change.clear();

@@ -135,7 +135,7 @@ impl<T: Translation> HashIndex<T> {
         if len > limit {
             return Err(HashError::EntryTooLong { len, limit });
         }
-        self.space.patiently(|| self.try_insert(key, KeyHash::of(key), value))
+        self.space.when_admitted(|| self.try_insert(key, KeyHash::of(key), value))
     }
 
     fn try_insert(&self, key: &[u8], hash: KeyHash, value: &[u8]) -> Result<Applied, HashError> {
@@ -205,7 +205,7 @@ impl<T: Translation> HashIndex<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn remove(&self, key: &[u8]) -> Result<Applied, HashError> {
-        self.space.patiently(|| self.try_remove(key, KeyHash::of(key)))
+        self.space.when_admitted(|| self.try_remove(key, KeyHash::of(key)))
     }
 
     fn try_remove(&self, key: &[u8], hash: KeyHash) -> Result<Applied, HashError> {

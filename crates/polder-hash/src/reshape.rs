@@ -145,7 +145,7 @@ impl Reshape for HashPages {
     ) -> bool {
         let hash = NodeRef::new(parent.page()).prefix_in(slot).first();
         let Some(edit) = NodeMut::new(parent.page_mut()).join_children(hash) else {
-            parent.excuse();
+            parent.set_unlogged();
             return false;
         };
         if level(low.page()) == 0 {
@@ -183,7 +183,7 @@ pub(crate) fn push_page(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
         0 => BucketRef::new(page.page()).hole(),
         _ => NodeRef::new(page.page()).hole(),
     };
-    change.push_image(page, hole);
+    change.push_full_page_image(page, hole);
 }
 
 /// Pushes what has changed of a node's children.

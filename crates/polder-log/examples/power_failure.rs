@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use polder_format::log::{Group, LoggedValue, Operation, Records};
-use polder_format::{Lsn, PageId, PageNo, PageSize, Place, SpaceId, StoreId, Superblock};
+use polder_format::{Lsn, PageId, PageNo, PageSize, PhysicalPageNo, SpaceId, StoreId, Superblock};
 use polder_log::{Log, LogFile, LogOptions, WalWriter};
 use polder_pool::device::Device;
 use polder_pool::journal::Journal;
@@ -61,7 +61,7 @@ fn superblock(options: &LogOptions) -> Superblock {
         compatible: 0,
         page_size: PAGES,
         clean: false,
-        space_directory: Place::NONE,
+        space_directory: PhysicalPageNo::NONE,
         next_space: SpaceId::CATALOGUE,
         next_version: 1,
         file_pages: 16,

@@ -1,7 +1,7 @@
 //! The double-write buffer: pages are written twice, so that a torn one can be restored, first into a
 //! slot of the log file, then in place.
 //!
-//! A page needs no slot if its full-page image lies in the log and it was not written since (`born`): no
+//! A page needs no slot if its full-page image lies in the log and it was not written since (`imaged`): no
 //! checkpoint has begun behind the image and been completed, for its sweep would have written the page;
 //! so redo begins at the image or before it, and needs nothing of what lies in place.
 
@@ -32,7 +32,7 @@ impl Log {
         self.check()?;
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
-        let bare: Vec<_> = pages.iter().filter(|page| !page.born).collect();
+        let bare: Vec<_> = pages.iter().filter(|page| !page.imaged).collect();
         if self.double_write.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
         }

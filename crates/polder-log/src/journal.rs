@@ -17,7 +17,7 @@ impl Journal for Log {
         self.reserve_space(bytes)
     }
 
-    fn keep_pace(&self, bytes: u64) {
+    fn throttle(&self, bytes: u64) {
         if let Some(pause) = self.throttle.pause_at(|| self.tail_at(), bytes) {
             std::thread::sleep(pause);
         }

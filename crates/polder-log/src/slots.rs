@@ -115,7 +115,7 @@ impl DoubleWriteBuffer {
         let mut area = lock(&self.area);
         let ticket = area.next_ticket;
         area.next_ticket += 1;
-        let bare = pages.iter().filter(|page| slot.is_some() && !page.born);
+        let bare = pages.iter().filter(|page| slot.is_some() && !page.imaged);
         let copied = bare.map(|page| page.page).collect();
         let pages: Vec<PageId> = pages.iter().map(|page| page.page).collect();
         area.unsynced.extend(&pages);

@@ -5,9 +5,9 @@
 use std::io;
 use std::sync::Arc;
 
-use polder_format::{FormatError, PageId, Place, SpaceId};
+use polder_format::{FormatError, PageId, PhysicalPageNo, SpaceId};
 
-use crate::read_mode::Hold;
+use crate::read_mode::ReadMode;
 
 /// Why the pool could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -60,7 +60,7 @@ pub enum PoolError {
     )]
     Combination {
         /// The way.
-        hold: Hold,
+        hold: ReadMode,
         /// The translation.
         translation: &'static str,
         /// Why not.
@@ -84,7 +84,7 @@ pub enum PoolError {
         /// The page.
         page: PageId,
         /// Where it lies.
-        place: Place,
+        place: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
@@ -94,7 +94,7 @@ pub enum PoolError {
         /// The page.
         page: PageId,
         /// Where it lies.
-        place: Place,
+        place: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
@@ -104,7 +104,7 @@ pub enum PoolError {
         /// The page.
         page: PageId,
         /// Where it lies.
-        place: Place,
+        place: PhysicalPageNo,
         /// What is wrong with it.
         source: FormatError,
     },

@@ -12,9 +12,9 @@ use std::io;
 use std::sync::Arc;
 
 use polder_format::log::Group;
-use polder_format::{Lsn, PageId, Place};
+use polder_format::{Lsn, PageId, PhysicalPageNo};
 
-pub use crate::space::change::{Change, image_bytes, mark_bytes};
+pub use crate::space::change::{Change, full_page_image_bytes, mark_bytes};
 
 /// An error that several waiters share.
 pub type SharedError = Arc<io::Error>;
@@ -25,12 +25,12 @@ pub struct Outgoing<'a> {
     /// The page.
     pub page: PageId,
     /// Where it goes.
-    pub place: Place,
+    pub place: PhysicalPageNo,
     /// Its bytes, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
     /// The whole page was logged, and has not been written since: as long as it has not, a recovery
     /// begins at that image or before it.
-    pub born: bool,
+    pub imaged: bool,
 }
 
 /// The log below a pool: what a pool asks of it.
@@ -41,7 +41,7 @@ pub trait Journal: Send + Sync + fmt::Debug {
 
     /// Before so many bytes are reserved, by a thread that holds nothing others wait for: may wait for a
     /// moment, so that writers go no faster than the log is made shorter.
-    fn keep_pace(&self, _bytes: u64) {}
+    fn throttle(&self, _bytes: u64) {}
 
     /// The bytes of a reservation are not needed.
     fn release(&self, bytes: u64);

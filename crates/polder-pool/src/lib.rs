@@ -69,7 +69,7 @@ pub use {
     pool::handle::{Pool, Space},
     pool::redo::{ApplyRecord, Redo, Redone},
     pool::stats::{NodeStats, PoolStats, SpaceStats},
-    read_mode::{GroupSize, Hold, UnknownHold},
+    read_mode::{GroupSize, ReadMode, UnknownReadMode},
     replacement::AccessHint,
     space::change::Change,
     thread::holding::Holding,

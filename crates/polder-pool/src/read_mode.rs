@@ -9,7 +9,7 @@ use std::str::FromStr;
 /// How readers hold the pages of their way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
-pub enum Hold {
+pub enum ReadMode {
     /// Not at all: they validate, and start over if something has changed. No store to shared
     /// memory; the default.
     #[default]
@@ -23,10 +23,10 @@ pub enum Hold {
     GroupOf(GroupSize),
     /// By a count for each core; from 513 cores on neighbours share one.
     Core,
-    /// By a count for each group of cores as in [`Hold::Group`], one page at a time; inner nodes are
+    /// By a count for each group of cores as in [`ReadMode::Group`], one page at a time; inner nodes are
     /// changed in copies, so that who reads one is never disturbed (scalecache.txt 3.2).
     Copy,
-    /// The same by groups as in [`Hold::GroupOf`].
+    /// The same by groups as in [`ReadMode::GroupOf`].
     CopyOf(GroupSize),
 }
 
@@ -54,52 +54,52 @@ impl GroupSize {
     }
 }
 
-impl Hold {
+impl ReadMode {
     /// All of them, where there are groups those of all cores that share a cache.
-    pub const ALL: [Hold; 5] =
-        [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Core, Hold::Copy];
+    pub const ALL: [ReadMode; 5] =
+        [ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Core, ReadMode::Copy];
 
     /// The names of all, for help texts and messages.
     pub fn names() -> String {
-        let name = |hold: Hold| match hold {
-            Hold::Group | Hold::Copy => format!("{hold}, {hold}:CORES"),
+        let name = |hold: ReadMode| match hold {
+            ReadMode::Group | ReadMode::Copy => format!("{hold}, {hold}:CORES"),
             other => other.to_string(),
         };
-        Hold::ALL.map(name).join(", ")
+        ReadMode::ALL.map(name).join(", ")
     }
 
     /// Whether readers hold each page of their way as they come to it.
     pub(crate) fn holds_all(self) -> bool {
-        matches!(self, Hold::Shared | Hold::Group | Hold::GroupOf(_) | Hold::Core)
+        matches!(self, ReadMode::Shared | ReadMode::Group | ReadMode::GroupOf(_) | ReadMode::Core)
     }
 
     /// Whether readers hold one page at a time, and inner nodes are changed in copies.
     pub fn copies(self) -> bool {
-        matches!(self, Hold::Copy | Hold::CopyOf(_))
+        matches!(self, ReadMode::Copy | ReadMode::CopyOf(_))
     }
 
     /// Whether readers count themselves by cores, and not in the page's word.
     pub fn is_by_cores(self) -> bool {
-        !matches!(self, Hold::Optimistic | Hold::Shared)
+        !matches!(self, ReadMode::Optimistic | ReadMode::Shared)
     }
 
     /// What users call it, without the size of its groups.
     pub fn name(self) -> &'static str {
         match self {
-            Hold::Optimistic => "optimistic",
-            Hold::Shared => "shared",
-            Hold::Group | Hold::GroupOf(_) => "group",
-            Hold::Core => "core",
-            Hold::Copy | Hold::CopyOf(_) => "copy",
+            ReadMode::Optimistic => "optimistic",
+            ReadMode::Shared => "shared",
+            ReadMode::Group | ReadMode::GroupOf(_) => "group",
+            ReadMode::Core => "core",
+            ReadMode::Copy | ReadMode::CopyOf(_) => "copy",
         }
     }
 }
 
-impl fmt::Display for Hold {
+impl fmt::Display for ReadMode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())?;
         match self {
-            Hold::GroupOf(size) | Hold::CopyOf(size) => write!(f, ":{}", size.cores()),
+            ReadMode::GroupOf(size) | ReadMode::CopyOf(size) => write!(f, ":{}", size.cores()),
             _ => Ok(()),
         }
     }
@@ -108,9 +108,9 @@ impl fmt::Display for Hold {
 /// A name that no way of holding has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum UnknownHold {
+pub enum UnknownReadMode {
     /// The name itself.
-    #[error("there is no way of holding a page {name:?}; there are: {}", Hold::names())]
+    #[error("there is no way of holding a page {name:?}; there are: {}", ReadMode::names())]
     Name {
         /// As it was given.
         name: String,
@@ -126,19 +126,19 @@ pub enum UnknownHold {
     },
 }
 
-impl FromStr for Hold {
-    type Err = UnknownHold;
+impl FromStr for ReadMode {
+    type Err = UnknownReadMode;
 
-    fn from_str(name: &str) -> Result<Hold, UnknownHold> {
-        let sized = |prefix, of: fn(GroupSize) -> Hold| {
+    fn from_str(name: &str) -> Result<ReadMode, UnknownReadMode> {
+        let sized = |prefix, of: fn(GroupSize) -> ReadMode| {
             let cores: &str = name.strip_prefix(prefix)?;
             let size = cores.parse().ok().and_then(GroupSize::new).map(of);
-            Some(size.ok_or_else(|| UnknownHold::Cores { cores: cores.to_owned() }))
+            Some(size.ok_or_else(|| UnknownReadMode::Cores { cores: cores.to_owned() }))
         };
-        let sized = sized("group:", Hold::GroupOf).or_else(|| sized("copy:", Hold::CopyOf));
+        let sized = sized("group:", ReadMode::GroupOf).or_else(|| sized("copy:", ReadMode::CopyOf));
         sized.unwrap_or_else(|| {
-            let found = Hold::ALL.into_iter().find(|hold| hold.name() == name);
-            found.ok_or_else(|| UnknownHold::Name { name: name.to_owned() })
+            let found = ReadMode::ALL.into_iter().find(|hold| hold.name() == name);
+            found.ok_or_else(|| UnknownReadMode::Name { name: name.to_owned() })
         })
     }
 }
@@ -149,25 +149,25 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for hold in Hold::ALL {
+        for hold in ReadMode::ALL {
             assert_eq!(hold.to_string().parse(), Ok(hold));
         }
         for (name, cores) in [("group:1", 1), ("group:4", 4), ("group:512", 512)] {
             let size = GroupSize::new(cores).unwrap();
-            assert_eq!(name.parse(), Ok(Hold::GroupOf(size)));
-            assert_eq!(Hold::GroupOf(size).to_string(), name);
+            assert_eq!(name.parse(), Ok(ReadMode::GroupOf(size)));
+            assert_eq!(ReadMode::GroupOf(size).to_string(), name);
         }
-        assert_eq!("copy:2".parse(), Ok(Hold::CopyOf(GroupSize::new(2).unwrap())));
+        assert_eq!("copy:2".parse(), Ok(ReadMode::CopyOf(GroupSize::new(2).unwrap())));
     }
 
     #[test]
     fn sizes_that_no_group_has_are_told_what_there_is() {
         for cores in ["0", "513", "-1", "", "four", "65536"] {
-            let why = format!("group:{cores}").parse::<Hold>().unwrap_err().to_string();
+            let why = format!("group:{cores}").parse::<ReadMode>().unwrap_err().to_string();
             assert!(why.contains(&format!("{cores:?}")) && why.contains("1 to 512"), "{why}");
         }
-        let why = "groups".parse::<Hold>().unwrap_err().to_string();
-        assert!(Hold::ALL.iter().all(|hold| why.contains(hold.name())), "{why}");
-        assert!("core:2".parse::<Hold>().is_err());
+        let why = "groups".parse::<ReadMode>().unwrap_err().to_string();
+        assert!(ReadMode::ALL.iter().all(|hold| why.contains(hold.name())), "{why}");
+        assert!("core:2".parse::<ReadMode>().is_err());
     }
 }

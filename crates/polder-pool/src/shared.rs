@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, RwLock};
 
-use polder_format::{PageId, PageNo, Place, SpaceId};
+use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 
 use crate::core::Core;
 use crate::error::PoolError;
@@ -13,11 +13,12 @@ use crate::file_map::{AllocState, PagedArray, Runs};
 use crate::latch::{FrameId, Resolved, StateCell};
 use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering};
-use crate::sync::{Alone, Flag};
+use crate::sync::{CachePadded, Flag};
 use crate::translation::{Directories, DirectoryOf, PoolContext, Translation, Words};
 
 /// Finds out where a page lies in the file.
-pub(crate) type Locate<T> = fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<Place, PoolError>;
+pub(crate) type Locate<T> =
+    fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<PhysicalPageNo, PoolError>;
 
 /// All of a pool but the threads.
 #[derive(Debug)]
@@ -50,7 +51,7 @@ pub(crate) struct SpaceCore<T: Translation> {
     /// unlinked and not discarded yet. Held for a moment, under any latch.
     pub(crate) reserved: Mutex<Runs>,
     /// How many pages were discarded so far (`COW-5`).
-    pub(crate) discarded: Alone<AtomicU64>,
+    pub(crate) discarded: CachePadded<AtomicU64>,
 }
 
 impl<T: Translation> SpaceCore<T> {
@@ -60,7 +61,7 @@ impl<T: Translation> SpaceCore<T> {
         map: PagedArray,
     ) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
-        let (reserved, discarded) = (Mutex::default(), Alone::default());
+        let (reserved, discarded) = (Mutex::default(), CachePadded::default());
         SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, discarded }
     }
 
@@ -118,7 +119,7 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn open_core(
         &self,
         id: SpaceId,
-        root: Place,
+        root: PhysicalPageNo,
     ) -> Result<Arc<SpaceCore<T>>, PoolError> {
         let mut spaces = self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(space) = spaces.get(&id) {
@@ -217,7 +218,7 @@ impl<'p, T: Translation> View<'p, T> {
                 let is_its = self.shared.core.latches.meta(frame).page() == target;
                 is_its.then(|| {
                     let page = self.shared.page_in(self.space, target.page(), frame);
-                    Resolved { cell, word, frame, page, astray: false }
+                    Resolved { cell, word, frame, page, misplaced: false }
                 })
             })
             .filter(is_there)

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use crate::device::{Device, FileDevice, OpenKind};
 use crate::machine::Nodes;
 use crate::replacement::ReplacementKind;
-use crate::{AccessHint, Hold, KindOps, OwnedLinks, Pool, PoolConfig, Space, Translation};
+use crate::{AccessHint, KindOps, OwnedLinks, Pool, PoolConfig, ReadMode, Space, Translation};
 
 /// Steps of the code at which a test can have something else happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +52,8 @@ pub(crate) fn pool<T: Translation>(memory_budget: u64) -> (TempDir, Pool<T>) {
 }
 
 /// The same, where readers hold pages in this way.
-pub(crate) fn pool_held<T: Translation>(memory_budget: u64, hold: Hold) -> (TempDir, Pool<T>) {
-    open(Nodes::of_machine(), PoolConfig { hold, ..config(memory_budget) })
+pub(crate) fn pool_held<T: Translation>(memory_budget: u64, hold: ReadMode) -> (TempDir, Pool<T>) {
+    open(Nodes::of_machine(), PoolConfig { read_mode: hold, ..config(memory_budget) })
 }
 
 /// The same under another policy.
@@ -132,7 +132,7 @@ pub(crate) fn create<T: Translation>(space: &Space<T>) -> PageNo {
         let mut page = new.latch()?;
         page.page_mut().set_u8(header_at::KIND, TEST_KIND.kind.0);
         page.page_mut().set_u8(header_at::LAYOUT, 1);
-        page.excuse();
+        page.set_unlogged();
         Ok(())
     });
     made.unwrap();

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 use polder_format::{PageId, PageNo, SpaceId};
 use polder_pool::device::{Batch, Device, Direction, Ticket};
 use polder_pool::replacement::{Look, Pages, ReplacementKind};
-use polder_pool::{AccessHint, Array, FileState, FrameId, Hold, Pool, PoolConfig, Space};
+use polder_pool::{AccessHint, Array, FileState, FrameId, Pool, PoolConfig, ReadMode, Space};
 use polder_testkit::SimDisk;
 
 use support::*;
@@ -212,11 +212,11 @@ type Change = fn(&Space<Array>, PageNo);
 /// only read in each. Between the rounds others come and go.
 fn faults_of_changed_and_read(
     replacement: ReplacementKind,
-    hold: Hold,
+    hold: ReadMode,
     change: Change,
 ) -> (usize, usize) {
     let (changed, only_read) = (1..25, 25..49);
-    let config = PoolConfig { replacement, hold, ..config(4, FileState::NEW) };
+    let config = PoolConfig { replacement, read_mode: hold, ..config(4, FileState::NEW) };
     let pool: Pool<Array> = Pool::open(Box::new(disk()), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();
     let frames = pool.stats().frames;
@@ -241,7 +241,7 @@ fn faults_of_changed_and_read(
         changed.clone().for_each(|page| change(&space, number(page)));
         read_others(2);
     }
-    assert_eq!(pool.stats().copies > 0, hold == Hold::Copy);
+    assert_eq!(pool.stats().copies > 0, hold == ReadMode::Copy);
     faults
 }
 
@@ -264,8 +264,8 @@ fn change_in_a_copy(space: &Space<Array>, page: PageNo) {
 /// Who changes a page tells WATT, by whose value it stays.
 #[test]
 fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
-    let ways: [(Hold, Change); 2] =
-        [(Hold::Optimistic, change_in_place), (Hold::Copy, change_in_a_copy)];
+    let ways: [(ReadMode, Change); 2] =
+        [(ReadMode::Optimistic, change_in_place), (ReadMode::Copy, change_in_a_copy)];
     for (hold, change) in ways {
         let faults_by = |policy: &str| {
             let (changed, others) =

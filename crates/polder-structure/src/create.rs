@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use polder_format::Lsn;
-use polder_pool::journal::{image_bytes, mark_bytes};
+use polder_pool::journal::{full_page_image_bytes, mark_bytes};
 use polder_pool::{AccessHint, Exclusive, NewPage, PoolError, Space, Translation};
 
 use crate::levels::ROOT;
@@ -23,7 +23,7 @@ pub fn create_root<T: Translation>(
     let page = space.create()?;
     let (id, number) = (page.id(), page.id().page());
     let made = match number.get() == ROOT {
-        true => space.patiently_holding(|| link_new(space, &page, &fill)).map(drop),
+        true => space.when_admitted_holding(|| link_new(space, &page, &fill)).map(drop),
         false => Err(broken(id, not_empty)),
     };
     drop(page);
@@ -41,15 +41,16 @@ pub fn link_new<'p, T: Translation>(
     fill: impl Fn(&mut Exclusive<'_>) -> Range<usize>,
 ) -> Result<Lsn, PoolError> {
     let number = [page.id().page()];
-    let mut change = space.change(image_bytes(1, space.page_size()) + mark_bytes(&number))?;
+    let mut change =
+        space.change(full_page_image_bytes(1, space.page_size()) + mark_bytes(&number))?;
     space.run(AccessHint::Normal, |attempt| {
         change.clear();
         let mut held = page.latch()?;
         // Nothing leads here if this try comes to nothing.
-        held.excuse();
+        held.set_unlogged();
         let hole = fill(&mut held);
         change.mark(space, attempt, &number, true)?;
-        change.push_image(&mut held, hole);
+        change.push_full_page_image(&mut held, hole);
         Ok(change.commit(&mut [&mut held]))
     })
 }

@@ -16,7 +16,7 @@ pub fn ensure(holds: bool, otherwise: &'static str) -> Result<(), &'static str> 
 /// frame.
 #[inline]
 pub fn link(page: PageRef<'_>, offset: usize) -> u64 {
-    Swip::new(page.u64(offset)).plain(id(page).space())
+    Swip::new(page.u64(offset)).unswizzled(id(page).space())
 }
 
 /// The id that a page says it has.

@@ -18,7 +18,7 @@
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
-use polder_pool::journal::{group_bytes, image_bytes};
+use polder_pool::journal::{full_page_image_bytes, group_bytes};
 use polder_pool::{
     AccessHint, Attempt, Change, Exclusive, NewPage, Optimistic, PoolError, Restart, Shadow, Space,
     Translation,
@@ -130,7 +130,7 @@ pub trait Reshape: Levels {
 /// Most bytes of log that one split or join takes: three images, and the records between.
 fn most_bytes<T: Translation>(space: &Space<T>) -> usize {
     let size = space.page_size();
-    image_bytes(3, size) + group_bytes(6, size.bytes())
+    full_page_image_bytes(3, size) + group_bytes(6, size.bytes())
 }
 
 /// Makes room for what was found to have none in its page of the lowest level. False if no split

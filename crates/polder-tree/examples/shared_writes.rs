@@ -22,11 +22,12 @@ mod counting {
     use std::sync::Barrier;
     use std::thread;
 
-    use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
+    use polder_format::{ChecksumSeed, PageSize, PhysicalPageNo, SpaceId, StoreId};
     use polder_pool::counted::{self, SharedWrites};
     use polder_pool::{
         Array, Direct, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred,
-        Hold, Open, Pool, PoolConfig, Predictive, PredictiveHashed, Simd, Translation, Vm, VmHuge,
+        Open, Pool, PoolConfig, Predictive, PredictiveHashed, ReadMode, Simd, Translation, Vm,
+        VmHuge,
     };
     use polder_testkit::{FaultPlan, Random, SimDisk};
     use polder_tree::{KINDS, Tree};
@@ -39,9 +40,9 @@ mod counting {
     const LOCKING: [&str; 4] = [Hash::NAME, HashInlined::NAME, HashPreferred::NAME, Open::NAME];
 
     /// Threads, and whether each keeps to a core of its own.
-    fn threads(hold: Hold) -> (u64, bool) {
+    fn threads(hold: ReadMode) -> (u64, bool) {
         let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
-        if hold == Hold::Core { (cores.clamp(1, THREADS), true) } else { (THREADS, false) }
+        if hold == ReadMode::Core { (cores.clamp(1, THREADS), true) } else { (THREADS, false) }
     }
 
     fn keep_to_core(core: usize) {
@@ -51,9 +52,9 @@ mod counting {
     }
 
     /// Writes to shared lines in lookups by several threads at once.
-    fn measure<T: Translation>(hold: Hold) -> Option<SharedWrites> {
+    fn measure<T: Translation>(hold: ReadMode) -> Option<SharedWrites> {
         let config = PoolConfig {
-            hold,
+            read_mode: hold,
             ..PoolConfig::new(64 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
         };
         let disk = SimDisk::new(FaultPlan::new(1));
@@ -93,12 +94,12 @@ mod counting {
 
     struct Row {
         translation: &'static str,
-        hold: Hold,
+        hold: ReadMode,
         writes: Option<SharedWrites>,
     }
 
     fn rows<T: Translation>(rows: &mut Vec<Row>) {
-        for hold in Hold::ALL {
+        for hold in ReadMode::ALL {
             rows.push(Row { translation: T::NAME, hold, writes: measure::<T>(hold) });
         }
     }
@@ -127,11 +128,11 @@ mod counting {
             let written = writes.map(|writes| writes.stores + writes.updates);
             match hold {
                 _ if LOCKING.contains(translation) => {}
-                Hold::Optimistic => {
+                ReadMode::Optimistic => {
                     assert_eq!(written, Some(0), "{translation} writes to shared lines")
                 }
                 // Some refuse.
-                Hold::Core => {
+                ReadMode::Core => {
                     let none = written.is_none_or(|written| written == 0);
                     assert!(none, "{translation} writes to lines of other cores");
                 }
@@ -140,7 +141,7 @@ mod counting {
         }
     }
 
-    fn a_lookup(count: u64, hold: Hold) -> f64 {
+    fn a_lookup(count: u64, hold: ReadMode) -> f64 {
         count as f64 / (LOOKUPS * threads(hold).0) as f64
     }
 

@@ -42,7 +42,7 @@ pub fn apply_batch<T: Translation>(ops: &[BatchOp<'_, T>]) -> Result<BatchOutcom
     let Some(first) = ops.first() else {
         return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });
     };
-    first.tree.space().patiently_with(ops.len(), || {
+    first.tree.space().when_admitted_with(ops.len(), || {
         let mut parts = Vec::with_capacity(ops.len());
         let outcome = make_parts(ops, &mut parts).and_then(|()| run(first, &mut parts));
         if !matches!(outcome, Ok(BatchOutcome::Done { .. })) {

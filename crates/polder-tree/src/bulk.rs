@@ -6,7 +6,7 @@
 
 use polder_format::log::Operation;
 use polder_format::{Lsn, PageNo};
-use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
+use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
 use polder_pool::{AccessHint, NewPage, PoolError, Translation};
 use polder_structure::levels::root;
 
@@ -109,7 +109,7 @@ impl<T: Translation> Tree<T> {
     }
 
     fn make(&self, made: &mut Made) -> Result<NewPage<'_>, TreeError> {
-        let page = self.space.patiently_holding(|| self.space.create())?;
+        let page = self.space.when_admitted_holding(|| self.space.create())?;
         made.note(page.id().page());
         Ok(page)
     }
@@ -162,8 +162,10 @@ impl<T: Translation> Tree<T> {
         self.write(&top.page, false, |node| top.builder.emit_last(node))?;
         let unused = top.page.id().page();
         let linked: Vec<PageNo> = made.pages().filter(|page| *page != unused).collect();
-        let most = image_bytes(1, self.space.page_size()) + group_bytes(1, 8) + mark_bytes(&linked);
-        let installed = self.space.patiently_holding(|| {
+        let most = full_page_image_bytes(1, self.space.page_size())
+            + group_bytes(1, 8)
+            + mark_bytes(&linked);
+        let installed = self.space.when_admitted_holding(|| {
             let mut change = self.space.change(most)?;
             self.space.run(AccessHint::Normal, |attempt| {
                 let root = self.space.page(attempt, root())?;
@@ -194,7 +196,7 @@ impl<T: Translation> Tree<T> {
         is_final: bool,
         make: impl FnOnce(&mut NodeMut<'_>) -> R,
     ) -> Result<R, TreeError> {
-        let most = if is_final { image_bytes(1, self.space.page_size()) } else { 0 };
+        let most = if is_final { full_page_image_bytes(1, self.space.page_size()) } else { 0 };
         let mut change = self.space.change(most)?;
         let space = page.id().space();
         let mut guard = page.latch().map_err(|_| PoolError::Dropped { space })?;
@@ -203,7 +205,7 @@ impl<T: Translation> Tree<T> {
             push_node(&mut change, &mut guard);
             change.commit(&mut [&mut guard]);
         } else {
-            guard.excuse();
+            guard.set_unlogged();
         }
         Ok(result)
     }

@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use polder_format::log::Operation;
 use polder_format::{Lsn, PageId, PageKind, PageNo};
 use polder_pool::bytes::PageBuf;
-use polder_pool::journal::{group_bytes, image_bytes, mark_bytes};
+use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
 use polder_pool::{AccessHint, Holding, KindOps, PoolError, Space, Translation};
 use polder_structure::levels::root;
 use polder_structure::page::broken;
@@ -97,7 +97,7 @@ struct Growing<'h> {
 /// A heap in a space of a pool. Cheap to clone.
 ///
 /// ```
-/// # use polder_format::{ChecksumSeed, PageSize, Place, SpaceId, StoreId};
+/// # use polder_format::{ChecksumSeed, PageSize, PhysicalPageNo, SpaceId, StoreId};
 /// # use polder_pool::{AccessHint, Array, Pool, PoolConfig};
 /// # use polder_testkit::{FaultPlan, SimDisk};
 /// use std::ops::ControlFlow;
@@ -213,7 +213,7 @@ impl<T: Translation> Heap<T> {
     /// [`HeapError::RowTooLong`], and those of the pool; nothing has changed then.
     pub fn append(&self, row: &[u8]) -> Result<(RowId, Lsn), HeapError> {
         self.check_len(row)?;
-        self.space.patiently(|| self.try_append(row))
+        self.space.when_admitted(|| self.try_append(row))
     }
 
     fn try_append(&self, row: &[u8]) -> Result<(RowId, Lsn), HeapError> {
@@ -384,7 +384,7 @@ impl<T: Translation> Heap<T> {
             self.write_draft(&draft, made)?;
         }
         let Some(last) = made.last() else { return Ok((0, Lsn(0))) };
-        let lsn = self.space.patiently(|| {
+        let lsn = self.space.when_admitted(|| {
             let mut change = self.space.change(mark_bytes(made))?;
             self.space.run(AccessHint::Normal, |attempt| {
                 change.clear();
@@ -400,12 +400,12 @@ impl<T: Translation> Heap<T> {
     fn write_draft(&self, draft: &PageBuf, made: &mut Vec<PageNo>) -> Result<(), HeapError> {
         let page = self.space.create()?;
         made.push(page.id().page());
-        let mut change = self.space.change(image_bytes(1, self.space.page_size()))?;
+        let mut change = self.space.change(full_page_image_bytes(1, self.space.page_size()))?;
         let space = self.space.id();
         let mut held = page.latch().map_err(|_| PoolError::Dropped { space })?;
         copy_rows(&mut held.page_mut(), draft.page());
         let hole = HeapRef::new(held.page()).hole();
-        change.push_image(&mut held, hole);
+        change.push_full_page_image(&mut held, hole);
         change.commit(&mut [&mut held]);
         Ok(())
     }

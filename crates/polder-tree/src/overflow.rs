@@ -6,7 +6,7 @@
 
 use polder_format::{PageId, PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
-use polder_pool::journal::image_bytes;
+use polder_pool::journal::full_page_image_bytes;
 use polder_pool::{AccessHint, PoolError, Space, Translation};
 use polder_structure::page::{broken, page_of};
 
@@ -63,7 +63,7 @@ pub(crate) fn write_chain<T: Translation>(
     // From the last piece to the first, so that each page's link is known when it is made.
     for piece in value.chunks(room).rev() {
         let page = space.create().inspect_err(|_| free_pages(space, &pages))?;
-        let logged = space.change(image_bytes(1, space.page_size()));
+        let logged = space.change(full_page_image_bytes(1, space.page_size()));
         let mut change = logged.inspect_err(|_| {
             pages.push(page.id().page());
             free_pages(space, &pages);
@@ -75,7 +75,10 @@ pub(crate) fn write_chain<T: Translation>(
             bytes.set_u64(at::NEXT, long.link);
             bytes.set_u32(at::LEN, piece.len() as u32);
             bytes.write(at::BYTES, piece);
-            change.push_image(&mut latched, at::BYTES + piece.len()..space.page_size().bytes());
+            change.push_full_page_image(
+                &mut latched,
+                at::BYTES + piece.len()..space.page_size().bytes(),
+            );
             change.commit(&mut [&mut latched]);
         }
         long.link = page.id().to_bits();

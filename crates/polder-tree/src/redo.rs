@@ -55,7 +55,7 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
         }
         Operation::InsertChild { link, separator } => {
             check_divides(&node, separator)?;
-            if link == 0 || !Swip::new(link).is_plain() {
+            if link == 0 || !Swip::new(link).is_unswizzled() {
                 return Err("a record of a tree has no link to its child");
             }
             node.insert_child(separator, link).map_err(no_room)

@@ -180,7 +180,7 @@ impl Reshape for TreePages {
         right: PageRef<'_>,
     ) -> bool {
         if NodeMut::new(left.page_mut()).merge_right(NodeRef::new(right)).is_err() {
-            left.excuse();
+            left.set_unlogged();
             return false;
         }
         NodeMut::new(parent.page_mut()).remove_child(right_child);
@@ -213,5 +213,5 @@ pub(crate) fn is_small(node: NodeRef<'_>) -> bool {
 /// Pushes an image of a node.
 pub(crate) fn push_node(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let hole = NodeRef::new(page.page()).hole();
-    change.push_image(page, hole);
+    change.push_full_page_image(page, hole);
 }

@@ -87,7 +87,7 @@ fn aside<'p, T: Translation>(
 #[cfg(test)]
 mod tests {
     use polder_format::{ChecksumSeed, PageSize, StoreId};
-    use polder_pool::{AccessHint, Array, Hold, Pool, PoolConfig};
+    use polder_pool::{AccessHint, Array, Pool, PoolConfig, ReadMode};
     use polder_testkit::{FaultPlan, SimDisk};
 
     use super::*;
@@ -102,7 +102,7 @@ mod tests {
     #[test]
     fn a_reader_may_sleep_through_any_number_of_splits() {
         let config = PoolConfig {
-            hold: Hold::Copy,
+            read_mode: ReadMode::Copy,
             ..PoolConfig::new(64 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
         };
         let disk = Box::new(SimDisk::new(FaultPlan::new(1)));

@@ -110,7 +110,7 @@ impl<T: Translation> Tree<T> {
         version: u64,
         expect: Expect,
     ) -> Result<Option<Applied>, TreeError> {
-        self.space.patiently(|| {
+        self.space.when_admitted(|| {
             let stored = Stored::make(&self.space, key, value)?;
             let result = self.change(key, Wanted::Value(&stored, version), expect);
             if !matches!(result, Ok(Some(_))) {
@@ -130,7 +130,7 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        self.space.patiently(|| self.change(key, Wanted::Nothing, expect))
+        self.space.when_admitted(|| self.change(key, Wanted::Nothing, expect))
     }
 
     /// Changes the record of a key. `None`: it is not the expected one.

@@ -21,8 +21,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use polder::{
-    BatchError, Change, Durability, Hold, OpenError, Options, ReplacementKind, Store, StoreError,
-    Table, TranslationKind, WriteBatch,
+    BatchError, Change, Durability, OpenError, Options, ReadMode, ReplacementKind, Store,
+    StoreError, Table, TranslationKind, WriteBatch,
 };
 use polder_pool::PoolError;
 use polder_testkit::Random;
@@ -105,7 +105,7 @@ impl Tally {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// Times an operation. `None`: it found no frame, where that is excused.
+    /// Times an operation. `None`: it found no frame, where that is set to be unlogged.
     fn time<R, E: Into<BatchError>>(
         &mut self,
         what: &'static str,
@@ -138,7 +138,7 @@ impl Tally {
 struct Setup {
     translation: TranslationKind,
     replacement: ReplacementKind,
-    hold: Hold,
+    hold: ReadMode,
     page_size: u32,
     threads: u64,
     seed: u64,
@@ -149,7 +149,7 @@ impl Setup {
         Setup {
             translation: TranslationKind::ALL[random.index(TranslationKind::ALL.len())],
             replacement: ReplacementKind::ALL[random.index(ReplacementKind::ALL.len())],
-            hold: Hold::ALL[random.index(Hold::ALL.len())],
+            hold: ReadMode::ALL[random.index(ReadMode::ALL.len())],
             page_size: if random.chance(0.2) { 65536 } else { 4096 },
             threads: 8 + random.below(41),
             seed: random.next_u64(),
@@ -171,7 +171,7 @@ impl Setup {
             .page_size(self.page_size)
             .translation(self.translation)
             .replacement(self.replacement)
-            .hold(self.hold)
+            .read_mode(self.hold)
             .log_limit(8 << 20)
             .durability(Durability::None)
     }

@@ -71,7 +71,7 @@ fn check<T: Translation>(
     engine: &Arc<Engine<T>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<CheckReport, StoreError> {
-    let _pause = engine.passage.pause()?;
+    let _pause = engine.quiesce.pause()?;
     let mut report = CheckReport::default();
     let mut fault = |table: Option<&str>, what: String| {
         let table = table.map(str::to_string);

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use polder_format::log::Records;
 use polder_format::{
-    FormatError, Lsn, PageHeader, PageId, PageNo, Place, SUPERBLOCK_BYTES, SpaceId, Superblock,
+    FormatError, Lsn, PageHeader, PageId, PageNo, PhysicalPageNo, SUPERBLOCK_BYTES, SpaceId,
+    Superblock,
 };
 use polder_pool::device::{Device, read_block};
 use polder_pool::journal::Journal;
@@ -142,7 +143,7 @@ fn check_devices<T: Translation>(
     report: &mut DeepReport,
     progress: &mut dyn FnMut(DeepPhase, u64, u64) -> bool,
 ) -> Result<(), StoreError> {
-    let _pause = engine.passage.pause()?;
+    let _pause = engine.quiesce.pause()?;
     engine.flush()?;
     check_log(engine, report, progress);
     if report.stopped {
@@ -151,7 +152,7 @@ fn check_devices<T: Translation>(
     engine.checkpoint()?;
     check_slots(engine, report);
     let device = engine.pool.device();
-    let superblock = lock(&engine.keeper.superblock).clone();
+    let superblock = lock(&engine.checkpointer.superblock).clone();
     let size = superblock.page_size;
     let file = PageFile::new(engine.log().data_device(), size, superblock.store_id);
     let mut maps = Maps::read(file.clone(), Some(superblock.space_directory));
@@ -304,13 +305,13 @@ impl Pages<'_> {
                 let found = bytes.map_err(|error| error.to_string()).and_then(|bytes| {
                     file.seed.verify(bytes, id).map_err(|error| error.to_string())
                 });
-                self.page(Place::new(place), id, found);
+                self.page(PhysicalPageNo::new(place), id, found);
             }
             (self.progress)(DeepPhase::Pages, done + at + 1, all)
         })
     }
 
-    fn page(&mut self, place: Place, id: PageId, found: Result<PageHeader, String>) {
+    fn page(&mut self, place: PhysicalPageNo, id: PageId, found: Result<PageHeader, String>) {
         let (offset, before) = (place.offset(self.file.size), self.report.faults.len());
         match found {
             Ok(header) => check_lsn(self.report, offset, id, header.lsn, self.end),

@@ -14,13 +14,13 @@ use polder_pool::{Pool, PoolError, Translation, lock};
 use polder_tree::{Effect, Tree};
 
 use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
+use crate::checkpointer::Checkpointer;
 use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
-use crate::keeper::Keeper;
 use crate::opening::{Opened, drop_orphans};
-use crate::passage::Passage;
+use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
 use crate::stamps::Stamps;
 
@@ -35,8 +35,8 @@ pub(crate) struct Engine<T: Translation> {
     /// Handles of tables, by name. Making and dropping tables holds `ddl` as well.
     tables: RwLock<HashMap<String, Arc<TableCore<T>>>>,
     ddl: Mutex<()>,
-    pub(crate) passage: Passage,
-    pub(crate) keeper: Arc<Keeper<T>>,
+    pub(crate) quiesce: Quiesce,
+    pub(crate) checkpointer: Arc<Checkpointer<T>>,
     /// The threads of the log and of checkpoints; none once the store is closed.
     threads: Mutex<Option<Threads>>,
     /// What opening the store had to do.
@@ -68,10 +68,10 @@ struct Threads {
 }
 
 impl Threads {
-    fn start<T: Translation>(keeper: &Arc<Keeper<T>>) -> io::Result<Threads> {
-        let log = Arc::clone(&keeper.log);
+    fn start<T: Translation>(checkpointer: &Arc<Checkpointer<T>>) -> io::Result<Threads> {
+        let log = Arc::clone(&checkpointer.log);
         let _wal_writer = WalWriter::start(&log)?;
-        Ok(Threads { log, checkpoints: Some(keeper.start()?), _wal_writer })
+        Ok(Threads { log, checkpoints: Some(checkpointer.start()?), _wal_writer })
     }
 
     fn end_checkpoints(&mut self) {
@@ -90,32 +90,32 @@ impl Drop for Threads {
 impl<T: Translation> Engine<T> {
     /// Starts a store that was opened.
     pub(crate) fn start(opened: Opened<T>) -> Result<Arc<Engine<T>>, OpenError> {
-        let Opened { keeper, catalogue, opening, recovered } = opened;
-        let keeper = Arc::new(keeper);
+        let Opened { checkpointer, catalogue, opening, recovered } = opened;
+        let checkpointer = Arc::new(checkpointer);
         if let Durability::Periodic(period) = opening.durability {
-            keeper.log.sync_within(period);
+            checkpointer.log.sync_within(period);
         }
         if recovered.groups > 0 || recovered.log_bytes >= MOST_OWN_BYTES {
             // What was replayed is written soon, so that the next crash need not do it again; and lives
             // that only began leave no log behind for ever.
-            keeper.log.want_checkpoint();
+            checkpointer.log.want_checkpoint();
         }
         let what = "start a thread for the store in";
-        let threads = Threads::start(&keeper).map_err(|source| OpenError::Io {
+        let threads = Threads::start(&checkpointer).map_err(|source| OpenError::Io {
             what,
             path: opening.path.clone(),
             source,
         })?;
         if recovered.log_bytes > 0 {
-            drop_orphans(&keeper.pool, &catalogue)?;
+            drop_orphans(&checkpointer.pool, &catalogue)?;
         }
         let engine = Arc::new(Engine {
-            pool: keeper.pool.clone(),
+            pool: checkpointer.pool.clone(),
             catalogue,
             tables: RwLock::default(),
             ddl: Mutex::default(),
-            passage: Passage::new(),
-            keeper,
+            quiesce: Quiesce::new(),
+            checkpointer,
             threads: Mutex::new(Some(threads)),
             recovery: Recovery::of(recovered, opening.superblock_damage.as_ref()),
             durability: opening.durability,
@@ -127,11 +127,11 @@ impl<T: Translation> Engine<T> {
     }
 
     pub(crate) fn log(&self) -> &Log {
-        &self.keeper.log
+        &self.checkpointer.log
     }
 
     pub(crate) fn stamps(&self) -> &Stamps {
-        &self.keeper.stamps
+        &self.checkpointer.stamps
     }
 
     /// Waits as `durability` asks, for a change that is durable when the log is up to `lsn`. Called
@@ -150,7 +150,7 @@ impl<T: Translation> Engine<T> {
 
     /// The handle of a table that exists.
     pub(crate) fn table(self: &Arc<Self>, name: &str) -> Result<Arc<TableCore<T>>, StoreError> {
-        self.passage.check_open()?;
+        self.quiesce.check_open()?;
         let open = self.tables.read().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some(table) = open.get(name) {
             return Ok(Arc::clone(table));
@@ -175,7 +175,7 @@ impl<T: Translation> Engine<T> {
 
     /// All tables, in the order of their names.
     pub(crate) fn records(&self) -> Result<Vec<(String, TableRecord)>, StoreError> {
-        self.passage.check_open()?;
+        self.quiesce.check_open()?;
         let of_tree = |error| StoreError::of(CATALOGUE, error);
         let mut cursor = self.catalogue.cursor_first().map_err(of_tree)?;
         let mut records = Vec::new();
@@ -210,7 +210,7 @@ impl<T: Translation> Engine<T> {
         if name.is_empty() || name.len() > MAX_NAME_BYTES {
             return Err(StoreError::TableName { len: name.len() });
         }
-        let _pass = self.passage.enter()?;
+        let _pass = self.quiesce.enter()?;
         let _ddl = lock(&self.ddl);
         if self.record(name)?.is_some() {
             return Err(StoreError::TableExists { name: name.to_string() });
@@ -236,7 +236,7 @@ impl<T: Translation> Engine<T> {
     }
 
     pub(crate) fn drop_table(self: &Arc<Self>, name: &str) -> Result<(), StoreError> {
-        let _pass = self.passage.enter()?;
+        let _pass = self.quiesce.enter()?;
         let table = self.table(name)?;
         let _ddl = lock(&self.ddl);
         if table.dropped.swap(true, Ordering::SeqCst) {
@@ -266,13 +266,13 @@ impl<T: Translation> Engine<T> {
     }
 
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
-        self.passage.check_open()?;
+        self.quiesce.check_open()?;
         self.await_durable(self.log().end())
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
-        self.passage.check_open()?;
-        match self.keeper.checkpoint(true, false) {
+        self.quiesce.check_open()?;
+        match self.checkpointer.checkpoint(true, false) {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::Closed),
             Err(error) => Err(StoreError::of_pool(CATALOGUE, error)),
@@ -280,7 +280,7 @@ impl<T: Translation> Engine<T> {
     }
 
     pub(crate) fn shrink(&self) -> Result<u64, StoreError> {
-        let _pass = self.passage.enter()?;
+        let _pass = self.quiesce.enter()?;
         // Maps of tables that come and go meanwhile would be read while they are freed.
         let _ddl = lock(&self.ddl);
         self.pool.shrink().map_err(|error| StoreError::of_pool(CATALOGUE, error))
@@ -288,7 +288,7 @@ impl<T: Translation> Engine<T> {
 
     /// Writes everything down and marks the file clean. Nobody can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
-        self.passage.close()?;
+        self.quiesce.close()?;
         let written = self.write_down();
         // A reader that came before may still want pages, which are somebody else's soon.
         self.pool.end_reads();
@@ -301,7 +301,7 @@ impl<T: Translation> Engine<T> {
     fn write_down(&self) -> Result<(), StoreError> {
         let mut threads = lock(&self.threads).take();
         threads.iter_mut().for_each(Threads::end_checkpoints);
-        let written = self.keeper.checkpoint(true, true);
+        let written = self.checkpointer.checkpoint(true, true);
         drop(threads);
         written.map(drop).map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
@@ -309,7 +309,7 @@ impl<T: Translation> Engine<T> {
 
 impl<T: Translation> OnFork for Engine<T> {
     fn forked(&self) {
-        self.passage.set_forked();
+        self.quiesce.set_forked();
     }
 }
 
@@ -331,7 +331,7 @@ impl<T: Translation> TableCore<T> {
     /// Readers: whether the store is open and the table there.
     #[inline(always)]
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        self.engine.passage.check_open()
+        self.engine.quiesce.check_open()
     }
 
     #[cold]

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};
 
-use crate::passage::{STRIPES, stripe};
+use crate::quiesce::{STRIPES, stripe};
 
 /// The number, as the sum of its lines.
 #[derive(Debug, Default)]

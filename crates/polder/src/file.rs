@@ -5,7 +5,7 @@ use std::path::Path;
 
 use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_format::{
-    FormatError, Lsn, PageSize, Place, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
+    FormatError, Lsn, PageSize, PhysicalPageNo, SUPERBLOCK_AREA_BYTES, SUPERBLOCK_BYTES, SpaceId,
 };
 use polder_format::{StoreId, Superblock, choose};
 use polder_log::LogTells;
@@ -25,7 +25,7 @@ pub(crate) fn new_superblock(
         compatible: 0,
         page_size,
         clean: false,
-        space_directory: Place::NONE,
+        space_directory: PhysicalPageNo::NONE,
         next_space: SpaceId::CATALOGUE,
         next_version: 1,
         file_pages: SUPERBLOCK_AREA_BYTES >> page_size.shift(),

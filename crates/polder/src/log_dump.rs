@@ -251,7 +251,7 @@ fn describe(
             out.key = Some(separator.to_vec());
             out.detail = format!("{left_count} entries stay");
         }
-        Operation::Image { size, low, high } => {
+        Operation::FullPageImage { size, low, high } => {
             out.detail = format!("{} of {size} bytes", low.len() + high.len());
         }
         Operation::Patch { offset, bytes, .. } => {
@@ -269,7 +269,9 @@ fn describe(
         Operation::Checkpoint(counts) => {
             out.detail = format!("replay from {}, {} tables", counts.start.0, counts.tables.len());
         }
-        Operation::Joint { end } => out.detail = format!("the log before it ended at {}", end.0),
+        Operation::EndOfRecovery { end } => {
+            out.detail = format!("the log before it ended at {}", end.0)
+        }
         Operation::RemoveChild { index } => out.detail = format!("link {index}"),
         Operation::Freed => {}
     }

@@ -9,14 +9,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use polder_format::{
     ALLOC_MAP_BITS_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, ExtentSchedule, FormatError, Lsn,
-    PageHeader, PageId, PageKind, PageNo, Place, SpaceId, array_fanout, pages_per_alloc_map,
+    PageHeader, PageId, PageKind, PageNo, PhysicalPageNo, SpaceId, array_fanout,
+    pages_per_alloc_map,
 };
 
 use crate::page_file::{PageFault, PageFile};
 
 mod changes;
 
-pub(crate) use changes::{MapChanges, image_bytes};
+pub(crate) use changes::{MapChanges, full_page_image_bytes};
 
 /// Levels that a paged array has at most.
 const MAX_HEIGHT: u8 = 6;
@@ -24,7 +25,7 @@ const MAX_HEIGHT: u8 = 6;
 /// A page of the maps that cannot be used.
 #[derive(Debug)]
 pub(crate) struct MapFault {
-    pub(crate) place: Place,
+    pub(crate) place: PhysicalPageNo,
     pub(crate) page: PageId,
     pub(crate) what: String,
 }
@@ -62,7 +63,7 @@ pub(crate) struct Laid {
     pub(crate) space: SpaceId,
     pub(crate) first: PageNo,
     pub(crate) pages: u64,
-    pub(crate) place: Place,
+    pub(crate) place: PhysicalPageNo,
 }
 
 /// All maps of a file.
@@ -79,18 +80,22 @@ pub(crate) struct Maps {
     /// Places of pages of arrays that were met.
     seen: BTreeSet<u64>,
     /// Pages of arrays that were read.
-    pub(crate) pages: Vec<(Place, PageHeader)>,
+    pub(crate) pages: Vec<(PhysicalPageNo, PageHeader)>,
     pub(crate) faults: Vec<MapFault>,
 }
 
 impl Maps {
     /// Reads the arrays. `directory`: the root of the space directory, if it is known.
-    pub(crate) fn read(file: PageFile, directory: Option<Place>) -> Maps {
+    pub(crate) fn read(file: PageFile, directory: Option<PhysicalPageNo>) -> Maps {
         Maps::read_with(file, directory, MapChanges::default())
     }
 
     /// As `read`, with changes that the log tells of.
-    pub(crate) fn read_with(file: PageFile, directory: Option<Place>, changes: MapChanges) -> Maps {
+    pub(crate) fn read_with(
+        file: PageFile,
+        directory: Option<PhysicalPageNo>,
+        changes: MapChanges,
+    ) -> Maps {
         let directory = changes.directory().or(directory);
         let mut maps = Maps {
             schedule: ExtentSchedule::new(file.size),
@@ -103,7 +108,9 @@ impl Maps {
             pages: Vec::new(),
             faults: Vec::new(),
         };
-        let Some(root) = directory.filter(|root| *root != Place::NONE) else { return maps };
+        let Some(root) = directory.filter(|root| *root != PhysicalPageNo::NONE) else {
+            return maps;
+        };
         let found = maps.array(root.get());
         for (id, root) in &found.elements {
             if let Some(space) = SpaceId::new(*id) {
@@ -116,14 +123,18 @@ impl Maps {
     }
 
     fn fault(&mut self, place: u64, page: PageId, what: impl ToString) {
-        self.faults.push(MapFault { place: Place::new(place), page, what: what.to_string() });
+        self.faults.push(MapFault {
+            place: PhysicalPageNo::new(place),
+            page,
+            what: what.to_string(),
+        });
     }
 
     /// A page of an array: its number is its place.
     fn map_page(&self, place: u64) -> Result<(PageHeader, Vec<u8>), PageFault> {
         let no = PageNo::new(place).ok_or(FormatError::Broken("there is no such place"))?;
         let page = PageId::new(SpaceId::FILE, no);
-        self.changes.complete(page, self.file.page(Place::new(place), page))
+        self.changes.complete(page, self.file.page(PhysicalPageNo::new(place), page))
     }
 
     /// Whether every array could be read, so that a place that no extent has belongs to nobody.
@@ -164,7 +175,7 @@ impl Maps {
                 return;
             }
         };
-        self.pages.push((Place::new(place), header));
+        self.pages.push((PhysicalPageNo::new(place), header));
         let height = bytes[ARRAY_HEIGHT_AT];
         let each = span(height);
         let words = bytes[ARRAY_WORDS_AT..].chunks_exact(8).zip(0u64..);
@@ -199,7 +210,7 @@ impl Maps {
             let laid = map.elements.iter().filter_map(move |(index, place)| {
                 let extent = self.schedule.extent(*index)?;
                 let (first, pages) = (extent.first, extent.pages);
-                Some(Laid { space, first, pages, place: Place::new(*place) })
+                Some(Laid { space, first, pages, place: PhysicalPageNo::new(*place) })
             });
             laid.collect::<Vec<_>>()
         };
@@ -242,7 +253,7 @@ impl Maps {
         let read = if place == 0 {
             Err(PageFault::Format(FormatError::Broken("no map says where this page lies")))
         } else {
-            self.file.page(Place::new(place), page)
+            self.file.page(PhysicalPageNo::new(place), page)
         };
         match self.changes.complete(page, read) {
             Ok((header, bytes)) if header.kind == PageKind::ALLOC_MAP => {
@@ -263,7 +274,12 @@ impl Maps {
     /// the data file).
     ///
     /// A map that is older than the page is not asked: when the page was changed it was in use.
-    pub(crate) fn standing(&mut self, page: PageId, lsn: Lsn, place: Option<Place>) -> Standing {
+    pub(crate) fn standing(
+        &mut self,
+        page: PageId,
+        lsn: Lsn,
+        place: Option<PhysicalPageNo>,
+    ) -> Standing {
         match self.element_of(page) {
             Element::Unknown => return Standing::Unknown,
             Element::Known(0, as_of) if lsn > as_of => return Standing::Unknown,

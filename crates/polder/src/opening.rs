@@ -6,18 +6,18 @@ use std::sync::Arc;
 
 use polder_format::{ChecksumSeed, FormatError, Lsn, SpaceId, Superblock};
 use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, recover};
-use polder_pool::Hold;
+use polder_pool::ReadMode;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation, lock};
 use polder_tree::{KINDS, Tree, redo};
 
 use crate::catalogue::{TAG_KEY, TableRecord};
+use crate::checkpointer::Checkpointer;
 use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
-use crate::keeper::Keeper;
 use crate::options::RecoveryProgress;
 use crate::stamps::Stamps;
 
@@ -31,7 +31,7 @@ pub(crate) struct Opening {
     pub(crate) is_new: bool,
     pub(crate) memory_budget: u64,
     pub(crate) replacement: ReplacementKind,
-    pub(crate) hold: Hold,
+    pub(crate) hold: ReadMode,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
     pub(crate) directory: Option<Arc<Directory>>,
@@ -40,7 +40,7 @@ pub(crate) struct Opening {
 
 /// A store that is ready to be used, but for its threads.
 pub(crate) struct Opened<T: Translation> {
-    pub(crate) keeper: Keeper<T>,
+    pub(crate) checkpointer: Checkpointer<T>,
     pub(crate) catalogue: Tree<T>,
     pub(crate) opening: Opening,
     pub(crate) recovered: Recovered,
@@ -68,7 +68,7 @@ impl Opening {
             },
             journal: Some(Arc::clone(log) as _),
             replacement: self.replacement,
-            hold: self.hold,
+            read_mode: self.hold,
         };
         Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
     }
@@ -101,12 +101,12 @@ impl Opening {
         self.superblock.redo_start = start;
         self.superblock.durable = log.durable();
         let stamps = Stamps::new(self.superblock.next_version);
-        let keeper = Keeper::new(pool, log, self.superblock.clone(), stamps);
-        self.mark_open(&keeper)?;
+        let checkpointer = Checkpointer::new(pool, log, self.superblock.clone(), stamps);
+        self.mark_open(&checkpointer)?;
         // From now on the log tells that the store was made, whatever becomes of the superblocks.
-        let end = keeper.log.durable();
-        keeper.log.end_recovery(end).map_err(|error| self.log_error(error))?;
-        Ok(Opened { keeper, catalogue, opening: self, recovered: Recovered::default() })
+        let end = checkpointer.log.durable();
+        checkpointer.log.end_recovery(end).map_err(|error| self.log_error(error))?;
+        Ok(Opened { checkpointer, catalogue, opening: self, recovered: Recovered::default() })
     }
 
     /// Opens the log that there is, and does again what it tells. Of two valid superblocks the newer one
@@ -154,23 +154,23 @@ impl Opening {
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
-        let keeper = Keeper::new(pool.clone(), log, self.superblock.clone(), stamps);
+        let checkpointer = Checkpointer::new(pool.clone(), log, self.superblock.clone(), stamps);
         // R10: a new incarnation into both superblocks; then the end-of-recovery record. (R9 comes behind
         //      it, when the store's threads run: `drop_orphans`.)
-        self.mark_open(&keeper)?;
-        keeper.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
+        self.mark_open(&checkpointer)?;
+        checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
         let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
-        Ok(Opened { keeper, catalogue, opening: self, recovered })
+        Ok(Opened { checkpointer, catalogue, opening: self, recovered })
     }
 
     /// R10: from here on the file may hold less than what was written to the store.
-    fn mark_open<T: Translation>(&self, keeper: &Keeper<T>) -> Result<(), OpenError> {
-        let mut superblock = lock(&keeper.superblock);
+    fn mark_open<T: Translation>(&self, checkpointer: &Checkpointer<T>) -> Result<(), OpenError> {
+        let mut superblock = lock(&checkpointer.superblock);
         superblock.clean = false;
         if self.is_new {
-            keeper.describe(&mut superblock);
+            checkpointer.describe(&mut superblock);
         }
-        write_superblocks(keeper.pool.device(), &mut superblock)
+        write_superblocks(checkpointer.pool.device(), &mut superblock)
             .map_err(self.io("write the superblock of the store in"))
     }
 }

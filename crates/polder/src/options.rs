@@ -8,7 +8,7 @@ use std::sync::Arc;
 use polder_format::PageSize;
 use polder_log::LogOptions;
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{Hold, PoolConfig};
+use polder_pool::{PoolConfig, ReadMode};
 
 use crate::durability::Durability;
 use crate::error::OptionsError;
@@ -48,7 +48,7 @@ pub struct Options {
     pub(crate) page_size: Option<u32>,
     pub(crate) translation: TranslationKind,
     pub(crate) replacement: ReplacementKind,
-    pub(crate) hold: Hold,
+    pub(crate) hold: ReadMode,
     pub(crate) prefault: bool,
     pub(crate) mode: OpenMode,
     pub(crate) durability: Durability,
@@ -77,7 +77,7 @@ impl Options {
             page_size: None,
             translation: TranslationKind::default(),
             replacement: ReplacementKind::default(),
-            hold: Hold::default(),
+            hold: ReadMode::default(),
             prefault: false,
             mode: OpenMode::default(),
             durability: Durability::default(),
@@ -117,11 +117,11 @@ impl Options {
         self
     }
 
-    /// How readers hold the pages of their way; [`Hold::Optimistic`] by default. Not every way goes
+    /// How readers hold the pages of their way; [`ReadMode::Optimistic`] by default. Not every way goes
     /// with every translation: opening tells. By groups of cores, a group is all cores that are online
-    /// and share their last cache, or at most so many of them ([`Hold::GroupOf`], [`Hold::CopyOf`]).
-    pub fn hold(mut self, hold: Hold) -> Options {
-        self.hold = hold;
+    /// and share their last cache, or at most so many of them ([`ReadMode::GroupOf`], [`ReadMode::CopyOf`]).
+    pub fn read_mode(mut self, read_mode: ReadMode) -> Options {
+        self.hold = read_mode;
         self
     }
 

@@ -3,7 +3,9 @@
 use std::io;
 use std::sync::Arc;
 
-use polder_format::{ChecksumSeed, FormatError, PageHeader, PageId, PageSize, Place, StoreId};
+use polder_format::{
+    ChecksumSeed, FormatError, PageHeader, PageId, PageSize, PhysicalPageNo, StoreId,
+};
 use polder_pool::device::{Device, read_block};
 
 /// Bytes that are read at a time.
@@ -37,7 +39,7 @@ impl PageFile {
     }
 
     /// The bytes at a place, whatever they are.
-    pub(crate) fn bytes(&self, place: Place) -> io::Result<Vec<u8>> {
+    pub(crate) fn bytes(&self, place: PhysicalPageNo) -> io::Result<Vec<u8>> {
         read_block(&*self.device, place.offset(self.size), self.size.bytes())
     }
 
@@ -49,7 +51,7 @@ impl PageFile {
     /// The page `id`, which should lie at `place`.
     pub(crate) fn page(
         &self,
-        place: Place,
+        place: PhysicalPageNo,
         id: PageId,
     ) -> Result<(PageHeader, Vec<u8>), PageFault> {
         let bytes = self.bytes(place)?;
@@ -75,13 +77,13 @@ impl PageFile {
         let mut at = first;
         while at < first + pages {
             let count = step.min(first + pages - at);
-            let offset = Place::new(at).offset(self.size);
+            let offset = PhysicalPageNo::new(at).offset(self.size);
             let chunk = read_block(&*self.device, offset, count as usize * size);
             for i in 0..count {
                 let place = at + i;
                 let goes_on = match &chunk {
                     Ok(chunk) => visit(place, Ok(&chunk[i as usize * size..][..size])),
-                    Err(_) => match self.bytes(Place::new(place)) {
+                    Err(_) => match self.bytes(PhysicalPageNo::new(place)) {
                         Ok(bytes) => visit(place, Ok(&bytes)),
                         Err(error) => visit(place, Err(error)),
                     },

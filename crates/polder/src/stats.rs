@@ -39,7 +39,7 @@ pub struct Stats {
     pub hole_punches: u64,
     /// Pages that moved to the frame that they prefer.
     pub promotions: u64,
-    /// Pages that were changed in a copy ([`Hold::Copy`](crate::Hold::Copy)).
+    /// Pages that were changed in a copy ([`ReadMode::Copy`](crate::ReadMode::Copy)).
     pub copies: u64,
     /// Where links hold frames (`swizzle`): pages read by a link that held none, or another one, or by
     /// their number.
@@ -137,7 +137,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         log_replay_bytes: engine.log().replay_bytes(),
         log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
-        log_limit_bytes: lock(&engine.keeper.superblock).log_limit,
+        log_limit_bytes: lock(&engine.checkpointer.superblock).log_limit,
         log_durable_lsn: engine.log().durable().0,
         tables: tables.into_iter().map(|(_, table)| table).collect(),
         ..of_pool(&pool)

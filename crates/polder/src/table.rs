@@ -147,7 +147,7 @@ impl Table {
     /// [`StoreError::Full`], and those of reading pages. Nothing has changed then.
     pub fn insert(&self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.passage.enter()?;
+            let pass = table.engine.quiesce.enter()?;
             let version = table.engine.stamps().take();
             let applied = table.tree.insert(key, value, version).map_err(|e| table.error(e))?;
             table.count(applied.effect);
@@ -163,7 +163,7 @@ impl Table {
     /// Those of reading pages.
     pub fn remove(&self, key: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.passage.enter()?;
+            let pass = table.engine.quiesce.enter()?;
             let applied = table.tree.remove(key).map_err(|e| table.error(e))?;
             table.count(applied.effect);
             drop(pass);
@@ -203,7 +203,7 @@ impl Table {
         change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.passage.enter()?;
+            let pass = table.engine.quiesce.enter()?;
             let version = || table.engine.stamps().take();
             let applied = table.tree.update_with(key, change, version);
             let applied = applied.map_err(|error| table.error(error))?;
@@ -287,7 +287,7 @@ impl Table {
         entries: impl IntoIterator<Item = (K, V)>,
     ) -> Result<u64, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.passage.enter()?;
+            let pass = table.engine.quiesce.enter()?;
             let version = || table.engine.stamps().take();
             let loaded = table.tree.bulk_load(entries, version);
             let (loaded, lsn) = loaded.map_err(|error| table.error(error))?;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use polder::{Hold, ReplacementKind};
+use polder::{ReadMode, ReplacementKind};
 
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::ladder::{Part, Size};
 use crate::plan::LoadOrder;
-use crate::record::Place;
+use crate::record::PhysicalPageNo;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
 use crate::tpcc::Mix;
@@ -116,7 +116,7 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "POLICY", help = replacement_help())]
     pub(super) replacement: Option<ReplacementKind>,
     #[arg(long, value_name = "WAY", help = hold_help())]
-    pub(super) hold: Option<Hold>,
+    pub(super) hold: Option<ReadMode>,
     /// Threads that work at once; bulk has one.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
     pub(super) threads: usize,
@@ -149,7 +149,7 @@ pub(super) struct StoreArgs {
     /// Put what is printed into the section KEY of a document of results as well, with the command
     /// line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<Place>,
+    pub(super) record: Option<PhysicalPageNo>,
 }
 
 /// What all workloads on records take.
@@ -319,7 +319,7 @@ pub(super) struct ReplayArgs {
     /// Put what is printed into the section KEY of a document of results as well, with the command
     /// line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<Place>,
+    pub(super) record: Option<PhysicalPageNo>,
 }
 
 /// What the ladder takes.
@@ -370,7 +370,7 @@ pub(super) struct TranslationsArgs {
     /// Put what is printed, and all medians, into the section KEY of a document of results as well, with the command
     /// line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<Place>,
+    pub(super) record: Option<PhysicalPageNo>,
 }
 
 fn replacement_help() -> String {
@@ -386,8 +386,8 @@ fn hold_help() -> String {
     format!(
         "How Polder's readers hold pages: {} [default: {}]. An engine can say otherwise by its name, \
          as in polder:array+group",
-        Hold::names(),
-        Hold::default(),
+        ReadMode::names(),
+        ReadMode::default(),
     )
 }
 

@@ -39,7 +39,7 @@ fn the_help_names_each_policy_and_way() {
     };
     for command in ["lookup", "tpcc", "compare"] {
         let ways = words(command, "hold");
-        for way in Hold::ALL {
+        for way in ReadMode::ALL {
             assert!(ways.contains(&way.to_string()), "{command}: {way} is not in {ways:?}");
         }
     }

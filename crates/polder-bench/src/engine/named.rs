@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use polder::{Hold, ReplacementKind, UnknownReplacement};
+use polder::{ReadMode, ReplacementKind, UnknownReplacement};
 
 use super::{EngineKind, polder as on_polder};
 use crate::error::BenchError;
@@ -16,7 +16,7 @@ use crate::error::BenchError;
 pub(crate) struct Named {
     pub(crate) kind: EngineKind,
     replacement: Option<ReplacementKind>,
-    hold: Option<Hold>,
+    hold: Option<ReadMode>,
 }
 
 impl Named {
@@ -53,7 +53,7 @@ impl Named {
     pub(crate) fn or(
         self,
         replacement: Option<ReplacementKind>,
-        hold: Option<Hold>,
+        hold: Option<ReadMode>,
     ) -> Result<Named, BenchError> {
         let replacement = self.replacement.or(replacement);
         Named { replacement, hold: self.hold.or(hold), ..self }.checked()
@@ -71,7 +71,7 @@ impl Named {
     }
 
     /// How readers hold pages.
-    pub(crate) fn hold(&self) -> Hold {
+    pub(crate) fn hold(&self) -> ReadMode {
         self.hold.unwrap_or_default()
     }
 

@@ -6,7 +6,7 @@
 use std::sync::LazyLock;
 
 use polder::{
-    Change, Hold, OpenMode, Options, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
+    Change, OpenMode, Options, ReadMode, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
 };
 
 use super::{Access, Create, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
@@ -70,7 +70,7 @@ pub(super) fn is_one(engine: &str) -> bool {
 pub(super) fn can_have(
     engine: &str,
     replacement: Option<ReplacementKind>,
-    hold: Option<Hold>,
+    hold: Option<ReadMode>,
 ) -> Result<(), String> {
     let offer = OFFERS.iter().find(|offer| offer.kind.name == engine);
     match (offer, replacement, hold) {
@@ -85,8 +85,8 @@ pub(super) fn can_have(
         (Some(Offer { not_by_slices: Some(why), .. }), _, Some(hold)) if hold.is_by_cores() => {
             Err(format!(
                 "{engine} can be held in the ways {} and {} alone: {why}",
-                Hold::Optimistic,
-                Hold::Shared
+                ReadMode::Optimistic,
+                ReadMode::Shared
             ))
         }
         (Some(Offer { not_by_copy: Some(why), .. }), _, Some(hold)) if hold.copies() => {
@@ -112,7 +112,7 @@ impl Polder {
             .memory_budget(setup.cache_bytes)
             .translation(translation)
             .replacement(setup.replacement)
-            .hold(setup.hold)
+            .read_mode(setup.hold)
             .prefault(setup.prefault)
             .durability(match setup.durability {
                 Durability::Sync => polder::Durability::Sync,

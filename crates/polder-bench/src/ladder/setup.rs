@@ -128,7 +128,7 @@ impl Setup<'_> {
         PoolConfig {
             file,
             replacement: self.side.replacement,
-            hold: self.side.hold,
+            read_mode: self.side.hold,
             ..PoolConfig::new(
                 budget.max(PoolConfig::least_budget(page_size)),
                 page_size,

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use polder_pool::Hold;
+use polder_pool::ReadMode;
 use polder_pool::replacement::ReplacementKind;
 use serde::Deserialize;
 
@@ -18,7 +18,7 @@ pub(crate) struct Side {
     /// What results call it.
     pub(crate) name: &'static str,
     pub(crate) translation: TranslationName,
-    pub(crate) hold: Hold,
+    pub(crate) hold: ReadMode,
     pub(crate) replacement: ReplacementKind,
     /// Else the whole process does without: frames, tables and all.
     pub(crate) huge_pages: bool,
@@ -47,7 +47,7 @@ impl TryFrom<String> for Side {
         let mut side = Side {
             name,
             translation: translation.ok_or_else(|| format!("no translation in {name:?}"))?,
-            hold: Hold::Optimistic,
+            hold: ReadMode::Optimistic,
             replacement: ReplacementKind::Clock,
             huge_pages: true,
             swapped: false,
@@ -76,11 +76,14 @@ mod tests {
     #[test]
     fn a_name_says_all_of_a_side() {
         let plain = side("swizzle");
-        assert_eq!((plain.hold, plain.replacement), (Hold::Optimistic, ReplacementKind::Clock));
+        assert_eq!((plain.hold, plain.replacement), (ReadMode::Optimistic, ReplacementKind::Clock));
         assert!(plain.huge_pages && !plain.swapped);
         let cooling = side("swizzle, cooling, shared");
         assert_eq!(cooling.replacement, ReplacementKind::Cooling { percent: 10 });
-        assert_eq!((cooling.hold, cooling.translation), (Hold::Shared, TranslationName::Swizzle));
+        assert_eq!(
+            (cooling.hold, cooling.translation),
+            (ReadMode::Shared, TranslationName::Swizzle)
+        );
         assert_eq!(side("simd-plain, group:4").hold.to_string(), "group:4");
         assert_eq!(side("hash, lru, shared").replacement, ReplacementKind::Lru);
         assert!(!side("hash, small pages").huge_pages && side("direct, swapped").swapped);

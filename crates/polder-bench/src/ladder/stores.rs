@@ -189,7 +189,7 @@ impl TpccFiles {
             .prefault(prefault)
             .translation(kind(translation)?)
             .replacement(replacement)
-            .hold(hold);
+            .read_mode(hold);
         let store = Store::open(options)?;
         let tables = Tables::open(&store)?;
         let data = self.dir.join(FILES[0]);

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;
 
-use polder_format::{PageId, PageNo, PageSize, Place, SpaceId};
+use polder_format::{PageId, PageNo, PageSize, PhysicalPageNo, SpaceId};
 use polder_pool::device::OpenKind;
 use polder_pool::{AccessHint, Array, FileState, Pool, Translation};
 use polder_tree::node::NodeRef;
@@ -308,7 +308,7 @@ impl Stored {
         kind: OpenKind,
     ) -> Result<(Pool<T>, Tree<T>), BenchError> {
         let file = FileState {
-            space_directory: Place::new(self.space_directory),
+            space_directory: PhysicalPageNo::new(self.space_directory),
             next_space: space_id(self.next_space)?,
             file_pages: self.file_pages,
         };

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::Path;
 
-use polder_pool::Hold;
+use polder_pool::ReadMode;
 use serde::{Deserialize, Serialize};
 
 use crate::error::BenchError;
@@ -54,8 +54,9 @@ impl SharedWrites {
     /// The most writes of an optimistic lookup by any of these; `None` if one was not counted.
     pub(crate) fn most_of(&self, translations: &[&str]) -> Option<f64> {
         translations.iter().try_fold(0.0, |most: f64, name| {
-            let is_it =
-                |side: &&Counted| side.translation == *name && side.hold == Hold::Optimistic.name();
+            let is_it = |side: &&Counted| {
+                side.translation == *name && side.hold == ReadMode::Optimistic.name()
+            };
             let writes = self.sides.iter().find(is_it)?.a_lookup?;
             Some(most.max(writes.stores + writes.updates))
         })

@@ -2,7 +2,7 @@
 //! headers of the slots of the double-write area.
 
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, PageId, PageSize, Place, StoreId};
+use crate::{FormatError, PageId, PageSize, PhysicalPageNo, StoreId};
 
 use super::group::LogSeed;
 
@@ -48,7 +48,7 @@ pub struct SlotPage {
     /// The page.
     pub page: PageId,
     /// Where it lies in the data file.
-    pub place: Place,
+    pub place: PhysicalPageNo,
 }
 
 /// The first block of a slot.
@@ -207,7 +207,7 @@ impl SlotHeader {
         }
         let page = |i: usize| SlotPage {
             page: PageId::from_link(u64_at(block, 48 + 16 * i)),
-            place: Place::new(u64_at(block, 56 + 16 * i)),
+            place: PhysicalPageNo::new(u64_at(block, 56 + 16 * i)),
         };
         Ok(SlotHeader {
             sequence: u64_at(block, 16),
@@ -234,7 +234,10 @@ mod tests {
             sequence: 9,
             retired: 4,
             pages_checksum: 12345,
-            pages: vec![SlotPage { page: PageId::from_link(5), place: Place::new(99) }; 64],
+            pages: vec![
+                SlotPage { page: PageId::from_link(5), place: PhysicalPageNo::new(99) };
+                64
+            ],
         };
         let blocks = [header.encode(), segment.encode(seed), slot.encode(seed)];
         assert_eq!(LogHeader::decode(&blocks[0], ID), Ok(header));

@@ -122,14 +122,14 @@ impl Group {
 
     /// Adds the image of a page of `size` bytes: `fill` is given room for its first `low` bytes and
     /// for its last `high`; what is between them is zero.
-    pub fn push_image(
+    pub fn push_full_page_image(
         &mut self,
         page: PageId,
         size: u32,
         (low, high): (usize, usize),
         fill: impl FnOnce(&mut [u8], &mut [u8]),
     ) {
-        let image = Operation::Image { size, low: &[], high: &[] };
+        let image = Operation::FullPageImage { size, low: &[], high: &[] };
         let content = self.push_header(page, &image, 8 + low + high);
         let (head, bytes) = content.split_at_mut(8);
         head[..4].copy_from_slice(&size.to_le_bytes());

@@ -4,7 +4,7 @@
 //! changed; what an operation's content means changes only with its version.
 
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, Lsn, PageId, Place, SpaceId};
+use crate::{FormatError, Lsn, PageId, PhysicalPageNo, SpaceId};
 
 pub(super) const RECORD_HEADER_BYTES: usize = 16;
 /// What a record takes besides keys, values and the bytes of pages, at most.
@@ -15,7 +15,7 @@ const VERSION: u8 = 1;
 
 /// The numbers of operations.
 pub mod kind {
-    /// [`Operation::Image`](super::Operation::Image).
+    /// [`Operation::FullPageImage`](super::Operation::FullPageImage).
     pub const IMAGE: u8 = 1;
     /// [`Operation::Patch`](super::Operation::Patch).
     pub const PATCH: u8 = 2;
@@ -39,7 +39,7 @@ pub mod kind {
     pub const LOADED: u8 = 21;
     /// [`Operation::Checkpoint`](super::Operation::Checkpoint).
     pub const CHECKPOINT: u8 = 32;
-    /// [`Operation::Joint`](super::Operation::Joint).
+    /// [`Operation::EndOfRecovery`](super::Operation::EndOfRecovery).
     pub const JOINT: u8 = 33;
 }
 
@@ -74,7 +74,7 @@ pub enum LoggedValue<'a> {
 pub enum Operation<'a> {
     /// The whole page: `low`, then zeros up to `high`, which is its end. The LSN in its header is
     /// that of the group.
-    Image {
+    FullPageImage {
         /// Size of the page in bytes.
         size: u32,
         /// Its beginning.
@@ -102,7 +102,7 @@ pub enum Operation<'a> {
     /// The root of the space directory lies here. Of no page.
     Directory {
         /// The place.
-        place: Place,
+        place: PhysicalPageNo,
     },
     /// A page of a map is gone; its place may have another owner from now on.
     Freed,
@@ -151,7 +151,7 @@ pub enum Operation<'a> {
     /// A checkpoint is complete. Of no page.
     Checkpoint(Counts),
     /// The store was opened again: what was found of the log ended here. Of no page.
-    Joint {
+    EndOfRecovery {
         /// Where it ended.
         end: Lsn,
     },
@@ -193,7 +193,7 @@ impl Operation<'_> {
     #[inline]
     fn kind_and_flags(&self) -> (u8, u16) {
         match self {
-            Operation::Image { .. } => (kind::IMAGE, 0),
+            Operation::FullPageImage { .. } => (kind::IMAGE, 0),
             Operation::Patch { .. } => (kind::PATCH, 0),
             Operation::Mark { used, .. } => (kind::MARK, if *used { flag::USED } else { 0 }),
             Operation::Directory { .. } => (kind::DIRECTORY, 0),
@@ -211,14 +211,14 @@ impl Operation<'_> {
             Operation::Checkpoint(counts) => {
                 (kind::CHECKPOINT, if counts.more { flag::MORE } else { 0 })
             }
-            Operation::Joint { .. } => (kind::JOINT, 0),
+            Operation::EndOfRecovery { .. } => (kind::JOINT, 0),
         }
     }
 
     /// A short name, for people.
     pub fn name(&self) -> &'static str {
         match self {
-            Operation::Image { .. } => "image",
+            Operation::FullPageImage { .. } => "image",
             Operation::Patch { .. } => "patch",
             Operation::Mark { used: true, .. } => "allocate",
             Operation::Mark { used: false, .. } => "free",
@@ -231,7 +231,7 @@ impl Operation<'_> {
             Operation::Split { .. } => "split",
             Operation::Loaded { .. } => "loaded",
             Operation::Checkpoint(_) => "checkpoint",
-            Operation::Joint { .. } => "joint",
+            Operation::EndOfRecovery { .. } => "joint",
         }
     }
 
@@ -262,7 +262,7 @@ impl Operation<'_> {
     #[inline]
     pub(super) fn content_len(&self) -> usize {
         match self {
-            Operation::Image { low, high, .. } => 8 + low.len() + high.len(),
+            Operation::FullPageImage { low, high, .. } => 8 + low.len() + high.len(),
             Operation::Patch { bytes, .. } => 8 + bytes.len(),
             Operation::Mark { runs, .. } => 8 * runs.len(),
             Operation::Freed => 0,
@@ -277,7 +277,9 @@ impl Operation<'_> {
             Operation::InsertChild { separator, .. } => 8 + separator.len(),
             Operation::RemoveChild { .. } => 4,
             Operation::Split { separator, .. } => 12 + separator.len(),
-            Operation::Directory { .. } | Operation::Loaded { .. } | Operation::Joint { .. } => 8,
+            Operation::Directory { .. }
+            | Operation::Loaded { .. }
+            | Operation::EndOfRecovery { .. } => 8,
             Operation::Checkpoint(counts) => 16 + 16 * counts.tables.len(),
         }
     }
@@ -287,7 +289,7 @@ impl Operation<'_> {
     pub(super) fn encode(&self, out: &mut [u8]) {
         let mut out = Out(out);
         match self {
-            Operation::Image { size, low, high } => {
+            Operation::FullPageImage { size, low, high } => {
                 out.half(*size);
                 out.half(low.len() as u32);
                 out.put(low);
@@ -306,7 +308,7 @@ impl Operation<'_> {
             }
             Operation::Directory { place } => out.word(place.get()),
             Operation::Freed => {}
-            Operation::Joint { end } => out.word(end.0),
+            Operation::EndOfRecovery { end } => out.word(end.0),
             Operation::Insert { version, key, value, .. } => {
                 out.word(*version);
                 out.put(&(key.len() as u16).to_le_bytes());
@@ -451,7 +453,7 @@ fn operation(
             if low.len() + high.len() > size as usize || size > 1 << 16 {
                 return Err(FormatError::Broken("a page image is longer than a page"));
             }
-            Operation::Image { size, low, high }
+            Operation::FullPageImage { size, low, high }
         }
         kind::PATCH => Operation::Patch {
             offset: content.half()?,
@@ -465,9 +467,9 @@ fn operation(
             }
             Operation::Mark { used: flags & flag::USED != 0, runs }
         }
-        kind::DIRECTORY => Operation::Directory { place: Place::new(content.word()?) },
+        kind::DIRECTORY => Operation::Directory { place: PhysicalPageNo::new(content.word()?) },
         kind::FREED => Operation::Freed,
-        kind::JOINT => Operation::Joint { end: Lsn(content.word()?) },
+        kind::JOINT => Operation::EndOfRecovery { end: Lsn(content.word()?) },
         kind::INSERT => {
             let version = content.word()?;
             let key_len = content.short()?;

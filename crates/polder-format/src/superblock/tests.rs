@@ -7,7 +7,7 @@ fn sample(generation: u64) -> Superblock {
         compatible: 0,
         page_size: PageSize::new(8192).unwrap(),
         clean: true,
-        space_directory: Place::new(99),
+        space_directory: PhysicalPageNo::new(99),
         next_space: SpaceId::new(12).unwrap(),
         next_version: 1 << 40,
         file_pages: 12345,

@@ -2,7 +2,7 @@
 
 use polder_format::{
     ChecksumSeed, FormatError, Lsn, PAGE_HEADER_BYTES, PageHeader, PageId, PageKind, PageNo,
-    PageSize, Place, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose, header_at,
+    PageSize, PhysicalPageNo, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose, header_at,
 };
 use proptest::prelude::*;
 
@@ -31,7 +31,7 @@ fn superblock(generation: u64) -> Superblock {
         compatible: 0,
         page_size: PageSize::MIN,
         clean: false,
-        space_directory: Place::new(17),
+        space_directory: PhysicalPageNo::new(17),
         next_space: SpaceId::new(3).unwrap(),
         next_version: 9,
         file_pages: 4000,

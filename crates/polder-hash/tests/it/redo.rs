@@ -45,8 +45,8 @@ impl Journal for Memory {
 
     fn release(&self, _: u64) {}
 
-    fn append(&self, group: &mut Group, permitted: u64) -> Lsn {
-        assert!(group.len() as u64 <= permitted, "more was logged than was permitted");
+    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
+        assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
         let mut groups = self.groups.lock().unwrap();
         let start = groups.last().map_or(Lsn(FIRST_LSN), |(end, _)| *end);
         let bytes = group.seal(LogSeed::new(StoreId([1; 16])), start, 0, 1).to_vec();
@@ -118,7 +118,7 @@ fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) {
             for of_page in about.chunk_by(|a, b| a.page == b.page) {
                 let page = of_page[0].page;
                 let operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
-                let is_image = matches!(operations[0], Operation::Image { .. });
+                let is_image = matches!(operations[0], Operation::FullPageImage { .. });
                 if suspects.contains_key(&page) && !is_image {
                     continue;
                 }
@@ -149,7 +149,7 @@ fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
             Operation::Patch { backed: pages @ 1.., bytes, .. } => {
                 runs.push((u64::from_le_bytes(bytes.try_into().unwrap()), u64::from(pages)));
             }
-            Operation::Image { .. } => runs.push((record.page.page().get(), 1)),
+            Operation::FullPageImage { .. } => runs.push((record.page.page().get(), 1)),
             _ => {}
         }
     }

@@ -6,7 +6,7 @@ use std::thread;
 
 use polder_format::PageSize;
 use polder_hash::{Effect, HashError, HashIndex};
-use polder_pool::{Array, ArraySwizzled, Direct, Hold, Simd, Swizzle, Translation};
+use polder_pool::{Array, ArraySwizzled, Direct, ReadMode, Simd, Swizzle, Translation};
 use polder_testkit::Random;
 use polder_testkit::random::scramble;
 
@@ -79,10 +79,12 @@ fn work<T: Translation>(index: &HashIndex<T>, t: u64, ops: u64) -> usize {
     model.len()
 }
 
-fn disjoint<T: Translation>(hold: Hold, ops: u64) {
+fn disjoint<T: Translation>(hold: ReadMode, ops: u64) {
     let disk = disk();
-    let config =
-        polder_pool::PoolConfig { hold, ..config::<T>(PageSize::MIN, polder_pool::FileState::NEW) };
+    let config = polder_pool::PoolConfig {
+        read_mode: hold,
+        ..config::<T>(PageSize::MIN, polder_pool::FileState::NEW)
+    };
     let pool = open_pool::<T>(&disk, &config);
     let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
     let entries = thread::scope(|scope| {
@@ -101,25 +103,25 @@ fn disjoint<T: Translation>(hold: Hold, ops: u64) {
 
 #[test]
 fn disjoint_keys_array() {
-    disjoint::<Array>(Hold::Optimistic, 12_000 * scale());
+    disjoint::<Array>(ReadMode::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_direct() {
-    disjoint::<Direct>(Hold::Optimistic, 12_000 * scale());
+    disjoint::<Direct>(ReadMode::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_by_links() {
-    disjoint::<Swizzle>(Hold::Optimistic, 12_000 * scale());
-    disjoint::<ArraySwizzled>(Hold::Optimistic, 6000 * scale());
+    disjoint::<Swizzle>(ReadMode::Optimistic, 12_000 * scale());
+    disjoint::<ArraySwizzled>(ReadMode::Optimistic, 6000 * scale());
 }
 
 #[test]
 fn disjoint_keys_by_those_who_hold_pages() {
-    disjoint::<Swizzle>(Hold::Shared, 3000 * scale());
-    disjoint::<Simd>(Hold::Group, 3000 * scale());
-    disjoint::<Array>(Hold::Core, 3000 * scale());
+    disjoint::<Swizzle>(ReadMode::Shared, 3000 * scale());
+    disjoint::<Simd>(ReadMode::Group, 3000 * scale());
+    disjoint::<Array>(ReadMode::Core, 3000 * scale());
 }
 
 /// All threads write, remove and read the same few keys, most of them of one hash; a read is some write

@@ -232,5 +232,5 @@ enum Look {
 /// Whether a group is the first one of a life of the store that found the log to end at `end`.
 fn is_end_of_recovery(group: &[u8], end: Lsn) -> bool {
     let first = Records::of_group(group).next();
-    matches!(first, Some(Ok(record)) if record.operation == Operation::Joint { end })
+    matches!(first, Some(Ok(record)) if record.operation == Operation::EndOfRecovery { end })
 }

@@ -60,8 +60,10 @@ impl Found {
         for record in Records::of_group(bytes) {
             let record = record?;
             let space = record.page.space();
-            is_change |=
-                !matches!(record.operation, Operation::Checkpoint(_) | Operation::Joint { .. });
+            is_change |= !matches!(
+                record.operation,
+                Operation::Checkpoint(_) | Operation::EndOfRecovery { .. }
+            );
             self.tally.add_operation(space, &record.operation);
             self.next_space = self
                 .next_space

@@ -33,7 +33,7 @@ pub(super) fn redo_maps<T: Translation>(
                     Operation::Patch { backed: pages @ 1.., bytes, .. } => {
                         backed.push((word_of(bytes), u64::from(pages)));
                     }
-                    Operation::Image { .. } => backed.push((record.page.page().get(), 1)),
+                    Operation::FullPageImage { .. } => backed.push((record.page.page().get(), 1)),
                     _ => {}
                 }
             }

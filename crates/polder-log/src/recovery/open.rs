@@ -83,7 +83,7 @@ impl Log {
     /// What made the log unusable.
     pub fn end_recovery(&self, end: Lsn) -> Result<(), LogError> {
         let mut group = Group::new();
-        group.push(PageId::NULL, &Operation::Joint { end });
+        group.push(PageId::NULL, &Operation::EndOfRecovery { end });
         self.make_room_for_end_of_recovery();
         let lsn = self.append_spare(&mut group);
         self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })

@@ -36,7 +36,7 @@ impl<'p, T: Translation> Redoing<'p, T> {
     fn redo_page(&mut self, end: Lsn, records: &[Record<'_>]) -> Result<(), PoolError> {
         let page = records[0].page;
         if !self.suspects.is_empty() {
-            if matches!(records[0].operation, Operation::Image { .. }) {
+            if matches!(records[0].operation, Operation::FullPageImage { .. }) {
                 self.suspects.remove(&page);
             } else if self.suspects.contains_key(&page) {
                 return Ok(());

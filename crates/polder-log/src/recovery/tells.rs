@@ -62,7 +62,10 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
             let group = GroupHeader::verify(&stream[at..], seed, Lsn(at as u64));
             let is_mark = |record: Result<polder_format::log::Record<'_>, FormatError>| {
                 record.is_ok_and(|record| {
-                    matches!(record.operation, Operation::Joint { .. } | Operation::Checkpoint(_))
+                    matches!(
+                        record.operation,
+                        Operation::EndOfRecovery { .. } | Operation::Checkpoint(_)
+                    )
                 })
             };
             if let Ok(group) = group

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use polder_format::log::{Group, LogHeader, LogSeed, LoggedValue, Operation, SegmentHeader};
 use polder_format::{
-    FormatError, Lsn, PageId, PageNo, PageSize, Place, SpaceId, StoreId, Superblock,
+    FormatError, Lsn, PageId, PageNo, PageSize, PhysicalPageNo, SpaceId, StoreId, Superblock,
 };
 use polder_log::{Found, Log, LogError, LogFile, LogOptions, Recovered, WalWriter};
 use polder_pool::device::{Batch, Device, Ticket};
@@ -54,7 +54,7 @@ fn superblock(durable: Lsn) -> Superblock {
         compatible: 0,
         page_size: PageSize::MIN,
         clean: false,
-        space_directory: Place::NONE,
+        space_directory: PhysicalPageNo::NONE,
         next_space: SpaceId::CATALOGUE,
         next_version: 1,
         file_pages: 16,
@@ -270,7 +270,10 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
     log.checkpoint_failed(Arc::new(error));
     let refused = loop {
         let mut group = Group::new();
-        group.push(page(number), &Operation::Image { size: 4096, low: &[1; 4000], high: &[] });
+        group.push(
+            page(number),
+            &Operation::FullPageImage { size: 4096, low: &[1; 4000], high: &[] },
+        );
         match log.reserve(group.len() as u64) {
             Ok(()) => {
                 let reserved = group.len() as u64;

@@ -6,17 +6,17 @@ use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard};
 
 use crate::error::PoolError;
-use crate::machine::{OS_PAGE_BYTES, Reservation};
+use crate::machine::{Mapping, OS_PAGE_BYTES};
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::sync::lock;
 
 /// Page-aligned scratch memory for direct I/O.
 #[derive(Debug)]
-pub(crate) struct Bounce(Reservation);
+pub(crate) struct Bounce(Mapping);
 
 impl Bounce {
     pub(crate) fn new(bytes: usize) -> Result<Bounce, PoolError> {
-        Reservation::new("bounce buffers", bytes, OS_PAGE_BYTES).map(Bounce)
+        Mapping::new("bounce buffers", bytes, OS_PAGE_BYTES).map(Bounce)
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use polder_format::Place;
+use polder_format::PhysicalPageNo;
 
 use crate::sync::lock;
 
@@ -29,14 +29,14 @@ impl ExtentMoves {
 /// An extent on its way to another place: which of its pages were written to the old one.
 #[derive(Debug)]
 pub(crate) struct Moving {
-    pub(crate) from: Place,
+    pub(crate) from: PhysicalPageNo,
     pub(crate) pages: u64,
     pub(crate) noted: Mutex<BTreeSet<u64>>,
 }
 
 impl Moving {
     /// A page was written to `place`. Called while the gate is held shared, after the write.
-    pub(crate) fn note(&self, place: Place) {
+    pub(crate) fn note(&self, place: PhysicalPageNo) {
         if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
             lock(&self.noted).insert(page);
         }

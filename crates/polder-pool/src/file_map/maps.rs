@@ -2,14 +2,14 @@
 
 use std::sync::Mutex;
 
-use polder_format::Place;
+use polder_format::PhysicalPageNo;
 
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// One paged array.
 #[derive(Debug)]
 pub(crate) struct PagedArray {
-    /// Place of the root page; zero: the array is empty.
+    /// Physical page number of the root page; zero: the array is empty.
     pub(crate) root: AtomicU64,
     /// How often a page of the array has moved, or all of them were given up: raised before their
     /// places can serve another array.
@@ -19,7 +19,7 @@ pub(crate) struct PagedArray {
 }
 
 impl PagedArray {
-    pub(crate) fn new(root: Place) -> PagedArray {
+    pub(crate) fn new(root: PhysicalPageNo) -> PagedArray {
         let moved = AtomicU64::new(0);
         PagedArray { root: AtomicU64::new(root.get()), moved, change: Mutex::new(()) }
     }
@@ -29,11 +29,11 @@ impl PagedArray {
         self.moved.fetch_add(1, Ordering::AcqRel);
     }
 
-    pub(crate) fn root(&self) -> Place {
-        Place::new(self.root.load(Ordering::Acquire))
+    pub(crate) fn root(&self) -> PhysicalPageNo {
+        PhysicalPageNo::new(self.root.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_root(&self, root: Place) {
+    pub(crate) fn set_root(&self, root: PhysicalPageNo) {
         self.root.store(root.get(), Ordering::Release);
     }
 }
@@ -46,5 +46,5 @@ pub(crate) struct AllocState {
     /// How many allocation maps the space has; none if it has not been counted yet.
     pub(crate) maps: Option<u64>,
     /// The root of the extent map that the space directory is known to name.
-    pub(crate) recorded: Option<Place>,
+    pub(crate) recorded: Option<PhysicalPageNo>,
 }

@@ -3,25 +3,25 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `places.rs` | which places of the file are free |
+//! | `pages.rs` | which places of the file are free |
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
 
 #![cfg(not(loom))]
 
 mod maps;
-mod places;
+mod pages;
 mod runs;
 
 use std::sync::Mutex;
 
-use polder_format::{ExtentSchedule, Place, SpaceId};
+use polder_format::{ExtentSchedule, PhysicalPageNo, SpaceId};
 
-use crate::sync::Alone;
+use crate::sync::CachePadded;
 use crate::sync::atomic::AtomicU64;
 
 pub(crate) use maps::{AllocState, PagedArray};
-pub(crate) use places::{FilePlaces, Run};
+pub(crate) use pages::{FilePages, Run};
 pub(crate) use runs::Runs;
 
 /// What is known of the file in memory.
@@ -30,19 +30,19 @@ pub(crate) struct FileMap {
     /// How long the extents of a space are.
     pub(crate) schedule: ExtentSchedule,
     /// Which places of the file no map names.
-    pub(crate) places: Mutex<FilePlaces>,
+    pub(crate) pages: Mutex<FilePages>,
     /// Held by a thread that finds out which places are free. Before pages, behind the mutexes of
     /// maps.
     pub(crate) learning: Mutex<()>,
     /// How many extents or map pages have moved (F2, F6, M4).
-    pub(crate) relocations: Alone<AtomicU64>,
+    pub(crate) relocations: CachePadded<AtomicU64>,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
     /// Root of the space directory; none in a new file.
-    pub space_directory: Place,
+    pub space_directory: PhysicalPageNo,
     /// The id that the next space gets.
     pub next_space: SpaceId,
     /// Length of the file in pages.
@@ -51,6 +51,9 @@ pub struct FileState {
 
 impl FileState {
     /// Of a file that holds nothing yet.
-    pub const NEW: FileState =
-        FileState { space_directory: Place::NONE, next_space: SpaceId::CATALOGUE, file_pages: 0 };
+    pub const NEW: FileState = FileState {
+        space_directory: PhysicalPageNo::NONE,
+        next_space: SpaceId::CATALOGUE,
+        file_pages: 0,
+    };
 }

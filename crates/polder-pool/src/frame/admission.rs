@@ -10,7 +10,7 @@
 //!   mutex of the pool. Each thread counts its pins, its changes and what structures declare by a
 //!   [`Holding`](crate::Holding); where the count is not zero the error goes on to where it is. One
 //!   exception: a bulk load, whose input is used up, waits with the few new pages that it fills
-//!   ([`Space::patiently_holding`](crate::Space::patiently_holding)); nobody else knows these.
+//!   ([`Space::when_admitted_holding`](crate::Space::when_admitted_holding)); nobody else knows these.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at
 //!   all while others wait to be admitted, and says that the pool is exhausted.
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them, so
@@ -20,7 +20,7 @@
 //! half of the pool. An operation that waits, admitted or not yet, gives up with `PoolError::Exhausted`
 //! only after two seconds in which no page came, went or was written and the device had nothing to do: a
 //! slow device makes it wait as long as it takes. A structure whose operations make pages or changes wraps
-//! each of them in `Space::patiently`, which does the waiting and calls it once more; a single
+//! each of them in `Space::when_admitted`, which does the waiting and calls it once more; a single
 //! `Space::run` does so by itself.
 //!
 //! Admitted is a thread, until the guard goes: what an operation calls (a page's place is found by an

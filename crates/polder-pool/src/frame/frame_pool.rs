@@ -9,7 +9,7 @@ use crate::frame::partitions::{PartitionNo, Partitions};
 use crate::frame::retired::Retired;
 use crate::latch::FrameId;
 use crate::machine::Nodes;
-use crate::sync::Alone;
+use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
 /// The frames of a pool.
@@ -46,7 +46,7 @@ impl FramePool {
 /// Frames in use of which pages decide themselves: addresses, of which there are more than memory.
 #[derive(Debug, Default)]
 pub(crate) struct Fixed {
-    in_use: Alone<AtomicU32>,
+    in_use: CachePadded<AtomicU32>,
     highest: AtomicU32,
 }
 

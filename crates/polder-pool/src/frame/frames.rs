@@ -12,13 +12,13 @@ use polder_format::PageSize;
 
 use crate::error::PoolError;
 use crate::latch::FrameId;
-use crate::machine::{HUGE_PAGE_BYTES, Nodes, Reservation, kernel_page_bytes};
+use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
 use crate::page::{OVERRUN_BYTES, PageRef};
 
 /// All frames of a pool. Frame 0 does not exist.
 #[derive(Debug)]
 pub struct Frames {
-    bytes: Reservation,
+    bytes: Mapping,
     count: u32,
     size: PageSize,
 }
@@ -34,8 +34,7 @@ impl Frames {
     ) -> Result<Frames, PoolError> {
         let slots = count as usize + 1;
         let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
-        let frames =
-            Frames { bytes: Reservation::new("frames", bytes, HUGE_PAGE_BYTES)?, count, size };
+        let frames = Frames { bytes: Mapping::new("frames", bytes, HUGE_PAGE_BYTES)?, count, size };
         match huge {
             true => frames.bytes.prefer_huge_pages(),
             false => frames.bytes.prefer_small_pages(),

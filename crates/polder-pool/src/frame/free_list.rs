@@ -24,7 +24,7 @@ pub struct FreeList {
     /// Upper word where the last frame was found.
     hint: AtomicUsize,
     /// Block that pages go to that cannot have the frame they prefer.
-    strays: AtomicUsize,
+    misplaced: AtomicUsize,
 }
 
 impl FreeList {
@@ -44,7 +44,7 @@ impl FreeList {
             upper: zeros(words.div_ceil(64)),
             count: AtomicUsize::new(0),
             hint: AtomicUsize::new(0),
-            strays: AtomicUsize::new(usize::MAX),
+            misplaced: AtomicUsize::new(usize::MAX),
         }
     }
 
@@ -90,7 +90,7 @@ impl FreeList {
     /// has to clear a whole huge page for the first. Once a block has none left, the next one is
     /// drawn.
     pub fn take_instead_of(&self, taken: FrameId) -> Option<FrameId> {
-        let block = self.strays.load(Ordering::Relaxed);
+        let block = self.misplaced.load(Ordering::Relaxed);
         if block != block_of(taken)
             && let Some(frame) = self.take_in(block)
         {
@@ -99,7 +99,7 @@ impl FreeList {
         let dice = taken.get().wrapping_mul(0x9E37_79B9);
         let start = (u64::from(dice) * self.upper.len() as u64) >> 32;
         let (frame, _) = self.search(start as usize, dice)?;
-        self.strays.store(block_of(frame), Ordering::Relaxed);
+        self.misplaced.store(block_of(frame), Ordering::Relaxed);
         Some(frame)
     }
 
@@ -198,14 +198,14 @@ mod tests {
         for frames in [100, 4000, 20_000] {
             let list = FreeList::full(frames);
             assert!(list.take_this(FrameId::new(3)));
-            let mut strays = 0;
+            let mut misplaced = 0;
             for wanted in (1..=frames / 2).map(FrameId::new) {
                 if !list.take_this(wanted) {
                     assert_ne!(list.take_instead_of(wanted), None);
-                    strays += 1;
+                    misplaced += 1;
                 }
             }
-            assert!(strays <= 12, "{strays} of {frames}");
+            assert!(misplaced <= 12, "{misplaced} of {frames}");
         }
     }
 

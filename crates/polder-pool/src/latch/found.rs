@@ -18,5 +18,5 @@ pub struct Resolved<'p> {
     /// The page's bytes.
     pub page: PageRef<'p>,
     /// Whether the page is in another frame than it prefers, or its link says.
-    pub astray: bool,
+    pub misplaced: bool,
 }

@@ -131,7 +131,7 @@ impl<'p> Optimistic<'p> {
     }
 
     /// The same page, held no more.
-    pub(crate) fn let_go(&self) -> Optimistic<'p> {
+    pub(crate) fn without_hold(&self) -> Optimistic<'p> {
         Optimistic { seat: Seat::new(self.frame()), ..*self }
     }
 
@@ -151,7 +151,7 @@ impl<'p> Optimistic<'p> {
 
     /// Whether others hold the page, by its word or by slices.
     pub(crate) fn is_held_by_others(&self) -> bool {
-        !self.cell.peek().is_free() || !self.latches.is_alone_with(self.frame())
+        !self.cell.peek().is_free() || !self.latches.has_no_holders(self.frame())
     }
 
     /// Holds the page exclusively, if it is still as it was. Waits a little for those that hold it to
@@ -164,9 +164,9 @@ impl<'p> Optimistic<'p> {
             return Err(Restart);
         }
         // Slices first: whoever holds the page by one would find it exclusive, and begin again.
-        let held = if self.latches.is_alone_with(frame) { cell.upgrade(now) } else { None };
+        let held = if self.latches.has_no_holders(frame) { cell.upgrade(now) } else { None };
         let held = match held {
-            Some(held) if self.latches.is_alone_with(frame) => held,
+            Some(held) if self.latches.has_no_holders(frame) => held,
             others => {
                 others.iter().for_each(|held| cell.put_back(*held));
                 self.latches.take_when_left(cell, self.seen, frame, false).ok_or(Restart)?
@@ -270,9 +270,9 @@ impl<'p> Exclusive<'p> {
     }
 
     /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
-    /// (In debug builds a change that was neither logged nor excused here is found out.)
+    /// (In debug builds a change that was neither logged nor set to be unlogged here is found out.)
     #[inline(always)]
-    pub fn excuse(&mut self) {
+    pub fn set_unlogged(&mut self) {
         self.logged = true;
     }
 
@@ -286,7 +286,7 @@ impl<'p> Exclusive<'p> {
         self.page_mut().set_u64(header_at::LSN, lsn.0);
         self.logged = true;
         if self.imaged {
-            self.meta().set_born(true);
+            self.meta().set_imaged(true);
         }
     }
 
@@ -319,7 +319,7 @@ impl<'p> Exclusive<'p> {
     /// A page that is held for copying is changed in its place after all.
     pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
         self.held = self.cell.seal(self.held);
-        if self.latches.is_soon_alone_with(self.frame) { Ok(self) } else { Err(Restart) }
+        if self.latches.has_no_holders_soon(self.frame) { Ok(self) } else { Err(Restart) }
     }
 
     /// What is read and written from now on is its copy.

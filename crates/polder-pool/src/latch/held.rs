@@ -46,12 +46,12 @@ impl<'p> Holds<'p> {
             let is_parent =
                 |held: &HeldPage<'_>| parent.is_some_and(|parent| std::ptr::eq(held.cell, parent));
             if !slot.as_ref().is_some_and(is_parent) {
-                let_go(latches, slot);
+                release(latches, slot);
             }
         }
         if self.0.iter().all(Option::is_some) {
             // The parent in both: it was come by twice.
-            let_go(latches, &mut self.0[0]);
+            release(latches, &mut self.0[0]);
         }
         let slot = self.0.iter_mut().find(|slot| slot.is_none());
         slot.is_some_and(|slot| {
@@ -67,10 +67,10 @@ impl<'p> Holds<'p> {
     }
 
     /// Lets go of a page, of which its holder wants more than to read.
-    pub(crate) fn let_go_of(&mut self, latches: &Latches, cell: &StateCell) {
+    pub(crate) fn release_page(&mut self, latches: &Latches, cell: &StateCell) {
         for slot in &mut self.0 {
             if slot.as_ref().is_some_and(|held| std::ptr::eq(held.cell, cell)) {
-                let_go(latches, slot);
+                release(latches, slot);
             }
         }
     }
@@ -78,7 +78,7 @@ impl<'p> Holds<'p> {
     /// Lets go of all.
     #[inline(always)]
     pub(crate) fn clear(&mut self, latches: &Latches) {
-        self.0.iter_mut().for_each(|slot| let_go(latches, slot));
+        self.0.iter_mut().for_each(|slot| release(latches, slot));
     }
 }
 
@@ -98,7 +98,7 @@ fn hold<'p>(latches: &Latches, found: &Resolved<'p>) -> Option<HeldPage<'p>> {
 }
 
 #[inline(always)]
-fn let_go(latches: &Latches, slot: &mut Option<HeldPage<'_>>) {
+fn release(latches: &Latches, slot: &mut Option<HeldPage<'_>>) {
     match slot.take() {
         Some(HeldPage { slice: Some(slice), .. }) => {
             if let Some(pins) = &latches.pins {

@@ -13,14 +13,14 @@ use crate::latch::metas::Metas;
 use crate::latch::parking::ParkingLot;
 use crate::latch::slices::GroupPins;
 use crate::latch::state::{FrameId, StateCell, StateWord, WrapCount};
-use crate::read_mode::Hold;
+use crate::read_mode::ReadMode;
 use crate::sync::{Backoff, aside};
 
 /// How often a writer looks whether those that hold a page have let go, with a pause in between.
 /// They hold it for a moment, but the system may have taken the processor from them.
-const HOLDERS_PATIENCE: u32 = 1000;
+const LOOKS_FOR_HOLDERS: u32 = 1000;
 /// The same where the writer holds pages shared itself, for which others may wait.
-const SHARERS_PATIENCE: u32 = 12;
+const LOOKS_FOR_SHARERS: u32 = 12;
 
 /// What is to be told of each change of a page, by the thread that has made it and still holds the
 /// page exclusively.
@@ -37,8 +37,8 @@ pub struct Latches {
     /// Where threads wait for pages in flight.
     pub(crate) lot: ParkingLot,
     /// How readers hold pages, and by what if it is by slices.
-    pub(crate) hold: Hold,
-    /// [`Hold::holds_all`] and [`Hold::copies`], which each attempt asks.
+    pub(crate) hold: ReadMode,
+    /// [`ReadMode::holds_all`] and [`ReadMode::copies`], which each attempt asks.
     pub(crate) holds_all: bool,
     pub(crate) copies: bool,
     pub(crate) pins: Option<GroupPins>,
@@ -51,7 +51,7 @@ impl Latches {
     /// Of a pool where readers hold pages in this way. Where they do so by slices there are `pins`.
     pub(crate) fn new(
         metas: Metas,
-        hold: Hold,
+        hold: ReadMode,
         pins: Option<GroupPins>,
         is_logged: bool,
         hears_writes: Option<Box<dyn HearsWrites>>,
@@ -78,7 +78,7 @@ impl Latches {
     /// Whether nobody holds the page in this frame by slices. After its word was set exclusive the
     /// answer stays true (`HOLD-2`).
     #[inline(always)]
-    pub(crate) fn is_alone_with(&self, frame: FrameId) -> bool {
+    pub(crate) fn has_no_holders(&self, frame: FrameId) -> bool {
         self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
     }
 
@@ -93,13 +93,13 @@ impl Latches {
         frame: FrameId,
         shares: bool,
     ) -> Option<StateWord> {
-        let looks = if shares { SHARERS_PATIENCE } else { HOLDERS_PATIENCE };
-        cell.upgrade_when_left(seen, shares, looks, || self.is_alone_with(frame))
+        let looks = if shares { LOOKS_FOR_SHARERS } else { LOOKS_FOR_HOLDERS };
+        cell.upgrade_when_left(seen, shares, looks, || self.has_no_holders(frame))
     }
 
     /// After a word was set exclusive that was held for copying: gives the holders a moment.
-    pub(crate) fn is_soon_alone_with(&self, frame: FrameId) -> bool {
-        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, SHARERS_PATIENCE))
+    pub(crate) fn has_no_holders_soon(&self, frame: FrameId) -> bool {
+        self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, LOOKS_FOR_SHARERS))
     }
 
     /// The same, for who holds nothing itself and can wait until it is so.

@@ -14,7 +14,7 @@
 //! frame would validate bytes of two lives (calico.txt 4.3 does so). So eviction stores version + 1
 //! here, and publishing takes it from here.
 
-use polder_format::{PageId, Place};
+use polder_format::{PageId, PhysicalPageNo};
 
 use crate::latch::state::{StateCell, StateWord, Version};
 use crate::sync::Backoff;
@@ -43,7 +43,7 @@ pub(crate) struct FrameMeta {
     writing: AtomicBool,
     /// The whole page was logged and has not been written since. Changed by a thread that holds the
     /// page exclusive, or *writing*.
-    born: AtomicBool,
+    imaged: AtomicBool,
     /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread that
     /// loads it, cleared by the first access.
     awaits_scan: AtomicBool,
@@ -57,12 +57,12 @@ impl FrameMeta {
         PageId::from_link(self.page.load(Ordering::Acquire))
     }
 
-    pub(crate) fn place(&self) -> Place {
-        Place::new(self.place.load(Ordering::Acquire))
+    pub(crate) fn physical(&self) -> PhysicalPageNo {
+        PhysicalPageNo::new(self.place.load(Ordering::Acquire))
     }
 
     /// The page lies somewhere else from now on; the caller holds *writing*, or the page.
-    pub(crate) fn set_place(&self, place: Place) {
+    pub(crate) fn set_physical(&self, place: PhysicalPageNo) {
         self.place.store(place.get(), Ordering::Release);
     }
 
@@ -72,12 +72,12 @@ impl FrameMeta {
     }
 
     /// F9: the frame now holds this page.
-    pub(crate) fn assign(&self, page: PageId, place: Place, on_device: bool) {
+    pub(crate) fn assign(&self, page: PageId, place: PhysicalPageNo, on_device: bool) {
         debug_assert!(self.page().is_null(), "META-1: {} is here, and {page} comes", self.page());
         let written = if on_device { self.version().get() } else { NEVER };
         self.written.store(written, Ordering::Relaxed);
         self.place.store(place.get(), Ordering::Relaxed);
-        self.born.store(false, Ordering::Relaxed);
+        self.imaged.store(false, Ordering::Relaxed);
         self.awaits_scan.store(false, Ordering::Relaxed);
         self.page.store(page.to_bits(), Ordering::Release);
     }
@@ -106,18 +106,18 @@ impl FrameMeta {
     }
 
     /// Relaxed: who reads it holds the page's latch, or *writing*, which was taken after it.
-    pub(crate) fn is_born(&self) -> bool {
-        self.born.load(Ordering::Relaxed)
+    pub(crate) fn is_imaged(&self) -> bool {
+        self.imaged.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn set_born(&self, born: bool) {
-        self.born.store(born, Ordering::Relaxed);
+    pub(crate) fn set_imaged(&self, imaged: bool) {
+        self.imaged.store(imaged, Ordering::Relaxed);
     }
 
     /// The page moves here from another frame, which it still has.
     pub(crate) fn assign_from(&self, old: &FrameMeta, on_device: bool) {
-        self.assign(old.page(), old.place(), on_device);
-        self.set_born(old.is_born());
+        self.assign(old.page(), old.physical(), on_device);
+        self.set_imaged(old.is_imaged());
         self.awaits_scan.store(old.awaits_scan.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 

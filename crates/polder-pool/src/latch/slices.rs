@@ -13,8 +13,8 @@
 
 use crate::error::PoolError;
 use crate::latch::state::{FrameId, StateCell, StateWord};
-use crate::machine::{GroupNo, Grouping, Groups, OS_PAGE_BYTES, Reservation};
-use crate::read_mode::Hold;
+use crate::machine::{GroupNo, Grouping, Groups, Mapping, OS_PAGE_BYTES};
+use crate::read_mode::ReadMode;
 
 use super::slice::{Slice, all_free, all_left};
 
@@ -23,19 +23,21 @@ const APART_BYTES: usize = 128;
 const SLICE_BYTES: usize = size_of::<Slice>();
 
 /// By which cores readers count themselves, if they do so by cores.
-pub(crate) fn grouping(hold: Hold) -> Option<Grouping> {
+pub(crate) fn grouping(hold: ReadMode) -> Option<Grouping> {
     match hold {
-        Hold::Optimistic | Hold::Shared => None,
-        Hold::Group | Hold::Copy => Some(Grouping::ByCache),
-        Hold::GroupOf(size) | Hold::CopyOf(size) => Some(Grouping::AtMost(size.cores().into())),
-        Hold::Core => Some(Grouping::AtMost(1)),
+        ReadMode::Optimistic | ReadMode::Shared => None,
+        ReadMode::Group | ReadMode::Copy => Some(Grouping::ByCache),
+        ReadMode::GroupOf(size) | ReadMode::CopyOf(size) => {
+            Some(Grouping::AtMost(size.cores().into()))
+        }
+        ReadMode::Core => Some(Grouping::AtMost(1)),
     }
 }
 
 /// Who holds which frame, counted by groups of cores.
 #[derive(Debug)]
 pub(crate) struct GroupPins {
-    slices: Reservation,
+    slices: Mapping,
     /// Bytes from one group's array to the next.
     stride: usize,
     frames: u32,
@@ -59,7 +61,7 @@ impl GroupPins {
     pub(crate) fn new(frames: u32, groups: Groups) -> Result<GroupPins, PoolError> {
         let stride = ((frames as usize + 1) * SLICE_BYTES).next_multiple_of(APART_BYTES);
         let bytes = stride * groups.count();
-        let slices = Reservation::new("pins by groups of cores", bytes, OS_PAGE_BYTES)?;
+        let slices = Mapping::new("pins by groups of cores", bytes, OS_PAGE_BYTES)?;
         Ok(GroupPins { slices, stride, frames, groups })
     }
 

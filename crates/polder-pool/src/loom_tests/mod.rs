@@ -22,7 +22,7 @@ use loom::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
 use loom::sync::atomic::{AtomicU32, AtomicU64, fence};
 use loom::thread;
 
-use polder_format::{PageId, PageNo, Place, SpaceId};
+use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 
 use crate::frame::free_list::FreeList;
 use crate::frame::partitions::{PartitionNo, Partitions};
@@ -322,7 +322,7 @@ fn page_id(page: u64) -> PageId {
 impl Held {
     fn new() -> Arc<Held> {
         let meta = FrameMeta::default();
-        meta.assign(page_id(1), Place::new(1), true);
+        meta.assign(page_id(1), PhysicalPageNo::new(1), true);
         Arc::new(Held { page: Page::resident(), meta, forbidden: false.into() })
     }
 

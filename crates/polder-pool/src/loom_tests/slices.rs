@@ -12,7 +12,7 @@ struct Sliced {
 }
 
 /// Holding, and looking whether somebody holds, as somebody else would do it.
-type Hold = fn(&Sliced, StateWord) -> bool;
+type ReadMode = fn(&Sliced, StateWord) -> bool;
 type IsFree = fn(&Sliced) -> bool;
 
 impl Sliced {
@@ -63,7 +63,7 @@ impl Sliced {
     }
 }
 
-fn holder_and_writer(hold: Hold, is_free: IsFree) {
+fn holder_and_writer(hold: ReadMode, is_free: IsFree) {
     explore(3, move || {
         let sliced = Sliced::resident();
         let writer = spawn(&sliced, move |sliced| sliced.write_if(is_free));

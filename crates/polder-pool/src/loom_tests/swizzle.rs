@@ -59,7 +59,7 @@ impl Family {
         }
         let is_here =
             || !looks || self.child.read(page(number)).is_some_and(StateWord::is_readable);
-        self.owner.heat(owner(PARENT), is_here, || self.link.store(CHILD, Relaxed));
+        self.owner.swizzle(owner(PARENT), is_here, || self.link.store(CHILD, Relaxed));
         self.parent.unshare();
     }
 
@@ -69,7 +69,7 @@ impl Family {
         if seen != owner(PARENT) || self.parent.try_share().is_none() {
             return;
         }
-        self.owner.cool(seen, || {
+        self.owner.unswizzle(seen, || {
             self.link.store(0, Relaxed);
             true
         });
@@ -192,7 +192,7 @@ fn loom_a_parent_stays() {
             let Some(word) = f.child.cell().try_share() else { return };
             if f.child.is_of(page(2)) {
                 let store = || f.grandchild_link.store(4, Relaxed);
-                f.grandchild_owner.heat(owner(word.frame().get()), || true, store);
+                f.grandchild_owner.swizzle(owner(word.frame().get()), || true, store);
             }
             f.child.cell().unshare();
         });

@@ -27,7 +27,7 @@ pub(crate) fn kernel_page_bytes() -> usize {
 
 /// A run of addresses that belongs to us until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Reservation {
+pub(crate) struct Mapping {
     base: NonNull<u8>,
     len: usize,
     /// What was mapped, `base` and `len` being the aligned part of it.
@@ -35,17 +35,13 @@ pub(crate) struct Reservation {
 }
 
 // SAFETY: a reservation is addresses; what may be done with the memory is up to its users.
-unsafe impl Send for Reservation {}
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Reservation {}
+unsafe impl Sync for Mapping {}
 
-impl Reservation {
+impl Mapping {
     /// Reserves at least `len` bytes at a multiple of `align` (a power of two).
-    pub(crate) fn new(
-        what: &'static str,
-        len: usize,
-        align: usize,
-    ) -> Result<Reservation, PoolError> {
+    pub(crate) fn new(what: &'static str, len: usize, align: usize) -> Result<Mapping, PoolError> {
         let kernel_page = kernel_page_bytes();
         let len = len.next_multiple_of(kernel_page);
         let total = if align > kernel_page { len + align } else { len };
@@ -59,7 +55,7 @@ impl Reservation {
         let skip = mapped.as_ptr().align_offset(align);
         // SAFETY: `skip` is below `align`, by which the mapping was made longer.
         let base = unsafe { mapped.add(skip) };
-        Ok(Reservation { base, len, mapped: (mapped, total) })
+        Ok(Mapping { base, len, mapped: (mapped, total) })
     }
 
     pub(crate) fn base(&self) -> NonNull<u8> {
@@ -135,7 +131,7 @@ fn address_range(line: &str) -> Option<(usize, usize)> {
     Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
 }
 
-impl Drop for Reservation {
+impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and nobody refers to it any more: whatever borrows from the
         // memory borrows from the owner of this reservation.
@@ -151,7 +147,7 @@ const THREAD_BYTES: usize = 128 << 20;
 /// the process if they do not get it.
 pub fn threads_with_room(most: usize) -> usize {
     let has_room =
-        |count: &usize| *count == 0 || Reservation::new("threads", count * THREAD_BYTES, 1).is_ok();
+        |count: &usize| *count == 0 || Mapping::new("threads", count * THREAD_BYTES, 1).is_ok();
     let halves = std::iter::successors(Some(most), |count| Some(count / 2));
     halves.take(usize::BITS as usize).find(has_room).unwrap_or(0)
 }
@@ -210,7 +206,7 @@ mod tests {
     fn runs_are_given_back_together() {
         const PAGES: usize = 3 * MOST_RUNS;
         let size = kernel_page_bytes();
-        let range = Reservation::new("test", PAGES * size, size).unwrap();
+        let range = Mapping::new("test", PAGES * size, size).unwrap();
         range.prefer_small_pages();
         let at = |page: usize| range.base().as_ptr().wrapping_add(page * size);
         // SAFETY: within the range, which only this test uses.
@@ -229,7 +225,7 @@ mod tests {
 
     #[test]
     fn discarded_memory_reads_as_zeros() {
-        let range = Reservation::new("test", 3 << 20, HUGE_PAGE_BYTES).unwrap();
+        let range = Mapping::new("test", 3 << 20, HUGE_PAGE_BYTES).unwrap();
         assert_eq!(range.base().as_ptr() as usize % HUGE_PAGE_BYTES, 0);
         range.prefer_huge_pages();
         range.populate(3 << 20).unwrap();

@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::slice;
 
 use crate::error::PoolError;
-use crate::machine::memory::Reservation;
+use crate::machine::memory::Mapping;
 
 /// What zeroed memory is a valid value of, and what threads may share.
 ///
@@ -17,7 +17,7 @@ pub(crate) unsafe trait Zeroed: Sync {}
 /// So many values in memory of their own.
 #[derive(Debug)]
 pub(crate) struct Table<T> {
-    memory: Reservation,
+    memory: Mapping,
     len: usize,
     kind: PhantomData<T>,
 }
@@ -31,7 +31,7 @@ impl<T: Zeroed> Table<T> {
     /// Reserves memory for `len` values at a multiple of `align` bytes. `what` is for messages.
     pub(crate) fn new(what: &'static str, len: usize, align: usize) -> Result<Table<T>, PoolError> {
         debug_assert!(align_of::<T>() <= align);
-        let memory = Reservation::new(what, len * size_of::<T>(), align)?;
+        let memory = Mapping::new(what, len * size_of::<T>(), align)?;
         Ok(Table { memory, len, kind: PhantomData })
     }
 
@@ -41,7 +41,7 @@ impl<T: Zeroed> Table<T> {
     }
 
     /// Where they lie.
-    pub(crate) fn memory(&self) -> &Reservation {
+    pub(crate) fn memory(&self) -> &Mapping {
         &self.memory
     }
 

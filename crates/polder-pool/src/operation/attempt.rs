@@ -167,7 +167,7 @@ impl Drop for Obstacles<'_> {
     #[inline(always)]
     fn drop(&mut self) {
         if let Some(kept) = self.kept.take() {
-            let_go_of_all(kept);
+            release_all(kept);
         }
     }
 }
@@ -175,7 +175,7 @@ impl Drop for Obstacles<'_> {
 /// By itself, so that an operation that met no obstacle runs no code of this.
 #[cold]
 #[inline(never)]
-fn let_go_of_all(kept: Box<Kept<'_>>) {
+fn release_all(kept: Box<Kept<'_>>) {
     drop(kept);
 }
 
@@ -215,12 +215,12 @@ impl<'p> Attempt<'p> {
     }
 
     /// Lets go of this page, if it is held by a snapshot.
-    pub(crate) fn let_go_of(&mut self, page: &Optimistic<'p>) {
-        self.way.let_go_of(&self.core.latches, page.cell());
+    pub(crate) fn release_page(&mut self, page: &Optimistic<'p>) {
+        self.way.release_page(&self.core.latches, page.cell());
     }
 
     /// Lets go of the page that it holds by a snapshot, if it does.
-    pub(crate) fn let_go(&mut self) {
+    pub(crate) fn release_snapshot(&mut self) {
         self.way.clear(&self.core.latches);
     }
 
@@ -239,7 +239,7 @@ impl<'p> Attempt<'p> {
 
     /// The page must be loaded.
     pub(crate) fn miss(&mut self, page: PageId, parent: Option<&Optimistic<'p>>) -> Restart {
-        self.interrupted.miss = Some((page, parent.map(Optimistic::let_go)));
+        self.interrupted.miss = Some((page, parent.map(Optimistic::without_hold)));
         Restart
     }
 
@@ -263,7 +263,7 @@ impl<'p> Attempt<'p> {
 
     #[cold]
     fn upgrade_held(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
-        self.way.let_go_of(&self.core.latches, page.cell());
+        self.way.release_page(&self.core.latches, page.cell());
         if self.pessimistic.active {
             return self.pessimistic.upgrade(page);
         }

@@ -25,7 +25,7 @@ impl<'p, T: Translation> View<'p, T> {
         if let Some(found) = self.resolve(link)
             && found.word.is_readable()
             && !attempt.holds
-            && !(T::SWIZZLES && found.astray)
+            && !(T::SWIZZLES && found.misplaced)
         {
             let page = Optimistic::new(&core.latches, found, wraps);
             page.page().prefetch(0);
@@ -40,7 +40,7 @@ impl<'p, T: Translation> View<'p, T> {
             if T::SWIZZLES && matches!(link, LinkRef::Id(_)) {
                 core.counters.add(Counter::PagesByTable, 1);
             }
-            if !T::SWIZZLES && found.astray {
+            if !T::SWIZZLES && found.misplaced {
                 self.maybe_promote(PageId::from_link(link.load()));
             }
             return Ok(page);

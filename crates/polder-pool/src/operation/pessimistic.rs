@@ -57,9 +57,9 @@ impl<'p, T: Translation> View<'p, T> {
             None => self.check_own(attempt)?,
         }
         attempt.pages += 1;
-        if T::SWIZZLES && (found.astray || matches!(link, LinkRef::Id(_))) {
+        if T::SWIZZLES && (found.misplaced || matches!(link, LinkRef::Id(_))) {
             core.counters.add(Counter::PagesByTable, 1);
-            if found.astray && attempt.hint == AccessHint::Normal {
+            if found.misplaced && attempt.hint == AccessHint::Normal {
                 aside(|| {
                     let (pool, directory) = (self.shared.context(), &self.space.directory);
                     let translation = &self.shared.translation;
@@ -88,7 +88,7 @@ impl<'p, T: Translation> View<'p, T> {
         }
         // Before it is held, too: what somebody holds does not move. (If it does, the word that was
         // found does not stand any more, and the operation begins again.)
-        if !T::SWIZZLES && found.astray {
+        if !T::SWIZZLES && found.misplaced {
             self.maybe_promote(target);
         }
         if attempt.holds && !attempt.way.step(&core.latches, &found, parent.map(Optimistic::cell)) {
@@ -116,6 +116,6 @@ impl<'p, T: Translation> View<'p, T> {
             core.access(attempt.hint, found.cell, word);
         }
         let page = self.shared.page_in(self.space, target.page(), frame);
-        Ok(Resolved { cell: found.cell, word, frame, page, astray: false })
+        Ok(Resolved { cell: found.cell, word, frame, page, misplaced: false })
     }
 }

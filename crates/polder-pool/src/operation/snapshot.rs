@@ -65,7 +65,7 @@ impl<'p, T: Translation> View<'p, T> {
             return Err(attempt.fail(PoolError::Broken { page, what }));
         }
         // N1  one page is held at a time
-        attempt.let_go();
+        attempt.release_snapshot();
         let discarded = || self.space.discarded.load(Ordering::Acquire);
         if from.is_none() {
             attempt.begin_snapshots(discarded());
@@ -95,12 +95,12 @@ impl<'p, T: Translation> View<'p, T> {
                     attempt.access(found.cell, found.word);
                 }
                 let held = Optimistic::held(&core.latches, found, wraps);
-                if found.astray {
+                if found.misplaced {
                     self.maybe_promote(target);
                 }
                 return Ok(held);
             }
-            attempt.let_go();
+            attempt.release_snapshot();
             overtaken += u32::from(found.word.can_be_held());
             backoff.wait();
         }

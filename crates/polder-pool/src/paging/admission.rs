@@ -14,15 +14,15 @@ use crate::translation::Translation;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// How long to wait for a frame: as long as anything moves in the pool, or the device is at work,
 /// however slow it is; and a little longer.
-pub(crate) struct Patience<'p, T: Translation> {
+pub(crate) struct StallTimer<'p, T: Translation> {
     shared: &'p Shared<T>,
     moved: u64,
     since: Instant,
 }
 
-impl<'p, T: Translation> Patience<'p, T> {
-    pub(crate) fn new(shared: &'p Shared<T>) -> Patience<'p, T> {
-        Patience { shared, moved: shared.moves(), since: Instant::now() }
+impl<'p, T: Translation> StallTimer<'p, T> {
+    pub(crate) fn new(shared: &'p Shared<T>) -> StallTimer<'p, T> {
+        StallTimer { shared, moved: shared.moves(), since: Instant::now() }
     }
 
     pub(crate) fn is_left(&mut self) -> bool {
@@ -72,7 +72,7 @@ impl<T: Translation> Shared<T> {
     /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold
     /// nothing: others are given the error.
     #[inline(always)]
-    pub(crate) fn patiently<R, E: Exhaustion>(
+    pub(crate) fn when_admitted<R, E: Exhaustion>(
         &self,
         frames: u32,
         mut operation: impl FnMut() -> Result<R, E>,
@@ -96,7 +96,7 @@ impl<T: Translation> Shared<T> {
 
     /// The same for a step that cannot be begun again, and whose thread holds a few new pages that
     /// nobody else knows.
-    pub(crate) fn patiently_holding<R, E: Exhaustion>(
+    pub(crate) fn when_admitted_holding<R, E: Exhaustion>(
         &self,
         mut step: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
@@ -120,7 +120,7 @@ impl<T: Translation> Shared<T> {
         if admission.is_admitted() {
             return None;
         }
-        let mut patience = Patience::new(self);
+        let mut patience = StallTimer::new(self);
         admission.enter(frames, || patience.is_left())
     }
 

@@ -48,7 +48,7 @@ use polder_format::{PageId, PageNo};
 
 use crate::error::PoolError;
 use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
-use crate::paging::admission::Patience;
+use crate::paging::admission::StallTimer;
 use crate::replacement::{Look, Pages};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
@@ -113,7 +113,7 @@ impl<T: Translation> Shared<T> {
         if core.frames.admission.is_crowded() && !is_admitted {
             return Err(self.exhausted());
         }
-        let mut patience = Patience::new(self);
+        let mut patience = StallTimer::new(self);
         loop {
             for try_ in 0..FOREGROUND_SWEEPS {
                 self.sweep(FOREGROUND_GOAL);
@@ -248,7 +248,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), Obstacle> {
         let (latches, frame) = (&self.core.latches, seen.frame());
         // Slices first: whoever holds the page by one would find it exclusive, and begin again.
-        if !seen.is_free() || !latches.is_alone_with(frame) {
+        if !seen.is_free() || !latches.has_no_holders(frame) {
             return Err(Obstacle::Busy);
         }
         // E3 to E5
@@ -257,7 +257,7 @@ impl<T: Translation> Shared<T> {
         // U6  the link last: what is put back has its owner
         let may_leave =
             || self.translation.before_leaving(&self.context(), bytes, frame, Leaving::Evicted);
-        if !latches.is_alone_with(frame) || !may_leave() {
+        if !latches.has_no_holders(frame) || !may_leave() {
             cell.put_back(cell.peek());
             return Err(Obstacle::Busy);
         }

@@ -41,7 +41,7 @@
 
 use std::sync::Arc;
 
-use polder_format::{FormatError, PageId, PageNo, Place, header_at};
+use polder_format::{FormatError, PageId, PageNo, PhysicalPageNo, header_at};
 
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
@@ -152,7 +152,7 @@ impl<T: Translation> Shared<T> {
         &self,
         frame: FrameId,
         id: PageId,
-        place: Place,
+        place: PhysicalPageNo,
         hint: AccessHint,
     ) -> (Pin<'_>, StateWord) {
         let meta = self.core.latches.meta(frame);
@@ -242,13 +242,13 @@ impl<T: Translation> Shared<T> {
     }
 
     /// F7 and F8: the caller has the page in flight and owns the frame.
-    fn load(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
+    fn load(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
         self.read(at, page, place)?;
         self.check(at, page, place)
     }
 
     /// F7.
-    fn read(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
+    fn read(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
         let core = &self.core;
         if let Some(journal) = &core.journal
             && !journal.is_trusted(page)
@@ -274,7 +274,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// F8.
-    fn check(&self, at: PageRef<'_>, page: PageId, place: Place) -> Result<(), PoolError> {
+    fn check(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
         let core = &self.core;
         let bytes = core.page_size().bytes();
         // SAFETY: the frame is ours, so that nobody writes it; others may only read.
@@ -337,8 +337,8 @@ impl<T: Translation> Shared<T> {
         if let Some(journal) = &self.core.journal {
             bytes.set_u64(header_at::LSN, journal.end().0);
         }
-        made.meta().set_born(false);
-        made.excuse();
+        made.meta().set_imaged(false);
+        made.set_unlogged();
         Ok(NewPage::new(made))
     }
 
@@ -381,11 +381,11 @@ mod tests {
         let space = pool.create_space().unwrap();
         let page = create(&space);
         let (shared, core) = (space.shared(), space.space_core());
-        let moved = Place::new((shared.locate)(shared, core, page).unwrap().get() + 1);
-        let set = |place| shared.latch_resident(core, page).unwrap().meta().set_place(place);
+        let moved = PhysicalPageNo::new((shared.locate)(shared, core, page).unwrap().get() + 1);
+        let set = |place| shared.latch_resident(core, page).unwrap().meta().set_physical(place);
         set(moved);
         drop(shared.make(core, page).unwrap());
-        let found = shared.latch_resident(core, page).unwrap().meta().place();
+        let found = shared.latch_resident(core, page).unwrap().meta().physical();
         set((shared.locate)(shared, core, page).unwrap());
         assert_eq!(found, moved);
     }

@@ -8,7 +8,7 @@
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
 //! | `read_ahead.rs` | pages are loaded before they are asked for |
-//! | `page_provider.rs`, `reserve.rs` | a thread that keeps some frames free |
+//! | `page_provider.rs`, `watermarks.rs` | a thread that keeps some frames free |
 //! | `admission.rs` | operations wait for frames, with nothing in their hands |
 //!
 //! What is here knows nothing of the maps of the file: where a page lies it asks through a pointer
@@ -20,11 +20,11 @@ pub(crate) mod fault;
 pub(crate) mod page_provider;
 pub(crate) mod promote;
 pub(crate) mod read_ahead;
-pub(crate) mod reserve;
 pub(crate) mod shadow;
+pub(crate) mod watermarks;
 pub(crate) mod write_back;
 
 #[cfg(not(loom))]
 pub(crate) use {
-    admission::Exhaustion, page_provider::Writer, read_ahead::Readers, shadow::Shadow,
+    admission::Exhaustion, page_provider::PageProvider, read_ahead::Readers, shadow::Shadow,
 };

@@ -17,15 +17,15 @@ const GOAL: usize = 64;
 
 /// The running thread; dropping this stops it and waits for its end.
 #[derive(Debug)]
-pub(crate) struct Writer<T: Translation> {
+pub(crate) struct PageProvider<T: Translation> {
     shared: Arc<Shared<T>>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl<T: Translation> Writer<T> {
+impl<T: Translation> PageProvider<T> {
     /// Starts the writer, where the translation can evict at all. If the system has no thread to
     /// give, those who fault evict by themselves.
-    pub(crate) fn start(shared: &Arc<Shared<T>>) -> Writer<T> {
+    pub(crate) fn start(shared: &Arc<Shared<T>>) -> PageProvider<T> {
         let theirs = Arc::clone(shared);
         let run = move || {
             let mut rest = false;
@@ -39,11 +39,11 @@ impl<T: Translation> Writer<T> {
         let thread = T::EVICTS
             .then(|| thread::Builder::new().name("polder-writer".into()).spawn(run).ok())
             .flatten();
-        Writer { shared: Arc::clone(shared), thread }
+        PageProvider { shared: Arc::clone(shared), thread }
     }
 }
 
-impl<T: Translation> Drop for Writer<T> {
+impl<T: Translation> Drop for PageProvider<T> {
     fn drop(&mut self) {
         self.shared.core.signal.stop();
         if let Some(thread) = self.thread.take() {

@@ -9,7 +9,7 @@
 //! P2  the page: CAS the very word seen -> exclusive; unpinned, not being written, its page id as expected
 //! P3  its preferred frame: free: take it. Else its occupant Q: CAS -> exclusive, as in P2;
 //!     a free frame for Q (none: give up); copy Q there, metadata, word := (new frame, its version), free
-//! P4  copy the page into its preferred frame; metadata: page, place, written, born;
+//! P4  copy the page into its preferred frame; metadata: page, place, written, imaged;
 //!     word := (frame, version)
 //! P5  the old frame: page := none, version := the word's + 1; free
 //! ```
@@ -74,7 +74,7 @@ impl<T: Translation> Shared<T> {
         // P1
         let Some(_moves) = core.frames.moves.enter() else { return };
         // P2  slices first: a reader that holds the page by one would find it exclusive, and begin again
-        if !core.latches.is_alone_with(found.frame) {
+        if !core.latches.has_no_holders(found.frame) {
             return;
         }
         let Some(held) = found.cell.upgrade(found.word) else { return };
@@ -96,7 +96,7 @@ impl<T: Translation> Shared<T> {
         let moves_dirty = !self.core.frames.moves.is_sweep_under_way();
         !meta.is_pinned()
             && !meta.is_being_written()
-            && self.core.latches.is_alone_with(page.frame())
+            && self.core.latches.has_no_holders(page.frame())
             && (moves_dirty || !meta.is_dirty(page.held()))
     }
 

@@ -18,7 +18,7 @@
 //!     (POOL-4, POOL-7)
 //! C4  fence Release; copy the page to the spare frame
 //! C5  change the copy; log; stamp
-//! C6  metadata of the spare: page, place, born; written := never. Of the old one: as P5
+//! C6  metadata of the spare: page, place, imaged; written := never. Of the old one: as P5
 //! C7  word := (spare, its version), free; by frame: as in a promotion, but being copied all the time
 //! C8  the old frame is retired: a queue, from which C1 takes it when nobody holds it; or free at once,
 //!     if nobody holds it and the page prefers it. Not changed at all: the word is put back

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use polder_format::{PageId, Place};
+use polder_format::{PageId, PhysicalPageNo};
 
 use crate::core::Core;
 use crate::device::bounce::Bounce;
@@ -65,10 +65,10 @@ pub(crate) struct Written {
 struct Copied {
     frame: FrameId,
     page: PageId,
-    place: Place,
+    place: PhysicalPageNo,
     version: Version,
     wraps: u32,
-    born: bool,
+    imaged: bool,
 }
 
 impl<T: Translation> Shared<T> {
@@ -142,8 +142,8 @@ impl<T: Translation> Shared<T> {
             bytes.copy_to(0, out);
             T::copied_out(&core.kinds, bytes, page.space(), 0, out);
             debug_assert!(cell.peek().is_shared(), "W2: {page} was read and not held");
-            let (place, version, born) = (meta.place(), word.version(), meta.is_born());
-            Some(Copied { frame, page, place, version, wraps, born })
+            let (place, version, imaged) = (meta.physical(), word.version(), meta.is_imaged());
+            Some(Copied { frame, page, place, version, wraps, imaged })
         } else {
             None
         };
@@ -230,7 +230,7 @@ impl Core {
     /// come and go meanwhile would make an order that is none.
     fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
         let mut frames = frames.to_vec();
-        frames.sort_by_cached_key(|frame| self.latches.meta(*frame).place());
+        frames.sort_by_cached_key(|frame| self.latches.meta(*frame).physical());
         frames
     }
 
@@ -312,7 +312,7 @@ impl Core {
     fn note_written(&self, page: &Copied, moving: Option<&Moving>) {
         let meta = self.latches.meta(page.frame);
         meta.set_written(page.version);
-        meta.set_born(false);
+        meta.set_imaged(false);
         if self.latches.wraps.get() != page.wraps {
             meta.set_never_written();
         }
@@ -332,8 +332,8 @@ impl Core {
             .iter()
             .zip(bounce.bytes().chunks(1 << shift))
             .map(|(copied, bytes)| {
-                let Copied { page, place, born, .. } = *copied;
-                Outgoing { page, place, bytes, born }
+                let Copied { page, place, imaged, .. } = *copied;
+                Outgoing { page, place, bytes, imaged }
             })
             .collect();
         journal.before_write(&outgoing).map(Some)

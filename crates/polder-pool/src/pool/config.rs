@@ -13,7 +13,7 @@ use crate::file_map::FileState;
 use crate::journal::Journal;
 use crate::latch::{FRAME_META_BYTES, FrameId, GroupPins, grouping};
 use crate::machine::Groups;
-use crate::read_mode::Hold;
+use crate::read_mode::ReadMode;
 use crate::replacement::ReplacementKind;
 use crate::translation::{Translation, Words};
 
@@ -47,7 +47,7 @@ pub struct PoolConfig {
     /// Which pages go when room is needed.
     pub replacement: ReplacementKind,
     /// How readers hold the pages of their way.
-    pub hold: Hold,
+    pub read_mode: ReadMode,
 }
 
 impl PoolConfig {
@@ -62,7 +62,7 @@ impl PoolConfig {
             file: FileState::NEW,
             journal: None,
             replacement: ReplacementKind::default(),
-            hold: Hold::default(),
+            read_mode: ReadMode::default(),
         }
     }
 
@@ -102,7 +102,7 @@ impl PoolConfig {
 
     /// The groups of cores by which readers hold pages, if they do by groups.
     pub(crate) fn groups(&self) -> Option<Groups> {
-        grouping(self.hold).map(Groups::of_machine)
+        grouping(self.read_mode).map(Groups::of_machine)
     }
 
     /// Memory of replacement and slices for each frame.

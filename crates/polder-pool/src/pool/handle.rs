@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::core::Core;
-use crate::paging::{Readers, Writer};
+use crate::paging::{PageProvider, Readers};
 use crate::shared::{Shared, SpaceCore, View};
 use crate::translation::Translation;
 
@@ -18,7 +18,7 @@ pub struct Pool<T: Translation> {
 pub(crate) struct Inner<T: Translation> {
     shared: Arc<Shared<T>>,
     readers: Readers<T>,
-    _writer: Writer<T>,
+    _writer: PageProvider<T>,
 }
 
 impl<T: Translation> Clone for Pool<T> {
@@ -43,7 +43,7 @@ impl<T: Translation> fmt::Debug for Pool<T> {
 impl<T: Translation> Pool<T> {
     /// A handle to a pool that was made; starts its threads.
     pub(crate) fn from_shared(shared: Arc<Shared<T>>) -> Pool<T> {
-        let (writer, readers) = (Writer::start(&shared), Readers::new(&shared));
+        let (writer, readers) = (PageProvider::start(&shared), Readers::new(&shared));
         Pool { inner: Arc::new(Inner { shared, readers, _writer: writer }) }
     }
 

@@ -16,7 +16,7 @@ use polder_format::{PageId, PageNo, PageSize};
 use crate::frame::partitions::PartitionNo;
 use crate::latch::FrameId;
 use crate::machine::policy::{self, NodeId};
-use crate::machine::{HUGE_PAGE_BYTES, Nodes, Reservation, kernel_page_bytes};
+use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
 use crate::testing::{create, pool_on, prefaulted_on, stay_on};
 use crate::{
     AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Open, Pool, PoolConfig,
@@ -348,7 +348,7 @@ mod real_nodes {
             println!("left out: the smallest node has {free} bytes free, all have {all}");
             return;
         }
-        let range = Reservation::new("test", free + (32 << 20), HUGE_PAGE_BYTES).unwrap();
+        let range = Mapping::new("test", free + (32 << 20), HUGE_PAGE_BYTES).unwrap();
         range.prefer_node(0, range.len(), small);
         let pages = (0..range.len()).step_by(kernel_page_bytes());
         let nodes: HashMap<NodeId, usize> = pages.fold(HashMap::new(), |mut nodes, offset| {

@@ -4,7 +4,7 @@
 
 use std::sync::{Arc, Mutex, RwLock};
 
-use polder_format::{ExtentSchedule, Place, SpaceId};
+use polder_format::{ExtentSchedule, PhysicalPageNo, SpaceId};
 
 use crate::core::Core;
 use crate::device::Device;
@@ -13,17 +13,17 @@ use crate::device::data_file::DataFile;
 use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
-use crate::file_map::{FileMap, FilePlaces, PagedArray};
+use crate::file_map::{FileMap, FilePages, PagedArray};
 use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
-use crate::machine::{Nodes, Reservation};
+use crate::machine::{Mapping, Nodes};
 use crate::page::{KindOps, PageKinds};
 use crate::pool::config::{PoolConfig, TABLES_BYTES};
 use crate::pool::handle::Pool;
 use crate::replacement::{Replacement, ReplacementKind};
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
-use crate::sync::Alone;
+use crate::sync::CachePadded;
 use crate::thread::{Counters, Signal};
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
 
@@ -53,8 +53,8 @@ impl<T: Translation> Pool<T> {
         config: &PoolConfig,
         kinds: &[KindOps],
     ) -> Result<Pool<T>, PoolError> {
-        if let Some(why) = T::READ_MODES.why_not(config.hold) {
-            let (hold, translation) = (config.hold, T::NAME);
+        if let Some(why) = T::READ_MODES.why_not(config.read_mode) {
+            let (hold, translation) = (config.read_mode, T::NAME);
             return Err(PoolError::Combination { hold, translation, why });
         }
         let groups = config.groups();
@@ -70,7 +70,7 @@ impl<T: Translation> Pool<T> {
         )?;
         // Tables that grow with the number of frames are made as vectors, which end the process if
         // there is no room for them.
-        drop(Reservation::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);
+        drop(Mapping::new("the tables of frames", budget_frames as usize * TABLES_BYTES, 1)?);
         // Where the page decides on its frame, or the frame is no memory, nobody knows which will
         // be used: memory comes from where the thread runs that first writes to it.
         let is_memory = T::MEMORY == PageMemory::Frames;
@@ -94,7 +94,7 @@ impl<T: Translation> Pool<T> {
         let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
         let latches = Latches::new(
             Metas::new(range)?,
-            config.hold,
+            config.read_mode,
             pins,
             config.journal.is_some(),
             hears_writes.map(|hears| hears as Box<dyn HearsWrites>),
@@ -122,9 +122,9 @@ impl<T: Translation> Pool<T> {
             },
             map: FileMap {
                 schedule: ExtentSchedule::new(config.page_size),
-                places: Mutex::new(FilePlaces::new(config.file.file_pages, config.page_size)),
+                pages: Mutex::new(FilePages::new(config.file.file_pages, config.page_size)),
                 learning: Mutex::default(),
-                relocations: Alone::default(),
+                relocations: CachePadded::default(),
             },
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
@@ -138,7 +138,11 @@ impl<T: Translation> Pool<T> {
         let shared = Arc::new(Shared {
             core,
             spaces: RwLock::default(),
-            file: Arc::new(SpaceCore::new(SpaceId::FILE, file, PagedArray::new(Place::NONE))),
+            file: Arc::new(SpaceCore::new(
+                SpaceId::FILE,
+                file,
+                PagedArray::new(PhysicalPageNo::NONE),
+            )),
             directory: PagedArray::new(config.file.space_directory),
             next_space: Mutex::new(config.file.next_space),
             memory_budget: config.memory_budget,

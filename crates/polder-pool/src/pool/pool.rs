@@ -8,7 +8,7 @@ use crate::device::Device;
 use crate::error::PoolError;
 use crate::file_map::FileState;
 pub use crate::pool::handle::{Pool, Space};
-use crate::read_mode::Hold;
+use crate::read_mode::ReadMode;
 use crate::thread::Counter;
 use crate::translation::Translation;
 
@@ -39,7 +39,7 @@ impl<T: Translation> Pool<T> {
     }
 
     /// How readers hold pages.
-    pub fn hold(&self) -> Hold {
+    pub fn read_mode(&self) -> ReadMode {
         self.shared().core.latches.hold
     }
 

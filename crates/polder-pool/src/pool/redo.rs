@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use polder_format::log::Operation;
-use polder_format::{Lsn, PageHeader, PageId, PageKind, Place, SpaceId, header_at};
+use polder_format::{Lsn, PageHeader, PageId, PageKind, PhysicalPageNo, SpaceId, header_at};
 
 use crate::device::is_full;
 use crate::error::PoolError;
@@ -67,7 +67,7 @@ impl<T: Translation> Redo<'_, T> {
         }
         let Some(space) = &self.space else { return Ok(Redone::Absent) };
         let redo = || shared.redo(space, page, lsn, operations, self.apply);
-        match shared.patiently(OPERATION_FRAMES, redo) {
+        match shared.when_admitted(OPERATION_FRAMES, redo) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
             result => result,
@@ -101,7 +101,7 @@ impl<T: Translation> Pool<T> {
     }
 
     /// The space directory begins here, the log says.
-    pub fn redo_directory(&self, root: Place) {
+    pub fn redo_directory(&self, root: PhysicalPageNo) {
         self.shared().directory.set_root(root);
     }
 
@@ -150,7 +150,7 @@ impl<T: Translation> Pool<T> {
             shared.discard_strays()?;
         }
         let len = self.file_bytes()?;
-        lock(&shared.core.map.places).set_end(len >> self.page_size().shift());
+        lock(&shared.core.map.pages).set_end(len >> self.page_size().shift());
         let mut next = lock(&shared.next_space);
         *next = (*next).max(next_space);
         Ok(())
@@ -180,7 +180,7 @@ impl<T: Translation> Shared<T> {
         apply: ApplyRecord,
     ) -> Result<Redone, PoolError> {
         // A group that brings the whole page brings nothing else of it.
-        if let [Operation::Image { size, low, high }] = *operations {
+        if let [Operation::FullPageImage { size, low, high }] = *operations {
             let size_here = self.core.page_size().bytes();
             if size as usize != size_here {
                 return Err(PoolError::Broken {
@@ -202,7 +202,7 @@ impl<T: Translation> Shared<T> {
             }
             let misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
             held.page_mut().set_u64(header_at::LSN, lsn.0);
-            held.excuse();
+            held.set_unlogged();
             Ok((misfit.map(|what| (what, held)), Redone::Applied))
         })?;
         let Some((what, held)) = misfit else { return Ok(done) };
@@ -234,7 +234,7 @@ impl<T: Translation> Shared<T> {
         bytes.write(size - high.len(), high);
         bytes.set_u64(header_at::PAGE_ID, page.to_bits());
         bytes.set_u64(header_at::LSN, lsn.0);
-        held.excuse();
+        held.set_unlogged();
         // F8: from here on others rely on its shape.
         let header = PageHeader {
             kind: PageKind(held.page().u8(header_at::KIND)),
@@ -245,7 +245,7 @@ impl<T: Translation> Shared<T> {
         match self.core.kinds.check(&header, held.page()) {
             Ok(()) => Ok(Redone::Applied),
             Err(source) => {
-                let place = held.meta().place();
+                let place = held.meta().physical();
                 self.discard(space, held);
                 Ok(Redone::Suspect(PoolError::Corrupt { page, place, source }))
             }

@@ -44,7 +44,7 @@ impl<T: Translation> Space<T> {
     /// beginning after each `Restart`, and must hold no latch when it returns one.
     ///
     /// Waits for a frame if there is none, unless the thread holds a new page or a
-    /// [`Change`]: see [`Space::patiently`].
+    /// [`Change`]: see [`Space::when_admitted`].
     ///
     /// # Errors
     /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
@@ -184,7 +184,7 @@ impl<T: Translation> Space<T> {
     ) -> Result<Shadow<'p, T>, Restart> {
         if attempt.takes_snapshots() {
             // Where it cannot be copied its holders are in the way.
-            attempt.let_go_of(&page);
+            attempt.release_page(&page);
             self.view().shadow(page)
         } else {
             attempt.upgrade(page).map(Shadow::from)
@@ -211,38 +211,38 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the pool.
     #[inline(always)]
-    pub fn patiently<R, E: Exhaustion>(
+    pub fn when_admitted<R, E: Exhaustion>(
         &self,
         operation: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
-        self.shared().patiently(OPERATION_FRAMES, operation)
+        self.shared().when_admitted(OPERATION_FRAMES, operation)
     }
 
     /// The same for an operation that keeps so many pages more from others than most do; at most
     /// [`Space::most_pages_held`].
     ///
     /// # Errors
-    /// As [`Space::patiently`].
+    /// As [`Space::when_admitted`].
     #[inline(always)]
-    pub fn patiently_with<R, E: Exhaustion>(
+    pub fn when_admitted_with<R, E: Exhaustion>(
         &self,
         pages: usize,
         operation: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
         let pages = pages.min(self.most_pages_held()) as u32;
-        self.shared().patiently(OPERATION_FRAMES + pages, operation)
+        self.shared().when_admitted(OPERATION_FRAMES + pages, operation)
     }
 
     /// The same for a step of an operation that cannot be begun again, and holds a few new pages all
     /// the time: a bulk load, whose input is used up.
     ///
     /// # Errors
-    /// As [`Space::patiently`].
-    pub fn patiently_holding<R, E: Exhaustion>(
+    /// As [`Space::when_admitted`].
+    pub fn when_admitted_holding<R, E: Exhaustion>(
         &self,
         step: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
-        self.shared().patiently_holding(step)
+        self.shared().when_admitted_holding(step)
     }
 
     /// How many pages one operation may keep resident or latched at the same time, so that others
@@ -288,7 +288,7 @@ impl<T: Translation> Space<T> {
     }
 
     fn mark_alone(&self, pages: &[PageNo], used: bool) -> Result<(), PoolError> {
-        self.patiently(|| {
+        self.when_admitted(|| {
             let mut change = self.change(mark_bytes(pages))?;
             self.run(AccessHint::Normal, |attempt| {
                 change.clear();

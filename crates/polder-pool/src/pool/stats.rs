@@ -79,7 +79,7 @@ pub struct PoolStats {
     pub device_writes: u64,
     /// Pages that moved to the frame that they prefer.
     pub promotions: u64,
-    /// Pages that were changed in a copy ([`Hold::Copy`](crate::Hold::Copy)).
+    /// Pages that were changed in a copy ([`ReadMode::Copy`](crate::ReadMode::Copy)).
     pub copies: u64,
     /// Bytes copied by moving pages from frame to frame.
     pub moved_bytes: u64,
@@ -163,7 +163,7 @@ impl<T: Translation> Pool<T> {
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),
             device_written_bytes: sum(Counter::DeviceWrittenBytes),
-            file_bytes: lock(&core.map.places).end() * size,
+            file_bytes: lock(&core.map.pages).end() * size,
         }
     }
 

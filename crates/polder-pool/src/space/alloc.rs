@@ -22,7 +22,7 @@ use crate::latch::NewPage;
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -32,7 +32,7 @@ impl<T: Translation> Shared<T> {
         &'p self,
         space: &'p SpaceCore<T>,
     ) -> Result<NewPage<'p>, PoolError> {
-        self.patiently(OPERATION_FRAMES, || {
+        self.when_admitted(OPERATION_FRAMES, || {
             let page = self.allocate_page(space)?;
             self.make(space, page).inspect_err(|_| {
                 self.free_page(space, page);
@@ -244,7 +244,7 @@ impl<T: Translation> Shared<T> {
             }
             Err(error) => return Err(error),
         };
-        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
+        let mut change = self.change(full_page_image_bytes(1, self.core.page_size()))?;
         if let Ok(mut latched) = new.latch() {
             let mut page = latched.page_mut();
             page.set_u8(header_at::KIND, PageKind::ALLOC_MAP.0);

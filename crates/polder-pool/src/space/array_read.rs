@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 
 use polder_format::{
-    ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageNo, Place, SpaceId, array_fanout,
+    ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageNo, PhysicalPageNo, SpaceId, array_fanout,
 };
 
 use super::MAX_HEIGHT;
@@ -61,7 +61,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<Way<'p>, Restart> {
         let fanout = array_fanout(self.core.page_size());
         let root = array.root();
-        if root == Place::NONE {
+        if root == PhysicalPageNo::NONE {
             return Ok(Way::Beyond);
         }
         reached!(ArrayRootRead);
@@ -193,7 +193,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), PoolError> {
         let fanout = array_fanout(self.core.page_size());
         let mut todo = VecDeque::new();
-        if array.root() != Place::NONE {
+        if array.root() != PhysicalPageNo::NONE {
             let root = ArrayPage { place: array.root(), parent: None, first: 0 };
             todo.push_back((root, None));
         }
@@ -207,7 +207,7 @@ impl<T: Translation> Shared<T> {
             let Some(below) = height.checked_sub(1) else { continue };
             let present = words.iter().enumerate().filter(|(_, word)| **word != 0);
             for (i, word) in present {
-                let place = Place::new(PageId::from_link(*word).page().get());
+                let place = PhysicalPageNo::new(PageId::from_link(*word).page().get());
                 let parent = Some((page.place, ARRAY_WORDS_AT + 8 * i));
                 // What lies beyond all numbers is no element of any array.
                 let first = span(fanout, height).saturating_mul(i as u64);
@@ -219,7 +219,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Height and words of one page of an array.
-    pub(super) fn array_words(&self, place: Place) -> Result<(u8, Vec<u64>), PoolError> {
+    pub(super) fn array_words(&self, place: PhysicalPageNo) -> Result<(u8, Vec<u64>), PoolError> {
         let page = file_page(place);
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let guard = self.view(&self.file).follow(attempt, LinkRef::Id(page), None)?;
@@ -235,14 +235,14 @@ impl<T: Translation> Shared<T> {
 /// One page of an array, and where its link stands.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArrayPage {
-    pub(super) place: Place,
+    pub(super) place: PhysicalPageNo,
     /// The parent's place and the offset in it; none for the root.
-    pub(super) parent: Option<(Place, usize)>,
+    pub(super) parent: Option<(PhysicalPageNo, usize)>,
     /// The first element below it.
     first: u64,
 }
 
-fn file_page(place: Place) -> PageId {
+fn file_page(place: PhysicalPageNo) -> PageId {
     PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
 
@@ -269,7 +269,7 @@ mod tests {
                 let mut page = attempt.upgrade(guard)?;
                 page.page_mut().set_u8(ARRAY_HEIGHT_AT, height);
                 page.page_mut().set_u64(ARRAY_WORDS_AT, word);
-                page.excuse();
+                page.set_unlogged();
                 Ok(())
             });
             changed.unwrap();

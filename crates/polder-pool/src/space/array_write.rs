@@ -2,7 +2,9 @@
 
 use polder_format::header_at;
 use polder_format::log::Operation;
-use polder_format::{ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, Place, SpaceId};
+use polder_format::{
+    ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, PageId, PageKind, PageNo, PhysicalPageNo, SpaceId,
+};
 
 use super::MAX_HEIGHT;
 use super::array_read::Way;
@@ -12,7 +14,7 @@ use crate::latch::{NewPage, Restart};
 use crate::page::{LinkRef, PageMut};
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
-use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
 use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {
@@ -44,7 +46,7 @@ impl<T: Translation> Shared<T> {
                         None
                     }
                     Way::Missing(step) => Some(Lack::Child { height: step.height - 1 }),
-                    Way::Beyond if array.root() == Place::NONE => Some(Lack::Root),
+                    Way::Beyond if array.root() == PhysicalPageNo::NONE => Some(Lack::Root),
                     Way::Beyond => Some(Lack::Level),
                 })
             })?;
@@ -54,7 +56,7 @@ impl<T: Translation> Shared<T> {
                 None => return Ok(()),
                 Some(Lack::Root) => {
                     let page = self.new_array_page(0)?;
-                    self.set_array_root(array, Place::new(page.id().page().get()))?;
+                    self.set_array_root(array, PhysicalPageNo::new(page.id().page().get()))?;
                 }
                 Some(Lack::Level) => self.array_grow(array)?,
                 Some(Lack::Child { height }) => {
@@ -78,7 +80,11 @@ impl<T: Translation> Shared<T> {
 
     /// The array begins at this page from now on. For the space directory that is logged; the root
     /// of a space's map is an element of the directory.
-    pub(super) fn set_array_root(&self, array: &PagedArray, root: Place) -> Result<(), PoolError> {
+    pub(super) fn set_array_root(
+        &self,
+        array: &PagedArray,
+        root: PhysicalPageNo,
+    ) -> Result<(), PoolError> {
         if std::ptr::eq(array, &self.directory) {
             let mut change = self.change(PATCH_BYTES)?;
             change.push(PageId::NULL, &Operation::Directory { place: root });
@@ -91,7 +97,7 @@ impl<T: Translation> Shared<T> {
     /// One more level: the root's content goes into a new child.
     fn array_grow(&self, array: &PagedArray) -> Result<(), PoolError> {
         let child = self.new_array_page(0)?;
-        let mut change = self.change(image_bytes(2, self.core.page_size()))?;
+        let mut change = self.change(full_page_image_bytes(2, self.core.page_size()))?;
         self.view(&self.file).run(AccessHint::Normal, |attempt| {
             let root = PageNo::new(array.root().get()).unwrap_or(PageNo::MAX);
             let root = PageId::new(SpaceId::FILE, root);
@@ -122,15 +128,15 @@ impl<T: Translation> Shared<T> {
 
     /// An empty array page at a free place.
     pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
-        let place = self.allocate_places(SpaceId::FILE, 1)?;
+        let place = self.allocate_file_pages(SpaceId::FILE, 1)?;
         self.make_array_page(place, height).inspect_err(|_| self.free_array_page(place))
     }
 
-    fn make_array_page(&self, place: Place, height: u8) -> Result<NewPage<'_>, PoolError> {
+    fn make_array_page(&self, place: PhysicalPageNo, height: u8) -> Result<NewPage<'_>, PoolError> {
         let page = PageNo::new(place.get())
             .ok_or(PoolError::Limit { what: "the file", limit: PageNo::MAX.get() })?;
         let new = self.make(&self.file, page)?;
-        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
+        let mut change = self.change(full_page_image_bytes(1, self.core.page_size()))?;
         if let Ok(mut latched) = new.latch() {
             init(&mut latched.page_mut(), height);
             log_image(&mut change, &mut latched);
@@ -140,7 +146,10 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Logs that these pages of maps are gone, so that a recovery leaves their places alone.
-    pub(super) fn log_freed(&self, places: impl Iterator<Item = Place>) -> Result<(), PoolError> {
+    pub(super) fn log_freed(
+        &self,
+        places: impl Iterator<Item = PhysicalPageNo>,
+    ) -> Result<(), PoolError> {
         for place in places {
             let mut change = self.change(PATCH_BYTES)?;
             let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
@@ -151,12 +160,12 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Frees the place of an array page that nothing refers to any more.
-    pub(super) fn free_array_page(&self, place: Place) {
+    pub(super) fn free_array_page(&self, place: PhysicalPageNo) {
         let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
         if let Some(held) = self.latch_resident(&self.file, page) {
             self.discard(&self.file, held);
         }
-        self.release_places(place, 1);
+        self.release_file_pages(place, 1);
     }
 }
 

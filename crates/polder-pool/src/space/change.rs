@@ -50,7 +50,7 @@ fn buffer() -> Box<Group> {
 pub struct Change<'p> {
     core: &'p Core,
     journal: Option<&'p dyn Journal>,
-    permitted: u64,
+    reserved: u64,
     group: ManuallyDrop<Box<Group>>,
     maps: Vec<MapChange<'p>>,
     _holding: Holding,
@@ -99,12 +99,12 @@ impl<'p> Change<'p> {
     /// A1.
     fn new(core: &'p Core, most: usize) -> Result<Change<'p>, PoolError> {
         let journal = core.journal.as_deref();
-        let permitted = if journal.is_some() { most.max(1) as u64 } else { 0 };
+        let reserved = if journal.is_some() { most.max(1) as u64 } else { 0 };
         if let Some(journal) = journal {
-            journal.reserve(permitted).map_err(|source| PoolError::Journal { source })?;
+            journal.reserve(reserved).map_err(|source| PoolError::Journal { source })?;
         }
         let group = ManuallyDrop::new(buffer());
-        Ok(Change { core, journal, permitted, group, maps: Vec::new(), _holding: Holding::new() })
+        Ok(Change { core, journal, reserved, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
     /// Whether records are kept.
@@ -128,7 +128,7 @@ impl<'p> Change<'p> {
     }
 
     /// Adds the whole page as it is now, but for `hole`, which counts as zeros.
-    pub fn push_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
+    pub fn push_full_page_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
         if !self.is_logged() {
             return;
         }
@@ -136,7 +136,7 @@ impl<'p> Change<'p> {
         let size = bytes.size();
         let high = hole.end.clamp(hole.start.min(size), size);
         let low = hole.start.min(high);
-        self.group.push_image(id, size as u32, (low, size - high), |first, last| {
+        self.group.push_full_page_image(id, size as u32, (low, size - high), |first, last| {
             for (begin, part) in [(0, first), (high, last)] {
                 bytes.copy_to(begin, part);
                 (self.core.copied_out)(&self.core.kinds, bytes, id.space(), begin, part);
@@ -163,7 +163,7 @@ impl<'p> Change<'p> {
         let mut lsn = Lsn(0);
         if let Some(journal) = self.journal {
             // A3 to A5, under all latches: the order of latches is that of the log
-            lsn = journal.append(&mut self.group, std::mem::take(&mut self.permitted));
+            lsn = journal.append(&mut self.group, std::mem::take(&mut self.reserved));
             // A6
             pages.iter_mut().for_each(|page| page.stamp(lsn));
             self.maps.iter_mut().for_each(|map| map.page.stamp(lsn));
@@ -237,8 +237,8 @@ impl<'p> Change<'p> {
 
 impl Drop for Change<'_> {
     fn drop(&mut self) {
-        if let Some(journal) = self.journal.filter(|_| self.permitted > 0) {
-            journal.release(self.permitted);
+        if let Some(journal) = self.journal.filter(|_| self.reserved > 0) {
+            journal.release(self.reserved);
         }
         self.group.clear();
         // SAFETY: nobody uses the group behind this.
@@ -295,7 +295,7 @@ pub fn mark_bytes(pages: &[PageNo]) -> usize {
 }
 
 /// Bytes of log that the images of so many pages take at most.
-pub fn image_bytes(pages: usize, size: PageSize) -> usize {
+pub fn full_page_image_bytes(pages: usize, size: PageSize) -> usize {
     group_bytes(pages, pages * (size.bytes() + 8))
 }
 
@@ -314,7 +314,7 @@ pub(crate) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: us
 pub(crate) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let size = page.page().size();
     let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
-    change.push_image(page, used.map_or(0, |at| at + 8)..size);
+    change.push_full_page_image(page, used.map_or(0, |at| at + 8)..size);
 }
 
 impl<T: Translation> Shared<T> {
@@ -323,7 +323,7 @@ impl<T: Translation> Shared<T> {
     #[inline]
     pub(crate) fn change_at_pace(&self, most: usize) -> Result<Change<'_>, PoolError> {
         if let Some(journal) = &self.core.journal {
-            journal.keep_pace(most as u64);
+            journal.throttle(most as u64);
         }
         self.change(most)
     }

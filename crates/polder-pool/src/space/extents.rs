@@ -1,6 +1,6 @@
 //! Extents of a space: taken when the first of their pages is given out, released when none is in use.
 
-use polder_format::{Extent, PageNo, Place};
+use polder_format::{Extent, PageNo, PhysicalPageNo};
 
 use crate::error::PoolError;
 use crate::file_map::AllocState;
@@ -19,11 +19,11 @@ impl<T: Translation> Shared<T> {
         let extent = self.core.map.schedule.of_page(page);
         let fresh = self.array_get(&space.map, extent.index)? == 0;
         if fresh {
-            let start = self.allocate_places(space.id, extent.pages)?;
+            let start = self.allocate_file_pages(space.id, extent.pages)?;
             let _change = lock(&space.map.change);
             if let Err(error) = self.array_set(&space.map, extent.index, start.get(), extent.pages)
             {
-                self.release_places(start, extent.pages);
+                self.release_file_pages(start, extent.pages);
                 return Err(error);
             }
         }
@@ -67,7 +67,7 @@ impl<T: Translation> Shared<T> {
             }
         }
         if start != 0 {
-            self.release_places(Place::new(start), extent.pages);
+            self.release_file_pages(PhysicalPageNo::new(start), extent.pages);
         }
         Ok(())
     }

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use polder_format::{Place, SpaceId};
+use polder_format::{PhysicalPageNo, SpaceId};
 
 use crate::error::PoolError;
 use crate::file_map::{FileState, Run};
@@ -29,7 +29,7 @@ impl<T: Translation> Shared<T> {
                 .ok_or(PoolError::Limit { what: "the number of spaces", limit })?;
             id
         };
-        self.open_core(id, Place::NONE)
+        self.open_core(id, PhysicalPageNo::NONE)
     }
 
     /// All spaces that have pages.
@@ -55,7 +55,7 @@ impl<T: Translation> Shared<T> {
         FileState {
             space_directory: self.directory.root(),
             next_space: *lock(&self.next_space),
-            file_pages: lock(&self.core.map.places).end(),
+            file_pages: lock(&self.core.map.pages).end(),
         }
     }
 
@@ -70,12 +70,12 @@ impl<T: Translation> Shared<T> {
         let mut faults = Vec::new();
         for pair in runs.windows(2) {
             if pair[0].end() > pair[1].start {
-                let place = Place::new(pair[1].start);
+                let place = PhysicalPageNo::new(pair[1].start);
                 let (one, other) = (name(&pair[0]), name(&pair[1]));
                 faults.push(format!("{place} belongs to {one} and to {other}"));
             }
         }
-        let end = lock(&self.core.map.places).end();
+        let end = lock(&self.core.map.pages).end();
         for run in runs.iter().filter(|run| run.end() > end) {
             faults.push(format!("{} lies behind the end of the file", name(run)));
         }
@@ -91,7 +91,7 @@ impl<T: Translation> Shared<T> {
         let _change = lock(&self.directory.change);
         match self.array_get(&self.directory, u64::from(id.get()))? {
             0 => Ok(None),
-            root => self.open_core(id, Place::new(root)).map(Some),
+            root => self.open_core(id, PhysicalPageNo::new(root)).map(Some),
         }
     }
 
@@ -102,7 +102,7 @@ impl<T: Translation> Shared<T> {
             return Err(PoolError::Dropped { space: space.id });
         }
         // What is free must be known before places come back.
-        self.learn_places()?;
+        self.learn_file_pages()?;
         // Whoever allocates in the space now has finished, and the next one sees that it is gone.
         let _alloc = lock(&space.alloc);
         // The directory first: a checkpoint does not see pages that have left memory, so that no
@@ -127,7 +127,7 @@ impl<T: Translation> Shared<T> {
         }
         for (index, start) in extents {
             if let Some(extent) = self.core.map.schedule.extent(index) {
-                self.release_places(Place::new(start), extent.pages);
+                self.release_file_pages(PhysicalPageNo::new(start), extent.pages);
             }
         }
         self.forget_space(space.id);

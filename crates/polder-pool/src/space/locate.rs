@@ -4,7 +4,7 @@
 //! one place where what brings pages into memory needs what stands above it; it is called by way of
 //! [`Shared::locate`], so that nothing of `space/` is known there.
 
-use polder_format::{PageId, PageNo, Place, SpaceId};
+use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 
 use crate::error::PoolError;
 use crate::shared::{Shared, SpaceCore};
@@ -15,9 +15,9 @@ pub(crate) fn locate<T: Translation>(
     shared: &Shared<T>,
     space: &SpaceCore<T>,
     page: PageNo,
-) -> Result<Place, PoolError> {
+) -> Result<PhysicalPageNo, PoolError> {
     if space.id == SpaceId::FILE {
-        return Ok(Place::new(page.get()));
+        return Ok(PhysicalPageNo::new(page.get()));
     }
     let extent = shared.core.map.schedule.of_page(page);
     let start = shared.array_get(&space.map, extent.index);
@@ -31,5 +31,5 @@ pub(crate) fn locate<T: Translation>(
     let place = start.checked_add(page.get() - extent.first.get()).and_then(PageNo::new);
     let what = "a map names a place behind the end of any file";
     let broken = PoolError::Broken { page: PageId::new(space.id, page), what };
-    place.map(|place| Place::new(place.get())).ok_or(broken)
+    place.map(|place| PhysicalPageNo::new(place.get())).ok_or(broken)
 }

@@ -27,7 +27,7 @@
 use std::sync::{Arc, Mutex};
 
 use polder_format::log::Operation;
-use polder_format::{Extent, PageId, PageNo, Place, SpaceId, header_at};
+use polder_format::{Extent, PageId, PageNo, PhysicalPageNo, SpaceId, header_at};
 
 use super::extents::pages_of;
 use crate::device::bounce::Bounce;
@@ -39,7 +39,7 @@ use crate::latch::{Exclusive, NewPage};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
-use crate::space::change::{PATCH_BYTES, image_bytes, log_image, log_word};
+use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
 use crate::sync::{Backoff, lock};
 use crate::translation::Translation;
 
@@ -52,7 +52,7 @@ impl<T: Translation> Shared<T> {
     /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
     /// it became shorter.
     pub(crate) fn shrink(&self) -> Result<u64, PoolError> {
-        self.learn_places()?;
+        self.learn_file_pages()?;
         for id in self.listed_spaces()? {
             if let Some(space) = self.space_if_there(id)? {
                 self.release_free_extents(&space)?;
@@ -94,10 +94,10 @@ impl<T: Translation> Shared<T> {
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
         // If the last one fits nowhere, others that go down may leave a place for it.
         let found = runs.into_iter().find_map(|run| {
-            Some((run, lock(&self.core.map.places).take_below(run.pages, run.start)?))
+            Some((run, lock(&self.core.map.pages).take_below(run.pages, run.start)?))
         });
         let Some((last, to)) = found else { return Ok(false) };
-        let (from, to) = (Place::new(last.start), Place::new(to));
+        let (from, to) = (PhysicalPageNo::new(last.start), PhysicalPageNo::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {
             Some((id, index)) => self.space_if_there(id).and_then(|space| match space {
@@ -108,13 +108,13 @@ impl<T: Translation> Shared<T> {
         };
         match moved {
             Ok(true) => {
-                self.release_places(from, last.pages);
+                self.release_file_pages(from, last.pages);
                 Ok(true)
             }
             // It was dropped or moved meanwhile, or could not be copied: nothing refers to `to`.
             other => {
                 match last.owner {
-                    Some(_) => self.release_places(to, last.pages),
+                    Some(_) => self.release_file_pages(to, last.pages),
                     None => self.free_array_page(to),
                 }
                 other
@@ -126,8 +126,8 @@ impl<T: Translation> Shared<T> {
         &self,
         space: &SpaceCore<T>,
         index: u64,
-        from: Place,
-        to: Place,
+        from: PhysicalPageNo,
+        to: PhysicalPageNo,
     ) -> Result<bool, PoolError> {
         let Some(extent) = self.core.map.schedule.extent(index) else { return Ok(false) };
         // M1  nobody else changes the map, or drops the space, meanwhile.
@@ -154,7 +154,7 @@ impl<T: Translation> Shared<T> {
         space: &SpaceCore<T>,
         extent: Extent,
         moving: &Moving,
-        to: Place,
+        to: PhysicalPageNo,
     ) -> Result<(), PoolError> {
         // M2  the bytes, and what was written meanwhile
         let mut bounce = Bounce::new(COPY_BYTES)?;
@@ -179,7 +179,7 @@ impl<T: Translation> Shared<T> {
         log_word(&mut change, &mut map, at, extent.pages);
         // M5  what is resident, or on its way, bears the new place
         for (i, page) in pages_of(extent).enumerate() {
-            self.set_place(space, page, Place::new(to.get() + i as u64));
+            self.set_physical(space, page, PhysicalPageNo::new(to.get() + i as u64));
         }
         // M6
         *gate = None;
@@ -187,7 +187,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// M5 for one page.
-    fn set_place(&self, space: &SpaceCore<T>, page: PageNo, place: Place) {
+    fn set_physical(&self, space: &SpaceCore<T>, page: PageNo, place: PhysicalPageNo) {
         let mut backoff = Backoff::new();
         // Looked up each time: it may have gone, or its word have moved.
         while let Some(cell) = self.state_of(space, page) {
@@ -201,7 +201,7 @@ impl<T: Translation> Shared<T> {
                 let is_ours = meta.page() == PageId::new(space.id, page);
                 if is_ours {
                     debug_assert!(cell.peek().is_shared(), "M5");
-                    meta.set_place(place);
+                    meta.set_physical(place);
                 }
                 cell.unshare();
                 if is_ours {
@@ -217,13 +217,13 @@ impl<T: Translation> Shared<T> {
     fn copy_places(
         &self,
         pages: Vec<u64>,
-        from: Place,
-        to: Place,
+        from: PhysicalPageNo,
+        to: PhysicalPageNo,
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
         for run in pages.chunk_by(|a, b| a + 1 == *b) {
             for part in run.chunks(COPY_BYTES >> self.core.page_size().shift()) {
-                let at = |start: Place| Place::new(start.get() + part[0]);
+                let at = |start: PhysicalPageNo| PhysicalPageNo::new(start.get() + part[0]);
                 self.transfer(Direction::Read, at(from), part.len(), bounce)?;
                 self.transfer(Direction::Write, at(to), part.len(), bounce)?;
             }
@@ -234,7 +234,7 @@ impl<T: Translation> Shared<T> {
     fn transfer(
         &self,
         direction: Direction,
-        place: Place,
+        place: PhysicalPageNo,
         pages: usize,
         bounce: &mut Bounce,
     ) -> Result<(), PoolError> {
@@ -257,7 +257,7 @@ impl<T: Translation> Shared<T> {
 
     /// Moves one page of a map. Its id is its place, so that it becomes another page, and what
     /// refers to it changes.
-    fn move_array_page(&self, from: Place, to: Place) -> Result<bool, PoolError> {
+    fn move_array_page(&self, from: PhysicalPageNo, to: PhysicalPageNo) -> Result<bool, PoolError> {
         if let Some(parent) = self.find_array_page(&self.directory, from)? {
             let _change = lock(&self.directory.change);
             return self.replace_array_page(&self.directory, None, parent, from, to);
@@ -281,8 +281,8 @@ impl<T: Translation> Shared<T> {
     fn find_array_page(
         &self,
         array: &PagedArray,
-        place: Place,
-    ) -> Result<Option<Option<(Place, usize)>>, PoolError> {
+        place: PhysicalPageNo,
+    ) -> Result<Option<Option<(PhysicalPageNo, usize)>>, PoolError> {
         let pages = self.array_pages(array)?;
         Ok(pages.into_iter().find(|page| page.place == place).map(|page| page.parent))
     }
@@ -292,9 +292,9 @@ impl<T: Translation> Shared<T> {
         &self,
         array: &PagedArray,
         owner: Option<&SpaceCore<T>>,
-        parent: Option<(Place, usize)>,
-        from: Place,
-        to: Place,
+        parent: Option<(PhysicalPageNo, usize)>,
+        from: PhysicalPageNo,
+        to: PhysicalPageNo,
     ) -> Result<bool, PoolError> {
         let still = self.find_array_page(array, from)?;
         if still != Some(parent) {
@@ -334,7 +334,7 @@ impl<T: Translation> Shared<T> {
     /// Makes a page with what a page of a map holds, and logs it.
     fn copy_array_page(&self, old: PageId, number: PageNo) -> Result<NewPage<'_>, PoolError> {
         let new = self.make(&self.file, number)?;
-        let mut change = self.change(image_bytes(1, self.core.page_size()))?;
+        let mut change = self.change(full_page_image_bytes(1, self.core.page_size()))?;
         let view = self.view(&self.file);
         view.run(AccessHint::Normal, |attempt| {
             let page = view.follow(attempt, LinkRef::Id(old), None)?;
@@ -344,7 +344,7 @@ impl<T: Translation> Shared<T> {
             let mut bytes = copy.page_mut();
             bytes.copy_from(page.page(), 0, 0, size);
             bytes.set_u64(header_at::PAGE_ID, id);
-            copy.excuse();
+            copy.set_unlogged();
             page.validate()?;
             log_image(&mut change, &mut copy);
             change.commit(&mut [&mut copy]);
@@ -358,7 +358,7 @@ impl<T: Translation> Shared<T> {
     fn latch_link(
         &self,
         owner: Option<&SpaceCore<T>>,
-        parent: Option<(Place, usize)>,
+        parent: Option<(PhysicalPageNo, usize)>,
     ) -> Result<Option<(Exclusive<'_>, usize)>, PoolError> {
         let Some((parent, at)) = parent else {
             let element = |space: &SpaceCore<T>| {
@@ -376,7 +376,7 @@ impl<T: Translation> Shared<T> {
 }
 
 /// The id of the page of a map that lies at a place.
-fn array_page(place: Place) -> PageId {
+fn array_page(place: PhysicalPageNo) -> PageId {
     PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
 
@@ -390,9 +390,9 @@ mod tests {
     fn give_away_root(pool: &Pool<Array>, space: &Space<Array>) {
         let shared = pool.shared();
         let from = space.space_core().map.root();
-        let to = shared.allocate_places(SpaceId::FILE, 1).unwrap();
+        let to = shared.allocate_file_pages(SpaceId::FILE, 1).unwrap();
         assert!(shared.move_array_page(from, to).unwrap());
-        shared.release_places(from, 1);
+        shared.release_file_pages(from, 1);
         let heir = pool.create_space().unwrap();
         create(&heir);
         assert_eq!(heir.space_core().map.root(), from);

@@ -80,9 +80,9 @@ impl Backoff {
 /// it, and must not go with each write.
 #[derive(Debug, Default)]
 #[repr(align(128))]
-pub(crate) struct Alone<T>(T);
+pub(crate) struct CachePadded<T>(T);
 
-impl<T> std::ops::Deref for Alone<T> {
+impl<T> std::ops::Deref for CachePadded<T> {
     type Target = T;
     fn deref(&self) -> &T {
         &self.0

@@ -38,7 +38,7 @@ pub use {
     direct::Direct,
     hash::Hash,
     open::Open,
-    parts::{by_frame::ByFrame, guess::Guess},
+    parts::{by_frame::ByFrame, predict::Predict},
     predictive::{
         HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predicting, Predictive,
         PredictiveHashed,

@@ -25,7 +25,7 @@ use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Optimistic, Resolved, StateCell, StateWord, Version};
 use crate::machine::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
 use crate::page::{LinkRef, PageKinds, PageRef};
-use crate::read_mode::Hold;
+use crate::read_mode::ReadMode;
 use crate::sync::atomic::{Ordering, fence};
 
 /// Where the state words of pages are, and how that of a page is found off the common way.
@@ -305,11 +305,11 @@ impl ReadModes {
     }
 
     /// Why readers cannot hold pages in this way, if they cannot.
-    pub const fn why_not(self, mode: Hold) -> Option<&'static str> {
+    pub const fn why_not(self, mode: ReadMode) -> Option<&'static str> {
         match mode {
-            Hold::Optimistic | Hold::Shared => None,
-            Hold::Group | Hold::GroupOf(_) | Hold::Core => self.no_slices,
-            Hold::Copy | Hold::CopyOf(_) => self.no_copies,
+            ReadMode::Optimistic | ReadMode::Shared => None,
+            ReadMode::Group | ReadMode::GroupOf(_) | ReadMode::Core => self.no_slices,
+            ReadMode::Copy | ReadMode::CopyOf(_) => self.no_copies,
         }
     }
 }
@@ -420,6 +420,6 @@ pub(crate) mod testing {
 
     /// Of a pool of so many frames, which nobody holds.
     pub(crate) fn latches(frames: u32) -> Latches {
-        Latches::new(Metas::new(frames).unwrap(), Hold::Optimistic, None, false, None)
+        Latches::new(Metas::new(frames).unwrap(), ReadMode::Optimistic, None, false, None)
     }
 }

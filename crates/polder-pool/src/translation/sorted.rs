@@ -142,6 +142,6 @@ impl Translation for Sorted {
         let frame = *resident.get(&PageId::from_link(link.load()))?;
         let cell = self.word(frame);
         let word = cell.read(); // SORTED-1
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+        Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced: false })
     }
 }

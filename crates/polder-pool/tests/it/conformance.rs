@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 
 use polder_pool::{
-    AccessHint, Direct, FileState, Hold, Pool, PoolConfig, PoolError, Predictive, Restart,
+    AccessHint, Direct, FileState, Pool, PoolConfig, PoolError, Predictive, ReadMode, Restart,
     Translation, VmHuge,
 };
 use polder_testkit::Random;
@@ -265,7 +265,7 @@ macro_rules! conformance {
     };
     (@ $translation:ident $hold:ident [$($test:ident),+ $(,)?]) => {
         $(#[test] fn $test() {
-            super::holding(super::Hold::$hold, super::$test::<polder_pool::$translation>);
+            super::holding(super::ReadMode::$hold, super::$test::<polder_pool::$translation>);
         })+
     };
 }
@@ -305,8 +305,8 @@ polder_pool::translations!(all);
 #[test]
 fn impossible_ways_of_holding_are_refused() {
     fn refused<T: Translation>() {
-        for hold in [Hold::Group, Hold::Core] {
-            let config = PoolConfig { hold, ..config(64, FileState::NEW) };
+        for hold in [ReadMode::Group, ReadMode::Core] {
+            let config = PoolConfig { read_mode: hold, ..config(64, FileState::NEW) };
             let opened = Pool::<T>::open(Box::new(disk()), &config, &[KIND]);
             let message = opened.err().unwrap().to_string();
             assert!(message.contains(T::NAME) && message.contains(hold.name()), "{message}");

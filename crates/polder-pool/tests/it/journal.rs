@@ -42,7 +42,7 @@ impl Journal for Watch {
         Ok(())
     }
 
-    fn keep_pace(&self, _: u64) {
+    fn throttle(&self, _: u64) {
         self.paced.fetch_add(1, Ordering::SeqCst);
     }
 
@@ -61,7 +61,7 @@ impl Journal for Watch {
         }
         let records: Vec<_> = group.records().map(Result::unwrap).collect();
         for record in &records {
-            if let Operation::Image { low, high, .. } = record.operation {
+            if let Operation::FullPageImage { low, high, .. } = record.operation {
                 self.images.lock().unwrap().push([low.to_vec(), high.to_vec()]);
             }
         }
@@ -183,14 +183,14 @@ fn images_have_no_hot_links() {
         let page = space.create().unwrap();
         let mut held = page.latch().unwrap();
         held.page_mut().set_u8(header_at::KIND, PARENT.kind.0);
-        held.excuse();
+        held.set_unlogged();
         drop(held);
         page
     });
     let mut held = parent.latch().unwrap();
     held.page_mut().set_u64(LINKS[0], a.id().to_bits());
     held.page_mut().set_u64(LINKS[1], b.id().to_bits());
-    held.excuse();
+    held.set_unlogged();
     drop(held);
     for at in LINKS {
         let followed = space.run(AccessHint::Normal, |attempt| {
@@ -201,8 +201,8 @@ fn images_have_no_hot_links() {
     }
     let mut change = space.change(10_000).unwrap();
     let mut held = parent.latch().unwrap();
-    assert!(LINKS.iter().all(|at| Swip::new(held.page().u64(*at)).is_hot()));
-    change.push_image(&mut held, 1000..3000);
+    assert!(LINKS.iter().all(|at| Swip::new(held.page().u64(*at)).is_swizzled()));
+    change.push_full_page_image(&mut held, 1000..3000);
     change.commit(&mut [&mut held]);
     let images = watch.images.lock().unwrap();
     let [low, high] = images.last().unwrap();

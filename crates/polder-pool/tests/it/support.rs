@@ -5,7 +5,8 @@ use std::cell::Cell;
 use polder_format::{PageId, PageKind, PageNo, PageSize, SpaceId, header_at};
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::{
-    AccessHint, FileState, Hold, KindOps, NewPage, Pool, PoolConfig, PoolError, Space, Translation,
+    AccessHint, FileState, KindOps, NewPage, Pool, PoolConfig, PoolError, ReadMode, Space,
+    Translation,
 };
 pub use polder_testkit::pools::disk;
 use polder_testkit::{SimDisk, pools};
@@ -26,11 +27,11 @@ const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;
 
 thread_local! {
     /// How readers of the pools hold pages that this thread opens.
-    static HOLD: Cell<Hold> = const { Cell::new(Hold::Optimistic) };
+    static HOLD: Cell<ReadMode> = const { Cell::new(ReadMode::Optimistic) };
 }
 
 /// Runs a test in which readers hold pages in this way.
-pub fn holding(hold: Hold, test: fn()) {
+pub fn holding(hold: ReadMode, test: fn()) {
     let before = HOLD.replace(hold);
     test();
     HOLD.set(before);
@@ -38,7 +39,7 @@ pub fn holding(hold: Hold, test: fn()) {
 
 /// The least budget, so many times.
 pub fn config(times: u64, file: FileState) -> PoolConfig {
-    PoolConfig { hold: HOLD.get(), ..pools::config(times, SIZE, file) }
+    PoolConfig { read_mode: HOLD.get(), ..pools::config(times, SIZE, file) }
 }
 
 pub fn open<T: Translation>(disk: &SimDisk, times: u64, file: FileState) -> Pool<T> {

@@ -7,17 +7,17 @@ use std::time::Duration;
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
-    AccessHint, Array, ArrayPlain, FileState, GroupSize, Hash, Hold, Open, Pool, PoolConfig,
-    Predictive, PredictiveHashed, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, FileState, GroupSize, Hash, Open, Pool, PoolConfig, Predictive,
+    PredictiveHashed, ReadMode, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
 };
 use polder_testkit::{Random, found};
 
 use crate::support::*;
 
 /// Whether a writer gets at a page while a reader is in the midst of it.
-fn a_writer_gets_in<T: Translation>(hold: Hold) -> bool {
+fn a_writer_gets_in<T: Translation>(hold: ReadMode) -> bool {
     let disk = disk();
-    let config = PoolConfig { hold, ..config(4, FileState::NEW) };
+    let config = PoolConfig { read_mode: hold, ..config(4, FileState::NEW) };
     let pool = Pool::<T>::open(Box::new(disk), &config, &[KIND]).unwrap();
     let space = pool.create_space().unwrap();
     let page = create(&space);
@@ -48,12 +48,12 @@ fn a_writer_gets_in<T: Translation>(hold: Hold) -> bool {
 }
 
 /// Groups of one core: on a machine with one cache there are several all the same.
-const BY_ONE: Hold = Hold::GroupOf(GroupSize::ONE);
+const BY_ONE: ReadMode = ReadMode::GroupOf(GroupSize::ONE);
 
 #[test]
 fn who_holds_a_page_keeps_writers_out() {
-    assert!(a_writer_gets_in::<Array>(Hold::Optimistic));
-    for hold in [Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
+    assert!(a_writer_gets_in::<Array>(ReadMode::Optimistic));
+    for hold in [ReadMode::Shared, ReadMode::Group, BY_ONE, ReadMode::Core] {
         assert!(!a_writer_gets_in::<Array>(hold), "{hold}");
         assert!(!a_writer_gets_in::<Simd>(hold), "{hold}");
         assert!(!a_writer_gets_in::<Open>(hold), "{hold}");
@@ -64,9 +64,9 @@ fn who_holds_a_page_keeps_writers_out() {
 /// And keeps the page resident, however much room is needed.
 #[test]
 fn who_holds_a_page_keeps_it_resident() {
-    for hold in [Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
+    for hold in [ReadMode::Shared, ReadMode::Group, BY_ONE, ReadMode::Core] {
         let disk = disk();
-        let config = PoolConfig { hold, ..config(1, FileState::NEW) };
+        let config = PoolConfig { read_mode: hold, ..config(1, FileState::NEW) };
         let pool = Pool::<Array>::open(Box::new(disk), &config, &[KIND]).unwrap();
         let space = pool.create_space().unwrap();
         let pages = create_many(&space, 600);
@@ -169,9 +169,9 @@ fn pages_move_to_the_frames_that_they_prefer() {
 /// Pages that found their frames taken move there once they are free.
 #[test]
 fn pages_move_when_what_was_in_the_way_is_gone() {
-    fn run<T: Translation>(hold: Hold) {
+    fn run<T: Translation>(hold: ReadMode) {
         let disk = disk();
-        let config = PoolConfig { hold, ..config(20, FileState::NEW) };
+        let config = PoolConfig { read_mode: hold, ..config(20, FileState::NEW) };
         let pool = Pool::<T>::open(Box::new(disk), &config, &[KIND]).unwrap();
         let frames = pool.stats().frames as usize;
         let others = [(); 3].map(|()| pool.create_space().unwrap());
@@ -179,25 +179,25 @@ fn pages_move_when_what_was_in_the_way_is_gone() {
         others.iter().for_each(|other| _ = create_many(other, frames * 2 / 10));
         let pages = create_many(&space, frames * 3 / 10);
         pool.flush().unwrap();
-        let astray = || {
-            let astray = |page: &&_| space.is_in_preferred_frame(**page) == Some(false);
-            pages.iter().filter(astray).count()
+        let misplaced = || {
+            let misplaced = |page: &&_| space.is_in_preferred_frame(**page) == Some(false);
+            pages.iter().filter(misplaced).count()
         };
-        let (before, moved) = (astray(), pool.stats().promotions);
+        let (before, moved) = (misplaced(), pool.stats().promotions);
         assert!(before > pages.len() / 4, "{}: {before} show nothing", T::NAME);
         others.iter().for_each(|other| other.drop_space().unwrap());
         for _ in 0..300 {
             pages.iter().for_each(|page| touch(&space, *page));
         }
         // Maps stay where they are.
-        let after = astray();
+        let after = misplaced();
         assert!(after < 4, "{} by {hold}: {after} of {before}", T::NAME);
         assert!(pool.stats().promotions >= moved + (before - after) as u64);
         pages.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
     }
-    run::<Predictive>(Hold::Optimistic);
-    run::<Predictive>(Hold::Shared);
-    for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, BY_ONE, Hold::Core] {
+    run::<Predictive>(ReadMode::Optimistic);
+    run::<Predictive>(ReadMode::Shared);
+    for hold in [ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, BY_ONE, ReadMode::Core] {
         run::<Array>(hold);
         run::<Simd>(hold);
     }

@@ -41,8 +41,8 @@ impl Journal for Memory {
 
     fn release(&self, _: u64) {}
 
-    fn append(&self, group: &mut Group, permitted: u64) -> Lsn {
-        assert!(group.len() as u64 <= permitted, "more was logged than was permitted");
+    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
+        assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
         let mut groups = self.groups.lock().unwrap();
         let start = groups.last().map_or(Lsn(FIRST_LSN), |(end, _)| *end);
         let bytes = group.seal(LogSeed::new(STORE), start, 0, 1).to_vec();
@@ -132,7 +132,7 @@ fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
             Operation::Patch { backed: pages @ 1.., bytes, .. } => {
                 runs.push((u64::from_le_bytes(bytes.try_into().unwrap()), u64::from(pages)));
             }
-            Operation::Image { .. } => runs.push((record.page.page().get(), 1)),
+            Operation::FullPageImage { .. } => runs.push((record.page.page().get(), 1)),
             _ => {}
         }
     }

@@ -1,13 +1,19 @@
 //! A tree does what a `BTreeMap` does, on a pool of the least budget, and stays sound.
 
 use polder_format::PageSize;
-use polder_pool::{Array, Direct, Hash, Hold, Open, Simd, Translation};
+use polder_pool::{Array, Direct, Hash, Open, ReadMode, Simd, Translation};
 use polder_testkit::{KeyShape, Mix, Model, Op, ValueShape, Workload, compare};
 
 use crate::support::*;
 
 /// Grows, lives, shrinks, is opened again in between, and loses everything at the end.
-fn life<T: Translation>(size: PageSize, hold: Hold, keys: KeyShape, values: ValueShape, seed: u64) {
+fn life<T: Translation>(
+    size: PageSize,
+    hold: ReadMode,
+    keys: KeyShape,
+    values: ValueShape,
+    seed: u64,
+) {
     let disk = disk();
     let (mut pool, mut tree) = new_tree_held::<T>(&disk, size, hold);
     let mut model = Model::default();
@@ -34,7 +40,7 @@ fn life<T: Translation>(size: PageSize, hold: Hold, keys: KeyShape, values: Valu
     drop(pool);
 }
 
-fn lives<T: Translation>(size: PageSize, hold: Hold) {
+fn lives<T: Translation>(size: PageSize, hold: ReadMode) {
     let key_bytes_max = size.bytes() / 8;
     let shapes = [
         KeyShape::Short,
@@ -53,30 +59,30 @@ fn lives<T: Translation>(size: PageSize, hold: Hold) {
 
 #[test]
 fn array_small_pages() {
-    lives::<Array>(PageSize::MIN, Hold::Optimistic);
+    lives::<Array>(PageSize::MIN, ReadMode::Optimistic);
 }
 
 #[test]
 fn array_large_pages() {
-    lives::<Array>(PageSize::MAX, Hold::Optimistic);
+    lives::<Array>(PageSize::MAX, ReadMode::Optimistic);
 }
 
 #[test]
 fn direct_small_pages() {
-    lives::<Direct>(PageSize::MIN, Hold::Optimistic);
+    lives::<Direct>(PageSize::MIN, ReadMode::Optimistic);
 }
 
 #[test]
 fn direct_large_pages() {
-    lives::<Direct>(PageSize::MAX, Hold::Optimistic);
+    lives::<Direct>(PageSize::MAX, ReadMode::Optimistic);
 }
 
 #[test]
 fn readers_by_snapshots() {
-    lives::<Array>(PageSize::MIN, Hold::Copy);
-    lives::<Hash>(PageSize::MIN, Hold::Copy);
-    lives::<Open>(PageSize::MIN, Hold::Copy);
-    lives::<Simd>(PageSize::MIN, Hold::Copy);
+    lives::<Array>(PageSize::MIN, ReadMode::Copy);
+    lives::<Hash>(PageSize::MIN, ReadMode::Copy);
+    lives::<Open>(PageSize::MIN, ReadMode::Copy);
+    lives::<Simd>(PageSize::MIN, ReadMode::Copy);
 }
 
 /// More entries than a few levels of tiny fanout hold: long keys make high trees.

@@ -1,11 +1,11 @@
-//! Readers that take snapshots of nodes while others change them (`Hold::Copy`).
+//! Readers that take snapshots of nodes while others change them (`ReadMode::Copy`).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::{
-    Array, ArraySwizzled, Direct, Hash, Hold, Pool, PoolConfig, PoolError, Simd, Swizzle,
+    Array, ArraySwizzled, Direct, Hash, Pool, PoolConfig, PoolError, ReadMode, Simd, Swizzle,
     Translation, Vm,
 };
 use polder_testkit::Random;
@@ -15,9 +15,9 @@ use crate::support::*;
 
 const READERS: u64 = 8;
 
-fn roomy<T: Translation>(hold: Hold) -> Result<Pool<T>, PoolError> {
+fn roomy<T: Translation>(hold: ReadMode) -> Result<Pool<T>, PoolError> {
     let config = PoolConfig {
-        hold,
+        read_mode: hold,
         ..PoolConfig::new(256 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])))
     };
     Pool::open(Box::new(disk()), &config, &KINDS)
@@ -25,7 +25,7 @@ fn roomy<T: Translation>(hold: Hold) -> Result<Pool<T>, PoolError> {
 
 /// Restarts of eight threads that look keys up, and how many nodes were changed in copies, while one
 /// thread inserts so that inner nodes split all the time.
-fn restarts_among_splits<T: Translation>(hold: Hold) -> (u64, u64) {
+fn restarts_among_splits<T: Translation>(hold: ReadMode) -> (u64, u64) {
     let pool = roomy::<T>(hold).unwrap();
     let tree = Tree::create(pool.create_space().unwrap()).unwrap();
     let before = 2000;
@@ -58,18 +58,18 @@ fn restarts_among_splits<T: Translation>(hold: Hold) -> (u64, u64) {
 
 #[test]
 fn readers_never_restart_while_nodes_split() {
-    let sides: [fn(Hold) -> (u64, u64); 3] = [
+    let sides: [fn(ReadMode) -> (u64, u64); 3] = [
         restarts_among_splits::<Array>,
         restarts_among_splits::<Simd>,
         restarts_among_splits::<Hash>,
     ];
     for restarts_of in sides {
-        let (restarts, copies) = restarts_of(Hold::Copy);
+        let (restarts, copies) = restarts_of(ReadMode::Copy);
         assert_eq!(restarts, 0);
         assert!(copies > 3000, "{copies}");
     }
-    let others = restarts_among_splits::<Array>(Hold::Optimistic).0
-        + restarts_among_splits::<Array>(Hold::Group).0;
+    let others = restarts_among_splits::<Array>(ReadMode::Optimistic).0
+        + restarts_among_splits::<Array>(ReadMode::Group).0;
     assert!(others > 0, "nobody was in anybody's way");
 }
 
@@ -78,7 +78,7 @@ fn readers_never_restart_while_nodes_split() {
 #[test]
 fn no_frame_is_lost() {
     let disk = disk();
-    let (pool, tree) = new_tree_held::<Array>(&disk, PageSize::MIN, Hold::Copy);
+    let (pool, tree) = new_tree_held::<Array>(&disk, PageSize::MIN, ReadMode::Copy);
     thread::scope(|scope| {
         for t in 0..4 {
             let tree = &tree;
@@ -105,12 +105,15 @@ fn no_frame_is_lost() {
 #[test]
 fn who_cannot_says_so() {
     let refusals = [
-        roomy::<Direct>(Hold::Copy).unwrap_err(),
-        roomy::<Swizzle>(Hold::Copy).unwrap_err(),
-        roomy::<ArraySwizzled>(Hold::Copy).unwrap_err(),
-        roomy::<Vm>(Hold::Copy).unwrap_err(),
+        roomy::<Direct>(ReadMode::Copy).unwrap_err(),
+        roomy::<Swizzle>(ReadMode::Copy).unwrap_err(),
+        roomy::<ArraySwizzled>(ReadMode::Copy).unwrap_err(),
+        roomy::<Vm>(ReadMode::Copy).unwrap_err(),
     ];
     for refusal in refusals {
-        assert!(matches!(refusal, PoolError::Combination { hold: Hold::Copy, .. }), "{refusal}");
+        assert!(
+            matches!(refusal, PoolError::Combination { hold: ReadMode::Copy, .. }),
+            "{refusal}"
+        );
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Bound;
 
 use polder_format::{PageSize, SpaceId};
-use polder_pool::{FileState, Hold, Pool, PoolConfig, Translation};
+use polder_pool::{FileState, Pool, PoolConfig, ReadMode, Translation};
 pub use polder_testkit::effort::scale;
 pub use polder_testkit::pools::disk;
 use polder_testkit::pools::tight;
@@ -20,7 +20,7 @@ pub fn pages_of(bytes: u32) -> PageSize {
 
 /// A pool of the least budget, or one that the tests' data fits if the translation cannot evict.
 pub fn pool<T: Translation>(disk: &SimDisk, size: PageSize, file: FileState) -> Pool<T> {
-    pool_held(disk, size, file, Hold::Optimistic)
+    pool_held(disk, size, file, ReadMode::Optimistic)
 }
 
 /// The same, whose readers hold pages in this way.
@@ -28,22 +28,22 @@ pub fn pool_held<T: Translation>(
     disk: &SimDisk,
     size: PageSize,
     file: FileState,
-    hold: Hold,
+    hold: ReadMode,
 ) -> Pool<T> {
-    let config = PoolConfig { hold, ..tight::<T>(size, file) };
+    let config = PoolConfig { read_mode: hold, ..tight::<T>(size, file) };
     Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
 }
 
 /// A new tree, and its pool.
 pub fn new_tree<T: Translation>(disk: &SimDisk, size: PageSize) -> (Pool<T>, Tree<T>) {
-    new_tree_held(disk, size, Hold::Optimistic)
+    new_tree_held(disk, size, ReadMode::Optimistic)
 }
 
 /// The same, where readers hold pages in this way.
 pub fn new_tree_held<T: Translation>(
     disk: &SimDisk,
     size: PageSize,
-    hold: Hold,
+    hold: ReadMode,
 ) -> (Pool<T>, Tree<T>) {
     let pool = pool_held(disk, size, FileState::NEW, hold);
     let tree = Tree::create(pool.create_space().unwrap()).unwrap();
@@ -53,7 +53,7 @@ pub fn new_tree_held<T: Translation>(
 /// Flushes, and opens the file with another pool.
 pub fn reopen<T: Translation>(disk: &SimDisk, old: Pool<T>, tree: Tree<T>) -> (Pool<T>, Tree<T>) {
     old.flush().unwrap();
-    let (file, size, hold) = (old.file_state(), old.page_size(), old.hold());
+    let (file, size, hold) = (old.file_state(), old.page_size(), old.read_mode());
     drop((old, tree));
     let pool = pool_held(disk, size, file, hold);
     let tree = Tree::open(pool.open_space(SPACE).unwrap());

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use polder_format::PageSize;
 use polder_pool::{
-    Array, ArraySwizzled, Direct, GroupSize, Hash, Hold, Open, Predictive, Simd, Swizzle,
+    Array, ArraySwizzled, Direct, GroupSize, Hash, Open, Predictive, ReadMode, Simd, Swizzle,
     Translation, Vm,
 };
 use polder_testkit::random::scramble;
@@ -45,7 +45,7 @@ fn some_len(random: &mut Random) -> usize {
 }
 
 /// Each thread has its own keys among those of the others, and knows what must be there.
-fn disjoint<T: Translation>(disk: SimDisk, hold: Hold, ops: u64) {
+fn disjoint<T: Translation>(disk: SimDisk, hold: ReadMode, ops: u64) {
     let (pool, tree) = new_tree_held::<T>(&disk, PageSize::MIN, hold);
     let versions = AtomicU64::new(1);
     let entries: u64 = thread::scope(|scope| {
@@ -95,41 +95,41 @@ fn disjoint<T: Translation>(disk: SimDisk, hold: Hold, ops: u64) {
 
 #[test]
 fn disjoint_keys_array() {
-    disjoint::<Array>(disk(), Hold::Optimistic, 12_000 * scale());
+    disjoint::<Array>(disk(), ReadMode::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn disjoint_keys_direct() {
-    disjoint::<Direct>(disk(), Hold::Optimistic, 12_000 * scale());
+    disjoint::<Direct>(disk(), ReadMode::Optimistic, 12_000 * scale());
 }
 
 #[test]
 fn threads_on_their_own_keys_by_table_and_by_the_kernel() {
-    disjoint::<Predictive>(disk(), Hold::Optimistic, 6000 * scale());
-    disjoint::<Simd>(disk(), Hold::Optimistic, 6000 * scale());
-    disjoint::<Vm>(disk(), Hold::Optimistic, 6000 * scale());
+    disjoint::<Predictive>(disk(), ReadMode::Optimistic, 6000 * scale());
+    disjoint::<Simd>(disk(), ReadMode::Optimistic, 6000 * scale());
+    disjoint::<Vm>(disk(), ReadMode::Optimistic, 6000 * scale());
 }
 
 #[test]
 fn threads_on_their_own_keys_by_links() {
-    disjoint::<Swizzle>(disk(), Hold::Optimistic, 8000 * scale());
-    disjoint::<ArraySwizzled>(disk(), Hold::Optimistic, 6000 * scale());
+    disjoint::<Swizzle>(disk(), ReadMode::Optimistic, 8000 * scale());
+    disjoint::<ArraySwizzled>(disk(), ReadMode::Optimistic, 6000 * scale());
 }
 
 #[test]
 fn threads_on_their_own_keys_by_snapshots() {
-    disjoint::<Array>(disk(), Hold::Copy, 8000 * scale());
+    disjoint::<Array>(disk(), ReadMode::Copy, 8000 * scale());
     // Groups of one core: on a machine with one cache there are several all the same.
-    disjoint::<Array>(disk(), Hold::CopyOf(GroupSize::ONE), 4000 * scale());
-    disjoint::<Hash>(disk(), Hold::Copy, 6000 * scale());
-    disjoint::<Open>(disk(), Hold::Copy, 6000 * scale());
-    disjoint::<Simd>(disk(), Hold::Copy, 6000 * scale());
+    disjoint::<Array>(disk(), ReadMode::CopyOf(GroupSize::ONE), 4000 * scale());
+    disjoint::<Hash>(disk(), ReadMode::Copy, 6000 * scale());
+    disjoint::<Open>(disk(), ReadMode::Copy, 6000 * scale());
+    disjoint::<Simd>(disk(), ReadMode::Copy, 6000 * scale());
 }
 
 #[test]
 fn disjoint_keys_on_a_slow_disk() {
     let plan = FaultPlan::new(9).delay(0.5, Duration::from_micros(100));
-    disjoint::<Array>(SimDisk::new(plan), Hold::Optimistic, 2500 * scale());
+    disjoint::<Array>(SimDisk::new(plan), ReadMode::Optimistic, 2500 * scale());
 }
 
 /// All threads write, remove and read the same few keys; a read is some write of that key, and the
@@ -222,7 +222,7 @@ fn counters_add_up() {
 /// tree grows and shrinks by many leaves under the cursors.
 /// Batches whose keys lie among those of others: leaves that have no room for one of them are split
 /// by another one before it comes to that.
-fn batches<T: Translation>(disk: &SimDisk, hold: Hold, round: u64) {
+fn batches<T: Translation>(disk: &SimDisk, hold: ReadMode, round: u64) {
     let (pool, tree) = new_tree_held::<T>(disk, PageSize::MIN, hold);
     // With long keys inner nodes split as well.
     let key_of = |key: u64| match hold {
@@ -274,19 +274,19 @@ fn batches<T: Translation>(disk: &SimDisk, hold: Hold, round: u64) {
 
 #[test]
 fn batches_among_batches_array() {
-    (0..400 * scale()).for_each(|round| batches::<Array>(&disk(), Hold::Optimistic, round));
+    (0..400 * scale()).for_each(|round| batches::<Array>(&disk(), ReadMode::Optimistic, round));
 }
 
 #[test]
 fn batches_among_batches_direct() {
-    (0..400 * scale()).for_each(|round| batches::<Direct>(&disk(), Hold::Optimistic, round));
+    (0..400 * scale()).for_each(|round| batches::<Direct>(&disk(), ReadMode::Optimistic, round));
 }
 
 /// Nodes split beside them in copies.
 #[test]
 fn batches_among_batches_by_snapshots() {
-    (0..200 * scale()).for_each(|round| batches::<Array>(&disk(), Hold::Copy, round));
-    (0..200 * scale()).for_each(|round| batches::<Simd>(&disk(), Hold::Copy, round));
+    (0..200 * scale()).for_each(|round| batches::<Array>(&disk(), ReadMode::Copy, round));
+    (0..200 * scale()).for_each(|round| batches::<Simd>(&disk(), ReadMode::Copy, round));
 }
 
 fn churn<T: Translation>(tree: &Tree<T>, t: u64, top: u64, stop: &AtomicBool) {
@@ -337,7 +337,7 @@ fn pass<T: Translation>(tree: &Tree<T>, forward: bool, from: u64, top: u64) {
     assert_eq!(stays, expected);
 }
 
-fn cursors<T: Translation>(hold: Hold) {
+fn cursors<T: Translation>(hold: ReadMode) {
     const TOP: u64 = 12_000;
     let disk = disk();
     let (_pool, tree) = new_tree_held::<T>(&disk, PageSize::MIN, hold);
@@ -374,16 +374,16 @@ fn cursors<T: Translation>(hold: Hold) {
 
 #[test]
 fn cursors_among_writers_array() {
-    cursors::<Array>(Hold::Optimistic);
+    cursors::<Array>(ReadMode::Optimistic);
 }
 
 #[test]
 fn cursors_among_writers_direct() {
-    cursors::<Direct>(Hold::Optimistic);
+    cursors::<Direct>(ReadMode::Optimistic);
 }
 
 #[test]
 fn cursors_among_writers_by_snapshots() {
-    cursors::<Array>(Hold::Copy);
-    cursors::<Simd>(Hold::Copy);
+    cursors::<Array>(ReadMode::Copy);
+    cursors::<Simd>(ReadMode::Copy);
 }

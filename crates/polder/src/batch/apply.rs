@@ -43,7 +43,7 @@ impl Store {
     /// Those of reading.
     pub fn tag(&self) -> Result<Option<Vec<u8>>, StoreError> {
         dispatch!(&self.engine, engine => {
-            engine.passage.check_open()?;
+            engine.quiesce.check_open()?;
             engine.catalogue.get(TAG_KEY).map_err(|error| StoreError::of(CATALOGUE, error))
         })
     }
@@ -54,7 +54,7 @@ fn apply<T: Variant>(
     batch: &mut WriteBatch<'_>,
 ) -> Result<(), BatchError> {
     // 1. The tables are those of this store.
-    let pass = engine.passage.enter()?;
+    let pass = engine.quiesce.enter()?;
     let WriteBatch { tables, parts, bytes, tag, durability, .. } = batch;
     // None: of another store, and no part names it.
     let mut cores = Vec::with_capacity(tables.len());

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use polder_format::log::Operation;
 use polder_format::{
-    ALLOC_MAP_BITS_AT, Lsn, PageHeader, PageId, PageKind, PageSize, Place, SpaceId,
+    ALLOC_MAP_BITS_AT, Lsn, PageHeader, PageId, PageKind, PageSize, PhysicalPageNo, SpaceId,
     pages_per_alloc_map,
 };
 
@@ -27,7 +27,7 @@ enum MapChange {
 /// The changes of all maps, in the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct MapChanges {
-    directory: Option<(Lsn, Place)>,
+    directory: Option<(Lsn, PhysicalPageNo)>,
     of_page: HashMap<PageId, Vec<(Lsn, MapChange)>>,
     /// Whole copies of pages, from the double-write area: for those that are torn in place.
     copies: HashMap<PageId, (PageHeader, Vec<u8>)>,
@@ -57,8 +57,8 @@ impl MapChanges {
                 self.of_page.remove(&page);
                 return;
             }
-            Operation::Image { size: found, low, high } => {
-                match image_bytes(size, (*found, low, high)) {
+            Operation::FullPageImage { size: found, low, high } => {
+                match full_page_image_bytes(size, (*found, low, high)) {
                     Some(bytes) => MapChange::Image(bytes),
                     None => return,
                 }
@@ -90,7 +90,7 @@ impl MapChanges {
     }
 
     /// Where the space directory begins, if the log tells.
-    pub(crate) fn directory(&self) -> Option<Place> {
+    pub(crate) fn directory(&self) -> Option<PhysicalPageNo> {
         self.directory.map(|(_, place)| place)
     }
 
@@ -139,7 +139,7 @@ impl MapChange {
 }
 
 /// The bytes of a page whose image is in the log, or nothing if the image has another size.
-pub(crate) fn image_bytes(size: PageSize, image: (u32, &[u8], &[u8])) -> Option<Vec<u8>> {
+pub(crate) fn full_page_image_bytes(size: PageSize, image: (u32, &[u8], &[u8])) -> Option<Vec<u8>> {
     let (image_size, low, high) = image;
     if image_size as usize != size.bytes() || low.len() + high.len() > size.bytes() {
         return None;

@@ -5,7 +5,7 @@
 
 use std::cell::RefCell;
 
-use polder_format::{Lsn, PageHeader, PageId, PageKind, Place};
+use polder_format::{Lsn, PageHeader, PageId, PageKind, PhysicalPageNo};
 
 use super::source::{Source, first_place, identify};
 use super::{LISTED, Loss, SalvageReport, UnreadablePage};
@@ -17,7 +17,7 @@ pub(super) enum Where {
     /// In the double-write area, at this byte of the log file.
     Slot(u64),
     /// In the data file.
-    Data(Place),
+    Data(PhysicalPageNo),
 }
 
 /// A copy of a page.
@@ -96,7 +96,7 @@ fn scan(
         };
         let page = expected.at(place);
         if let Some(Ok(header)) = &found {
-            note(header, Where::Data(Place::new(place)));
+            note(header, Where::Data(PhysicalPageNo::new(place)));
             newest = newest.max(header.lsn);
         }
         if let Some(Err(what)) = &found {

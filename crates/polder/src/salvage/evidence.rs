@@ -84,7 +84,7 @@ impl Evidence {
             if !in_place {
                 changes.note(size, end, record.page, &record.operation);
             }
-            if matches!(record.operation, Operation::Image { .. }) {
+            if matches!(record.operation, Operation::FullPageImage { .. }) {
                 self.images.insert(record.page, header.lsn);
             }
             // A bulk load counts its entries at a page that it need not have changed.

@@ -9,7 +9,7 @@ use polder_tree::node::{NodeRef, Value};
 use super::copies::{Copies, Leaf, Where};
 use super::source::{Source, page_buf};
 use crate::error::StoreError;
-use crate::maps::image_bytes;
+use crate::maps::full_page_image_bytes;
 
 /// Long values: length and link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -143,7 +143,7 @@ impl Replay<'_> {
                 continue;
             }
             match &record.operation {
-                Operation::Image { .. } if records.len() == 1 && is_leaf(self, record) => {
+                Operation::FullPageImage { .. } if records.len() == 1 && is_leaf(self, record) => {
                     loading.insert(record.page, at);
                 }
                 Operation::Mark { used: true, runs } => {
@@ -209,8 +209,10 @@ impl Replay<'_> {
                 heir.insert(space, end, key, &value)
             }
             Operation::Remove { key } => heir.remove(space, end, key),
-            Operation::Image { size: image_size, low, high } => {
-                let Some(bytes) = image_bytes(size, (image_size, low, high)) else { return Ok(()) };
+            Operation::FullPageImage { size: image_size, low, high } => {
+                let Some(bytes) = full_page_image_bytes(size, (image_size, low, high)) else {
+                    return Ok(());
+                };
                 match PageHeader::decode(&bytes).map(|header| header.kind) {
                     Ok(PageKind::TREE_LEAF) => match decode_leaf(size, page, end, false, &bytes) {
                         Some(leaf) => {
@@ -232,8 +234,8 @@ impl Replay<'_> {
 }
 
 fn is_leaf(replay: &Replay<'_>, record: &Record<'_>) -> bool {
-    let Operation::Image { size, low, high } = record.operation else { return false };
-    let bytes = image_bytes(replay.source.size, (size, low, high));
+    let Operation::FullPageImage { size, low, high } = record.operation else { return false };
+    let bytes = full_page_image_bytes(replay.source.size, (size, low, high));
     let header = bytes.and_then(|bytes| PageHeader::decode(&bytes).ok());
     header.is_some_and(|header| header.kind == PageKind::TREE_LEAF)
 }

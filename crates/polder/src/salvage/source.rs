@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use polder_format::log::{Operation, Records};
 use polder_format::{
-    ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, Place, SUPERBLOCK_AREA_BYTES,
-    StoreId, Superblock,
+    ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, PhysicalPageNo,
+    SUPERBLOCK_AREA_BYTES, StoreId, Superblock,
 };
 use polder_log::{Gap, LogFile, Tally};
 use polder_pool::device::{Device, read_block};
@@ -16,7 +16,7 @@ use super::evidence::Evidence;
 use super::{LogGap, Loss, SalvageError, SalvageReport};
 use crate::closed::{ClosedStore, SuperblockFault};
 use crate::error::{OpenError, with_causes};
-use crate::maps::{MapChanges, Maps, image_bytes};
+use crate::maps::{MapChanges, Maps, full_page_image_bytes};
 use crate::page_file::PageFile;
 
 /// The log limit that a store is most likely to have had whose superblocks are gone.
@@ -129,8 +129,8 @@ impl Source {
         let (_, bytes) = groups.next().ok()??;
         let mut records = Records::of_group(bytes).filter_map(Result::ok);
         records.find_map(|record| match record.operation {
-            Operation::Image { size, low, high } if record.page == page => {
-                image_bytes(self.size, (size, low, high))
+            Operation::FullPageImage { size, low, high } if record.page == page => {
+                full_page_image_bytes(self.size, (size, low, high))
             }
             _ => None,
         })
@@ -261,8 +261,8 @@ pub(super) fn page_buf(bytes: &[u8], size: PageSize) -> polder_pool::bytes::Page
 }
 
 /// Where the first page can lie.
-pub(super) fn first_place(size: PageSize) -> Place {
-    Place::new(SUPERBLOCK_AREA_BYTES >> size.shift())
+pub(super) fn first_place(size: PageSize) -> PhysicalPageNo {
+    PhysicalPageNo::new(SUPERBLOCK_AREA_BYTES >> size.shift())
 }
 
 /// What a page of the data file is, or why it is none; `None` if there is nothing.

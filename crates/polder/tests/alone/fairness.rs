@@ -4,14 +4,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder::{Hold, Options, Store};
+use polder::{Options, ReadMode, Store};
 
 use crate::support::*;
 
 /// What one writer and so many readers do on one leaf, and the slowest operation of any.
-fn writes_and_reads(hold: Hold, readers: usize) -> (u64, u64, Duration) {
+fn writes_and_reads(hold: ReadMode, readers: usize) -> (u64, u64, Duration) {
     let dir = tempfile::tempdir().unwrap();
-    let options: Options = quick(dir.path().join("s")).hold(hold);
+    let options: Options = quick(dir.path().join("s")).read_mode(hold);
     let store = Store::open(options).unwrap();
     let table = store.open_table("t").unwrap();
     for i in 0..8 {
@@ -46,7 +46,7 @@ fn writes_and_reads(hold: Hold, readers: usize) -> (u64, u64, Duration) {
 #[test]
 fn a_writer_among_readers_of_its_leaf_gets_its_turn() {
     let _turn = crate::my_turn();
-    for hold in Hold::ALL {
+    for hold in ReadMode::ALL {
         let (writes, reads, slowest) = writes_and_reads(hold, 8);
         println!("{hold}: {writes} writes, {reads} reads, slowest {slowest:?}");
         assert!(writes * 100 >= reads, "{hold}: {writes} writes beside {reads} reads");

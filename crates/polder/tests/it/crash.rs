@@ -15,7 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use polder::{
-    Change, Durability, Hold, Options, ReplacementKind, Store, StoreError, Table, TranslationKind,
+    Change, Durability, Options, ReadMode, ReplacementKind, Store, StoreError, Table,
+    TranslationKind,
 };
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 
@@ -38,7 +39,7 @@ struct Config {
     /// Each time that the store is opened, one of these.
     translations: &'static [TranslationKind],
     replacements: &'static [ReplacementKind],
-    holds: &'static [Hold],
+    holds: &'static [ReadMode],
     /// Budgets: the least one times this.
     memory: u64,
     durability: Durability,
@@ -52,7 +53,7 @@ const BASE: Config = Config {
     page_size: 4096,
     translations: &[TranslationKind::Array],
     replacements: &[ReplacementKind::Clock],
-    holds: &[Hold::Optimistic],
+    holds: &[ReadMode::Optimistic],
     memory: 1,
     durability: Durability::Sync,
     delays: false,
@@ -118,7 +119,7 @@ const CONFIGS: [Config; 13] = [
             TranslationKind::Simd,
             TranslationKind::Swizzle,
         ],
-        holds: &[Hold::Shared, Hold::Group, Hold::Core],
+        holds: &[ReadMode::Shared, ReadMode::Group, ReadMode::Core],
         memory: 2,
         ..BASE
     },
@@ -128,7 +129,7 @@ const CONFIGS: [Config; 13] = [
         threads: 3,
         durability: Durability::None,
         translations: &[TranslationKind::Array, TranslationKind::Hash, TranslationKind::Simd],
-        holds: &[Hold::Copy],
+        holds: &[ReadMode::Copy],
         memory: 2,
         ..BASE
     },
@@ -281,7 +282,7 @@ fn options(config: &Config, ways: &mut Random) -> Options {
         .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
         .translation(config.translations[ways.index(config.translations.len())])
         .replacement(config.replacements[ways.index(config.replacements.len())])
-        .hold(config.holds[ways.index(config.holds.len())])
+        .read_mode(config.holds[ways.index(config.holds.len())])
         .durability(config.durability)
         .log_limit(4 << 20)
 }
@@ -433,7 +434,7 @@ fn run(seed: u64) {
             })
             .collect();
         // Checkpoints are made beside the writers, and die with them.
-        let keeper = {
+        let checkpointer = {
             let (store, stop, mut random) =
                 (store.clone(), Arc::clone(&stop), Random::new(random.next_u64()));
             thread::spawn(move || {
@@ -455,7 +456,7 @@ fn run(seed: u64) {
         let ended = end(&disks, &mut random);
         stop.store(true, Ordering::Relaxed);
         workers.into_iter().for_each(|worker| worker.join().unwrap());
-        keeper.join().unwrap();
+        checkpointer.join().unwrap();
         drop(store);
         disks = ended;
         left = found

@@ -9,7 +9,9 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use polder::{BatchError, Hold, OpenError, Store, StoreError, Table, TranslationKind, WriteBatch};
+use polder::{
+    BatchError, OpenError, ReadMode, Store, StoreError, Table, TranslationKind, WriteBatch,
+};
 use polder_format::{
     ChecksumSeed, PageHeader, PageId, PageKind, PageNo, PageSize, SUPERBLOCK_AREA_BYTES,
     SUPERBLOCK_BYTES, SpaceId, choose,
@@ -352,12 +354,12 @@ fn examine(sample: &Sample, number: u64) -> &'static str {
     let mut random = Random::new(number);
     let disks = sample.mutant(&mut random);
     let (translation, hold) = [
-        (TranslationKind::Array, Hold::Optimistic),
-        (TranslationKind::Array, Hold::Copy),
-        (TranslationKind::Hash, Hold::Shared),
-        (TranslationKind::Swizzle, Hold::Optimistic),
+        (TranslationKind::Array, ReadMode::Optimistic),
+        (TranslationKind::Array, ReadMode::Copy),
+        (TranslationKind::Hash, ReadMode::Shared),
+        (TranslationKind::Swizzle, ReadMode::Optimistic),
     ][random.index(4)];
-    let options = quick("simulated").translation(translation).hold(hold);
+    let options = quick("simulated").translation(translation).read_mode(hold);
     let store = match disks.open(options) {
         Ok(store) => store,
         Err(error) => {

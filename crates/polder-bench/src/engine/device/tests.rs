@@ -1,4 +1,4 @@
-use polder::{Hold, ReplacementKind};
+use polder::{ReadMode, ReplacementKind};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn device(dir: &std::path::Path, pages: u64, threads: usize) -> Option<Device> {
         durability: Durability::Sync,
         log_limit_bytes: None,
         replacement: ReplacementKind::default(),
-        hold: Hold::default(),
+        hold: ReadMode::default(),
         threads,
     };
     Device::create(&setup)

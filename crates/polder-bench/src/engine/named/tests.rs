@@ -10,10 +10,10 @@ fn names_say_policies_and_ways_in_any_order() {
     for replacement in ReplacementKind::ALL {
         let name = format!("polder:array+{replacement}");
         let named = find(&name).unwrap();
-        assert_eq!((named.replacement(), named.hold()), (replacement, Hold::Optimistic));
+        assert_eq!((named.replacement(), named.hold()), (replacement, ReadMode::Optimistic));
         assert_eq!(named.to_string(), name);
     }
-    for hold in Hold::ALL {
+    for hold in ReadMode::ALL {
         let named = find(&format!("polder:simd+{hold}+cooling:20")).unwrap();
         assert_eq!(named.replacement(), ReplacementKind::Cooling { percent: 20 });
         assert_eq!(named.hold(), hold);
@@ -29,7 +29,7 @@ fn names_say_policies_and_ways_in_any_order() {
 
 #[test]
 fn options_hold_for_what_names_leave_open() {
-    let (lru, group) = (Some(ReplacementKind::Lru), Some(Hold::Group));
+    let (lru, group) = (Some(ReplacementKind::Lru), Some(ReadMode::Group));
     let named = |name: &str| find(name).unwrap().or(lru, group).unwrap().to_string();
     assert_eq!(named("polder:array"), "polder:array+lru+group");
     assert_eq!(named("polder:array+watt"), "polder:array+watt+group");

@@ -15,7 +15,7 @@ fn setup(dir: &Path) -> Setup<'_> {
         durability: Durability::None,
         log_limit_bytes: None,
         replacement: ReplacementKind::default(),
-        hold: Hold::default(),
+        hold: ReadMode::default(),
         threads: 1,
     }
 }
@@ -28,9 +28,9 @@ fn policy_and_hold_come_to_the_store() {
         let setup = Setup { replacement, hold, ..setup(dir.path()) };
         Polder::create(&setup, TranslationKind::Array).unwrap().store.stats().frames
     };
-    let plain = frames(ReplacementKind::Clock, Hold::Optimistic);
-    assert!(frames(ReplacementKind::TwoQueues, Hold::Optimistic) < plain);
-    assert!(frames(ReplacementKind::Clock, Hold::Core) < plain);
+    let plain = frames(ReplacementKind::Clock, ReadMode::Optimistic);
+    assert!(frames(ReplacementKind::TwoQueues, ReadMode::Optimistic) < plain);
+    assert!(frames(ReplacementKind::Clock, ReadMode::Core) < plain);
 }
 
 #[test]

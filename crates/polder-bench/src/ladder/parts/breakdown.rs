@@ -15,7 +15,7 @@
 //! page. So the last two are steps on one way. Slices have a price of their own: to find the core,
 //! and to look at the word again. A step that saves time comes out below zero.
 
-use polder_pool::{Direct, Hold, Translation};
+use polder_pool::{Direct, ReadMode, Translation};
 
 use crate::dist::Dist;
 use crate::error::BenchError;
@@ -26,11 +26,11 @@ use crate::ladder::trees::{Keys, reader, resident};
 use crate::progress::turns;
 
 /// The ways, and what each adds to the one before.
-const STEPS: [(&str, Hold); 4] = [
-    ("rest", Hold::Optimistic),
-    ("translation", Hold::Optimistic),
-    ("pin", Hold::Group),
-    ("latch", Hold::Shared),
+const STEPS: [(&str, ReadMode); 4] = [
+    ("rest", ReadMode::Optimistic),
+    ("translation", ReadMode::Optimistic),
+    ("pin", ReadMode::Group),
+    ("latch", ReadMode::Shared),
 ];
 /// The first of them, which is by `direct`.
 const REST: usize = 0;

@@ -86,7 +86,7 @@ fn asker<T: Translation>(
 
 #[cfg(test)]
 mod tests {
-    use polder_pool::{GroupSize, Hash, Hold};
+    use polder_pool::{GroupSize, Hash, ReadMode};
 
     use super::*;
     use crate::ladder::setup::testing::run;
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn most_keys_are_not_in_memory_where_data_are_larger() {
         run(|setup| {
-            for hold in [Hold::Optimistic, Hold::Shared, Hold::Group, Hold::Copy] {
+            for hold in [ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Copy] {
                 let setup = setup.on(Side { hold, ..setup.side });
                 let measured = run_larger::<Hash>(&setup).unwrap();
                 let pages = measured.of("queries: pages read");
@@ -114,9 +114,9 @@ mod tests {
                 let setup = setup.on(Side { hold, ..setup.side });
                 super::run::<Hash>(&setup).unwrap().of("metadata")[0]
             };
-            let four = Hold::GroupOf(GroupSize::new(4).unwrap());
+            let four = ReadMode::GroupOf(GroupSize::new(4).unwrap());
             let [none, word, four, core] =
-                [Hold::Optimistic, Hold::Shared, four, Hold::Core].map(metadata);
+                [ReadMode::Optimistic, ReadMode::Shared, four, ReadMode::Core].map(metadata);
             // The map of free frames is not quite the same for each.
             assert!((word - none).abs() < 0.5, "{word} {none}");
             assert!(four - none > 1.5, "{four} {none}");

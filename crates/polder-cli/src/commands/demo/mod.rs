@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<(), Failure> {
     let begun = Instant::now();
     let plan = Plan::new(args);
     let memory = Memory::now();
-    let place = Place::new(&args.dir, args.keep)?;
+    let place = PhysicalPageNo::new(&args.dir, args.keep)?;
     let options = Options::new(place.store()).memory_budget(plan.budget).durability(DURABILITY);
     let findings =
         opened(options.clone().mode(OpenMode::Create), |store| exercise(context, &plan, store))?;
@@ -99,16 +99,16 @@ fn exercise(context: &Context, plan: &Plan, store: &Store) -> Result<Findings, F
 }
 
 /// A directory of the demo's own, removed at the end, however it comes.
-struct Place {
+struct PhysicalPageNo {
     dir: PathBuf,
     keep: bool,
 }
 
-impl Place {
-    fn new(within: &Path, keep: bool) -> Result<Place, Failure> {
+impl PhysicalPageNo {
+    fn new(within: &Path, keep: bool) -> Result<PhysicalPageNo, Failure> {
         let dir = within.join(format!("polder-demo-{}", std::process::id()));
         fs::create_dir(&dir).map_err(Failure::io(format!("cannot make {}", dir.display())))?;
-        Ok(Place { dir, keep })
+        Ok(PhysicalPageNo { dir, keep })
     }
 
     fn store(&self) -> PathBuf {
@@ -116,7 +116,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PhysicalPageNo {
     fn drop(&mut self) {
         if !self.keep
             && let Err(error) = fs::remove_dir_all(&self.dir)

@@ -1,6 +1,6 @@
 use super::*;
 use crate::log::{Counts, LoggedValue, TableCount};
-use crate::{PageNo, Place};
+use crate::{PageNo, PhysicalPageNo};
 use proptest::prelude::*;
 
 const SEED: LogSeed = LogSeed(7);
@@ -17,11 +17,11 @@ fn samples() -> Vec<Operation<'static>> {
         more: true,
     };
     vec![
-        Operation::Image { size: 4096, low: b"low", high: b"high" },
+        Operation::FullPageImage { size: 4096, low: b"low", high: b"high" },
         Operation::Patch { offset: 64, backed: 16, bytes: &[1; 8] },
         Operation::Mark { used: true, runs: vec![(5, 3), (100, 1)] },
         Operation::Mark { used: false, runs: vec![(5, 1)] },
-        Operation::Directory { place: Place::new(17) },
+        Operation::Directory { place: PhysicalPageNo::new(17) },
         Operation::Insert {
             added: true,
             version: 8,
@@ -41,7 +41,7 @@ fn samples() -> Vec<Operation<'static>> {
         Operation::Loaded { entries: 1000 },
         Operation::Checkpoint(counts),
         Operation::Freed,
-        Operation::Joint { end: Lsn(9000) },
+        Operation::EndOfRecovery { end: Lsn(9000) },
     ]
 }
 
@@ -61,7 +61,7 @@ fn what_is_logged_comes_back() {
     let operations: Vec<_> = records.iter().map(|record| record.operation.clone()).collect();
     assert_eq!(operations, samples());
     let mut group = Group::new();
-    group.push_image(page(), 4096, (3, 4), |low, high| {
+    group.push_full_page_image(page(), 4096, (3, 4), |low, high| {
         low.copy_from_slice(b"low");
         high.copy_from_slice(b"high");
     });

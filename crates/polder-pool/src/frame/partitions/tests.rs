@@ -57,11 +57,11 @@ fn a_page_without_its_frame_leaves_its_neighbours_theirs() {
         let near = free.of(frame(first));
         assert!(free.take_this(frame(first)));
         let is_stray = |wanted: &u32| !free.take_this(frame(*wanted));
-        let strays = (first..first + 1500).filter(is_stray).map(|wanted| {
+        let misplaced = (first..first + 1500).filter(is_stray).map(|wanted| {
             assert_ne!(free.take_instead_of(frame(wanted), near), None);
         });
-        let strays = strays.count();
-        assert!(strays <= 12, "{strays} from {first} on");
+        let misplaced = misplaced.count();
+        assert!(misplaced <= 12, "{misplaced} from {first} on");
     }
 }
 

@@ -2,7 +2,7 @@ use polder_format::PageNo;
 
 use super::*;
 use crate::testing::{LINKS_AT, create, pool_held};
-use crate::{AccessHint, Array, Hold, Space};
+use crate::{AccessHint, Array, ReadMode, Space};
 
 fn id_of(space: &Space<Array>, page: PageNo) -> PageId {
     PageId::new(space.id(), page)
@@ -14,7 +14,7 @@ fn link(space: &Space<Array>, parent: PageNo, child: u64) {
         let page = space.page(attempt, parent)?;
         let mut page = space.shadow(attempt, page)?;
         page.page_mut().set_u64(LINKS_AT, child);
-        page.excuse();
+        page.set_unlogged();
         Ok(())
     });
     linked.unwrap();
@@ -24,7 +24,7 @@ fn link(space: &Space<Array>, parent: PageNo, child: u64) {
 /// is loaded again as it was on the device, or is something else by now.
 #[test]
 fn a_page_that_was_discarded_is_not_reached_by_an_old_link() {
-    let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+    let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
     let space = pool.create_space().unwrap();
     let (parent, child) = (create(&space), create(&space));
     link(&space, parent, id_of(&space, child).to_bits());
@@ -54,7 +54,7 @@ fn a_page_that_was_discarded_is_not_reached_by_an_old_link() {
 /// nothing finds out that it has changed.
 #[test]
 fn a_snapshot_stays() {
-    let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+    let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
     let space = pool.create_space().unwrap();
     let page = create(&space);
     link(&space, page, 1);
@@ -65,7 +65,7 @@ fn a_snapshot_stays() {
             let now = space.page(other, page)?;
             let mut copy = space.shadow(other, now)?;
             copy.page_mut().set_u64(LINKS_AT, 2);
-            copy.excuse();
+            copy.set_unlogged();
             // Nothing is seen yet; but who believes one page by another must not go on.
             assert!(optimistic.validate().is_err());
             Ok(held.page().u64(LINKS_AT))
@@ -91,7 +91,7 @@ fn a_snapshot_stays() {
 /// A sweep would not find a page that it has not come to in a frame that it has been to.
 #[test]
 fn nothing_moves_while_a_sweep_is_under_way() {
-    let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+    let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
     let space = pool.create_space().unwrap();
     let page = create(&space);
     link(&space, page, 1);
@@ -112,7 +112,7 @@ fn nothing_moves_while_a_sweep_is_under_way() {
 /// is no dirtier for it.
 #[test]
 fn a_node_goes_home() {
-    let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+    let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
     let space = pool.create_space().unwrap();
     let page = create(&space);
     assert_eq!(space.is_in_preferred_frame(page), Some(true));
@@ -134,14 +134,14 @@ fn a_node_goes_home() {
 /// A page that is held by a slice can be read though somebody asks for it exclusively.
 #[test]
 fn who_is_asked_for_is_valid() {
-    let (_dir, pool) = pool_held::<Array>(4 << 20, Hold::Copy);
+    let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
     let space = pool.create_space().unwrap();
     let page = create(&space);
     let asked = space.run(AccessHint::Normal, |attempt| {
         let held = space.snapshot(attempt, LinkRef::Id(id_of(&space, page)), None)?;
         let word = held.cell().read();
         let exclusive = held.cell().upgrade(word).unwrap();
-        let meanwhile = (held.validate(), held.let_go().validate());
+        let meanwhile = (held.validate(), held.without_hold().validate());
         held.cell().put_back(exclusive);
         Ok((meanwhile, held.validate()))
     });

@@ -24,15 +24,15 @@ fn a_thread_that_holds_something_does_not_wait() {
         exhausted()
     };
     let holding = Holding::new();
-    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert!(shared.when_admitted(OPERATION_FRAMES, counted).is_err());
     assert_eq!(calls.swap(0, Ordering::Relaxed), 1);
     assert!(shared.admit().is_none());
     drop(holding);
-    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert!(shared.when_admitted(OPERATION_FRAMES, counted).is_err());
     assert_eq!(calls.swap(0, Ordering::Relaxed), 2, "once more, when it is admitted");
     let admitted = shared.admit();
     assert!(admitted.is_some());
-    assert!(shared.patiently(OPERATION_FRAMES, counted).is_err());
+    assert!(shared.when_admitted(OPERATION_FRAMES, counted).is_err());
     assert_eq!(calls.swap(0, Ordering::Relaxed), 1, "it is admitted already");
 }
 

@@ -118,7 +118,7 @@ fn frames_whose_pages_come_and_go_are_put_in_some_order() {
         });
         for place in (0..).map(|i: u64| i.wrapping_mul(0x9E37_79B9) % 1000) {
             let frame = frames[place as usize % frames.len()];
-            core.latches.meta(frame).set_place(Place::new(place));
+            core.latches.meta(frame).set_physical(PhysicalPageNo::new(place));
             if sorter.is_finished() {
                 break;
             }

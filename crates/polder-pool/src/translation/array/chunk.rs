@@ -14,7 +14,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 use super::group::Group;
 use crate::error::PoolError;
 use crate::latch::StateCell;
-use crate::machine::Reservation;
+use crate::machine::Mapping;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::{
@@ -30,7 +30,7 @@ pub(super) type Chunks = ChunkStore<Chunk, CHUNKS>;
 /// Entries and their group counters.
 #[derive(Debug)]
 pub struct Chunk {
-    pub(super) memory: Reservation,
+    pub(super) memory: Mapping,
     /// Beside the entries, not behind them: those of a small space must not cost it a page of the
     /// kernel's.
     pub(super) counters: Box<[Group]>,
@@ -54,7 +54,7 @@ impl Chunk {
         let entries = chunk_len(FIRST, k);
         let group_len = (group_bytes / size_of::<StateCell>()) as u64;
         let bytes = entries as usize * size_of::<StateCell>();
-        let memory = Reservation::new("a translation array", bytes, group_bytes)?;
+        let memory = Mapping::new("a translation array", bytes, group_bytes)?;
         memory.prefer_small_pages();
         let counters = Box::new_zeroed_slice((entries / group_len) as usize);
         // SAFETY: zeroed memory is an empty group.

@@ -26,7 +26,7 @@ fn pages_of_an_empty_pool_lie_where_they_prefer() {
     let (array, directory) = (&space.shared().translation, &space.space_core().directory);
     let preferred = |page: &&PageNo| {
         let word = array.words().state(directory, **page).unwrap().read();
-        word.frame() == array.guess.of_page(directory.id(**page))
+        word.frame() == array.prediction.of_page(directory.id(**page))
     };
     let there = pages.iter().filter(preferred).count();
     assert!(there * 100 >= pages.len() * 99, "{there} of {}", pages.len());

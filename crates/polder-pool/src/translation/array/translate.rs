@@ -10,7 +10,7 @@ use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Optimistic, Resolved};
 use crate::page::{LinkRef, PageKinds, PageRef};
-use crate::translation::parts::guess::{Blind, Guess, Guesses};
+use crate::translation::parts::predict::{Blind, Predict, Predicts};
 use crate::translation::parts::preferred::{Preference, speculate};
 use crate::translation::seam::{PoolContext, ReadModes, Translation, TranslationConfig};
 
@@ -21,26 +21,26 @@ pub type ArrayPlain = Arrays<Blind>;
 
 /// Array translation.
 #[derive(Debug)]
-pub struct Arrays<G: Guess> {
+pub struct Arrays<G: Predict> {
     pub(super) words: ArrayWords,
-    pub(super) guess: G,
+    pub(super) prediction: G,
 }
 
-impl<G: Guess> Translation for Arrays<G> {
-    const NAME: &'static str = match G::GUESSES {
-        Guesses::Nothing => "array-plain",
-        Guesses::ByNumber => "array",
-        Guesses::ByLink => "array-swizzled",
+impl<G: Predict> Translation for Arrays<G> {
+    const NAME: &'static str = match G::PREDICTS {
+        Predicts::Nothing => "array-plain",
+        Predicts::ByNumber => "array",
+        Predicts::ByLink => "array-swizzled",
     };
-    const READ_MODES: ReadModes = match G::GUESSES {
-        Guesses::ByLink => ReadModes::no_copies("its links hold frames, which copies change"),
+    const READ_MODES: ReadModes = match G::PREDICTS {
+        Predicts::ByLink => ReadModes::no_copies("its links hold frames, which copies change"),
         _ => ReadModes::ALL,
     };
-    const SWIZZLES: bool = matches!(G::GUESSES, Guesses::ByLink);
+    const SWIZZLES: bool = matches!(G::PREDICTS, Predicts::ByLink);
     type Words = ArrayWords;
 
     fn new(config: TranslationConfig) -> Result<Self, PoolError> {
-        Ok(Arrays { words: ArrayWords::new(config)?, guess: G::new(config.frames) })
+        Ok(Arrays { words: ArrayWords::new(config)?, prediction: G::new(config.frames) })
     }
 
     fn words(&self) -> &ArrayWords {
@@ -55,14 +55,14 @@ impl<G: Guess> Translation for Arrays<G> {
         directory: &'p ArrayDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let (page, guess) = self.guess.guess(link, directory.space);
+        let (page, guess) = self.prediction.predict(link, directory.space);
         let cell = directory.cell(page.page())?;
         let word = cell.read();
-        let (frame, astray) = match guess {
+        let (frame, misplaced) = match guess {
             Some(guess) => speculate(word, guess),
             None => (word.frame(), Self::SWIZZLES && link.is_in_page()),
         };
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+        Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced })
     }
 
     /// Step 4.
@@ -74,11 +74,11 @@ impl<G: Guess> Translation for Arrays<G> {
     ) -> Option<Resolved<'p>> {
         let (cell, word) = self.words.find_sparse(directory, page)?;
         let frame = word.frame();
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+        Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced: false })
     }
 
     fn preferred(&self, directory: &ArrayDirectory, page: PageNo) -> Option<FrameId> {
-        self.guess.preferred(directory.id(page))
+        self.prediction.preferred(directory.id(page))
     }
 
     fn followed_unswizzled(

@@ -245,7 +245,13 @@ impl Translation for Direct {
     ) -> Option<Resolved<'p>> {
         let frame = directory.frame(PageId::from_link(link.load()).page())?;
         let cell = self.cell(frame);
-        Some(Resolved { cell, word: cell.read(), frame, page: frames.page(frame), astray: false })
+        Some(Resolved {
+            cell,
+            word: cell.read(),
+            frame,
+            page: frames.page(frame),
+            misplaced: false,
+        })
     }
 
     fn place(

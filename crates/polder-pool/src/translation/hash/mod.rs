@@ -62,6 +62,6 @@ impl Translation for Hash {
         let page = PageId::from_link(link.load());
         let (cell, word) = self.table.find(PageHash::of(page), page)?;
         let frame = word.frame();
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray: false })
+        Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced: false })
     }
 }

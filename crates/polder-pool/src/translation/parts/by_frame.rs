@@ -98,11 +98,11 @@ pub struct Found<'p> {
 }
 
 impl<'p> Found<'p> {
-    /// With the page's bytes; `astray` if it is in another frame than was looked at first.
+    /// With the page's bytes; `misplaced` if it is in another frame than was looked at first.
     #[inline(always)]
-    pub(crate) fn resolved(self, frames: &'p Frames, astray: bool) -> Resolved<'p> {
+    pub(crate) fn resolved(self, frames: &'p Frames, misplaced: bool) -> Resolved<'p> {
         let Found { cell, word, frame } = self;
-        Resolved { cell, word, frame, page: frames.page(frame), astray }
+        Resolved { cell, word, frame, page: frames.page(frame), misplaced }
     }
 }
 

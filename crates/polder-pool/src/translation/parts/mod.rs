@@ -42,7 +42,7 @@ pub(crate) mod chain;
 pub(crate) mod chain_table;
 pub(crate) mod chunks;
 pub(crate) mod directory;
-pub(crate) mod guess;
 pub(crate) mod page_hash;
+pub(crate) mod predict;
 pub(crate) mod preferred;
 pub(crate) mod tagged;

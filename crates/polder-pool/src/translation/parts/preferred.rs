@@ -9,7 +9,7 @@
 
 use polder_format::{PageId, SpaceId};
 
-use super::guess::{Guess, Guesses};
+use super::predict::{Predict, Predicts};
 use crate::latch::{FrameId, StateWord};
 use crate::page::LinkRef;
 
@@ -45,15 +45,15 @@ impl Preference {
     }
 }
 
-impl Guess for Preference {
-    const GUESSES: Guesses = Guesses::ByNumber;
+impl Predict for Preference {
+    const PREDICTS: Predicts = Predicts::ByNumber;
 
     fn new(frames: u32) -> Preference {
         Preference::of(frames)
     }
 
     #[inline(always)]
-    fn guess(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
+    fn predict(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
         let page = PageId::from_link(link.load());
         (page, Some(self.of_page(page)))
     }

@@ -96,11 +96,11 @@ impl<S: Steps> Translation for Predicting<S> {
         let page = PageId::from_link(link.load());
         let hash = PageHash::of(page);
         let (cell, word) = self.table.find(hash, page)?;
-        let (frame, astray) = match S::PREDICTS {
+        let (frame, misplaced) = match S::PREDICTS {
             true => speculate(word, self.preferred_by(page, hash)),
             false => (word.frame(), false),
         };
-        Some(Resolved { cell, word, frame, page: frames.page(frame), astray })
+        Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced })
     }
 
     #[inline(always)]

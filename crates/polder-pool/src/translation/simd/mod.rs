@@ -18,7 +18,7 @@ use polder_format::PageNo;
 
 use super::parts::by_frame::ByFrame;
 use super::parts::directory::TableDirectory;
-use super::parts::guess::{Blind, Guess, Guesses};
+use super::parts::predict::{Blind, Predict, Predicts};
 use super::parts::preferred::Preference;
 use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
@@ -35,20 +35,20 @@ pub type SimdPlain = Simds<Blind>;
 
 /// Translation by a table of fingerprint buckets.
 #[derive(Debug)]
-pub struct Simds<G: Guess> {
+pub struct Simds<G: Predict> {
     words: ByFrame<SimdTable>,
-    guess: G,
+    prediction: G,
 }
 
-impl<G: Guess> Translation for Simds<G> {
-    const NAME: &'static str = match G::GUESSES {
-        Guesses::Nothing => "simd-plain",
+impl<G: Predict> Translation for Simds<G> {
+    const NAME: &'static str = match G::PREDICTS {
+        Predicts::Nothing => "simd-plain",
         _ => "simd",
     };
     type Words = ByFrame<SimdTable>;
 
     fn new(config: TranslationConfig) -> Result<Simds<G>, PoolError> {
-        Ok(Simds { words: ByFrame::new(config.frames)?, guess: G::new(config.frames) })
+        Ok(Simds { words: ByFrame::new(config.frames)?, prediction: G::new(config.frames) })
     }
 
     fn words(&self) -> &Self::Words {
@@ -63,14 +63,14 @@ impl<G: Guess> Translation for Simds<G> {
         directory: &'p TableDirectory,
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>> {
-        let (page, preferred) = self.guess.guess(link, directory.space);
+        let (page, preferred) = self.prediction.predict(link, directory.space);
         if let Some(preferred) = preferred
             && let Some(found) = self.words.read(preferred, page)
         {
             return Some(found.resolved(frames, false));
         }
-        let astray = !matches!(G::GUESSES, Guesses::Nothing);
-        Some(self.words.find(page)?.resolved(frames, astray))
+        let misplaced = !matches!(G::PREDICTS, Predicts::Nothing);
+        Some(self.words.find(page)?.resolved(frames, misplaced))
     }
 
     /// An insertion that is about to find out that the page has an entry hides it for a moment,
@@ -81,7 +81,7 @@ impl<G: Guess> Translation for Simds<G> {
         directory: &'p TableDirectory,
         page: PageNo,
     ) -> Option<Resolved<'p>> {
-        if G::GUESSES == Guesses::Nothing {
+        if G::PREDICTS == Predicts::Nothing {
             return None;
         }
         Some(self.words.find(directory.id(page))?.resolved(frames, false))
@@ -89,7 +89,7 @@ impl<G: Guess> Translation for Simds<G> {
 
     #[inline(always)]
     fn preferred(&self, directory: &TableDirectory, page: PageNo) -> Option<FrameId> {
-        self.guess.preferred(directory.id(page))
+        self.prediction.preferred(directory.id(page))
     }
 }
 
@@ -122,7 +122,7 @@ mod tests {
         }
         let resolve = |page| {
             let link = LinkRef::Id(directory.id(page));
-            simd.resolve(&frames, &directory, link).map(|at| (at.frame, at.word, at.astray))
+            simd.resolve(&frames, &directory, link).map(|at| (at.frame, at.word, at.misplaced))
         };
         let free = |frame| StateWord::free(frame, Version::new(0));
         assert_eq!(resolve(near), Some((preferred(near), free(preferred(near)), false)));

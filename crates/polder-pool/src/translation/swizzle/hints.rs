@@ -14,7 +14,7 @@ use super::swizzling::with_link_of;
 use crate::latch::{FrameId, Optimistic};
 use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::translation::array::Arrays;
-use crate::translation::parts::guess::{Guess, Guesses};
+use crate::translation::parts::predict::{Predict, Predicts};
 use crate::translation::seam::{DirectoryOf, PoolContext, Translation, Words};
 
 /// Array translation where a link says in which frame its page is, or was.
@@ -26,15 +26,15 @@ pub struct Hints {
     frames: u32,
 }
 
-impl Guess for Hints {
-    const GUESSES: Guesses = Guesses::ByLink;
+impl Predict for Hints {
+    const PREDICTS: Predicts = Predicts::ByLink;
 
     fn new(frames: u32) -> Hints {
         Hints { frames }
     }
 
     #[inline(always)]
-    fn guess(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>) {
+    fn predict(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>) {
         Swip::new(link.load()).page_and_frame(space, self.frames)
     }
 
@@ -50,7 +50,7 @@ impl Guess for Hints {
         with_link_of(pool, (page, at), parent, |_, store| {
             let word = translation.words().state(directory, id.page()).map(|cell| cell.read());
             if let Some(word) = word.filter(|word| word.is_readable()) {
-                store(Swip::hot(word.frame(), id));
+                store(Swip::swizzled(word.frame(), id));
             }
         });
     }

@@ -21,7 +21,7 @@ pub(super) fn swizzled_links<'a>(
 ) -> impl Iterator<Item = (u32, usize, Swip)> + 'a {
     let links = kinds.owned_links(page, first);
     let links = links.map(move |(number, at)| (number, at, Swip::new(page.u64(at))));
-    links.filter(|(_, _, swip)| swip.is_hot())
+    links.filter(|(_, _, swip)| swip.is_swizzled())
 }
 
 /// Unswizzles the links in a copy of a page of this space, or of the part of it that begins at
@@ -37,7 +37,7 @@ pub(super) fn unswizzle_copy(
     for (_, at) in kinds.owned_links(page, 0) {
         let there = at.checked_sub(begin).and_then(|at| copy.get_mut(at..at + 8));
         if let Some(there) = there {
-            there.copy_from_slice(&Swip::new(page.u64(at)).plain(space).to_le_bytes());
+            there.copy_from_slice(&Swip::new(page.u64(at)).unswizzled(space).to_le_bytes());
         }
     }
 }

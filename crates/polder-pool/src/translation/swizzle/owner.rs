@@ -80,7 +80,12 @@ impl OwnerCell {
     /// S2 to S4, by a reader that has found the frame's page by the table. With the owner busy,
     /// `is_here` looks at the frame again; if the page is there, `store` makes the link to it hot, which
     /// is `owner`'s from then on.
-    pub(crate) fn heat(&self, owner: Owner, is_here: impl FnOnce() -> bool, store: impl FnOnce()) {
+    pub(crate) fn swizzle(
+        &self,
+        owner: Owner,
+        is_here: impl FnOnce() -> bool,
+        store: impl FnOnce(),
+    ) {
         let seen = self.get();
         if !self.take(seen) {
             return;
@@ -94,11 +99,11 @@ impl OwnerCell {
 
     /// U3 and U4: with the owner busy, if it was this one, `cool` makes the link plain that is hot, and
     /// says whether none is now. Then the owner is none, else what it was.
-    pub(crate) fn cool(&self, owner: Owner, cool: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn unswizzle(&self, owner: Owner, unswizzle: impl FnOnce() -> bool) -> bool {
         if !self.take(owner) {
             return false;
         }
-        let plain = cool();
+        let plain = unswizzle();
         self.set(if plain { Owner::None } else { owner });
         plain
     }

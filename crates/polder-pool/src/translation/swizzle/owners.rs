@@ -22,7 +22,7 @@ impl RootSwip {
     #[inline(always)]
     pub(super) fn load(&self, page: PageId) -> Swip {
         let swip = Swip::new(self.0.load(Ordering::Relaxed));
-        let leads_there = swip.is_hot() && swip.page(page.space()) == page;
+        let leads_there = swip.is_swizzled() && swip.page(page.space()) == page;
         if leads_there { swip } else { Swip::new(page.to_bits()) }
     }
 
@@ -31,7 +31,7 @@ impl RootSwip {
     }
 
     /// No longer hot, if it was `swip`.
-    pub(super) fn cool(&self, swip: Swip) {
+    pub(super) fn unswizzle(&self, swip: Swip) {
         let (relaxed, none) = (Ordering::Relaxed, 0);
         let _ = self.0.compare_exchange(swip.bits(), none, relaxed, relaxed);
     }

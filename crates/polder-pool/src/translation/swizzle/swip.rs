@@ -7,7 +7,7 @@ use polder_format::{PageId, SpaceId};
 use crate::latch::FrameId;
 
 /// Tag of a link that holds a frame.
-const HOT: u64 = 1 << 62;
+const SWIZZLED: u64 = 1 << 62;
 const TAG: u64 = 3 << 62;
 const FRAME_SHIFT: u32 = 34;
 
@@ -24,8 +24,8 @@ impl Swip {
     }
 
     /// A hot link to this page.
-    pub(crate) fn hot(frame: FrameId, page: PageId) -> Swip {
-        Swip(HOT | u64::from(frame.get()) << FRAME_SHIFT | page.page().get())
+    pub(crate) fn swizzled(frame: FrameId, page: PageId) -> Swip {
+        Swip(SWIZZLED | u64::from(frame.get()) << FRAME_SHIFT | page.page().get())
     }
 
     /// The 64 bits.
@@ -35,12 +35,12 @@ impl Swip {
 
     /// Whether this is a hot link.
     #[inline(always)]
-    pub fn is_hot(self) -> bool {
-        self.0 & TAG == HOT
+    pub fn is_swizzled(self) -> bool {
+        self.0 & TAG == SWIZZLED
     }
 
     /// Whether this can be a link on the device: a page id, whose tag is 0.
-    pub fn is_plain(self) -> bool {
+    pub fn is_unswizzled(self) -> bool {
         self.0 & TAG == 0
     }
 
@@ -48,14 +48,14 @@ impl Swip {
     #[inline(always)]
     pub(crate) fn frame(self, frames: u32) -> Option<FrameId> {
         // Any other tag makes a number that no frame has.
-        let frame = (self.0 ^ HOT) >> FRAME_SHIFT;
+        let frame = (self.0 ^ SWIZZLED) >> FRAME_SHIFT;
         (frame <= u64::from(frames)).then(|| FrameId::new(frame as u32))
     }
 
     /// The page that a link in this space leads to.
     #[inline(always)]
     pub fn page(self, space: SpaceId) -> PageId {
-        match self.is_hot() {
+        match self.is_swizzled() {
             true => PageId::new(space, PageId::from_link(self.0).page()),
             false => PageId::from_link(self.0),
         }
@@ -73,8 +73,8 @@ impl Swip {
 
     /// The link, in a page of this space, as it may leave its frame: the id of its page.
     #[inline]
-    pub fn plain(self, space: SpaceId) -> u64 {
-        if self.is_hot() { self.page(space).to_bits() } else { self.0 }
+    pub fn unswizzled(self, space: SpaceId) -> u64 {
+        if self.is_swizzled() { self.page(space).to_bits() } else { self.0 }
     }
 }
 
@@ -89,15 +89,15 @@ mod tests {
         let space = SpaceId::MAX;
         for (frame, number) in [(1, 1), (FrameId::MAX.get(), PageNo::MAX.get()), (77, 0)] {
             let page = PageId::new(space, PageNo::new(number).unwrap());
-            let hot = Swip::hot(FrameId::new(frame), page);
-            assert!(hot.is_hot() && !hot.is_plain());
+            let hot = Swip::swizzled(FrameId::new(frame), page);
+            assert!(hot.is_swizzled() && !hot.is_unswizzled());
             assert_eq!(hot.frame(frame), Some(FrameId::new(frame)));
             assert_eq!(hot.frame(frame - 1), None);
-            assert_eq!((hot.page(space), hot.plain(space)), (page, page.to_bits()));
+            assert_eq!((hot.page(space), hot.unswizzled(space)), (page, page.to_bits()));
             let plain = Swip::new(page.to_bits());
-            assert!(plain.is_plain() && plain.frame(FrameId::MAX.get()).is_none());
+            assert!(plain.is_unswizzled() && plain.frame(FrameId::MAX.get()).is_none());
             assert_eq!(
-                (plain.page(SpaceId::FILE), plain.plain(SpaceId::FILE)),
+                (plain.page(SpaceId::FILE), plain.unswizzled(SpaceId::FILE)),
                 (page, page.to_bits())
             );
         }

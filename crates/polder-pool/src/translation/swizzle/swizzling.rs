@@ -84,6 +84,6 @@ impl Swizzle {
         }
         let frame = word.frame();
         let is_here = || pool.latches.meta(frame).page() == id && cell.read().is_readable();
-        self.owners.of(frame).heat(owner, is_here, || store(Swip::hot(frame, id)));
+        self.owners.of(frame).swizzle(owner, is_here, || store(Swip::swizzled(frame, id)));
     }
 }

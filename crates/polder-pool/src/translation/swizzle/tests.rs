@@ -36,7 +36,7 @@ impl Chain {
             let link = PageId::new(space.id(), pair[1]).to_bits();
             let mut parent = space.shared().latch_resident(space.space_core(), pair[0]).unwrap();
             parent.page_mut().set_u64(LINKS_AT + 8, link);
-            parent.excuse();
+            parent.set_unlogged();
         }
         Chain { space, pages, pool, _dir: dir }
     }
@@ -75,12 +75,12 @@ impl Chain {
     }
 
     /// Whether the link to it is hot, and leads to its frame. The owner must agree.
-    fn is_hot(&self, level: usize) -> bool {
+    fn is_swizzled(&self, level: usize) -> bool {
         let Some(above) = level.checked_sub(1) else { return self.owner(0) == Owner::Root };
         let page = self.shared().core.frames.memory.page(self.frame(above));
         let id = PageId::new(self.space.id(), self.pages[level]);
         let swip = Swip::new(page.u64(LINKS_AT + 8));
-        let hot = swip == Swip::hot(self.frame(level), id);
+        let hot = swip == Swip::swizzled(self.frame(level), id);
         assert!(hot || swip.bits() == id.to_bits(), "{swip:?}");
         let owner = if hot { Owner::Parent(self.frame(above)) } else { Owner::None };
         assert_eq!(self.owner(level), owner, "of level {level}");
@@ -88,7 +88,7 @@ impl Chain {
     }
 
     fn hot(&self) -> Vec<bool> {
-        (0..self.pages.len()).map(|level| self.is_hot(level)).collect()
+        (0..self.pages.len()).map(|level| self.is_swizzled(level)).collect()
     }
 
     fn by_table(&self) -> u64 {
@@ -181,7 +181,7 @@ fn in_need_the_parent_of_what_is_pinned_leaves() {
             let link = PageId::new(chain.space.id(), *child).to_bits();
             root.page_mut().set_u64(LINKS_AT + 8 * i, link);
         }
-        root.excuse();
+        root.set_unlogged();
         drop(root);
         let pins: Vec<Pin<'_>> = (0..LINKS)
             .map(|i| {
@@ -214,11 +214,11 @@ fn what_is_no_link_of_its_parent_is_not_written() {
     let core = chain.space.space_core();
     let mut root = chain.shared().latch_resident(core, chain.pages[0]).unwrap();
     root.page_mut().set_u64(neighbour, child);
-    root.excuse();
+    root.set_unlogged();
     drop(root);
     let mut other = chain.shared().latch_resident(core, chain.pages[1]).unwrap();
     other.page_mut().set_u64(LINKS_AT, child);
-    other.excuse();
+    other.set_unlogged();
     drop(other);
     let other = chain.shared().core.frames.memory.page(chain.frame(1));
     let bytes = chain.shared().core.frames.memory.page(chain.frame(0));
@@ -251,7 +251,7 @@ fn what_was_left_behind_is_put_right() {
     assert_eq!(owners.of(chain.frame(1)).get(), Owner::None);
     // A hot link to a frame that holds another page, or that there is not.
     for frame in [chain.frame(2), FrameId::MAX] {
-        let stale = Swip::hot(frame, PageId::new(chain.space.id(), chain.pages[1]));
+        let stale = Swip::swizzled(frame, PageId::new(chain.space.id(), chain.pages[1]));
         // SAFETY: as above.
         unsafe { bytes.set_link(LINKS_AT + 8, stale.bits()) };
         chain.walk(AccessHint::Normal);

@@ -45,7 +45,7 @@ impl Translation for Swizzle {
     ///    directory.
     /// 2. Swizzled: the frame's word and tag, one load, beside the page's. If the tag is the page's
     ///    that is all.
-    /// 3. Else the table. A link that owns its page then did not say where that is: `astray`, so that
+    /// 3. Else the table. A link that owns its page then did not say where that is: `misplaced`, so that
     ///    it is swizzled.
     #[inline(always)]
     fn resolve<'p>(

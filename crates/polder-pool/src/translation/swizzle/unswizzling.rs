@@ -97,7 +97,7 @@ impl Swizzle {
             Owner::Busy => false,
             Owner::Root => self.take_link(pool, frame, owner, |page, swizzled| {
                 let directory = pool.spaces.directory(page.space());
-                directory.into_iter().for_each(|directory| directory.beside.cool(swizzled));
+                directory.into_iter().for_each(|directory| directory.beside.unswizzle(swizzled));
                 true
             }),
             Owner::Parent(parent) => {
@@ -129,9 +129,9 @@ impl Swizzle {
         owner: Owner,
         unswizzle: impl FnOnce(PageId, Swip) -> bool,
     ) -> bool {
-        self.owners.of(frame).cool(owner, || {
+        self.owners.of(frame).unswizzle(owner, || {
             let page = pool.latches.meta(frame).page();
-            unswizzle(page, Swip::hot(frame, page))
+            unswizzle(page, Swip::swizzled(frame, page))
         })
     }
 

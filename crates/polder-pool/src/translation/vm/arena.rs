@@ -14,7 +14,7 @@ use polder_format::{PageNo, PageSize, SpaceId};
 
 use crate::error::PoolError;
 use crate::latch::StateCell;
-use crate::machine::{HUGE_PAGE_BYTES, OS_PAGE_BYTES, Reservation};
+use crate::machine::{HUGE_PAGE_BYTES, Mapping, OS_PAGE_BYTES};
 use crate::page::OVERRUN_BYTES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
@@ -43,8 +43,8 @@ pub(super) struct Memory {
 /// Addresses of words and pages.
 #[derive(Debug)]
 struct Arena {
-    words: Reservation,
-    pages: Reservation,
+    words: Mapping,
+    pages: Mapping,
     /// A bit for each huge page's worth of pages that was ever used: the kernel's tables stay.
     touched: Box<[AtomicU64]>,
 }
@@ -53,12 +53,12 @@ impl Arena {
     fn new(pages: u64, page_size: PageSize, huge: bool) -> Result<Arc<Arena>, PoolError> {
         let bytes = ((pages as usize) << page_size.shift()) + OVERRUN_BYTES;
         let words = pages as usize * size_of::<StateCell>();
-        let pages = Reservation::new("addresses for every page", bytes, HUGE_PAGE_BYTES)?;
+        let pages = Mapping::new("addresses for every page", bytes, HUGE_PAGE_BYTES)?;
         match huge {
             true => pages.prefer_huge_pages(),
             false => pages.prefer_small_pages(),
         }
-        let words = Reservation::new("state words", words, OS_PAGE_BYTES)?;
+        let words = Mapping::new("state words", words, OS_PAGE_BYTES)?;
         let touched = bytes.div_ceil(HUGE_PAGE_BYTES * 64);
         let touched = (0..touched).map(|_| AtomicU64::new(0)).collect();
         Ok(Arc::new(Arena { words, pages, touched }))

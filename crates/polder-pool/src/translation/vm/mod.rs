@@ -211,7 +211,7 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         // SAFETY: the chunk is there, so that the page's addresses and the overrun are mapped
         // (VM-1), aligned, and written by `bytes` and the device alone.
         let at = unsafe { PageRef::new(directory.address(page, self.page_size), self.page_size) };
-        Some(Resolved { cell, word, frame: word.frame(), page: at, astray: false })
+        Some(Resolved { cell, word, frame: word.frame(), page: at, misplaced: false })
     }
 
     fn page_address(

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use polder_format::{Place, SpaceId};
+use polder_format::{PhysicalPageNo, SpaceId};
 
 use crate::device::is_full;
 use crate::error::PoolError;
@@ -17,19 +17,19 @@ use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {
     /// Finds out which places are free, if nobody has yet.
-    pub(super) fn learn_places(&self) -> Result<(), PoolError> {
-        if lock(&self.core.map.places).is_known() {
+    pub(super) fn learn_file_pages(&self) -> Result<(), PoolError> {
+        if lock(&self.core.map.pages).is_known() {
             return Ok(());
         }
         // One thread learns, and no map changes before it has: a second one would read maps that
         // the first one's allocations move and free. The places themselves are not locked
         // meanwhile: loading map pages may evict.
         let _learning = lock(&self.core.map.learning);
-        if lock(&self.core.map.places).is_known() {
+        if lock(&self.core.map.pages).is_known() {
             return Ok(());
         }
         let used = self.used_runs()?;
-        lock(&self.core.map.places)
+        lock(&self.core.map.pages)
             .learn(used.iter().map(|run| (run.start, run.pages)).collect())
             .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }
@@ -51,7 +51,7 @@ impl<T: Translation> Shared<T> {
         for (id, root) in self.array_elements(&self.directory)? {
             let Some(space) = SpaceId::new(id) else { continue };
             let open = self.space(space);
-            let closed = PagedArray::new(Place::new(root));
+            let closed = PagedArray::new(PhysicalPageNo::new(root));
             let map = open.as_ref().map_or(&closed, |space| &space.map);
             self.add_array_pages(map, &mut runs)?;
             for (index, start) in self.array_elements(map)? {
@@ -69,11 +69,15 @@ impl<T: Translation> Shared<T> {
     }
 
     /// A free run of pages, allocated on the device.
-    pub(super) fn allocate_places(&self, space: SpaceId, pages: u64) -> Result<Place, PoolError> {
-        self.learn_places()?;
-        let start = lock(&self.core.map.places).take(pages);
+    pub(super) fn allocate_file_pages(
+        &self,
+        space: SpaceId,
+        pages: u64,
+    ) -> Result<PhysicalPageNo, PoolError> {
+        self.learn_file_pages()?;
+        let start = lock(&self.core.map.pages).take(pages);
         self.back_places(space, start, pages)?;
-        Ok(Place::new(start))
+        Ok(PhysicalPageNo::new(start))
     }
 
     /// Has the device back a run that was taken; gives it back on an error.
@@ -86,7 +90,7 @@ impl<T: Translation> Shared<T> {
         let shift = self.core.page_size().shift();
         let (offset, bytes) = (start << shift, pages << shift);
         self.core.data.device.allocate(offset, bytes).map_err(|source| {
-            let mut places = lock(&self.core.map.places);
+            let mut places = lock(&self.core.map.pages);
             places.put(start, pages);
             places.trim();
             let source = Arc::new(source);
@@ -101,19 +105,19 @@ impl<T: Translation> Shared<T> {
     /// that is durable: a crash must not bring an owner back whose pages are gone.
     ///
     /// If the log cannot be written the places stay taken until the next open.
-    pub(super) fn release_places(&self, start: Place, pages: u64) {
+    pub(super) fn release_file_pages(&self, start: PhysicalPageNo, pages: u64) {
         if self.settle_log().is_err() {
             return;
         }
         let shift = self.core.page_size().shift();
         // A device that fails to punch keeps its blocks; the places are free all the same.
         let _ = self.core.data.device.punch(start.get() << shift, pages << shift);
-        lock(&self.core.map.places).put(start.get(), pages);
+        lock(&self.core.map.pages).put(start.get(), pages);
     }
 
     /// Cuts what is free off the end of the file. Gives the pages by which it became shorter.
     pub(super) fn trim_file(&self) -> Result<u64, PoolError> {
-        let mut places = lock(&self.core.map.places);
+        let mut places = lock(&self.core.map.pages);
         let before = places.end();
         let Some(end) = places.trim() else { return Ok(0) };
         // Under the lock, so that nobody takes places at the end meanwhile.

@@ -4,14 +4,14 @@ use super::*;
 
 #[test]
 fn a_pause_waits_for_writers_and_they_for_it() {
-    let passage = Passage::new();
+    let quiesce = Quiesce::new();
     let (inside, passes) = (AtomicU64::new(0), AtomicU64::new(0));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
-                    let _pass = passage.enter().unwrap();
+                    let _pass = quiesce.enter().unwrap();
                     inside.fetch_add(1, Ordering::SeqCst);
                     thread::yield_now();
                     inside.fetch_sub(1, Ordering::SeqCst);
@@ -25,7 +25,7 @@ fn a_pause_waits_for_writers_and_they_for_it() {
             while passes.load(Ordering::SeqCst) < before + 10 {
                 thread::yield_now();
             }
-            let _pause = passage.pause().unwrap();
+            let _pause = quiesce.pause().unwrap();
             let met = (0..50).map(|_| {
                 thread::yield_now();
                 inside.load(Ordering::SeqCst)
@@ -37,15 +37,15 @@ fn a_pause_waits_for_writers_and_they_for_it() {
         }
         stop.store(true, Ordering::Relaxed);
     });
-    passage.close().unwrap();
-    assert!(matches!(passage.close(), Err(StoreError::Closed)));
-    assert!(matches!(passage.enter(), Err(StoreError::Closed)));
-    assert!(passage.check_open().is_err());
+    quiesce.close().unwrap();
+    assert!(matches!(quiesce.close(), Err(StoreError::Closed)));
+    assert!(matches!(quiesce.enter(), Err(StoreError::Closed)));
+    assert!(quiesce.check_open().is_err());
 }
 
 #[test]
 fn a_thread_that_is_inside_is_not_let_in_again() {
-    let (a, b) = (Passage::new(), Passage::new());
+    let (a, b) = (Quiesce::new(), Quiesce::new());
     let outer = a.enter().unwrap();
     let other = b.enter().unwrap();
     assert!(matches!(a.enter(), Err(StoreError::Nested)));
@@ -62,9 +62,9 @@ fn a_thread_that_is_inside_is_not_let_in_again() {
 
 #[test]
 fn a_thread_is_inside_of_a_few_stores_at_most() {
-    let passages: Vec<_> = (0..=MOST_INSIDE).map(|_| Passage::new()).collect();
+    let passages: Vec<_> = (0..=MOST_INSIDE).map(|_| Quiesce::new()).collect();
     let passes: Vec<_> =
-        passages[..MOST_INSIDE].iter().map(|passage| passage.enter().unwrap()).collect();
+        passages[..MOST_INSIDE].iter().map(|quiesce| quiesce.enter().unwrap()).collect();
     assert!(matches!(passages[MOST_INSIDE].enter(), Err(StoreError::Nested)));
     drop(passes);
     drop(passages[MOST_INSIDE].enter().unwrap());
@@ -72,10 +72,10 @@ fn a_thread_is_inside_of_a_few_stores_at_most() {
 
 #[test]
 fn a_child_is_let_in_nowhere() {
-    let passage = Passage::new();
-    passage.set_forked();
-    assert!(passage.is_forked());
-    assert!(matches!(passage.enter(), Err(StoreError::Forked)));
-    assert!(matches!(passage.check_open(), Err(StoreError::Forked)));
-    assert!(matches!(passage.close(), Err(StoreError::Forked)));
+    let quiesce = Quiesce::new();
+    quiesce.set_forked();
+    assert!(quiesce.is_forked());
+    assert!(matches!(quiesce.enter(), Err(StoreError::Forked)));
+    assert!(matches!(quiesce.check_open(), Err(StoreError::Forked)));
+    assert!(matches!(quiesce.close(), Err(StoreError::Forked)));
 }

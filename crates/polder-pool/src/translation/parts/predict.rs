@@ -16,7 +16,7 @@ use crate::translation::seam::{DirectoryOf, PoolContext, Translation};
 
 /// What a guess follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Guesses {
+pub enum Predicts {
     /// There is none.
     Nothing,
     /// The page's number: a page that is found elsewhere moves to the frame that it prefers.
@@ -26,15 +26,15 @@ pub enum Guesses {
 }
 
 /// A way to guess.
-pub trait Guess: Debug + Sized + Send + Sync + 'static {
+pub trait Predict: Debug + Sized + Send + Sync + 'static {
     /// Which.
-    const GUESSES: Guesses;
+    const PREDICTS: Predicts;
 
     /// For this many frames.
     fn new(frames: u32) -> Self;
 
     /// The page that a link in this space leads to, and where it may be: a frame that there is.
-    fn guess(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>);
+    fn predict(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>);
 
     /// The frame that the page prefers.
     #[inline(always)]
@@ -67,15 +67,15 @@ pub trait Guess: Debug + Sized + Send + Sync + 'static {
 #[derive(Debug)]
 pub struct Blind;
 
-impl Guess for Blind {
-    const GUESSES: Guesses = Guesses::Nothing;
+impl Predict for Blind {
+    const PREDICTS: Predicts = Predicts::Nothing;
 
     fn new(_: u32) -> Blind {
         Blind
     }
 
     #[inline(always)]
-    fn guess(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
+    fn predict(&self, link: LinkRef<'_>, _: SpaceId) -> (PageId, Option<FrameId>) {
         (PageId::from_link(link.load()), None)
     }
 }

@@ -8,18 +8,18 @@ use crate::translation::Translation;
 
 /// How many frames should be free.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Reserve {
+pub(crate) struct Watermarks {
     /// Below this the writer is woken.
     pub(crate) low: usize,
     /// Here it rests again.
     pub(crate) high: usize,
 }
 
-impl Reserve {
+impl Watermarks {
     /// Half a percent of the frames, and twice that.
-    pub(crate) fn of(frames: u32) -> Reserve {
+    pub(crate) fn of(frames: u32) -> Watermarks {
         let low = (frames as usize / 200).clamp(4, 2048);
-        Reserve { low, high: low * 2 }
+        Watermarks { low, high: low * 2 }
     }
 
     /// Whether fewer than `level` frames are free; or of one node fewer than its part. As policies
@@ -33,8 +33,8 @@ impl Reserve {
 
 impl<T: Translation> Shared<T> {
     /// The pool's reserve.
-    pub(crate) fn reserve(&self) -> Reserve {
-        Reserve::of(self.core.frames.memory.count())
+    pub(crate) fn reserve(&self) -> Watermarks {
+        Watermarks::of(self.core.frames.memory.count())
     }
 }
 
@@ -54,7 +54,7 @@ mod tests {
 
     #[test]
     fn a_node_without_frames_is_short_unless_the_other_has_all_that_may_be_free() {
-        let reserve = Reserve::of(20_000);
+        let reserve = Watermarks::of(20_000);
         assert_eq!((reserve.low, reserve.high), (100, 200));
         for (first, second, low, high) in [
             (0, 0, true, true),
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn one_node_is_short_of_frames_if_there_are_too_few() {
-        let (reserve, free) = (Reserve::of(20_000), Partitions::full(&[20_000]));
+        let (reserve, free) = (Watermarks::of(20_000), Partitions::full(&[20_000]));
         for left in (0..20_000).rev() {
             free.take(PartitionNo::FIRST);
             assert_eq!(reserve.is_short(&free, reserve.low), left < reserve.low, "{left}");

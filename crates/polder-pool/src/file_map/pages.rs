@@ -6,7 +6,7 @@ use super::runs::Runs;
 
 /// The free runs of the file.
 #[derive(Debug)]
-pub(crate) struct FilePlaces {
+pub(crate) struct FilePages {
     /// The free places below `end`.
     free: Runs,
     /// Length of the file in pages.
@@ -17,11 +17,11 @@ pub(crate) struct FilePlaces {
     first: u64,
 }
 
-impl FilePlaces {
-    pub(crate) fn new(file_pages: u64, size: PageSize) -> FilePlaces {
+impl FilePages {
+    pub(crate) fn new(file_pages: u64, size: PageSize) -> FilePages {
         let first = SUPERBLOCK_AREA_BYTES >> size.shift();
         let end = file_pages.max(first);
-        FilePlaces { free: Runs::default(), end, known: end == first, first }
+        FilePages { free: Runs::default(), end, known: end == first, first }
     }
 
     /// Length of the file in pages.
@@ -121,7 +121,7 @@ mod tests {
 
     #[test]
     fn runs_join_and_the_lowest_goes_first() {
-        let mut places = FilePlaces::new(0, PageSize::MIN);
+        let mut places = FilePages::new(0, PageSize::MIN);
         assert_eq!((places.take(16), places.take(4), places.take(8)), (16, 32, 36));
         places.put(16, 16);
         places.put(36, 8);
@@ -135,14 +135,14 @@ mod tests {
 
     #[test]
     fn what_maps_name_is_not_free() {
-        let mut places = FilePlaces::new(100, PageSize::MIN);
+        let mut places = FilePages::new(100, PageSize::MIN);
         places.learn(vec![(20, 10), (16, 1), (90, 5)]).unwrap();
         let mut free = Runs::default();
         [(17, 3), (30, 60), (95, 5)].into_iter().for_each(|(start, len)| free.insert(start, len));
         assert_eq!(places.free, free);
-        assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![(20, 10), (25, 1)]).is_err());
+        assert!(FilePages::new(100, PageSize::MIN).learn(vec![(20, 10), (25, 1)]).is_err());
         for behind in [(99, 2), (u64::MAX - 7, 16)] {
-            assert!(FilePlaces::new(100, PageSize::MIN).learn(vec![behind]).is_err());
+            assert!(FilePages::new(100, PageSize::MIN).learn(vec![behind]).is_err());
         }
     }
 }

@@ -17,7 +17,7 @@ const REST: Duration = Duration::from_secs(1);
 
 /// What a checkpoint needs.
 #[derive(Debug)]
-pub(crate) struct Keeper<T: Translation> {
+pub(crate) struct Checkpointer<T: Translation> {
     pub(crate) pool: Pool<T>,
     pub(crate) log: Arc<Log>,
     pub(crate) superblock: Mutex<Superblock>,
@@ -26,14 +26,20 @@ pub(crate) struct Keeper<T: Translation> {
     turn: Mutex<bool>,
 }
 
-impl<T: Translation> Keeper<T> {
+impl<T: Translation> Checkpointer<T> {
     pub(crate) fn new(
         pool: Pool<T>,
         log: Arc<Log>,
         superblock: Superblock,
         stamps: Stamps,
-    ) -> Keeper<T> {
-        Keeper { pool, log, superblock: Mutex::new(superblock), stamps, turn: Mutex::new(true) }
+    ) -> Checkpointer<T> {
+        Checkpointer {
+            pool,
+            log,
+            superblock: Mutex::new(superblock),
+            stamps,
+            turn: Mutex::new(true),
+        }
     }
 
     /// Makes the part of the log shorter that would be replayed. `in_haste`: as fast as it goes.
@@ -98,9 +104,9 @@ impl<T: Translation> Keeper<T> {
 
     /// Starts the thread, which ends when the log tells it to.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
-        let keeper = Arc::clone(self);
+        let checkpointer = Arc::clone(self);
         let thread = thread::Builder::new().name("polder-checkpoint".to_string());
-        thread.spawn(move || keeper.run())
+        thread.spawn(move || checkpointer.run())
     }
 
     fn run(&self) {

@@ -41,7 +41,7 @@ struct Line(AtomicU64);
 
 /// The way to write.
 #[derive(Debug)]
-pub(crate) struct Passage {
+pub(crate) struct Quiesce {
     id: u64,
     state: AtomicU8,
     lines: [Line; LINES],
@@ -49,8 +49,8 @@ pub(crate) struct Passage {
 
 /// A thread that is inside.
 #[derive(Debug)]
-pub(crate) struct Pass<'p> {
-    passage: &'p Passage,
+pub(crate) struct Entered<'p> {
+    quiesce: &'p Quiesce,
     /// Where this thread is counted.
     line: usize,
     /// Goes out in the thread that went in.
@@ -99,10 +99,10 @@ pub(crate) fn stripe() -> usize {
     Number::of_this_thread() % STRIPES
 }
 
-impl Passage {
-    pub(crate) fn new() -> Passage {
+impl Quiesce {
+    pub(crate) fn new() -> Quiesce {
         static NEXT: AtomicU64 = AtomicU64::new(1);
-        Passage {
+        Quiesce {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
             state: AtomicU8::new(OPEN),
             lines: [const { Line(AtomicU64::new(0)) }; LINES],
@@ -120,7 +120,7 @@ impl Passage {
     }
 
     /// Goes in to write; waits while the way is paused.
-    pub(crate) fn enter(&self) -> Result<Pass<'_>, StoreError> {
+    pub(crate) fn enter(&self) -> Result<Entered<'_>, StoreError> {
         self.note()?;
         let number = Number::of_this_thread();
         let line = if number < OWN { number } else { OWN + number % (LINES - OWN) };
@@ -138,7 +138,7 @@ impl Passage {
                 }
             }
         }
-        Ok(Pass { passage: self, line, _here: PhantomData })
+        Ok(Entered { quiesce: self, line, _here: PhantomData })
     }
 
     /// Notes that this thread is inside.
@@ -226,10 +226,10 @@ impl Passage {
     }
 }
 
-impl Drop for Pass<'_> {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        self.passage.forget();
-        self.passage.go_out(self.line);
+        self.quiesce.forget();
+        self.quiesce.go_out(self.line);
     }
 }
 
@@ -242,7 +242,7 @@ fn refusal(state: u8) -> StoreError {
 
 /// Nobody writes.
 #[derive(Debug)]
-pub(crate) struct Pause<'p>(&'p Passage);
+pub(crate) struct Pause<'p>(&'p Quiesce);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
