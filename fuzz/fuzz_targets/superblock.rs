@@ -2,7 +2,9 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use polder_format::{PageSize, PhysicalPageNo, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose};
+use polder_format::{
+    PageSize, PhysicalPageNo, SUPERBLOCK_BYTES, SpaceId, StoreId, Superblock, choose,
+};
 
 /// Where the fields lie that the checksum is over.
 const FIELDS: std::ops::Range<usize> = 12..112;
