@@ -174,13 +174,14 @@ impl<T: Translation> Shared<T> {
 
     /// A frame that was taken and not used, or holds no page any more.
     pub(crate) fn give_frame(&self, frame: FrameId) {
-        let page = self.core.latches.meta(frame).page();
-        debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
+        // A page may have come meanwhile into the frame that is its own.
         if T::MEMORY.has_fixed_frames() {
             self.core.frames.fixed.give_back();
-        } else {
-            self.core.frames.free.put(frame);
+            return;
         }
+        let page = self.core.latches.meta(frame).page();
+        debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
+        self.core.frames.free.put(frame);
     }
 
     /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.
