@@ -1,5 +1,5 @@
-//! What lies in the log file: groups, records and the headers of segments and slots; and the redoing
-//! of what decodes on a leaf and on an inner node.
+//! What lies in the log file: groups, records and the headers of segments and slots; and the
+//! redoing of what decodes on a leaf and on an inner node.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,8 +1,8 @@
 //! LMDB by heed.
 //!
 //! * `none` is `MDB_WRITEMAP | MDB_NOSYNC | MDB_NOMETASYNC`: the fastest form that does not sync;
-//!   pages are changed in the map itself. `sync` is without any of them, LMDB's default: each commit
-//!   writes its pages and syncs. With a write map, synced commits were as fast.
+//!   pages are changed in the map itself. `sync` is without any of them, LMDB's default: each
+//!   commit writes its pages and syncs. With a write map, synced commits were as fast.
 //! * `MDB_NORDAHEAD` where the data is larger than `--pool`: reading ahead hurts random reads.
 //! * A phase that only reads has one long read transaction in each thread. A mixed phase has a
 //!   read transaction for each read, since a long one would not see what others wrote and would
@@ -11,7 +11,8 @@
 //!   which leaves leaves full.
 //! * LMDB has no cache of its own: its pages are in the kernel's page cache, which `--pool` does
 //!   not limit. Its map counts as its resident set as far as it was touched.
-//! * The map is four times the data and some GiB more, so that it never fills up; the file is sparse.
+//! * The map is four times the data and some GiB more, so that it never fills up; the file is
+//!   sparse.
 
 use std::ops::Bound;
 
@@ -58,8 +59,9 @@ impl Lmdb {
         }
         let mut options = EnvOpenOptions::new();
         options.map_size(usize::try_from(map_bytes)?).max_readers(READERS);
-        // SAFETY: flags that give up durability are there only where none is asked for; the directory was
-        // made for this environment alone, so nobody else opens, changes or truncates its file.
+        // SAFETY: flags that give up durability are there only where none is asked for; the
+        // directory was made for this environment alone, so nobody else opens, changes or
+        // truncates its file.
         let env = unsafe { options.flags(flags).open(setup.dir)? };
         let mut txn = env.write_txn()?;
         let database = env.create_database(&mut txn, None)?;

@@ -1,8 +1,9 @@
 //! RocksDB, by its C interface, with the feature `rocksdb`.
 //!
-//! The library is the system's (on Debian `librocksdb-dev`), and [`ffi`] declares the few functions
-//! that are needed. The crate `rocksdb` would build ten minutes of C++, and its bindings need clang;
-//! so nothing of it is used, and without the feature the peers build without the library.
+//! The library is the system's (on Debian `librocksdb-dev`), and [`ffi`] declares the few
+//! functions that are needed. The crate `rocksdb` would build ten minutes of C++, and its bindings
+//! need clang; so nothing of it is used, and without the feature the peers build without the
+//! library.
 //!
 //! * `--pool` pays for two write buffers, each an eighth of it, at most 64 MiB (RocksDB's default),
 //!   and the block cache, which has the rest. Where the data is larger than the pool, the indexes

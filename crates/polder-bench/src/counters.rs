@@ -41,8 +41,8 @@ macro_rules! events {
             }
         }
 
-        /// What the processor counted, an operation; `None` without `--counters`, or where the kernel
-        /// refuses them.
+        /// What the processor counted, an operation; `None` without `--counters`, or where the
+        /// kernel refuses them.
         #[derive(Debug, Clone, Default, Serialize, Deserialize)]
         pub(crate) struct Counted {
             $($field: Option<f64>),*

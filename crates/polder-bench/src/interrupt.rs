@@ -17,8 +17,8 @@ pub(crate) const EXIT_STATUS: u8 = 130;
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Listens to SIGINT, SIGTERM and SIGHUP; a second one ends the process at once. A SIGHUP that is
-    /// ignored stays so, as nohup wants it.
+    /// Listens to SIGINT, SIGTERM and SIGHUP; a second one ends the process at once. A SIGHUP that
+    /// is ignored stays so, as nohup wants it.
     pub(crate) fn listen() -> io::Result<Interrupt> {
         let flag = Arc::new(AtomicBool::new(false));
         let hangup = (!is_ignored(SIGHUP)).then_some(SIGHUP);
@@ -51,7 +51,7 @@ impl Interrupt {
     }
 }
 
-/// Whether whoever started this process has it ignore the signal.
+/// Whether the process that started this one has it ignore the signal.
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: all zero is a value of this struct of plain fields.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
 //! The ladder: every translation in turn, in every regime of access, on the pool and the tree
 //! directly, without a store and without a log; and TPC-C on stores.
 //!
-//! A *part* is a workload, a *side* one translation with one way of holding pages. Each run of a
+//! A *part* is a workload, a *side* one translation with one read mode. Each run of a
 //! side is a process of its own, so that its memory and its huge pages are fresh. In each round
 //! every side of a part has one turn, in an order that moves on by one each round; ratios pair runs
 //! of the same round. Parts come one after the other, so that files of one are gone before the next
@@ -12,8 +12,8 @@
 //!
 //! From the bottom: [`setup`] and [`clock`] make pools and time threads on them, [`trees`],
 //! [`pages`] and [`graph`] fill them, [`stores`] has TPC-C, [`watched`] looks at it; [`parts`] are
-//! the workloads; [`child`] runs one, if need be in a [`memory_group`]; [`results`] and [`criteria`]
-//! say what it came to, [`out`] writes it down, [`html`] shows it.
+//! the workloads; [`child`] runs one, if need be in a [`memory_group`]; [`results`] and
+//! [`criteria`] say what it came to, [`out`] writes it down, [`html`] shows it.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -83,8 +83,8 @@ pub(crate) struct Ladder {
 
 impl Ladder {
     /// Runs it, and writes down what is known after each part. A run that fails is noted, and the
-    /// next one begins; so is a side that cannot have its turns here. An interrupt ends it with what was measured so far. Beside the results
-    /// stands whether their last state was written.
+    /// next one begins; so is a side that cannot have its turns here. An interrupt ends it with
+    /// what was measured so far. Beside the results stands whether their last state was written.
     pub(crate) fn run(
         &self,
         interrupt: &Interrupt,

@@ -26,7 +26,8 @@ impl Latencies<u64> {
 }
 
 impl<T> Latencies<T> {
-    /// Made of what `make` gives for each field, which it is told as a way to get at that of others.
+    /// Made of what `make` gives for each field, which it is told as a way to get at that of
+    /// others.
     pub(crate) fn each<S: Copy>(make: impl Fn(fn(&Latencies<S>) -> S) -> T) -> Latencies<T> {
         Latencies {
             p50_ns: make(|of| of.p50_ns),

@@ -7,12 +7,12 @@
 //! half from minute to minute: only ratios of neighbours in time mean something.
 //!
 //! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
-//! whom; `team` has threads do it at once, `meter` and `phase` time it, `bed` prepares and repeats
-//! it; `compare` and `worker` talk over `protocol`, by way of `child`; `cli` reads the arguments,
-//! `report` prints, and `record` keeps what was printed in docs/results.md. `replay` stands apart: it
-//! runs the pool's replacement policies on traces, without an engine. So does `ladder`: it runs every
-//! translation on the pool and the tree directly, and TPC-C on stores. `tpcc` is a workload like the
-//! others, but on tables and batches, which only Polder has.
+//! which store; `team` has threads do it at once, `meter` and `phase` time it, `bed` prepares and
+//! repeats it; `compare` and `worker` talk over `protocol`, by way of `child`; `cli` reads the
+//! arguments, `report` prints, and `record` keeps what was printed in docs/results.md. `replay`
+//! stands apart: it runs the pool's replacement policies on traces, without an engine. So does
+//! `ladder`: it runs every translation on the pool and the tree directly, and TPC-C on stores.
+//! `tpcc` is a workload like the others, but on tables and batches, which only Polder has.
 
 use std::process::ExitCode;
 

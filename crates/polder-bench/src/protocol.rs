@@ -1,6 +1,7 @@
 //! What a comparison and its workers say to each other, as parent and [`crate::child`].
 //!
-//! The worker is told its plan, prepares, answers `ready`; then each `go` is answered by a `result`.
+//! The worker is told its plan, prepares, answers `ready`; then each `go` is answered by a
+//! `result`.
 
 use serde::{Deserialize, Serialize};
 

@@ -1,5 +1,5 @@
-//! A document of results, in which each run that is told so (`--record FILE#KEY`) replaces a section
-//! of its own: what it was told, when and where it ran, and what it printed.
+//! A document of results, in which each run that is told so (`--record FILE#KEY`) replaces a
+//! section of its own: what it was told, when and where it ran, and what it printed.
 //!
 //! ```text
 //! # Results                       anything up to the first section stays as it is

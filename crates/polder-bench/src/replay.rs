@@ -3,7 +3,8 @@
 //! The policies are the pool's own ([`polder_pool::replacement`]), run on simulated frames; beside
 //! them stand references that know a trace rather than frames: exact LRU, FIFO, random, and the
 //! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` and
-//! `mixed` make one, `frames` runs a policy on it, `exact` and `optimum` are the references, `report` prints.
+//! `mixed` make one, `frames` runs a policy on it, `exact` and `optimum` are the references,
+//! `report` prints.
 
 use std::time::Instant;
 
@@ -32,7 +33,7 @@ pub(crate) use zipf::{Paper, Zipfian};
 use exact::Order;
 use trace::{MOST_REQUESTS, Trace};
 
-/// What to replay, and on whom.
+/// What to replay, and on which policies.
 #[derive(Debug, Clone)]
 pub(crate) struct Replay {
     pub(crate) source: Source,
@@ -62,7 +63,7 @@ pub(crate) enum CacheSize {
     Bytes(u64),
 }
 
-/// Who decides what stays.
+/// The policy, or the reference, that decides what stays.
 #[derive(Debug, Clone, Copy)]
 enum Player {
     Policy(ReplacementKind),

@@ -80,8 +80,8 @@ pub(crate) struct RunResult {
     pub(crate) commits_per_s: Option<f64>,
     /// Processor time of the whole process, its background threads too.
     pub(crate) cpu_s_per_op: f64,
-    /// `None` where single operations are not timed; for `commit` those of whole batches. Those of an
-    /// open loop count from when an operation should have begun.
+    /// `None` where single operations are not timed; for `commit` those of whole batches. Those of
+    /// an open loop count from when an operation should have begun.
     #[serde(flatten)]
     pub(crate) latencies: Latencies<Option<u64>>,
     pub(crate) device_reads_per_s: f64,
@@ -90,8 +90,8 @@ pub(crate) struct RunResult {
     pub(crate) user_bytes_written: u64,
     /// See [`Cost::written_bytes`].
     pub(crate) device_bytes_written: Option<u64>,
-    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An upper
-    /// bound for engines that write by way of the page cache: see [`crate::usage`].
+    /// Device bytes by user bytes; `None` where either is not known or nothing was written. An
+    /// upper bound for engines that write by way of the page cache: see [`crate::usage`].
     pub(crate) write_amplification: Option<f64>,
     pub(crate) peak_rss_bytes: Option<u64>,
     #[serde(flatten)]

@@ -2,7 +2,7 @@
 //!
 //! The times follow from the rate alone. An operation that could not begin at its time, since one
 //! before it took too long, has waited from that time on, and its latency says so: a stall counts
-//! against all whom it kept waiting, not only against the one that stalled.
+//! against all operations that it kept waiting, not only against the one that stalled.
 
 use std::time::Duration;
 

@@ -50,9 +50,9 @@ pub(crate) fn peak_rss_bytes() -> Option<u64> {
     Some(field(&status, "VmHWM:")? * 1024)
 }
 
-/// Gives memory that was freed back to the kernel, where the allocator would keep it: an engine that
-/// lives in the heap must not begin a round with memory that is already backed, while others map
-/// theirs anew.
+/// Gives memory that was freed back to the kernel, where the allocator would keep it: an engine
+/// that lives in the heap must not begin a round with memory that is already backed, while others
+/// map theirs anew.
 pub(crate) fn return_free_memory() {
     #[cfg(target_env = "gnu")]
     // SAFETY: only touches memory that the allocator owns.

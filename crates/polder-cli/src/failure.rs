@@ -56,7 +56,7 @@ pub enum Failure {
     #[error("stopped; the store was closed")]
     Interrupted,
 
-    /// Whoever read the output has enough of it.
+    /// The reader of the output has enough of it.
     #[error("nobody reads the output")]
     ReaderGone,
 }

@@ -2,7 +2,7 @@
 //!
 //! A signal only sets the flag. Every loop of a command that can take long looks at it and ends in
 //! good order, so that the store is closed. There is no second, harder Ctrl-C: a recovery takes
-//! longer than a moment's patience.
+//! longer than a moment.
 
 use std::io;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! A bar on standard error while something takes long; nothing where that is no terminal.
 //!
-//! Whoever works draws it: it needs no thread, which a process that is short of memory or threads
-//! may not get.
+//! The thread that works draws it: it needs no other thread, which a process that is short of
+//! memory or threads may not get.
 
 use std::fmt::Write;
 

@@ -2,7 +2,8 @@
 
 use crate::PageSize;
 
-/// Array page: its height, 1 byte. Height 0 holds elements, greater ones hold places.
+/// Array page: its height, 1 byte. Height 0 holds elements, greater ones hold physical
+/// page numbers.
 pub const ARRAY_HEIGHT_AT: usize = 32;
 /// Array page: its words, 8 bytes each, to the end of the page.
 pub const ARRAY_WORDS_AT: usize = 64;

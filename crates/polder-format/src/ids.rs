@@ -1,4 +1,5 @@
-//! Identifiers: page id, space id, place, LSN, page size. The bit layout is in `docs/format.md`.
+//! Identifiers: page id, space id, physical page number, LSN, page size. The bit layout is in
+//! `docs/format.md`.
 
 use std::fmt;
 
@@ -12,7 +13,7 @@ const SPACE_BITS: u32 = 28;
 pub struct SpaceId(u32);
 
 impl SpaceId {
-    /// The file itself: page numbers are places. Maps live here.
+    /// The file itself: page numbers are physical page numbers. Maps live here.
     pub const FILE: SpaceId = SpaceId(0);
     /// The catalogue of tables.
     pub const CATALOGUE: SpaceId = SpaceId(1);
@@ -108,15 +109,15 @@ impl fmt::Display for PageId {
     }
 }
 
-/// A position in the data file, in pages: byte `place * page size`.
+/// A position in the data file, in pages: byte `number * page size`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalPageNo(u64);
 
 impl PhysicalPageNo {
-    /// No place.
+    /// No position.
     pub const NONE: PhysicalPageNo = PhysicalPageNo(0);
 
-    /// The place with this number.
+    /// The position with this number.
     pub fn new(place: u64) -> PhysicalPageNo {
         PhysicalPageNo(place)
     }

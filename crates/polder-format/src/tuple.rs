@@ -2,8 +2,8 @@
 //!
 //! Each element is a type byte and its content; `docs/format.md` has the table.
 //!
-//! * `TUPLE-1` Elements of different types are ordered by type byte, in the order of the variants of
-//!   [`Element`]: a signed and an unsigned number are never equal.
+//! * `TUPLE-1` Elements of different types are ordered by type byte, in the order of the variants
+//!   of [`Element`]: a signed and an unsigned number are never equal.
 //! * `TUPLE-2` A tuple comes directly before the tuples that begin with it.
 //! * `TUPLE-3` A tuple has one encoding: what decodes encodes to the same bytes again. NaN has no
 //!   place in the order and is refused; -0.0 is written as 0.0.

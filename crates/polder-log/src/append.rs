@@ -1,8 +1,9 @@
 //! Appending a group to the log.
 //!
-//! A leaf is changed behind A5 and not before: the lines that will be written come into the cache while
-//! the group is copied, and no atomic operation waits for them. (A load of several words that were just
-//! stored one by one, like a locked instruction, waits until all stores before it are in the cache.)
+//! A leaf is changed behind A5 and not before: the lines that will be written come into the cache
+//! while the group is copied, and no atomic operation waits for them. (A load of several words
+//! that were just stored one by one, like a locked instruction, waits until all stores before it
+//! are in the cache.)
 
 #![cfg(not(loom))]
 
@@ -16,22 +17,23 @@ use crate::log::Log;
 use crate::ring::Change;
 
 impl Log {
-    /// Puts a group into the log, and gives the LSN at which it ends. A reservation of `reserved` bytes
-    /// is used up by it.
+    /// Puts a group into the log, and gives the LSN at which it ends. A log-space reservation of
+    /// `reserved` bytes is used up by it.
     #[inline]
     pub(crate) fn append_reserved(&self, group: &mut Group, reserved: u64) -> Lsn {
         // A1: before its first latch the caller has reserved log space (`reserve_space`).
         debug_assert!(group.len() as u64 <= reserved, "LOG-4: more than was reserved");
-        // A2: it holds the latches of all pages that the group names, has decided what to do, and knows
-        //     that nothing can fail any more.
-        // A3: the group gets its place in the log. Whoever changes one of these pages holds its latch
-        //     here, so that for each page the order of LSNs is the order of its changes.
+        // A2: it holds the latches of all pages that the group names, has decided what to do, and
+        //     knows that nothing can fail any more.
+        // A3: the group gets its position in the log. A thread that changes one of these pages
+        //     holds its latch here, so that for each page the order of LSNs is the order of its
+        //     changes.
         let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
         // Here and not later: an atomic operation waits for all stores before it, and those to the
         // ring and to the pages are slow ones.
         self.tail.release(reserved);
-        // A4: wait until the ring has room for it. The leader, which makes room, needs no latch. If the
-        //     log has failed nobody makes room: go on, as if it were there.
+        // A4: wait until the ring has room for it. The leader, which makes room, needs no latch.
+        //     If the log has failed nobody makes room: go on, as if it were there.
         // A5: copy header and records; last of all store the group's mark.
         self.put(group, start)
         // A6: the caller changes the pages, sets their LSN to what this gives, and unlatches them.

@@ -1,11 +1,13 @@
-//! Checkpoints: making the part of the log shorter that would be replayed. The steps K1 to K6 are called
-//! by the store (`Keeper::checkpoint` in the crate polder), whose superblocks have to tell of it.
+//! Checkpoints: making the part of the log shorter that would be replayed. The steps K1 to K6 are
+//! called by the store (`Checkpointer::checkpoint` in the crate polder), whose superblocks have to
+//! tell of it.
 //!
-//! A sweep begins when the log since the last start has reached half of the limit, and is paced so that it
-//! is done well before the limit: at each batch it compares the share of frames that it has visited with
-//! the share of the remaining log that was used, and rests if it is ahead. Where the log is ahead the
-//! throttle has writers wait. A sweep that cannot write makes reservations fail with the reason, and is
-//! tried again; nothing must be opened again for that.
+//! A sweep begins when the log since the last start has reached half of the limit, and goes only
+//! so fast that it is done well before the limit: at each batch it compares the share of frames
+//! that it has visited with the share of the remaining log that was used, and rests if it is
+//! ahead. Where the log is ahead the throttle has writers wait. A sweep that cannot write makes
+//! log-space reservations fail with the reason, and is tried again; nothing must be opened again
+//! for that.
 
 #![cfg(not(loom))]
 
@@ -75,8 +77,9 @@ impl Log {
         self.cut_for_checkpoint(|start, tally| Begun { start, tables: tally.counts() })
     }
 
-    /// K2 and K3: writes all that is dirty, as fast as the log needs it, and has writers wait where that
-    /// is not fast enough, until there is room in the log (K6). `in_haste`: without rests.
+    /// K2 and K3: writes all that is dirty, as fast as the log needs it, and has writers wait
+    /// where that is not fast enough, until there is room in the log (K6). `in_haste`: without
+    /// rests.
     ///
     /// # Errors
     /// Those of writing pages; they stay dirty, and all can be tried again.

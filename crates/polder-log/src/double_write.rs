@@ -1,9 +1,10 @@
-//! The double-write buffer: pages are written twice, so that a torn one can be restored, first into a
-//! slot of the log file, then in place.
+//! The double-write buffer: pages are written twice, so that a torn one can be restored, first
+//! into a slot of the log file, then in place.
 //!
-//! A page needs no slot if its full-page image lies in the log and it was not written since (`imaged`): no
-//! checkpoint has begun behind the image and been completed, for its sweep would have written the page;
-//! so redo begins at the image or before it, and needs nothing of what lies in place.
+//! A page needs no slot if its full-page image lies in the log and it was not written since
+//! (`imaged`): no checkpoint has begun behind the image and been completed, for its sweep would
+//! have written the page; so redo begins at the image or before it, and needs nothing of what lies
+//! in place.
 
 #![cfg(not(loom))]
 
@@ -43,15 +44,15 @@ impl Log {
         // B2: those that may be torn for good are written into a slot.
         let (index, header) = self.take_slot(&bare)?;
         let written = self.write_slot(index, &header, &bare);
-        // B3: the log is flushed up to `lsn`, with a sync that begins after B2: it covers the slot as
-        //     well, which lies in the same file.
+        // B3: the log is flushed up to `lsn`, with a sync that begins after B2: it covers the slot
+        //     as well, which lies in the same file.
         let protected = written.and_then(|()| {
             let wanted = lock(&self.commit.syncs).begun + 1;
             self.flush_until(|log, syncs| syncs.finished >= wanted && log.commit.durable() >= lsn.0)
         });
         protected.inspect_err(|_| self.double_write.give_up(index))?;
-        // B4: the pool writes in place; then it tells that the batch is complete, and what could not be
-        //     written (`DoubleWriteBuffer::placed`).
+        // B4: the pool writes in place; then it tells that the batch is complete, and what could
+        //     not be written (`DoubleWriteBuffer::placed`).
         Ok(self.double_write.begin(Some(index), pages))
     }
 

@@ -1,10 +1,11 @@
 //! That the log cannot be used any more, and why.
 //!
-//! * `LOG-6` A write or sync of the log that fails, a sync of the data file, or a write of a superblock,
-//!   poisons the log: no LSN becomes durable any more, no checkpoint advances, reservations are refused
-//!   (A1). It is not tried again: a kernel that failed a sync may have dropped the pages. Each of the two
-//!   files is synced by one thread at a time, and by none behind a sync that failed: of several threads
-//!   that sync, a kernel tells only one that a write was lost.
+//! * `LOG-6` A write or sync of the log that fails, a sync of the data file, or a write of a
+//!   superblock, poisons the log: no LSN becomes durable any more, no checkpoint advances,
+//!   reservations are refused (A1). It is not tried again: a kernel that failed a sync may have
+//!   dropped the pages. Each of the two files is synced by one thread at a time, and by none
+//!   behind a sync that failed: of several threads that sync, a kernel tells only one that a write
+//!   was lost.
 
 #![cfg(not(loom))]
 

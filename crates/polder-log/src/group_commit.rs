@@ -1,13 +1,14 @@
 //! Group commit: one thread, the leader, writes the ring out and syncs, for all.
 //!
-//! A thread that wants something to be durable leads, if no other one does; else it follows: it sleeps
-//! until a leader has finished and looks again. So a single thread commits without another one, and many
-//! share each sync.
+//! A thread that wants something to be durable leads, if no other one does; else it follows: it
+//! sleeps until a leader has finished and looks again. So a single thread commits without another
+//! one, and many share each sync.
 //!
-//! * `LOG-2` What was synced is never written again: each sync ends at a multiple of 4096, to which a
-//!   checksummed *pad* leads (zeros alone could be a lost write), and the next group begins there. A
-//!   block that is torn by a later write can only hold what nobody was promised.
-//! * `LOG-3` The log is written in order, and a range is written only when every group in it is complete.
+//! * `LOG-2` What was synced is never written again: each sync ends at a multiple of 4096, to
+//!   which a checksummed *pad* leads (zeros alone could be a lost write), and the next group
+//!   begins there. A block that is torn by a later write can only hold what nobody was promised.
+//! * `LOG-3` The log is written in order, and a range is written only when every group in it is
+//!   complete.
 
 #![cfg(not(loom))]
 
@@ -47,7 +48,7 @@ impl Log {
         self.await_sync(Lsn(self.tail_at()))
     }
 
-    /// Waits until the log is durable up to `lsn`, for somebody who would rather not wait.
+    /// Waits until the log is durable up to `lsn`, for a caller that would rather not wait.
     pub(crate) fn await_sync(&self, lsn: Lsn) -> Result<(), SharedError> {
         if self.commit.durable() >= lsn.0 {
             return Ok(());
@@ -57,7 +58,7 @@ impl Log {
         self.sync_up_to(lsn)
     }
 
-    /// As `await_sync`, where nobody minds how long it takes.
+    /// As `await_sync`, where it does not matter how long it takes.
     pub(crate) fn sync_up_to(&self, lsn: Lsn) -> Result<(), SharedError> {
         self.flush_until(|log, _| log.commit.durable() >= lsn.0)
     }
@@ -122,16 +123,18 @@ impl Log {
         let (cut, result) = self.lead(|leader| {
             // L1: cut: the tail goes on to the next block, so that no group lies in between.
             let (tail, cut) = cut(&self.tail.end);
-            // L2: walk from mark to mark up to where the tail was; wait for groups that are not complete
-            //     yet. Whole blocks in front of them are written if the ring is full: the threads that
-            //     wait for room in it (A4) lie below the tail.
+            // L2: walk from mark to mark up to where the tail was; wait for groups that are not
+            //     complete yet. Whole blocks in front of them are written if the ring is full: the
+            //     threads that wait for room in it (A4) lie below the tail.
             self.await_groups(leader, tail, cut)?;
-            // L3: write all up to the cut, with a pad behind the last group, and give the ring back.
+            // L3: write all up to the cut, with a pad behind the last group, and give the ring
+            //     back.
             self.pad(leader, cut);
             self.write_out(leader, cut)?;
             Ok((cut, at_cut(Lsn(cut), &leader.tally)))
         })?;
-        // L4: sync; the log is durable up to the cut. Another leader may write on behind it meanwhile.
+        // L4: sync; the log is durable up to the cut. Another leader may write on behind it
+        //     meanwhile.
         self.sync_device(cut)?;
         Ok(result)
     }
@@ -237,13 +240,13 @@ impl Log {
         Ok(())
     }
 
-    /// L4: syncs the log's device, which was written up to `cut` before: one thread at a time, and none
-    /// behind a sync that failed (`LOG-6`).
+    /// L4: syncs the log's device, which was written up to `cut` before: one thread at a time, and
+    /// none behind a sync that failed (`LOG-6`).
     pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
         let _one = lock(&self.commit.log_sync);
         self.check()?;
         self.space.device.sync().map_err(|error| {
-            // Before anybody hears of it, and opens the log again.
+            // Before a caller learns of it, and opens the log again.
             self.take_back();
             self.poison("syncing the log", &error)
         })?;
@@ -252,9 +255,9 @@ impl Log {
         Ok(())
     }
 
-    /// After a sync that failed, caches may still show what no later sync will bring to the device.
-    /// A process that opens the log before they are empty must not go on behind it: so the log is made to end
-    /// where it is durable.
+    /// After a sync that failed, caches may still show what no later sync will bring to the
+    /// device. A process that opens the log before they are empty must not go on behind it: so the
+    /// log is made to end where it is durable.
     fn take_back(&self) {
         lock(&self.space.segments).clear_from(self.commit.durable());
     }

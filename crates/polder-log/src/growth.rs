@@ -25,8 +25,8 @@ impl Log {
             (segments.count(), *segments.header())
         };
         match make_segment(&*self.space.device, &header, count, fresh, meanwhile) {
-            // So that nobody who waits for a sync waits for the zeros as well. That it failed is found
-            // out by everybody who syncs or asks for room.
+            // So that no thread that waits for a sync waits for the zeros as well. That it failed
+            // is found out by every thread that syncs or asks for room.
             Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {}
             Ok(()) => lock(&self.space.segments).add(),
             // The log makes do with what it has.
@@ -35,8 +35,8 @@ impl Log {
         self.reservations.set_ceiling(&self.space);
     }
 
-    /// For the end-of-recovery record there is room whatever the limit, as long as the device has some:
-    /// else a full log could be opened only so many times.
+    /// For the end-of-recovery record there is room whatever the limit, as long as the device has
+    /// some: else a full log could be opened only so many times.
     pub(crate) fn make_room_for_end_of_recovery(&self) {
         let _growing = lock(&self.space.growth);
         if lock(&self.space.segments).free() == 0 {
@@ -44,14 +44,14 @@ impl Log {
         }
     }
 
-    /// Sees to it that there are free segments before they are needed; made in the best way, if there
-    /// is time and somebody who will have something of it.
+    /// Sees to it that there are free segments before they are needed; made in the best way, if
+    /// there is time and a thread that gains by it.
     pub(crate) fn prepare(&self, has_time: bool) {
         if lock(&self.space.segments).free() <= SPARE_SEGMENTS {
             let _growing = lock(&self.space.growth);
             let best = self.commit.take_awaited() && has_time;
             let fresh = if best { Fresh::Written } else { Fresh::Allocated };
-            // The ring fills up meanwhile; whoever appends is told if it cannot be written.
+            // The ring fills up meanwhile; a thread that appends is told if it cannot be written.
             self.grow(fresh, &mut || drop(self.write_complete()));
         }
     }

@@ -1,4 +1,4 @@
-//! Group commit: whether a thread leads, how many follow, and how far the log is durable.
+//! Group commit: whether a thread is its leader, how many follow, and how far the log is durable.
 
 #![cfg(not(loom))]
 
@@ -26,7 +26,7 @@ pub(crate) struct Leader {
     pub(crate) tally: Tally,
 }
 
-/// Whether a thread leads, and how many syncs there were.
+/// Whether a thread leads the group commit, and how many syncs there were.
 #[derive(Debug, Default)]
 pub(crate) struct Syncs {
     pub(crate) leading: bool,
@@ -41,10 +41,12 @@ pub(crate) struct Syncs {
 /// One thread writes and syncs for all.
 ///
 /// Invariants:
-/// * While a thread leads `syncs.leading` is set, and it alone takes it back; followers sleep on `synced`.
-/// * `durable` only grows, is a multiple of a block, and lies below what was written (`LOG-2`, `LOG-3`).
-/// * A sync with a number above `begun`, as it is now, begins later than now: so one can wait for a sync
-///   that covers what was written just before (B3).
+/// * While a thread leads `syncs.leading` is set, and it alone takes it back; followers sleep on
+///   `synced`.
+/// * `durable` only grows, is a multiple of a block, and lies below what was written (`LOG-2`,
+///   `LOG-3`).
+/// * A sync with a number above `begun`, as it is now, begins later than now: so one can wait for
+///   a sync that covers what was written just before (B3).
 #[derive(Debug)]
 pub(crate) struct GroupCommit {
     /// Held while the log is cut, walked over and written (L1 to L3).

@@ -3,8 +3,8 @@
 //! Changes of pages come as groups of records, each durable as a whole or not at all; pages are
 //! written in place only when the log tells of all that they hold; what is torn there is restored;
 //! and what the log tells is done again when a store is opened. Why this is enough is in
-//! `docs/durability.md`, which cites the rules (`LOG-3`) and steps (L2, R4) that stand here; the bytes
-//! are in `docs/format.md`.
+//! `docs/durability.md`, which cites the rules (`LOG-3`) and steps (L2, R4) that stand here; the
+//! bytes are in `docs/format.md`.
 //!
 //! What the log of an open store is made of stands in structs, each with what it owns:
 //!

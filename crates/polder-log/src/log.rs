@@ -1,5 +1,5 @@
-//! The log of an open store: what it is made of. What is done with it stands in files of its own, as
-//! `impl Log`.
+//! The log of an open store: what it is made of. What is done with it stands in files of its own,
+//! as `impl Log`.
 
 #![cfg(not(loom))]
 
@@ -26,7 +26,8 @@ use crate::sync::lock;
 use crate::tally::Tally;
 use crate::throttle::Throttle;
 
-/// By what a group is told from one of another store, or of an earlier life of this one (`LOG-1`).
+/// By what a group is told from one of another store, or of an earlier incarnation of this one
+/// (`LOG-1`).
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Identity {
     pub(crate) seed: LogSeed,
@@ -35,8 +36,8 @@ pub(crate) struct Identity {
 
 /// The log of an open store.
 ///
-/// Positions in it: `start <= durable <= written <= walked <= tail`, and no reservation reaches beyond
-/// `ceiling`.
+/// Positions in it: `start <= durable <= written <= walked <= tail`, and no reservation reaches
+/// beyond `ceiling`.
 ///
 /// ```text
 /// start    both superblocks name it: replay would begin here      reservations
@@ -46,10 +47,10 @@ pub(crate) struct Identity {
 /// tail     the next group goes here                               tail
 /// ```
 ///
-/// Order of locks: log-space reservation < page latches < `growth` < `leader` < `log_sync` < `room` <
-/// `segments`; the double-write buffer's `data_sync` < `area`; under `syncs` nothing is locked. The
-/// leader takes no page latch, and waits only for groups between A3 and A5, whose threads wait for
-/// nothing but the ring in front of them.
+/// Order of locks: log-space reservation < page latches < `growth` < `leader` < `log_sync` <
+/// `room` < `segments`; the double-write buffer's `data_sync` < `area`; under `syncs` nothing is
+/// locked. The leader takes no page latch, and waits only for groups between A3 and A5, whose
+/// threads wait for nothing but the ring in front of them.
 pub struct Log {
     /// What each group bears.
     pub(crate) identity: Identity,
@@ -150,8 +151,8 @@ impl Log {
         self.tail_at().saturating_sub(start)
     }
 
-    /// How often a change waited because the log was full; those that waited long count for each tenth
-    /// of a second.
+    /// How often a change waited because the log was full; those that waited long count for each
+    /// tenth of a second.
     pub fn write_stalls(&self) -> u64 {
         self.reservations.write_stalls()
     }

@@ -22,7 +22,8 @@ impl Log {
         loop {
             let (tail, end) = self.tail.reserve(bytes);
             if end <= self.reservations.ceiling() {
-                // About where the group will go: it is there when it is needed.
+                // Prefetches about where the group will go, so that the memory is there when it is
+                // needed.
                 self.buffer.ring.prefetch(tail, bytes);
                 if self.reservations.wants_checkpoint(tail) {
                     self.checkpointer.wake();

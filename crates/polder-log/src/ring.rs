@@ -1,14 +1,16 @@
-//! The log's buffer: a ring that many threads copy groups into at the same time, and marks that tell
-//! which of them are complete.
+//! The log's buffer: a ring that many threads copy groups into at the same time, and marks that
+//! tell which of them are complete.
 //!
 //! * `RING-1` The mark of a stretch of [`MARK_BYTES`] is not zero if a complete group begins there
-//!   (never two do: a group is longer). It is stored last (Release): a thread that sees it (Acquire) sees
-//!   the group.
-//! * `RING-2` A range belongs to the thread that took it (A3) until its mark is stored, then to the leader,
-//!   which clears the mark as it walks over it, writes the range out and gives it back.
+//!   (never two do: a group is longer). It is stored last (Release): a thread that sees it
+//!   (Acquire) sees the group.
+//! * `RING-2` A range belongs to the thread that took it (A3) until its mark is stored, then to
+//!   the leader, which clears the mark as it walks over it, writes the range out and gives it
+//!   back.
 //!
 //! The leader mostly runs on another core than the appenders. So it touches marks only, which lie
-//! dense, and leaves the lines of the groups themselves to the threads that write them again on the next lap.
+//! dense, and leaves the lines of the groups themselves to the threads that write them again on
+//! the next lap.
 
 use std::cell::UnsafeCell;
 use std::collections::TryReserveError;
@@ -39,7 +41,7 @@ pub(crate) enum Change {
     More,
 }
 
-/// So much of a group's place is asked for ahead: what a processor has open at a time.
+/// So many bytes of where a group will go are prefetched: what a processor has open at a time.
 const PREFETCHED_BYTES: u64 = 512;
 /// How often the ring should be written out: each time this part of it was filled.
 const WAKE_PART: u64 = 8;
@@ -218,8 +220,8 @@ impl Ring {
 #[derive(Debug)]
 pub(crate) struct Buffer {
     pub(crate) ring: Ring,
-    /// All below was written out of the ring (Release), which has room for its own length from here on
-    /// (Acquire).
+    /// All below was written out of the ring (Release), which has room for its own length from
+    /// here on (Acquire).
     written: AtomicU64,
     /// The bits of a position that change when the ring should be written out.
     wake_mask: u64,

@@ -1,10 +1,10 @@
-//! How much room there is in the log: where it begins and ends, and what is spoken for.
+//! How much room there is in the log: where it begins and ends, and how much is reserved.
 //!
-//! * `LOG-4` No thread waits for log space under a latch: an operation reserves the most that it can
-//!   append (and the rest of a block, for a sync behind it) before its first latch. The end of the log
-//!   plus all reservations never exceeds what the segments that exist have room for, less two: what
-//!   checkpoints and end-of-recovery records themselves append. An operation that holds a reservation
-//!   asks for no other one.
+//! * `LOG-4` No thread waits for log space under a latch: an operation reserves the most that it
+//!   can append (and the rest of a block, for a sync behind it) before its first latch. The end of
+//!   the log plus all reservations never exceeds what the segments that exist have room for, less
+//!   two: what checkpoints and end-of-recovery records themselves append. An operation that holds
+//!   a reservation asks for no other one.
 
 #![cfg(not(loom))]
 
@@ -24,13 +24,14 @@ pub(crate) const SPARE_SEGMENTS: u64 = 2;
 /// The rest of a block that a sync behind a group may fill: each reservation counts it.
 pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 
-/// What all writers change, alone on its cache lines: one pair of lines for each change, and not two.
+/// What all writers change, alone on its cache lines: one pair of lines for each change, and not
+/// two.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Tail {
     /// A3: where the next group goes.
     pub(crate) end: sync::AtomicU64,
-    /// Bytes of all reservations, each with its `PAD_BYTES`.
+    /// Bytes of all log-space reservations, each with its `PAD_BYTES`.
     reserved: AtomicU64,
 }
 
@@ -39,8 +40,8 @@ impl Tail {
         Tail { end: sync::AtomicU64::new(end), reserved: AtomicU64::new(0) }
     }
 
-    /// Reserves so many bytes, to be released if that was too much: where the log ends, and where it
-    /// would end if all reservations were used.
+    /// Reserves so many bytes, to be released if that was too much: where the log ends, and where
+    /// it would end if all reservations were used.
     #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> (u64, u64) {
         let need = bytes + PAD_BYTES;
@@ -64,23 +65,24 @@ pub(crate) struct Room {
     pub(crate) blocked: Option<SharedError>,
     /// The file could not be made longer.
     pub(crate) no_growth: bool,
-    /// Somebody waits for a checkpoint to make room, however little the log has grown.
+    /// A thread waits for a checkpoint to make room, however little the log has grown.
     pub(crate) wanted: bool,
 }
 
 /// How far the log may go.
 ///
 /// Invariants:
-/// * A reservation is granted only if the log ends below `ceiling` with it and all others (`LOG-4`).
+/// * A reservation is granted only if the log ends below `ceiling` with it and all others
+///   (`LOG-4`).
 /// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
-/// * `start`, `ceiling` and `trigger` are changed under `room`, or by the one checkpoint; they are read
-///   without.
+/// * `start`, `ceiling` and `trigger` are changed under `room`, or by the one checkpoint; they are
+///   read without.
 #[derive(Debug)]
 pub(crate) struct Reservations {
     /// The most bytes of one reservation.
     pub(crate) group_max: u64,
-    /// Where reservations end: behind the last segment but `SPARE_SEGMENTS`, counted from the one in
-    /// which the log starts.
+    /// Where reservations end: behind the last segment but `SPARE_SEGMENTS`, counted from the one
+    /// in which the log starts.
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
@@ -131,7 +133,7 @@ impl Reservations {
         self.write_stalls.load(Ordering::Relaxed)
     }
 
-    /// The log begins here from now on: what lies below is free.
+    /// The log begins here from then on: what lies below is free.
     pub(crate) fn set_start(&self, start: u64, space: &LogSpace) {
         debug_assert!(start >= self.start(), "LOG-5: what lies below was given up");
         self.start.store(start, Ordering::Release);
@@ -158,7 +160,7 @@ impl Reservations {
         self.room_changed.notify_all();
     }
 
-    /// Waits a moment for more room. Counts how often somebody does.
+    /// Waits a moment for more room. Counts how often a thread does.
     pub(crate) fn await_room(&self, room: MutexGuard<'_, Room>) {
         self.write_stalls.fetch_add(1, Ordering::Relaxed);
         let waited = self.room_changed.wait_timeout(room, Duration::from_millis(100));

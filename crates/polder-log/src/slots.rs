@@ -1,11 +1,11 @@
 //! Which slot of the double-write buffer holds which pages, and until when it must.
 //!
-//! * `SLOT-1` A slot is used again only when every page of its batch lies in its place, synced, or
+//! * `SLOT-1` A slot is used again only when every page of its batch is synced in the data file, or
 //!   was written again through a later slot.
-//! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written. Recovery
-//!   uses only slots at or above the highest such number, and of those for one place the latest whose
-//!   page is not newer than the log: an older slot could bring back a page that was rewritten since, and
-//!   a newer one a change that the log has lost.
+//! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written.
+//!   Recovery uses only slots at or above the highest such number, and of those for one physical
+//!   page the latest whose page is not newer than the log: an older slot could bring back a page
+//!   that was rewritten since, and a newer one a change that the log has lost.
 
 #![cfg(not(loom))]
 
@@ -25,7 +25,7 @@ enum State {
     Free,
     /// The batch is on its way.
     Used,
-    /// In place, not synced. These pages could not be written.
+    /// Written to the data file, not synced. These pages could not be written.
     Placed { failed: Vec<PageId> },
 }
 
@@ -35,7 +35,7 @@ struct Slot {
     sequence: u64,
 }
 
-/// A batch that is on its way to its places.
+/// A batch that is being written to the data file.
 #[derive(Debug)]
 struct Batch {
     slot: Option<usize>,
@@ -44,8 +44,9 @@ struct Batch {
     copied: Vec<PageId>,
 }
 
-/// Invariants: the sequence numbers of slots that are not free differ, and are below `next_sequence`; a
-/// slot is `Used` exactly while its batch is about to be written, or is `under_way`.
+/// Invariants: the sequence numbers of slots that are not free differ, and are below
+/// `next_sequence`; a slot is `Used` exactly while its batch is about to be written, or is
+/// `under_way`.
 #[derive(Debug)]
 struct Area {
     slots: Vec<Slot>,

@@ -61,9 +61,9 @@ impl Log {
 }
 
 impl LogFile {
-    /// Opens a log of which the first block may be damaged: its sizes are then those that a log of a
-    /// store with such pages and such a limit is made with. `None`: there is no segment at the
-    /// places where they would be.
+    /// Opens a log of which the first block may be damaged: its sizes are then those that a log of
+    /// a store with such pages and such a limit is made with. `None`: there is no segment where
+    /// one would be.
     ///
     /// # Errors
     /// Those of the device.
@@ -85,7 +85,8 @@ impl LogFile {
         Ok(any.then(|| LogFile { device, segments, seed: LogSeed::new(store_id) }))
     }
 
-    /// The first position that a segment holds, and the one behind the last; equal if there is none.
+    /// The first position that a segment holds, and the one behind the last; equal if there is
+    /// none.
     pub fn extent(&self) -> (Lsn, Lsn) {
         let share = self.segments.header().share();
         let held = || self.segments.shares().iter().flatten();
@@ -94,8 +95,8 @@ impl LogFile {
         (Lsn(first), Lsn(end))
     }
 
-    /// Where the last run of positions begins that segments hold without a gap. What lies below it is
-    /// left over, and partly used again.
+    /// Where the last run of positions begins that segments hold without a gap. What lies below it
+    /// is left over, and partly used again.
     pub fn last_run(&self) -> Lsn {
         let mut held: Vec<u64> = self.segments.shares().iter().flatten().copied().collect();
         held.sort_unstable();

@@ -1,4 +1,5 @@
-//! Atomics: std's, or loom's when the ring is model-checked (`--cfg loom`). And how a mutex is locked.
+//! Atomics: std's, or loom's when the ring is model-checked (`--cfg loom`). And how a mutex is
+//! locked.
 
 use std::ops::Range;
 #[cfg(not(loom))]

@@ -1,8 +1,8 @@
 //! How many entries each table has, at any point of the log.
 //!
-//! The records themselves say when a key is new or gone. The leader of a group commit adds them up as it
-//! walks over the groups, so that the numbers belong to one position of the log exactly, and no
-//! writer shares a counter.
+//! The records themselves say when a key is new or gone. The leader of a group commit adds them up
+//! as it walks over the groups, so that the numbers belong to one position of the log exactly, and
+//! no writer shares a counter.
 
 #![cfg(not(loom))]
 

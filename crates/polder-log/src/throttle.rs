@@ -1,22 +1,22 @@
 //! The throttle: how fast writers may go while a checkpoint makes the log shorter.
 //!
-//! A sweep that is slower than the log grows would leave writers going at full speed until the log is
-//! full, and then not at all until the sweep is done. So the position of the log up to which nobody
-//! waits goes on with the sweep, and a thread that begins a change beyond it waits a moment first, before it
-//! holds anything: the longer, the further beyond and the larger the change. Writers and sweep come to go at
-//! one speed.
+//! A sweep that is slower than the log grows would leave writers going at full speed until the log
+//! is full, and then not at all until the sweep is done. So the position of the log up to which no
+//! thread waits goes on with the sweep, and a thread that begins a change beyond it waits a moment
+//! first, before it holds anything: the longer, the further beyond and the larger the change.
+//! Writers and sweep come to go at one speed.
 
 #![cfg(not(loom))]
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// How far beyond the sweep the log may be without anybody waiting, as a part of what may be appended
-/// during it; and how much further until writers wait for the longest.
+/// How far beyond the sweep the log may be without anybody waiting, as a part of what may be
+/// appended during it; and how much further until writers wait for the longest.
 const SLACK: f64 = 1.0 / 8.0;
 const STEEP: f64 = 1.0 / 2.0;
-/// The longest that one change waits: one of so many bytes or more. Smaller ones wait in proportion, but
-/// at least as those of a sixteenth.
+/// The longest that one change waits: one of so many bytes or more. Smaller ones wait in
+/// proportion, but at least as those of a sixteenth.
 const LONGEST: Duration = Duration::from_millis(20);
 const LARGE: u64 = 16 << 10;
 
@@ -36,8 +36,8 @@ impl Default for Throttle {
 }
 
 impl Throttle {
-    /// A sweep, which began at `begin` of the log and should be done `room` bytes later, has come so
-    /// far: from 0 to 1.
+    /// A sweep, which began at `begin` of the log and should be done `room` bytes later, has come
+    /// so far: from 0 to 1.
     pub(crate) fn swept(&self, begin: u64, room: u64, swept: f64) {
         let steep = (room as f64 * STEEP).max(1.0) as u64;
         self.steep.store(steep, Ordering::Relaxed);
@@ -45,13 +45,13 @@ impl Throttle {
         self.free_until.store(begin.saturating_add(free), Ordering::Relaxed);
     }
 
-    /// Nobody waits any more.
+    /// The sweep has ended: no thread waits.
     pub(crate) fn end(&self) {
         self.free_until.store(u64::MAX, Ordering::Relaxed);
     }
 
-    /// How long a thread waits before it appends so many bytes at `tail`. Without a sweep nobody looks
-    /// where the log ends, which all writers write to.
+    /// How long a thread waits before it appends so many bytes at `tail`. Without a sweep nobody
+    /// looks where the log ends, which all writers write to.
     #[inline]
     pub(crate) fn pause_at(&self, tail: impl FnOnce() -> u64, bytes: u64) -> Option<Duration> {
         let free_until = self.free_until.load(Ordering::Relaxed);

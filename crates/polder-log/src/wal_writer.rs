@@ -1,7 +1,8 @@
-//! The WAL writer and the log syncer: the threads that write and sync the log when nobody waits for it.
+//! The WAL writer and the log syncer: the threads that write and sync the log when nobody waits
+//! for it.
 //!
-//! Writing without a sync is L2 and L3 alone, of whole blocks. When the unsynced stretch is longer than
-//! the window a sync begins, and at two windows writing waits for it.
+//! Writing without a sync is L2 and L3 alone, of whole blocks. When the unsynced stretch is longer
+//! than the window a sync begins, and at two windows writing waits for it.
 
 #![cfg(not(loom))]
 
@@ -18,9 +19,9 @@ use crate::log::Log;
 /// A thread that is needed again within this time does not wait to be asked.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// The running threads; dropping this stops them, and waits for their end. One writes the log as the
-/// buffer fills; the other one syncs it, at least once in each period, while the first one writes
-/// on.
+/// The running threads; dropping this stops them, and waits for their end. One writes the log as
+/// the buffer fills; the other one syncs it, at least once in each period, while the first one
+/// writes on.
 #[derive(Debug)]
 pub struct WalWriter {
     log: Arc<Log>,
@@ -50,8 +51,8 @@ fn write(log: &Log) {
     while log.wal_writer.wait(LONGEST_PERIOD) {
         let _ = log.write_complete();
         log.prepare(!log.wal_writer.is_asked());
-        // To wake a thread takes the one that does it tens of microseconds (in a virtual machine), so a
-        // thread that will be needed again soon wakes by itself.
+        // To wake a thread takes the one that does it tens of microseconds (in a virtual machine),
+        // so a thread that will be needed again soon wakes by itself.
         let (now, end) = (Instant::now(), log.tail_at());
         let share = log.buffer.wake_bytes() as f64 / (end - before).max(1) as f64;
         let time = (now - since).mul_f64(share.min(1e3));

@@ -8,8 +8,8 @@
 //!   disk still shows it, but the next good sync does not bring it back.
 //! * **Delay**: batches wait after `submit` and are done in `complete`, in any order. Until then a
 //!   read does not see what they write.
-//! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what is
-//!   allocated can always be overwritten.
+//! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what
+//!   is allocated can always be overwritten.
 //! * **A kill** ([`SimDisk::kill_all`]): the process ends, and what only caches hold stays in them.
 //! * **A crash** ([`SimDisk::crash`]): writes since the last sync, and those under way, are kept,
 //!   dropped or torn, each by itself; changes of length and allocation are cut off at some point.
@@ -170,8 +170,8 @@ impl SimDisk {
     }
 
     /// Several disks of one machine as the next process finds them, if the one that uses them is
-    /// killed now: nothing that was done is lost, but what was not synced still is not. Writes under
-    /// way may have been done. These disks go on.
+    /// killed now: nothing that was done is lost, but what was not synced still is not. Writes
+    /// under way may have been done. These disks go on.
     pub fn kill_all<const N: usize>(disks: [&SimDisk; N], seed: u64) -> [SimDisk; N] {
         let states = disks.map(SimDisk::state);
         let mut seeds = Random::new(seed);

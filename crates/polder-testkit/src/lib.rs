@@ -6,7 +6,8 @@
 //!   answers.
 //! * [`workload`]: a seeded stream of such operations.
 //! * [`pools`]: a disk without faults, and configurations of pools that are as small as may be.
-//! * [`effort`]: how many seeds, rounds and steps a test tries in an ordinary run, and in a long one.
+//! * [`effort`]: how many seeds, rounds and steps a test tries in an ordinary run, and in a long
+//!   one.
 //! * [`found`]: data and programs that a test needs, and is skipped without.
 //! * [`random`]: the generator behind all of them. What has the same seed does the same.
 //!

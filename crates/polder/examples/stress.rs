@@ -1,17 +1,18 @@
 //! A store under stress, against a model.
 //!
-//! Round after round a store of the least budget is opened with options that are drawn: translation,
-//! replacement, hold, page size, number of threads. Each thread has keys of its own, and knows what they
-//! must hold; it also reads the keys of others, and counts up counters that all of them share. Beside
-//! them the store is checkpointed and shrunk, and tables are loaded, read and dropped. Behind each round
-//! the store is checked, closed, opened again and compared with what the threads know.
+//! Round after round a store of the least budget is opened with options that are drawn:
+//! translation, replacement, hold, page size, number of threads. Each thread has keys of its own,
+//! and knows what they must hold; it also reads the keys of others, and counts up counters that
+//! all of them share. Beside them the store is checkpointed and shrunk, and tables are loaded,
+//! read and dropped. Behind each round the store is checked, closed, opened again and compared
+//! with what the threads know.
 //!
 //! ```text
 //! cargo run --release -p polder --example stress -- [SECONDS] [SEED]
 //! ```
 //!
-//! It ends with an error when a round fails, and names its options; a seed draws the same options again.
-//! Two seconds unless told otherwise.
+//! It ends with an error when a round fails, and names its options; a seed draws the same options
+//! again. Two seconds unless told otherwise.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -50,7 +51,7 @@ fn main() -> Result<(), Failure> {
         let store = dir.path().join("store");
         let ran = setup.run(&store).map_err(|error| format!("{setup:?}: {error}"))?;
         std::fs::remove_dir_all(&store)?;
-        // Not every translation goes with every way of holding.
+        // Not every translation goes with every read mode.
         let Some(tally) = ran else { continue };
         rounds += 1;
         total.add(&tally);

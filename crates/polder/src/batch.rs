@@ -1,5 +1,5 @@
-//! Batches: many changes of any tables, as one. What is asked for is collected here; how it is done is in
-//! `batch/apply.rs`.
+//! Batches: many changes of any tables, as one. What is asked for is collected here; how it is
+//! done is in `batch/apply.rs`.
 
 mod apply;
 mod ready;
@@ -13,11 +13,12 @@ use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::table::Table;
 
-/// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in memory and on disk.
+/// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in
+/// memory and on disk.
 ///
-/// Several changes of one key are made in their order, and an update sees what those before it have
-/// made of its key. Expectations are about what was there before the batch. A reader that is at work
-/// meanwhile may see part of it.
+/// Several changes of one key are made in their order, and an update sees what those before it
+/// have made of its key. Expectations are about what was there before the batch. A reader that is
+/// at work meanwhile may see part of it.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -113,8 +114,8 @@ impl<'c> WriteBatch<'c> {
         WriteBatch::default()
     }
 
-    /// Empties the batch and keeps its memory, and its handles of tables, so that the next one needs
-    /// no new: see [`Store::apply_mut`](crate::Store::apply_mut).
+    /// Empties the batch and keeps its memory, and its handles of tables, so that the next one
+    /// needs no new: see [`Store::apply_mut`](crate::Store::apply_mut).
     pub fn clear(&mut self) {
         self.parts.clear();
         self.bytes.clear();
@@ -177,9 +178,9 @@ impl<'c> WriteBatch<'c> {
         self.write(table, key, Action::Remove)
     }
 
-    /// Changes `key` as [`Table::update_with`] does. `change` sees what the parts before this one make
-    /// of the key; it is called again if what was there before the batch was changed meanwhile. It may
-    /// read the store, and not write to it ([`StoreError::Nested`]).
+    /// Changes `key` as [`Table::update_with`] does. `change` sees what the parts before this one
+    /// make of the key; it is called again if what was there before the batch was changed
+    /// meanwhile. It may read the store, and not write to it ([`StoreError::Nested`]).
     pub fn update_with(
         &mut self,
         table: &Table,
@@ -196,7 +197,8 @@ impl<'c> WriteBatch<'c> {
     }
 
     /// Bytes that are kept with the batch, in place of those of the batch before: an index of a
-    /// replicated log that was applied, say. [`Store::tag`](crate::Store::tag) reads them. At most 64 MiB, as a value.
+    /// replicated log that was applied, say. [`Store::tag`](crate::Store::tag) reads them. At most
+    /// 64 MiB, as a value.
     pub fn tag(&mut self, tag: &[u8]) -> &mut Self {
         self.tag = Some(tag.to_vec());
         self

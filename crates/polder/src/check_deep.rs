@@ -1,9 +1,9 @@
 //! Checking everything that lies on the devices, past the pool.
 //!
 //! [`Store::check`] looks at pages as the pool has them: one that is in memory is not read. Here the
-//! log is read while it is live, then all is written in place, and every page that is in use is read
-//! from the device by the maps as they lie there. Memory: a chunk of pages at a time, an entry for
-//! each extent, and one page for each allocation map.
+//! log is read while it is live, then all is written in place, and every page that is in use is
+//! read from the device by the maps as they lie there. Memory: a chunk of pages at a time, an
+//! entry for each extent, and one page for each allocation map.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -100,8 +100,8 @@ impl fmt::Display for DeepFault {
 }
 
 impl Store {
-    /// Does what [`Store::check`] does, and reads everything from the devices: superblocks, the live
-    /// log, and each page that is in use, with its checksum. Writers wait meanwhile.
+    /// Does what [`Store::check`] does, and reads everything from the devices: superblocks, the
+    /// live log, and each page that is in use, with its checksum. Writers wait meanwhile.
     ///
     /// `progress` is told how much is done and how much there is, and stops the check by returning
     /// false.

@@ -53,16 +53,17 @@ impl<T: Translation> Checkpointer<T> {
         let journal = |source| PoolError::Journal { source };
         // K1: a cut of the log, where replay will begin, and the entries of each table there.
         let begun = self.log.begin_checkpoint().map_err(journal)?;
-        // K2: for each frame: unless it is free, or clean and not latched exclusively, write it back;
-        //     wait where somebody holds it or writes it already. (A writer whose group lies below the
-        //     cut still holds its latches, or has released a changed page: either way the page is seen.)
+        // K2: for each frame: unless it is free, or clean and not latched exclusively, write it
+        //     back; wait where somebody holds it or writes it already. (A writer whose group lies
+        //     below the cut still holds its latches, or has released a changed page: either way
+        //     the page is seen.)
         // K3: sync the data file.
         self.log.sweep(&begun, &self.pool, in_haste)?;
         let next_version = self.stamps.next();
         // K4: append the checkpoint's groups: the cut, the counts, the next version word; make them
         //     durable.
-        // K5: write the superblock (where replay begins, the checkpoint's groups, how far the log is
-        //     durable), sync; write the other one, sync.
+        // K5: write the superblock (where replay begins, the checkpoint's groups, how far the log
+        //     is durable), sync; write the other one, sync.
         // K6: segments that lie wholly below the cut are free.
         let mark = |mark: CheckpointMark| {
             let mut superblock = lock(&self.superblock);

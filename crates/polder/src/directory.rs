@@ -15,10 +15,11 @@ use crate::options::OpenMode;
 pub(crate) const DATA: &str = "data";
 const LOCK: &str = "lock";
 pub(crate) const LOG: &str = "log";
-/// How long the last writes of a process that was killed may take. None come after its lock is free but
-/// those that the kernel had already.
+/// How long the last writes of a process that was killed may take. None come after its lock is
+/// free but those that the kernel had already.
 const LAST_WRITES: Duration = Duration::from_secs(30);
-/// The same where there is no lock file: then who has the other files locked is likely to be alive.
+/// The same where there is no lock file: then the process that has the other files locked is
+/// likely alive.
 const NO_LOCK_FILE: Duration = Duration::from_secs(1);
 
 /// A locked directory. The lock goes with it, also when the process dies.
@@ -51,7 +52,7 @@ impl Directory {
         }
         let patience = patience(path);
         let lock = take_lock(path)?;
-        // Somebody else may have made the store before we had the lock.
+        // Another process may have made the store before this one had the lock.
         let has_store = has_store(path)?;
         if has_store && mode == OpenMode::Create {
             return Err(OpenError::Exists { path: path.to_path_buf() });
@@ -60,7 +61,8 @@ impl Directory {
         Ok((Directory { path, files: Vec::new(), patience, _lock: lock }, !has_store))
     }
 
-    /// Opens one of its files, or makes it, when all writes of those who had it before are done.
+    /// Opens one of its files, or makes it, when all writes of the processes that had it before
+    /// are done.
     pub(crate) fn open(&mut self, name: &str) -> Result<Arc<FileDevice>, OpenError> {
         let path = self.path.join(name);
         let device = match FileDevice::open(&path, OpenKind::Existing) {
@@ -99,7 +101,7 @@ fn make_directories(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) 
     let missing: Vec<_> = path.ancestors().take_while(is_missing).collect();
     for path in missing.into_iter().rev() {
         match fs::create_dir(path) {
-            // Somebody else was faster.
+            // Another process was faster.
             Err(e) if e.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => {}
             made => made?,
         }
@@ -108,13 +110,13 @@ fn make_directories(path: &Path, sync: &mut dyn FnMut(&Path) -> io::Result<()>) 
     Ok(())
 }
 
-/// How long to wait for whoever has the files of a directory locked, whose lock file nobody holds.
+/// How long to wait for a process that has the files of a directory locked, but not its lock file.
 fn patience(path: &Path) -> Duration {
     if path.join(LOCK).exists() { LAST_WRITES } else { NO_LOCK_FILE }
 }
 
-/// Locks one of the files of the directory `path`: a second sign of whoever uses them, if he has lost
-/// his lock file.
+/// Locks one of the files of the directory `path`: a second sign of a process that uses them, if
+/// it has lost its lock file.
 fn lock_file(device: &FileDevice, path: &Path, most: Duration) -> Result<FileLock, OpenError> {
     device.lock(most).map_err(|source| match source.kind() {
         io::ErrorKind::ResourceBusy => {
@@ -125,8 +127,8 @@ fn lock_file(device: &FileDevice, path: &Path, most: Duration) -> Result<FileLoc
     })
 }
 
-/// Whether there is a store, or what must not be overwritten. One that could not be made to its end is
-/// none. What is left of one is an error.
+/// Whether there is a store, or what must not be overwritten. One that could not be made to its
+/// end is none. What is left of one is an error.
 fn has_store(path: &Path) -> Result<bool, OpenError> {
     let [data, log] = [open_to_read(path, DATA)?, open_to_read(path, LOG)?];
     let [data, log] = [&data, &log].map(|file| file.as_ref().map(|file| file as &dyn Device));
@@ -167,7 +169,7 @@ struct Lock(File);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // The lock goes with the last one who has the file open, if this fails.
+        // The lock goes with the last process that has the file open, if this fails.
         let _ = self.0.unlock();
     }
 }
@@ -187,23 +189,25 @@ fn take_lock(path: &Path) -> Result<Lock, OpenError> {
         Err(TryLockError::Error(e)) => return Err(error("lock", e)),
     }
     let lock = Lock(file);
-    // Who holds it is for the messages of others. On a full device they say less, and the store can
-    // be opened to be read and to remove things.
+    // The holder's name is for the messages of others. On a full device they say less, and the
+    // store can be opened to be read and to remove things.
     let _ = write_name(&lock.0);
     Ok(lock)
 }
 
-/// Writes who this is over what the lock file says, which needs no new block where one is there.
+/// Writes the name of this process over what the lock file says, which needs no new block where
+/// one is there.
 fn write_name(mut file: &File) -> io::Result<()> {
     let name = this_process();
     file.rewind()?;
     let written = file.write_all(name.as_bytes());
-    // The name of somebody else is worse than none.
+    // The name of another process is worse than none.
     file.set_len(if written.is_ok() { name.len() as u64 } else { 0 })?;
     written
 }
 
-/// A directory that is only read: nothing in it is written, and nobody else opens it meanwhile.
+/// A directory that is only read: nothing in it is written, and no other process opens it
+/// meanwhile.
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     /// Its data file and its log, as far as they are there.
@@ -242,10 +246,10 @@ fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
     }
 }
 
-/// Somebody else holds the lock file.
+/// Another process holds the lock file.
 fn locked(path: &Path, mut file: File) -> OpenError {
     let mut holder = String::new();
-    // Who holds it is for the message; without it the message says less.
+    // The holder's name is for the message; without it the message says less.
     let _ = file.read_to_string(&mut holder);
     // Behind the first line there may be the end of a longer name.
     let holder = holder.lines().next().unwrap_or_default().trim();
@@ -253,7 +257,7 @@ fn locked(path: &Path, mut file: File) -> OpenError {
     OpenError::Locked { path: path.to_path_buf(), process }
 }
 
-/// What others are told of who holds the store.
+/// What others are told of the process that holds the store.
 fn this_process() -> String {
     let name = std::env::current_exe()
         .ok()

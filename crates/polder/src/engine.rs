@@ -96,8 +96,8 @@ impl<T: Translation> Engine<T> {
             checkpointer.log.sync_within(period);
         }
         if recovered.groups > 0 || recovered.log_bytes >= MOST_OWN_BYTES {
-            // What was replayed is written soon, so that the next crash need not do it again; and lives
-            // that only began leave no log behind for ever.
+            // What was replayed is written soon, so that the next crash need not do it again; and
+            // incarnations that only began leave no log behind for ever.
             checkpointer.log.want_checkpoint();
         }
         let what = "start a thread for the store in";
@@ -134,8 +134,9 @@ impl<T: Translation> Engine<T> {
         &self.checkpointer.stamps
     }
 
-    /// Waits as `durability` asks, for a change that is durable when the log is up to `lsn`. Called
-    /// without a pass, so that nobody who pauses writers waits for the device as well.
+    /// Waits as `durability` asks, for a change that is durable when the log is up to `lsn`.
+    /// Called by a writer that has left, so that a thread that pauses writers does not wait for
+    /// the device.
     #[inline]
     pub(crate) fn commit(&self, lsn: Lsn, durability: Durability) -> Result<(), StoreError> {
         match durability {
@@ -251,7 +252,8 @@ impl<T: Translation> Engine<T> {
         let freed = space.drop_space();
         self.log().forget_table(space.id());
         match freed {
-            // Its places are free only when the log is durable: there is nothing more to wait for.
+            // Its physical pages are free only when the log is durable: there is nothing more to
+            // wait for.
             Ok(()) => Ok(()),
             // The table is gone all the same. What could not be freed no table names: the next open
             // frees it (R9).
@@ -286,11 +288,11 @@ impl<T: Translation> Engine<T> {
         self.pool.shrink().map_err(|error| StoreError::of_pool(CATALOGUE, error))
     }
 
-    /// Writes everything down and marks the file clean. Nobody can use the store afterwards.
+    /// Writes everything down and marks the file clean. No thread can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.quiesce.close()?;
         let written = self.write_down();
-        // A reader that came before may still want pages, which are somebody else's soon.
+        // A reader that came before may still want pages, which the next process may soon change.
         self.pool.end_reads();
         lock(&self.directory).take();
         // Handles of tables keep the engine, and the engine keeps them.

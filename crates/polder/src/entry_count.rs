@@ -1,7 +1,7 @@
 //! How many entries a table has: a number that threads change without sharing a cache line.
 //!
-//! The thread that changes it first has a line of its own. Lines for the others come when there is a
-//! second one, so that one of many small tables does not cost as much as a page.
+//! The thread that changes it first has a line of its own. Lines for the others come when there is
+//! a second one, so that one of many small tables does not cost as much as a page.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, AtomicU8, Ordering};

@@ -78,7 +78,7 @@ pub enum OpenError {
     Locked {
         /// Where.
         path: PathBuf,
-        /// Who.
+        /// The process.
         process: String,
     },
     /// The directory holds something else.
@@ -184,7 +184,8 @@ pub enum StoreError {
     #[error("the store was closed")]
     Closed,
     /// This thread is in the closure of an update of the store, or in the iterator of a bulk load:
-    /// what it asks for would wait for itself, or be done again whenever the closure is called again.
+    /// what it asks for would wait for itself, or be done again whenever the closure is called
+    /// again.
     #[error(
         "a store cannot be written to, closed or checked from within the closure of an update or the entries of a bulk load; do it before or behind"
     )]
@@ -246,8 +247,8 @@ pub enum StoreError {
         /// How many pages it may change.
         limit: usize,
     },
-    /// The change was made, but it may not outlive this process: the log cannot be written. So it is
-    /// for all writes from now on, until the store is opened again.
+    /// The change was made, but it may not outlive this process: the log cannot be written. So it
+    /// is for all writes from now on, until the store is opened again.
     #[error("the change may not be durable; open the store again, and look whether it is there")]
     NotDurable {
         /// What went wrong.

@@ -56,8 +56,8 @@ pub(crate) fn choose_superblock(
     })
 }
 
-/// Reads the superblock that counts, and what is wrong with the other one. `log`: the log beside it,
-/// which tells whether that is a store.
+/// Reads the superblock that counts, and what is wrong with the other one. `log`: the log beside
+/// it, which tells whether that is a store.
 pub(crate) fn read_superblock(
     device: &dyn Device,
     log: Option<&dyn Device>,
@@ -107,9 +107,9 @@ pub(crate) fn write_superblocks(
     Ok(())
 }
 
-/// Leaves nothing of a store that could not be made. The log goes last, when the data file is empty for
-/// good: beside one that is not it is needed. Devices that fail to sync keep what there is, which is
-/// what a crash would leave: a whole store, or the beginning of one.
+/// Leaves nothing of a store that could not be made. The log goes last, when the data file is
+/// empty for good: beside one that is not it is needed. Devices that fail to sync keep what there
+/// is, which is what a crash would leave: a whole store, or the beginning of one.
 pub(crate) fn unmake(data: &dyn Device, log: &dyn Device) {
     let emptied = log.sync().and_then(|()| data.truncate(0)).and_then(|()| data.sync());
     // What made it fail is the error to report.
@@ -127,10 +127,10 @@ pub(crate) enum Lies {
     Remains(&'static str),
 }
 
-/// What lies in the two files of a store, as far as they are there. The superblocks are written last,
-/// one after the other, and then the log tells of it. So no store was made where nothing lies in the
-/// place of the superblocks, or a torn first one beside one that was never written, and the log knows
-/// of none.
+/// What lies in the two files of a store, as far as they are there. The superblocks are written
+/// last, one after the other, and then the log tells of it. So no store was made where nothing
+/// lies in the place of the superblocks, or a torn first one beside one that was never written,
+/// and the log knows of none.
 pub(crate) fn look(data: Option<&dyn Device>, log: Option<&dyn Device>) -> io::Result<Lies> {
     let tells = || log.map_or(Ok(LogTells::Nothing), polder_log::tells_of_store);
     let Some(data) = data.filter(|data| !matches!(data.is_empty(), Ok(true))) else {
@@ -156,15 +156,15 @@ pub(crate) fn look(data: Option<&dyn Device>, log: Option<&dyn Device>) -> io::R
     let is_begun = match tells()? {
         LogTells::Made | LogTells::Unknown => false,
         LogTells::Begun => true,
-        // Without a log that is ours, what is not zero is somebody else's.
+        // Without a log of this store, what is not zero belongs to something else.
         LogTells::Nothing => is_zero(&area) && data.len()? <= SUPERBLOCK_AREA_BYTES,
     };
     Ok(if is_begun { Lies::Nothing } else { Lies::Something })
 }
 
 /// Begins to make a store: nothing is left of an earlier attempt, and there is room for the
-/// superblocks. What the log tells goes while the data file is empty, which alone says that there is
-/// no store; else zeros beside the log of a store that was made would look like a damaged one.
+/// superblocks. What the log tells goes while the data file is empty, which alone says that there
+/// is no store; else zeros beside the log of a store that was made would look like a damaged one.
 pub(crate) fn clear_for_new(data: &dyn Device, log: &dyn Device) -> io::Result<()> {
     data.truncate(0)?;
     data.sync()?;

@@ -28,9 +28,10 @@ pub(crate) struct Closer {
 impl Drop for Closer {
     fn drop(&mut self) {
         dispatch!(&self.engine, engine => match engine.quiesce.is_forked() {
-            // Its threads are not in this process, and its locks are the parent's: nothing of it may go.
+            // Its threads are not in this process, and its locks are the parent's: nothing of it
+            // may go.
             true => std::mem::forget(Arc::clone(engine)),
-            // Who wants to hear of errors calls `close`. If that was done this does nothing.
+            // A caller that wants to hear of errors calls `close`. After that this does nothing.
             false => drop(engine.close()),
         });
     }

@@ -55,7 +55,7 @@ pub struct LogRecord {
 pub enum LogEndReason {
     /// Nothing was written behind it.
     Complete,
-    /// Behind it lies what a crash cut short, or an earlier life of the store left: nobody was
+    /// Behind it lies what a crash cut short, or an earlier incarnation left: nobody was
     /// promised it.
     CutShort,
     /// It was durable further, and cannot be read.
@@ -82,9 +82,9 @@ pub struct LogEnd {
     pub replay_from: Option<u64>,
 }
 
-/// Calls `visit` with each record of the log of the store in the directory `path`, in order, until it
-/// returns false. `from`: the LSN to begin at, or behind it at the next block where a group begins;
-/// by default where a recovery would begin. The store must not be open.
+/// Calls `visit` with each record of the log of the store in the directory `path`, in order, until
+/// it returns false. `from`: the LSN to begin at, or behind it at the next block where a group
+/// begins; by default where a recovery would begin. The store must not be open.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), polder::OpenError> {

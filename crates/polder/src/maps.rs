@@ -1,9 +1,9 @@
 //! The maps of a data file, read from the device past the pool: which spaces there are, where their
 //! extents lie, and which of their pages are in use.
 //!
-//! What cannot be read is remembered as unknown. What can be read may be older than a page: the log
-//! may tell of changes of the map that are not in place. Both have an LSN, so that a map is believed
-//! about a page only if it is not older than the page ([`Maps::standing`]).
+//! What cannot be read is remembered as unknown. What can be read may be older than a page: the
+//! log may tell of changes of the map that are not in place. Both have an LSN, so that a map is
+//! believed about a page only if it is not older than the page ([`Maps::standing`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -52,7 +52,7 @@ struct ArrayFound {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
     InUse,
-    /// Freed, or a copy at a place where the page lies no more.
+    /// Freed, or a copy at a physical page number at which the page does not lie.
     Gone,
     Unknown,
 }
@@ -77,7 +77,7 @@ pub(crate) struct Maps {
     directory: Option<ArrayFound>,
     spaces: BTreeMap<SpaceId, ArrayFound>,
     alloc_maps: HashMap<PageId, Option<(Lsn, Vec<u8>)>>,
-    /// Places of pages of arrays that were met.
+    /// Physical page numbers of pages of arrays that were met.
     seen: BTreeSet<u64>,
     /// Pages of arrays that were read.
     pub(crate) pages: Vec<(PhysicalPageNo, PageHeader)>,
@@ -130,14 +130,14 @@ impl Maps {
         });
     }
 
-    /// A page of an array: its number is its place.
+    /// A page of an array: its page number is its physical page number.
     fn map_page(&self, place: u64) -> Result<(PageHeader, Vec<u8>), PageFault> {
         let no = PageNo::new(place).ok_or(FormatError::Broken("there is no such place"))?;
         let page = PageId::new(SpaceId::FILE, no);
         self.changes.complete(page, self.file.page(PhysicalPageNo::new(place), page))
     }
 
-    /// Whether every array could be read, so that a place that no extent has belongs to nobody.
+    /// Whether every array could be read, so that a page in no extent belongs to no table.
     pub(crate) fn knows_all_places(&self) -> bool {
         let is_whole = |array: &ArrayFound| array.parts.iter().all(|(_, _, lsn)| lsn.is_some());
         self.directory.as_ref().is_some_and(is_whole) && self.spaces.values().all(is_whole)

@@ -103,14 +103,14 @@ impl Opening {
         let stamps = Stamps::new(self.superblock.next_version);
         let checkpointer = Checkpointer::new(pool, log, self.superblock.clone(), stamps);
         self.mark_open(&checkpointer)?;
-        // From now on the log tells that the store was made, whatever becomes of the superblocks.
+        // From here on the log tells that the store was made, whatever becomes of the superblocks.
         let end = checkpointer.log.durable();
         checkpointer.log.end_recovery(end).map_err(|error| self.log_error(error))?;
         Ok(Opened { checkpointer, catalogue, opening: self, recovered: Recovered::default() })
     }
 
-    /// Opens the log that there is, and does again what it tells. Of two valid superblocks the newer one
-    /// was read before (`file::look`).
+    /// Opens the log that there is, and does again what it tells. Of two valid superblocks the
+    /// newer one was read before (`file::look`).
     fn reopen<T: Translation>(mut self) -> Result<Opened<T>, OpenError> {
         // R1: the log's header, and those of its segments.
         let file = LogFile::open(Arc::clone(&self.log), self.superblock.store_id);
@@ -121,9 +121,10 @@ impl Opening {
                 (report.0)(done, total);
             }
         };
-        // R2: read groups from where replay begins to the first position without a valid one: the end.
-        // R3: look ahead, as far as a window and a ring behind it, for groups that know better: if more
-        //     was durable, a part of the log is missing.
+        // R2: read groups from where replay begins to the first position without a valid one: the
+        //     end.
+        // R3: look ahead, as far as a window and a ring behind it, for groups that know better: if
+        //     more was durable, a part of the log is missing.
         let found = file.find_end(&self.superblock, &mut |read| tell(read, 2 * read));
         let found = found.map_err(|error| self.log_error(error))?;
         self.superblock.incarnation = self.superblock.incarnation.max(found.incarnation) + 1;
@@ -144,19 +145,19 @@ impl Opening {
         let pool: Pool<T> = self.pool(&log)?;
         let mut progress = |at: Progress| tell(at.done, at.total);
         // R6: first the records of the maps, in order: they tell where all other pages lie.
-        // R7: then all other records, dealt to threads by page. Spaces and pages that the maps do not
-        //     name are left out.
-        // R8: a page that cannot be read, or does not fit its record, is suspect: its records are skipped
-        //     until one brings its full-page image, or it turns out that the page is free. Suspects that
-        //     are left are damage: an error.
+        // R7: then all other records, dealt to threads by page. Spaces and pages that the maps do
+        //     not name are left out.
+        // R8: a page that cannot be read, or does not fit its record, is suspect: its records are
+        //     skipped until one brings its full-page image, or it turns out that the page is free.
+        //     Suspects that are left are damage: an error.
         recover(&again, &found, &pool, redo, &mut recovered, &mut progress)
             .map_err(|error| self.log_error(error))?;
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
         let checkpointer = Checkpointer::new(pool.clone(), log, self.superblock.clone(), stamps);
-        // R10: a new incarnation into both superblocks; then the end-of-recovery record. (R9 comes behind
-        //      it, when the store's threads run: `drop_orphans`.)
+        // R10: a new incarnation into both superblocks; then the end-of-recovery record. (R9 comes
+        //      behind it, when the store's threads run: `drop_orphans`.)
         self.mark_open(&checkpointer)?;
         checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
         let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
@@ -175,13 +176,14 @@ impl Opening {
     }
 }
 
-/// Ends what making or dropping a table has begun. The threads of the store are running: the log may be
-/// full, and need a checkpoint.
+/// Ends what making or dropping a table has begun. The threads of the store are running: the log
+/// may be full, and need a checkpoint.
 pub(crate) fn drop_orphans<T: Translation>(
     pool: &Pool<T>,
     catalogue: &Tree<T>,
 ) -> Result<(), OpenError> {
-    // R9: drop spaces that no table names. If a table's record cannot be understood nothing is dropped.
+    // R9: drop spaces that no table names. If a table's record cannot be understood nothing is
+    //     dropped.
     let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
     let mut known = vec![SpaceId::CATALOGUE];
     let mut cursor = catalogue.cursor_first().map_err(of_tree)?;

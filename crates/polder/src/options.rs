@@ -117,9 +117,10 @@ impl Options {
         self
     }
 
-    /// How readers hold the pages of their way; [`ReadMode::Optimistic`] by default. Not every way goes
-    /// with every translation: opening tells. By groups of cores, a group is all cores that are online
-    /// and share their last cache, or at most so many of them ([`ReadMode::GroupOf`], [`ReadMode::CopyOf`]).
+    /// How readers take the pages of their way; [`ReadMode::Optimistic`] by default. Not every mode
+    /// goes with every translation: opening tells. By groups of cores, a group is all cores that
+    /// are online and share their last cache, or at most so many of them ([`ReadMode::GroupOf`],
+    /// [`ReadMode::CopyOf`]).
     pub fn read_mode(mut self, read_mode: ReadMode) -> Options {
         self.hold = read_mode;
         self

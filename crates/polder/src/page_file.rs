@@ -38,12 +38,12 @@ impl PageFile {
         Ok(self.device.len()? >> self.size.shift())
     }
 
-    /// The bytes at a place, whatever they are.
+    /// The bytes at a physical page number, whatever they are.
     pub(crate) fn bytes(&self, place: PhysicalPageNo) -> io::Result<Vec<u8>> {
         read_block(&*self.device, place.offset(self.size), self.size.bytes())
     }
 
-    /// The page at a byte of the file that need not be a place.
+    /// The page at a byte of the file that need not be a multiple of the page size.
     pub(crate) fn bytes_at(&self, offset: u64) -> io::Result<Vec<u8>> {
         read_block(&*self.device, offset, self.size.bytes())
     }
@@ -65,7 +65,7 @@ impl PageFile {
         self.seed.verify(bytes, header.page_id)
     }
 
-    /// Calls `visit` with the bytes at each place of a run, in order, until it returns false; false
+    /// Calls `visit` with the bytes of each page of a run, in order, until it returns false; false
     /// then. What the device cannot read in one piece is read page by page.
     pub(crate) fn run(
         &self,

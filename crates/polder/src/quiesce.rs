@@ -1,12 +1,14 @@
-//! Who writes passes here, so that closing and checking a store can wait until nobody does.
+//! Quiesce: a writer enters here and leaves again, so that closing and checking a store can wait
+//! until no writer is inside.
 //!
-//! Each thread counts itself in on a cache line of its own, then looks whether the way is open; who
-//! closes it sets the state first and then waits for all counts. `SeqCst` on both sides: one of the
-//! two sees the other. A thread that is inside is not let in again: an update's closure that writes
-//! would wait for itself, or undo for ever what its own update has looked at.
+//! Each thread counts itself in on a cache line of its own, then looks whether the way is open;
+//! the thread that closes it sets the state first and then waits for all counts. `SeqCst` on both
+//! sides: one of the two sees the other. A thread that is inside is not let in again: an update's
+//! closure that writes would wait for itself, or undo for ever what its own update has looked at.
 //!
-//! Going out is a plain store: a locked instruction there would wait until all that the thread has
-//! written has reached the cache. Only threads beyond the first few dozen share lines.
+//! To leave is an ordinary store: a locked instruction there would wait until all that
+//! the thread has written has reached the cache. Only threads beyond the first few dozen share
+//! lines.
 
 use std::cell::Cell;
 use std::marker::PhantomData;
@@ -28,13 +30,14 @@ const PAUSED: u8 = 1;
 const CLOSED: u8 = 2;
 /// This process is a child of the one that has the store open.
 const FORKED: u8 = 3;
-/// Stores that a thread may write to at the same time, one in the closure of an update of the other.
+/// Stores that a thread may write to at the same time, one in the closure of an update of the
+/// other.
 const MOST_INSIDE: usize = 8;
 
 /// How long to sleep between looks at what the other side does.
 const POLL: Duration = Duration::from_micros(200);
 
-/// How many passes lead in here.
+/// How many entries are counted here.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Line(AtomicU64);
@@ -58,7 +61,7 @@ pub(crate) struct Entered<'p> {
 }
 
 thread_local! {
-    /// The passages that this thread is inside of, without gaps; 0 is none. It has no destructor, so
+    /// The stores that this thread is inside of, without gaps; 0 is none. It has no destructor, so
     /// that it is there as long as the thread is, for the destructors of others.
     static INSIDE: [Cell<u64>; MOST_INSIDE] = const { [const { Cell::new(0) }; MOST_INSIDE] };
     static NUMBER: Number = Number::take();
@@ -109,7 +112,7 @@ impl Quiesce {
         }
     }
 
-    /// Whether the store is closed: for readers, who need no pass.
+    /// Whether the store is closed: for readers, which do not enter.
     #[inline(always)]
     pub(crate) fn check_open(&self) -> Result<(), StoreError> {
         let state = self.state.load(Ordering::Relaxed);
@@ -209,7 +212,7 @@ impl Quiesce {
         Ok(pause)
     }
 
-    /// The process is a child of the one that has the store: nobody is let in any more.
+    /// The process is a child of the one that has the store: no thread is let in.
     pub(crate) fn set_forked(&self) {
         self.state.store(FORKED, Ordering::SeqCst);
     }
@@ -218,7 +221,7 @@ impl Quiesce {
         self.state.load(Ordering::Relaxed) == FORKED
     }
 
-    /// Keeps everybody out for good. An error if that was done before.
+    /// Keeps all threads out for good. An error if that was done before.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         std::mem::forget(self.pause()?);
         self.state.store(CLOSED, Ordering::SeqCst);
@@ -233,14 +236,14 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Why nobody is let in.
+/// Why no thread is let in.
 #[cold]
 #[inline(never)]
 fn refusal(state: u8) -> StoreError {
     if state == FORKED { StoreError::Forked } else { StoreError::Closed }
 }
 
-/// Nobody writes.
+/// No thread writes.
 #[derive(Debug)]
 pub(crate) struct Pause<'p>(&'p Quiesce);
 

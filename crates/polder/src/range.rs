@@ -21,8 +21,8 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 
 /// Entries of a table in order. Holds no lock and no latch between steps.
 ///
-/// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error it gives nothing
-/// more, from either end, until [`Range::resume`].
+/// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error it gives
+/// nothing more, from either end, until [`Range::resume`].
 pub struct Range {
     ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
@@ -51,7 +51,7 @@ struct Ends<T: Translation> {
     back: Option<Cursor<T>>,
     /// The ends have met.
     done: bool,
-    /// There was an error, and nobody has asked to go on.
+    /// There was an error, and the caller has not asked to go on.
     failed: bool,
 }
 
@@ -82,9 +82,9 @@ impl Range {
         dispatch!(&mut self.ends, ends => ends.next_back())
     }
 
-    /// Goes on after an error, from where the range was when it came: for errors that pass, as those
-    /// of a device that was away. Where they do not, as with a damaged page, the next step gives the
-    /// same error.
+    /// Goes on after an error, from where the range was when it came: for errors that pass, as
+    /// those of a device that was away. Where they do not, as with a damaged page, the next step
+    /// gives the same error.
     ///
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {

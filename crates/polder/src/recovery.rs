@@ -15,9 +15,10 @@ pub struct Recovery {
     pub redone: u64,
     /// Pages that were torn and have been restored from their second copy.
     pub restored_pages: u64,
-    /// What lay behind the end of the log: a write that was cut short, which nobody was promised; or
-    /// something that cannot be told from it, such as a piece that an earlier use of the log left,
-    /// or the last sync, damaged since. None if the store had been closed, and where zeros lie.
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised;
+    /// or something that cannot be told from it, such as a piece that an earlier use of the log
+    /// left, or the last sync, damaged since. None if the store had been closed, and where zeros
+    /// lie.
     pub cut_short: Option<String>,
     /// What was wrong with one of the two superblocks, which has been written anew from the other:
     /// a crash while it was written, or damage.

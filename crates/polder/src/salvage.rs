@@ -3,15 +3,16 @@
 //! Works where opening fails: it needs no superblock, no map and no inner node, and not the whole
 //! log. The damaged store is only read.
 //!
-//! **How.** The whole data file, and the double-write area of the log file, are read for leaves with
-//! a right checksum. Each leaf tells what a range of keys was (all between its fences) at its LSN;
-//! each insert and remove in the log tells of a key. All of this is applied to the new store in the
-//! order of the LSNs, a leaf replacing everything in its range. Which leaf is newer needs no map and
-//! no parent: whenever a range of keys gets another leaf, by a split or a merge, both have the LSN of
-//! that change, so the leaf that has a range now is newer than all that ever had it.
+//! **How.** The whole data file, and the double-write buffer in the log file, are read for leaves
+//! with a right checksum. Each leaf tells what a range of keys was (all between its fences) at its
+//! LSN; each insert and remove in the log tells of a key. All of this is applied to the new store
+//! in the order of the LSNs, a leaf replacing everything in its range. Which leaf is newer needs
+//! no map and no parent: whenever a range of keys gets another leaf, by a split or a merge, both
+//! have the LSN of that change, so the leaf that has a range now is newer than all that ever had
+//! it.
 //!
-//! **What is guaranteed.** With a sound log, what is in pages and log that can be read is saved as it
-//! was last, and what was removed stays removed, unless the leaf that shows it was lost.
+//! **What is guaranteed.** With a sound log, what is in pages and log that can be read is saved as
+//! it was last, and what was removed stays removed, unless the leaf that shows it was lost.
 //!
 //! **What is not.**
 //! * Where the newest leaf of a range was lost, an older copy of it or of a leaf that was freed may
@@ -19,18 +20,18 @@
 //!   out; where none can be read the entries are counted as *doubtful*.
 //! * Behind a gap in the log single changes of a batch may be there without the others. Changes
 //!   within the gap are there only if a leaf shows them.
-//! * A long value is given only if each of its pages is as old as the entry demands, and its length
-//!   is right. If pages of it were in a gap of the log, an older value of the same length in the very
-//!   same pages cannot be told from it.
+//! * A long value is given only if each of its pages is as old as the entry demands, and its
+//!   length is right. If pages of it were in a gap of the log, an older value of the same length
+//!   in the very same pages cannot be told from it.
 //! * A table whose entry in the catalogue was lost is called `space-N`. One that was dropped comes
 //!   back under such a name if neither catalogue nor maps nor log can tell any more.
 //! * Version words and the tag of the last batch are not kept.
 //!
-//! **What is said.** What was found is compared with all that tells what there was: the maps name the
-//! pages in use, the fences of the leaves of a table must meet, the log counts the entries of each
-//! table and the changes of each page. What does not agree is in [`SalvageReport::losses`]. A page
-//! that lies in the place of a newer copy of itself is told only if the log still has a change that it
-//! lacks, or the number of entries differs.
+//! **What is said.** What was found is compared with all that tells what there was: the maps name
+//! the pages in use, the fences of the leaves of a table must meet, the log counts the entries of
+//! each table and the changes of each page. What does not agree is in [`SalvageReport::losses`]. A
+//! page that lies in the place of a newer copy of itself is told only if the log still has a
+//! change that it lacks, or the number of entries differs.
 
 use std::path::Path;
 
@@ -77,9 +78,9 @@ pub struct SalvageReport {
     pub pages_unreadable: u64,
     /// The first thousand of them.
     pub unreadable: Vec<UnreadablePage>,
-    /// Pages in use, by the maps, that are not whole where they should lie, or are older than the log
-    /// says; and pages that cannot be read of which no map tells. Those that the log has whole are
-    /// not counted.
+    /// Pages in use, by the maps, that are not whole where they should lie, or are older than the
+    /// log says; and pages that cannot be read of which no map tells. Those that the log has whole
+    /// are not counted.
     pub pages_missing: u64,
     /// The first thousand of them.
     pub missing: Vec<UnreadablePage>,
@@ -91,8 +92,8 @@ pub struct SalvageReport {
     pub log_gaps: Vec<LogGap>,
     /// What else was amiss: superblocks, maps, the log's header.
     pub damage: Vec<String>,
-    /// All that may be missing in the new store. Empty: nothing is, as far as anybody can know; only
-    /// a page that lies in the place of a newer copy of itself cannot always be told.
+    /// All that may be missing in the new store. Empty: nothing is, as far as anybody can know;
+    /// only a page that lies in the place of a newer copy of itself cannot always be told.
     pub losses: Vec<Loss>,
     /// Whether the salvage was stopped before it was done.
     pub stopped: bool,
@@ -186,7 +187,8 @@ pub enum SalvageError {
     /// The damaged store cannot be read at all.
     #[error(transparent)]
     Source(OpenError),
-    /// Neither superblocks nor log tell which store it is, without which no checksum can be checked.
+    /// Neither superblocks nor log tell which store it is, without which no checksum can be
+    /// checked.
     #[error("neither the superblocks nor the log of {path} tell which store it was: {what}")]
     NoIdentity {
         /// Where.

@@ -28,8 +28,8 @@ impl Stamps {
         Stamps { id: NEXT_ID.fetch_add(1, Ordering::Relaxed), next: AtomicU64::new(next) }
     }
 
-    /// The numbers of a later life of a store, whose log tells that those below `next` were used. It
-    /// does not tell of all: of those in a bulk load, or in what a crash cut off.
+    /// The numbers of a later incarnation of a store, whose log tells that those below `next` were
+    /// used. It does not tell of all: of those in a bulk load, or in what a crash cut off.
     pub(crate) fn of_life(incarnation: u32, next: u64) -> Stamps {
         Stamps::new(next.max(u64::from(incarnation) << 32))
     }

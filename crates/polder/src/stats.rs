@@ -41,8 +41,8 @@ pub struct Stats {
     pub promotions: u64,
     /// Pages that were changed in a copy ([`ReadMode::Copy`](crate::ReadMode::Copy)).
     pub copies: u64,
-    /// Where links hold frames (`swizzle`): pages read by a link that held none, or another one, or by
-    /// their number.
+    /// Where links hold frames (`swizzle`): pages read by a link that held none, or another one,
+    /// or by their number.
     pub pages_by_table: u64,
     /// Pages in memory.
     pub resident_pages: u64,
@@ -70,9 +70,9 @@ pub struct Stats {
     pub file_bytes: u64,
     /// Bytes of the log that a recovery would read.
     pub log_replay_bytes: u64,
-    /// How often a change waited because the log was full and a checkpoint was not done; those that waited
-    /// long count for each tenth of a second. If it grows, the limit of the log is small for what is
-    /// written.
+    /// How often a change waited because the log was full and a checkpoint was not done; those
+    /// that waited long count for each tenth of a second. If it grows, the limit of the log is
+    /// small for what is written.
     pub log_stops: u64,
     /// Length of the log file in bytes.
     pub log_file_bytes: u64,

@@ -109,7 +109,7 @@ impl Store {
             replacement: options.replacement,
             hold: options.hold,
             prefault,
-            // Whoever failed to make a store still holds it while he clears away what he has made.
+            // If making the store fails the caller still holds it while what was made is removed.
             directory: directory.clone(),
         };
         let engine = start(opening, options.translation);
@@ -160,8 +160,8 @@ impl Store {
         }
     }
 
-    /// Drops a table and all that is in it. The space in the file is free at once. Whoever uses
-    /// the table meanwhile gets [`StoreError::Dropped`].
+    /// Drops a table and all that is in it. The space in the file is free at once. A caller that
+    /// uses the table meanwhile gets [`StoreError::Dropped`].
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], and those of reading and writing.
@@ -186,8 +186,9 @@ impl Store {
         dispatch!(&self.engine, engine => engine.flush())
     }
 
-    /// Writes all changed pages in place now, so that the log that a recovery would read is as short
-    /// as it can be. That also happens by itself, whenever the log has grown to half its limit.
+    /// Writes all changed pages in place now, so that the log that a recovery would read is as
+    /// short as it can be. That also happens by itself, whenever the log has grown to half its
+    /// limit.
     ///
     /// # Errors
     /// Those of writing; what could not be written stays in memory, and in the log.
@@ -200,8 +201,8 @@ impl Store {
         dispatch!(&self.engine, engine => engine.recovery.clone())
     }
 
-    /// Makes the file as short as it can be, moving data down to free places. Others may work on.
-    /// Gives the bytes by which it became shorter.
+    /// Makes the file as short as it can be, moving data down to free physical pages. Others may
+    /// work on. Gives the bytes by which it became shorter.
     ///
     /// # Errors
     /// Those of reading and writing; what was not moved stays where it was.
@@ -213,8 +214,8 @@ impl Store {
     /// work; every later use gets [`StoreError::Closed`].
     ///
     /// # Errors
-    /// Those of writing. The store is closed all the same; what is missing in place will be replayed
-    /// from the log when it is opened.
+    /// Those of writing. The store is closed all the same; what is missing in place will be
+    /// replayed from the log when it is opened.
     pub fn close(self) -> Result<(), StoreError> {
         dispatch!(&self.engine, engine => engine.close())
     }

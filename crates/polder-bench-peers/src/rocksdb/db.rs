@@ -296,7 +296,8 @@ impl Db {
     /// A figure that the database knows under this name.
     pub(super) fn figure(&self, name: &CStr) -> Result<u64, EngineError> {
         let mut value = 0;
-        // SAFETY: the database is there, the name ends with a zero, and there is room for the value.
+        // SAFETY: the database is there, the name ends with a zero, and there is room for the
+        // value.
         let status =
             unsafe { ffi::rocksdb_property_int(self.db.as_ptr(), name.as_ptr(), &raw mut value) };
         if status == 0 { Ok(value) } else { Err(format!("RocksDB knows no {name:?}").into()) }

@@ -1,5 +1,5 @@
-//! What we use of RocksDB's C interface (`rocksdb/c.h` of version 7.8), under the names it has there
-//! without their prefix for types.
+//! What we use of RocksDB's C interface (`rocksdb/c.h` of version 7.8), under the names it has
+//! there without their prefix for types.
 //!
 //! Booleans are bytes. A function that can fail takes a pointer to a null pointer, which afterwards
 //! points to a message that is ours to free, if it failed.

@@ -61,8 +61,9 @@ pub(super) enum Command {
     ///
     /// Operations are transactions, those that were rolled back as the specification wants it
     /// included. A transaction is its reads and one batch that expects the versions that it read,
-    /// and is tried again if another one was faster (a conflict). There is no think time. Behind the
-    /// clock the consistency conditions 1 to 4 are looked at; one that does not hold is an error.
+    /// and is tried again if another one was faster (a conflict). There is no think time. Behind
+    /// the clock the consistency conditions 1 to 4 are looked at; one that does not hold is an
+    /// error.
     Tpcc(TpccArgs),
     /// Compare engines: each in a process of its own, taking turns round by round.
     ///
@@ -80,13 +81,13 @@ pub(super) enum Command {
     /// LRU, FIFO, random replacement and the optimum.
     ///
     /// "heard" is the share of requests that find the page and make the policy do something; all
-    /// other hits cost it nothing. "writes" are pages that had been changed when they went, each of
-    /// which is written to the device: with the misses, what the device has to do. They are 0 where
-    /// the trace does not say what is changed. Times are those of the whole replay, the simulation's
-    /// own share included: compare them with each other only.
+    /// other hits cost it nothing. "writes" are pages that had been changed when they went, each
+    /// of which is written to the device: with the misses, what the device has to do. They are 0
+    /// where the trace does not say what is changed. Times are those of the whole replay, the
+    /// simulation's own share included: compare them with each other only.
     Replay(ReplayArgs),
-    /// The ladder of translations: each in turn, in every regime of access, on the pool and the tree
-    /// themselves, without a store and without a log.
+    /// The ladder of translations: each in turn, in every regime of access, on the pool and the
+    /// tree themselves, without a store and without a log.
     ///
     /// Writes translations.json (all figures of all rounds, medians, criteria) and
     /// translations.html (plots) and prints what must hold and whether it does. Each run is a
@@ -286,8 +287,8 @@ pub(super) struct DeviceArgs {
 /// What a replay takes.
 #[derive(Debug, Args)]
 pub(super) struct ReplayArgs {
-    /// Files; zipf:THETA for a made trace of --requests to --pages; tpcc-like for the pages that the
-    /// transactions of TPC-C come to on ten warehouses; leanstore-vi-b for the lookups of
+    /// Files; zipf:THETA for a made trace of --requests to --pages; tpcc-like for the pages that
+    /// the transactions of TPC-C come to on ten warehouses; leanstore-vi-b for the lookups of
     /// leanstore.txt, VI-B at full size, with what the paper says beside each figure.
     #[arg(value_name = "TRACE", required = true)]
     pub(super) traces: Vec<String>,
@@ -300,8 +301,8 @@ pub(super) struct ReplayArgs {
     /// whose objects know their sizes, and for the references alone: policies know frames.
     #[arg(long, value_name = "SIZES", value_delimiter = ',', value_parser = some_bytes)]
     pub(super) bytes: Vec<u64>,
-    /// How requests stand in files; each may be packed with zstd (.zst) [default: by the name: .lis,
-    /// .bin or .oracleGeneral, .spc, else ids].
+    /// How requests stand in files; each may be packed with zstd (.zst) [default: by the name:
+    /// .lis, .bin or .oracleGeneral, .spc, else ids].
     #[arg(long, value_enum)]
     pub(super) format: Option<Format>,
     /// Pages of a zipf trace [default: 1M].
@@ -331,7 +332,7 @@ pub(super) struct TranslationsArgs {
     pub(super) size: Size,
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help = parts_help())]
     pub(super) parts: Vec<String>,
-    /// A translation, or a step or a way of holding that a part has as one of its sides; all others
+    /// A translation, or a step or a read mode that a part has as one of its sides; all others
     /// have no turn. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub(super) side: Vec<String>,
@@ -344,15 +345,16 @@ pub(super) struct TranslationsArgs {
     /// 30 times.
     #[arg(long, default_value = "2", value_parser = seconds)]
     pub(super) seconds: f64,
-    /// Threads that work at once, with commas between: a measurement for each, in the parts lookup,
-    /// multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and 8,
-    /// tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in skew,
-    /// cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of threads.
+    /// Threads that work at once, with commas between: a measurement for each, in the parts
+    /// lookup, multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and
+    /// 8, tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in
+    /// skew, cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of
+    /// threads.
     #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
           value_parser = threads)]
     pub(super) threads: Vec<usize>,
-    /// A file with what `scripts/shared-writes --json` printed, to be shown and judged with the rest:
-    /// what lookups write to cache lines that other threads use.
+    /// A file with what `scripts/shared-writes --json` printed, to be shown and judged with the
+    /// rest: what lookups write to cache lines that other threads use.
     #[arg(long, value_name = "FILE")]
     pub(super) writes: Option<PathBuf>,
     /// A file with a graph for the part files: a line `nodes,edges`, then an edge `source,target` a
@@ -367,8 +369,8 @@ pub(super) struct TranslationsArgs {
     /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Put what is printed, and all medians, into the section KEY of a document of results as well, with the command
-    /// line, the day and the machine: docs/results.md#lookups.
+    /// Put what is printed, and all medians, into the section KEY of a document of results as
+    /// well, with the command line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
     pub(super) record: Option<PhysicalPageNo>,
 }

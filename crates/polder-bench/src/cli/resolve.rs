@@ -118,7 +118,8 @@ pub(super) fn resolve_tpcc(
     })
 }
 
-/// Refuses what says nothing to this workload: options of records for TPC-C, and the other way round.
+/// Refuses what says nothing to this workload: options of records for TPC-C, and the other way
+/// round.
 pub(super) fn check_options(
     bench: Bench,
     options: &TpccOptions,

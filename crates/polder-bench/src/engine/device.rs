@@ -1,4 +1,4 @@
-//! The raw device as an engine: each lookup is one direct read of 4 KiB at a random place, each
+//! The raw device as an engine: each lookup is one direct read of 4 KiB at a random offset, each
 //! commit one direct write of 4 KiB.
 //!
 //! Lookups are the yardstick of a store that is larger than its memory: they read by `pread` on a

@@ -1,7 +1,8 @@
 //! Polder itself, once for each translation: `polder:array`, `polder:hash` and so on.
 //!
-//! The memory budget is `--pool`; everything that is not said is as a new store has it. Nothing is kept back in
-//! a session and nothing is prepared for a phase: each call is one operation of the store.
+//! The memory budget is `--pool`; everything that is not said is as a new store has it. Nothing is
+//! kept back in a session and nothing is prepared for a phase: each call is one operation of the
+//! store.
 
 use std::sync::LazyLock;
 

@@ -1,9 +1,10 @@
 //! Threads that do the same thing for some time, and what that took.
 //!
-//! Each thread does *turns*, some dozen operations each, at least one, and looks after each whether
-//! the time is over: the clock and the flag cost nothing beside them. Timed is the span from the
-//! moment at which the first thread begins, when all are ready, to the end of the last one's last turn.
-//! What the system counts is read before the first turn, while all wait, and after the last.
+//! Each thread does *turns*, some dozen operations each, at least one, and looks after each
+//! whether the time is over: the clock and the flag cost nothing beside them. Timed is the span
+//! from the moment at which the first thread begins, when all are ready, to the end of the last
+//! one's last turn. What the system counts is read before the first turn, while all wait, and
+//! after the last.
 
 use std::fs;
 use std::sync::atomic::Ordering::{self, Relaxed};
@@ -16,7 +17,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::usage::Usage;
 
-/// How often the one who waits for the end looks for an error or an interrupt.
+/// How often the thread that waits for the end looks for an error or an interrupt.
 const PATIENCE: Duration = Duration::from_millis(20);
 /// Longer than any number of operations takes that is asked for.
 pub(crate) const AN_HOUR: f64 = 3600.0;
@@ -29,7 +30,7 @@ pub(crate) struct Driven {
     /// Processor time of the whole process, its background threads too.
     pub(crate) cpu_s: f64,
     /// Interrupts that made a processor forget addresses, of the whole system: the kernel does not
-    /// say for whom. `None` where it does not say at all.
+    /// say for which process. `None` where it does not say at all.
     pub(crate) shootdowns: Option<u64>,
 }
 
@@ -122,8 +123,8 @@ where
     })
 }
 
-/// Has `threads` threads do turns until `ops` operations are done, and gives how many they were. The
-/// turns end by themselves: see [`drive`].
+/// Has `threads` threads do turns until `ops` operations are done, and gives how many they were.
+/// The turns end by themselves: see [`drive`].
 pub(crate) fn drive_all<W>(
     threads: usize,
     ops: u64,

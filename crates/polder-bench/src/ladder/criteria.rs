@@ -5,9 +5,9 @@
 //! interval of the median is on one side of the bound, and the interval holds the true median with
 //! 95%. Writes to shared lines are counted beforehand and are neither sure nor not.
 //!
-//! What is timed should go to at least twice as many bytes of pages as the processor's largest cache
-//! has, or memory is hardly asked: where it does not, the verdict says so. (The cache that a virtual
-//! machine reports is its host's, of which others have their share.)
+//! What is timed should go to at least twice as many bytes of pages as the processor's largest
+//! cache has, or memory is hardly asked: where it does not, the verdict says so. (The cache that a
+//! virtual machine reports is its host's, of which others have their share.)
 
 use std::fmt;
 use std::sync::LazyLock;

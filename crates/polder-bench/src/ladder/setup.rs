@@ -138,8 +138,8 @@ impl Setup<'_> {
     }
 }
 
-/// What some run of the part has made for all of them, noted in this file: made now if no run before
-/// has done it. What making it took of memory is given back.
+/// What some run of the part has made for all of them, noted in this file: made now if no run
+/// before has done it. What making it took of memory is given back.
 pub(crate) fn made_once<V: Serialize + DeserializeOwned>(
     note: &Path,
     make: impl FnOnce() -> Result<V, BenchError>,
@@ -156,7 +156,7 @@ pub(crate) fn made_once<V: Serialize + DeserializeOwned>(
     Ok(made)
 }
 
-/// Random numbers of one run. All who ask get others, so that nothing that is measured asks again
+/// Random numbers of one run. Each caller gets others, so that nothing that is measured asks again
 /// for what was asked for to warm up.
 #[derive(Debug)]
 pub(crate) struct Streams {

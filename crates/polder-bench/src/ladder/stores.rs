@@ -84,9 +84,9 @@ impl Loaded {
         })
     }
 
-    /// One that stays resident, and is never written, while threads work for so many seconds, those of
-    /// all threads together; and the budget that it needs: that of a pool that is half full, as in the
-    /// other resident parts, and what the data grow.
+    /// One that stays resident, and is never written, while threads work for so many seconds,
+    /// those of all threads together; and the budget that it needs: that of a pool that is half
+    /// full, as in the other resident parts, and what the data grow.
     pub(crate) fn resident(
         setup: &Setup<'_>,
         thread_seconds: f64,
@@ -337,7 +337,8 @@ impl Ran {
         }
     }
 
-    /// When so many intervals were over. In whole milliseconds, so that rounds have the same places.
+    /// When so many intervals were over. In whole milliseconds, so that rounds have the same
+    /// places.
     pub(crate) fn ended_at(&self, intervals: u32) -> f64 {
         (f64::from(intervals) * self.interval_s * 1e3).round() / 1e3
     }
@@ -348,8 +349,8 @@ impl Ran {
         Some((lowest, median(self.over_time.iter().copied())?))
     }
 
-    /// Seconds until throughput first came to nine tenths of what it settles at: the median over the
-    /// last third.
+    /// Seconds until throughput first came to nine tenths of what it settles at: the median over
+    /// the last third.
     pub(crate) fn ramp_up_s(&self) -> Option<f64> {
         let settled = median(self.over_time.iter().copied().skip(self.over_time.len() * 2 / 3))?;
         let reached = self.over_time.iter().position(|per_s| *per_s >= 0.9 * settled)?;

@@ -40,8 +40,8 @@ impl TranslationName {
     }
 }
 
-/// `$module::$run` for each translation that a list of `sides.toml` has, and for no other: each takes
-/// its time to compile.
+/// `$module::$run` for each translation that a list of `sides.toml` has, and for no other: each
+/// takes its time to compile.
 macro_rules! instances {
     (peers, $($run:tt)*) => { polder_pool::translations!(instances(@peers [$($run)*])) };
     (steps, $($run:tt)*) => { polder_pool::translations!(instances(@steps [$($run)*])) };

@@ -135,8 +135,8 @@ pub(crate) fn reader_of<T: Translation>(
     }
 }
 
-/// Loads the leaves of these records, at least one, many at once, so that none is missing only because
-/// chance has not asked for it yet.
+/// Loads the leaves of these records, at least one, many at once, so that none is missing only
+/// because chance has not asked for it yet.
 pub(crate) fn touch<T: Translation>(
     setup: &Setup<'_>,
     tree: &Tree<T>,

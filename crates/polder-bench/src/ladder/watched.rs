@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::stores::{Ran, TpccStore, interval};
 use crate::error::BenchError;
 
-/// How often the one who looks looks for the end.
+/// How often the watching thread looks for the end.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What was seen, and when.
@@ -19,8 +19,8 @@ pub(crate) struct Sample<S> {
     pub(crate) seen: S,
 }
 
-/// Has threads do transactions as [`TpccStore::run`], and looks at the end of each interval; `enough` of
-/// what is seen ends the run.
+/// Has threads do transactions as [`TpccStore::run`], and looks at the end of each interval;
+/// `enough` of what is seen ends the run.
 pub(crate) fn run<S: Send>(
     store: &TpccStore<'_>,
     threads: usize,

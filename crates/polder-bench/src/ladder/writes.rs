@@ -20,7 +20,7 @@ pub(crate) struct SharedWrites {
     pub(crate) sides: Vec<Counted>,
 }
 
-/// One translation with one way of holding pages.
+/// One translation with one read mode.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Counted {
     pub(crate) translation: String,

@@ -19,11 +19,11 @@ pub(crate) enum Format {
     /// libCacheSim's oracleGeneral: 24 bytes packed, u32 time, u64 id, u32 size, i64 next.
     Oracle,
     /// UMass traces of storage, by the format of the Storage Performance Council: lines
-    /// `unit,sector,bytes,R or W,seconds`, with sectors of 512 bytes. A request for each 4 KiB that it
-    /// touches.
+    /// `unit,sector,bytes,R or W,seconds`, with sectors of 512 bytes. A request for each 4 KiB
+    /// that it touches.
     Spc,
-    /// A decimal id on each line, and behind a comma whether the request changes its page: 0 or 1. So
-    /// are the traces of WATT (PVLDB 2023), whose first line names the two.
+    /// A decimal id on each line, and behind a comma whether the request changes its page: 0 or 1.
+    /// So are the traces of WATT (PVLDB 2023), whose first line names the two.
     Ids,
 }
 

@@ -18,8 +18,8 @@ pub(crate) struct Replayed {
     pub(crate) hits: u64,
     pub(crate) hit_percent: f64,
     pub(crate) misses: u64,
-    /// Dirty pages that went, each of which is written to the device. Those that are dirty at the end
-    /// are not among them.
+    /// Dirty pages that went, each of which is written to the device. Those that are dirty at the
+    /// end are not among them.
     pub(crate) writes: u64,
     /// Hits of which the policy heard; 0 for the references, which know the trace.
     pub(crate) heard: u64,

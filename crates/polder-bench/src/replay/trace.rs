@@ -71,8 +71,9 @@ impl Trace {
     }
 
     /// Counts hits and the pages that are written as they go; `is_hit` is asked of each request in
-    /// turn, and says which pages go. Pages that are dirty at the end are not written. (Traces whose
-    /// pages have sizes have no writes: a page that is larger than the cache is never dirty.)
+    /// turn, and says which pages go. Pages that are dirty at the end are not written. (Traces
+    /// whose pages have sizes have no writes: a page that is larger than the cache is never
+    /// dirty.)
     pub(super) fn count(
         &self,
         interrupt: &Interrupt,

@@ -37,7 +37,7 @@ enum Source {
     History,
 }
 
-/// Who loads what.
+/// A loader of tables, and what it loads.
 struct Loader<'a> {
     scale: Scale,
     warehouses: u16,

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::transactions::Transaction;
 use crate::random::Random;
 
-/// How transactions are mixed. As text: `standard`, or the percentages of new-order and stock-level,
-/// as in `20:80`.
+/// How transactions are mixed. As text: `standard`, or the percentages of new-order and
+/// stock-level, as in `20:80`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub(crate) enum Mix {

@@ -13,7 +13,8 @@ pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
     let table = &args.table;
     let shorter = with_store(&args.store, |store| {
         store.drop_table(table)?;
-        // The table is gone; that the file could not be made shorter for it is no failure to drop it.
+        // The table is gone; that the file could not be made shorter for it is no failure to drop
+        // it.
         Ok(store.shrink().unwrap_or_else(|error| {
             eprintln!("the file could not be made shorter: {}", sentence(&error));
             0

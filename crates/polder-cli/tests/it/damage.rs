@@ -24,7 +24,7 @@ fn find(bytes: &[u8], needle: &[u8]) -> usize {
     bytes.windows(needle.len()).position(|window| window == needle).unwrap()
 }
 
-/// The newest place of a row in a file.
+/// Where the newest version of a row lies in a file.
 fn damage_row(store: &Store) {
     edit(store, "data", |bytes| {
         let at = find(bytes, b"the value of number 00010000");
@@ -123,7 +123,7 @@ fn the_log_of_a_crashed_store_is_printed_without_recovery() {
     let inserts = inserts.count();
     assert!(inserts > 0 && files() == before, "something was written");
     let loaded = store.polder("scan", ["t", "--keys-only"]).ok().lines().count();
-    // Other rows came with the images of the leaves that were split off.
+    // Other rows came with the full-page images of the leaves that were split off.
     assert!(inserts <= loaded && inserts * 4 > loaded, "{inserts} of {loaded}");
 }
 

@@ -1,4 +1,5 @@
-//! Integration tests of the command line, in one program: what they share is compiled and linked once.
+//! Integration tests of the command line, in one program: what they share is compiled and linked
+//! once.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;

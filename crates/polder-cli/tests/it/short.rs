@@ -23,7 +23,7 @@ fn without_threads_it_is_said_what_is_missing() {
         no_threads("load", &load),
         no_threads("salvage", &[new.to_str().unwrap()]),
     ] {
-        // The log was replayed by whoever opened it, and the store itself needs threads.
+        // The log was replayed by the command that opened it, and the store itself needs threads.
         assert!(run.fails(3).contains("cannot start a thread for the store"));
     }
     no_threads("log", &["--limit", "1"]).ok();

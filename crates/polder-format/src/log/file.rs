@@ -1,5 +1,5 @@
 //! The blocks that give the log file its shape: its header, the headers of segments, and the
-//! headers of the slots of the double-write area.
+//! headers of the slots of the double-write buffer.
 
 use crate::header::{u32_at, u64_at};
 use crate::{FormatError, PageId, PageSize, PhysicalPageNo, StoreId};
@@ -17,7 +17,7 @@ const VERSION: u32 = 1;
 const SLOT_BYTES_MAX: usize = 512 << 10;
 const SLOT_PAGES_MAX: usize = 64;
 
-/// Pages that one slot of the double-write area has room for: 8 to 64.
+/// Pages that one slot of the double-write buffer has room for: 8 to 64.
 pub fn slot_pages(size: PageSize) -> usize {
     (SLOT_BYTES_MAX >> size.shift()).min(SLOT_PAGES_MAX)
 }
@@ -29,7 +29,7 @@ pub struct LogHeader {
     pub store_id: StoreId,
     /// Bytes of a segment, its header block included.
     pub segment_bytes: u64,
-    /// Slots of the double-write area.
+    /// Slots of the double-write buffer.
     pub slots: u32,
     /// Bytes of a slot, its header block included.
     pub slot_bytes: u32,
@@ -56,7 +56,7 @@ pub struct SlotPage {
 pub struct SlotHeader {
     /// One more for each batch.
     pub sequence: u64,
-    /// Batches below this one are synced in their places.
+    /// Batches below this one are synced where their pages lie in the data file.
     pub retired: u64,
     /// Checksum over the checksums of the pages: header and pages belong together.
     pub pages_checksum: u32,

@@ -43,7 +43,7 @@ impl LogSeed {
 /// A group in the making: a buffer to be used again and again.
 #[derive(Debug, Default)]
 pub struct Group {
-    /// The header's place, then records; its length is what was ever needed.
+    /// Room for the header, then records; its length is what was ever needed.
     bytes: Vec<u8>,
     /// How much of it is used; 0: there is no record yet.
     len: usize,
@@ -89,8 +89,8 @@ impl Group {
         }
     }
 
-    /// The header of a record, and room for its content, with zeros behind that up to where the next
-    /// record begins.
+    /// The header of a record, and room for its content, with zeros behind that up to where the
+    /// next record begins.
     #[inline]
     fn push_header(&mut self, page: PageId, operation: &Operation<'_>, len: usize) -> &mut [u8] {
         let begin = self.len();
@@ -120,8 +120,8 @@ impl Group {
         self.counting
     }
 
-    /// Adds the image of a page of `size` bytes: `fill` is given room for its first `low` bytes and
-    /// for its last `high`; what is between them is zero.
+    /// Adds the full-page image of a page of `size` bytes: `fill` is given room for its first `low`
+    /// bytes and for its last `high`; what is between them is zero.
     pub fn push_full_page_image(
         &mut self,
         page: PageId,
@@ -138,7 +138,7 @@ impl Group {
         fill(low, high);
     }
 
-    /// Completes the group for its place in the log. `lag`: by how many bytes the durable end of
+    /// Completes the group for its position in the log. `lag`: by how many bytes the durable end of
     /// the log is behind `lsn`.
     pub fn seal(&mut self, seed: LogSeed, lsn: Lsn, lag: u32, incarnation: u32) -> &[u8] {
         let len = self.len();

@@ -1,5 +1,5 @@
 //! The log as it lies on disk: groups of records in segments, and the slots of the double-write
-//! area. Drawn in `docs/format.md`, "The log file".
+//! buffer. Drawn in `docs/format.md`, "The log file".
 
 mod file;
 mod group;

@@ -49,7 +49,7 @@ pub mod flag {
     pub const COUNTS: u16 = 1;
     /// Insert: the value lies in overflow pages.
     pub const LONG: u16 = 2;
-    /// Mark: the pages are in use from now on.
+    /// Mark: the pages are in use from this record on.
     pub const USED: u16 = 4;
     /// Checkpoint: the next group goes on with it.
     pub const MORE: u16 = 8;
@@ -60,7 +60,7 @@ pub mod flag {
 pub enum LoggedValue<'a> {
     /// The bytes.
     Inline(&'a [u8]),
-    /// A chain of overflow pages, whose images come earlier in the log.
+    /// A chain of overflow pages, whose full-page images come earlier in the log.
     Long {
         /// Length of the value in bytes.
         len: u64,
@@ -82,8 +82,8 @@ pub enum Operation<'a> {
         /// Its end.
         high: &'a [u8],
     },
-    /// Bytes within the page. `backed`: they are the place of an extent of so many pages, which
-    /// the device was asked to back.
+    /// Bytes within the page. `backed`: they are the physical page number of an extent of so many
+    /// pages, which the device was asked to back.
     Patch {
         /// Offset in the page.
         offset: u32,
@@ -92,7 +92,7 @@ pub enum Operation<'a> {
         /// The bytes.
         bytes: &'a [u8],
     },
-    /// Pages are in use, or free, from now on: in an allocation map.
+    /// Pages are in use, or free, from this record on: in an allocation map.
     Mark {
         /// Whether they are in use.
         used: bool,
@@ -101,10 +101,10 @@ pub enum Operation<'a> {
     },
     /// The root of the space directory lies here. Of no page.
     Directory {
-        /// The place.
+        /// Its physical page number.
         place: PhysicalPageNo,
     },
-    /// A page of a map is gone; its place may have another owner from now on.
+    /// A page of a map is gone; its physical page may have another owner from then on.
     Freed,
     /// An entry of a leaf is new, or has another value.
     Insert {
@@ -425,8 +425,8 @@ impl<'a> Record<'a> {
         })
     }
 
-    /// The page of the record at the beginning of `bytes`, and how long the record is, without a look
-    /// at what it says.
+    /// The page of the record at the beginning of `bytes`, and how long the record is, without a
+    /// look at what it says.
     #[inline]
     pub fn peek(bytes: &[u8]) -> Option<(PageId, usize)> {
         let header = bytes.get(..RECORD_HEADER_BYTES)?;

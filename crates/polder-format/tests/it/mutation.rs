@@ -149,7 +149,7 @@ fn superblocks_that_are_cut_off_are_reported() {
     }
 }
 
-/// Writes the checksum of the superblock anew, as one would who wants to get past it.
+/// Writes the checksum of the superblock anew, as an attacker would to get past it.
 fn seal_superblock(block: &mut [u8]) {
     let sum = crc32c::crc32c_append(crc32c::crc32c(&block[0..8]), &block[12..SUPERBLOCK_BYTES]);
     block[8..12].copy_from_slice(&sum.to_le_bytes());

@@ -1,8 +1,9 @@
 //! The groups of a log, one after the other: which of them are valid, and where they end.
 //!
-//! * `LOG-1` A group is valid only with the right checksum, at the LSN that it names, in the incarnation
-//!   of the group before; or with the end-of-recovery record of a later incarnation, at this very
-//!   position or at the next block, which names this position as the end that was found.
+//! * `LOG-1` A group is valid only with the right checksum, at the LSN that it names, in the
+//!   incarnation of the group before; or with the end-of-recovery record of a later incarnation,
+//!   at this very position or at the next block, which names this position as the end that was
+//!   found.
 
 use polder_format::log::{
     GROUP_HEADER_BYTES, GroupHeader, LOG_BLOCK_BYTES, Operation, Pad, Records,
@@ -83,7 +84,7 @@ impl Groups<'_> {
                         Some(_) if self.is_left_over()? => None,
                         why => why,
                     };
-                    // A later life of the store may go on at the next block, and knows this end.
+                    // A later incarnation may go on at the next block, and knows this end.
                     let next = Lsn(self.at.0.next_multiple_of(BLOCK));
                     if next > self.at
                         && let Look::Group(header) = self.look(next)?
@@ -116,8 +117,8 @@ impl Groups<'_> {
         (header, self.stream.held(header.lsn.0, header.len as usize))
     }
 
-    /// Behind damage: goes on at the next block, before `limit`, where a group begins that is of the
-    /// same life of the store or a later one. False: there is none.
+    /// Behind damage: goes on at the next block, before `limit`, where a group begins that is of
+    /// the same incarnation or a later one. False: there is none.
     pub(crate) fn resume(&mut self, limit: Lsn) -> Result<bool, LogError> {
         let last = self.incarnation;
         let mut at = self.at.0 / BLOCK * BLOCK + BLOCK;
@@ -145,7 +146,7 @@ impl Groups<'_> {
         self.gaps = gaps.to_vec();
     }
 
-    /// Where a life of the store ended within a block, and where the next one began.
+    /// Where an incarnation ended within a block, and where the next one began.
     pub(crate) fn take_gaps(&mut self) -> Vec<(Lsn, Lsn)> {
         std::mem::take(&mut self.gaps)
     }
@@ -229,7 +230,7 @@ enum Look {
     Nothing(Option<FormatError>),
 }
 
-/// Whether a group is the first one of a life of the store that found the log to end at `end`.
+/// Whether a group is the first one of an incarnation that found the log to end at `end`.
 fn is_end_of_recovery(group: &[u8], end: Lsn) -> bool {
     let first = Records::of_group(group).next();
     matches!(first, Some(Ok(record)) if record.operation == Operation::EndOfRecovery { end })

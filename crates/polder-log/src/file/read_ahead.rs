@@ -1,4 +1,5 @@
-//! The bytes of the log, read from the file in stretches: the next one while the last one is looked at.
+//! The bytes of the log, read from the file in stretches: the next one while the last one is
+//! looked at.
 
 use std::io;
 use std::sync::Arc;

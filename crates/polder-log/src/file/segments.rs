@@ -3,8 +3,8 @@
 //! The log is one stream of bytes, cut into shares; each lies in a segment of the file, whose first
 //! block says which. So nothing else needs to be in step with the file.
 //!
-//! * `LOG-5` A segment is used again, for a share that is to come, only when both superblocks name a
-//!   checkpoint that does not need what it holds.
+//! * `LOG-5` A segment is used again, for a share that is to come, only when both superblocks name
+//!   a checkpoint that does not need what it holds.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,8 +14,8 @@ use polder_pool::device::{Device, read_block, write_block, write_zeros};
 
 /// The segments of the file.
 ///
-/// Invariants: no two hold the same share; a share that lies at or above the start of the log is never
-/// taken from its segment (`LOG-5`).
+/// Invariants: no two hold the same share; a share that lies at or above the start of the log is
+/// never taken from its segment (`LOG-5`).
 #[derive(Debug)]
 pub(crate) struct Segments {
     device: Arc<dyn Device>,
@@ -41,7 +41,7 @@ impl Segments {
                 Err(_) => claimed_share(&*device, &header, index)?,
             };
             // The first free segment is taken for each share, so that another one that claims it is
-            // left over from a life of the store whose end was lost.
+            // left over from an incarnation whose end was lost.
             shares.push(number.filter(|number| !shares.contains(&Some(*number))));
         }
         Ok(Segments { device, header, seed, shares, last: None })

@@ -1,8 +1,9 @@
 //! Finding where the log ends: R2 and R3.
 //!
-//! The end is the first position without a valid group. But damage looks like an end: so the highest
-//! durable LSN that anybody knows of must not lie behind it. It stands in the superblock, in the groups
-//! that were read, and in valid groups of the same or a later incarnation behind the end.
+//! The end is the first position without a valid group. But damage looks like an end: so the
+//! highest durable LSN that anybody knows of must not lie behind it. It stands in the superblock,
+//! in the groups that were read, and in valid groups of the same or a later incarnation behind the
+//! end.
 
 use std::collections::HashMap;
 
@@ -57,7 +58,7 @@ impl LogFile {
         self.find_end_of(&told, progress)
     }
 
-    /// R2 and R3 of a log of which somebody told this.
+    /// R2 and R3 of a log of which this is known.
     pub(crate) fn find_end_of(
         &self,
         told: &Told,
@@ -90,7 +91,7 @@ impl LogFile {
         found.end = groups.position();
         found.gaps = groups.take_gaps();
         let ended = groups.why_ended();
-        // A store that was closed ends behind its checkpoint; nobody has written there.
+        // A store that was closed ends behind its checkpoint; nothing was written there.
         let as_closed = told.closed && found.end == told.durable;
         if !as_closed {
             self.look_ahead(&mut found)?;
@@ -125,8 +126,8 @@ impl LogFile {
                 && header.incarnation >= found.incarnation
             {
                 found.durable = found.durable.max(header.durable);
-                // A group that was appended while that sync was under way did not know of it; those that
-                // follow in the same block do.
+                // A group that was appended while that sync was under way did not know of it;
+                // those that follow in the same block do.
                 groups.go_on_at(Lsn(at));
                 while let Some((header, _)) = groups.next()? {
                     found.durable = found.durable.max(header.durable);

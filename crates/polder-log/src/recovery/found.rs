@@ -21,7 +21,8 @@ pub struct Found {
     pub durable: Lsn,
     /// The last incarnation in it.
     pub incarnation: u32,
-    /// How many groups change something: the log's own ones, of checkpoints and ends of recovery, do not.
+    /// How many groups change something: the log's own ones, of checkpoints and ends of recovery,
+    /// do not.
     pub groups: u64,
     /// No record has this version word or a higher one.
     pub next_version: u64,
@@ -33,7 +34,7 @@ pub struct Found {
     pub(crate) maps: Option<(Lsn, Lsn)>,
     /// Pages of maps that were freed, and where.
     pub(crate) freed: HashMap<PageId, Lsn>,
-    /// Where an earlier life ended within a block, and where the next one began.
+    /// Where an earlier incarnation ended within a block, and where the next one began.
     pub(super) gaps: Vec<(Lsn, Lsn)>,
 }
 

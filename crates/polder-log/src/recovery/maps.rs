@@ -1,8 +1,9 @@
 //! R6: the pool's own maps, in the order of the log.
 //!
-//! Their page ids are places of the file: so records of pages that are freed later in the log are left out,
-//! whose places may be others' by now. What the final maps name and a record says was backed by the file
-//! is backed again. Pages of space 0 that no map leads to leave memory.
+//! The page number in such a page's id is its physical page number. So records of pages that are
+//! freed later in the log are left out: other pages may lie there by the end of it. What the final
+//! maps name and a record says was backed by the file is backed again. Pages of space 0 that no
+//! map leads to leave memory.
 
 use polder_format::log::{Operation, Records};
 use polder_format::{FormatError, Lsn, SpaceId};
@@ -27,7 +28,8 @@ pub(super) fn redo_maps<T: Translation>(
         let mut records = Vec::new();
         for record in Records::of_group(bytes) {
             let record = record.map_err(|source| broken(file, header.lsn, source))?;
-            // Also where the page was freed later: its content lives on in the page that it moved to.
+            // Also where the page was freed later: its content lives on in the page that it moved
+            // to.
             if record.page.space() == SpaceId::FILE && !record.page.is_null() {
                 match record.operation {
                     Operation::Patch { backed: pages @ 1.., bytes, .. } => {
@@ -41,7 +43,8 @@ pub(super) fn redo_maps<T: Translation>(
                 Operation::Directory { place } => pool.redo_directory(place),
                 Operation::Freed => {}
                 _ if record.page.space() != SpaceId::FILE || record.page.is_null() => {}
-                // What was freed later may lie in somebody else's place by now.
+                // Where a page lay that was freed later, another page may lie by the end of the
+                // log.
                 _ if found.freed.get(&record.page).is_some_and(|freed| *freed >= header.lsn) => {}
                 _ => records.push(record),
             }

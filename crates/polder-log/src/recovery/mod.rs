@@ -1,5 +1,5 @@
-//! Opening a log that there was: its end is found, what is torn is restored, and what it tells is done
-//! again. R1 to R10, whose order is that of `Opening::reopen` in the crate polder.
+//! Opening a log that there was: its end is found, what is torn is restored, and what it tells is
+//! done again. R1 to R10, whose order is that of `Opening::reopen` in the crate polder.
 //!
 //! | file | |
 //! |---|---|

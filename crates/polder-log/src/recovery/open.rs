@@ -15,8 +15,8 @@ use crate::log::{Beginning, Log};
 use crate::tally::Tally;
 
 impl Found {
-    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)), when
-    /// there is a pool. `incarnation` was never used before.
+    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)),
+    /// when there is a pool. `incarnation` was never used before.
     ///
     /// # Errors
     /// Those of the devices.
@@ -77,7 +77,8 @@ impl LogFile {
 }
 
 impl Log {
-    /// R10: the first group of a new life, which knows where the last one ended.
+    /// R10: the end-of-recovery record: the first group of a new incarnation, which knows where the
+    /// last one ended.
     ///
     /// # Errors
     /// What made the log unusable.

@@ -1,10 +1,11 @@
-//! R7: the records of all pages but the maps', dealt to threads by page: as many as there is work for and
-//! the system gives; if none, to the caller. Those of one group for one page are done under one latch.
+//! R7: the records of all pages but the maps', dealt to threads by page: as many as there is work
+//! for and the system gives; if none, to the caller. Those of one group for one page are done
+//! under one latch.
 //!
-//! The final maps say where the pages lie: an extent moves only after its content was copied and synced
-//! at the new place, before the map's record. So the new place holds every page at some state not older
-//! than the copy, and page LSNs say what is missing. A place is given to another owner only when the
-//! record that freed it is durable, so no crash brings the old owner back.
+//! The final maps say where the pages lie: an extent moves only after its content was copied and
+//! synced where it lies then, before the map's record. So every page is found there at some state
+//! not older than the copy, and page LSNs say what is missing. A physical page is given to another
+//! owner only when the record that freed it is durable, so no crash brings the old owner back.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -28,7 +29,7 @@ const WORKER_BYTES: u64 = 64 << 10;
 /// Bytes of groups that are dealt out at a time.
 const DEAL_BYTES: usize = 1 << 20;
 
-/// Groups that are dealt out together, and which records are for whom.
+/// Groups that are dealt out together, and which records each thread gets.
 struct Deal {
     bytes: Arc<Vec<u8>>,
     /// Offset of each record in `bytes`, and the end of its group.

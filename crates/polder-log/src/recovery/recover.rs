@@ -28,8 +28,8 @@ pub struct Recovered {
     pub redone: u64,
     /// Pages that were torn and have been restored.
     pub restored_pages: u64,
-    /// What lay behind the end of the log: a write that was cut short, which nobody was promised; or
-    /// something that cannot be told from it. None if the store had been closed.
+    /// What lay behind the end of the log: a write that was cut short, which nobody was promised;
+    /// or something that cannot be told from it. None if the store had been closed.
     pub cut_short: Option<String>,
 }
 

@@ -1,9 +1,9 @@
-//! Records are applied to their pages. R8: pages that could not be read, or did not fit their records; a
-//! full-page image in the log may make them whole yet.
+//! Records are applied to their pages. R8: pages that could not be read, or did not fit their
+//! records; a full-page image in the log may make them whole yet.
 //!
-//! A page that was freed in the log may lack earlier changes on the device (it was discarded before a
-//! sweep came by), so that records before the freeing do not fit. It is suspect then, and free in the
-//! end, or its next image makes it whole.
+//! A page that was freed in the log may lack earlier changes on the device (it was discarded
+//! before a sweep came by), so that records before the freeing do not fit. It is suspect then, and
+//! free in the end, or its next image makes it whole.
 
 use std::collections::HashMap;
 

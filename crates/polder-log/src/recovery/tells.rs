@@ -20,7 +20,7 @@ pub enum LogTells {
     Nothing,
     /// Something is there, and it is no log that can be read.
     Unknown,
-    /// Somebody began to make a store.
+    /// A process began to make a store.
     Begun,
     /// There was a store: it was made to its end.
     Made,
@@ -89,8 +89,8 @@ fn has_later_group(segment: &[u8], seed: LogSeed) -> bool {
     })
 }
 
-/// Whether there are only zeros in this range, from a block on; a part of a block at its end is left
-/// out.
+/// Whether there are only zeros in this range, from a block on; a part of a block at its end is
+/// left out.
 fn is_zero(device: &dyn Device, range: Range<u64>) -> io::Result<bool> {
     let mut blocks = BlockReader::new(CHUNK_BYTES as usize)?;
     let end = range.end / BLOCK * BLOCK;

@@ -31,9 +31,9 @@ pub(super) fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
 }
 
 /// R5: restores what is torn in place, and makes all durable. Gives the number of torn pages.
-/// `replayed`: the part of the log that is replayed. A page that was not changed in it was synced by the
-/// checkpoint that it begins with: if it is not whole it is damaged, and what a slot holds of it may be
-/// older than what was there.
+/// `replayed`: the part of the log that is replayed. A page that was not changed in it was synced
+/// by the checkpoint that it begins with: if it is not whole it is damaged, and what a slot holds
+/// of it may be older than what was there.
 pub(super) fn restore_torn(
     file: &LogFile,
     mut slots: Vec<SlotFound>,
@@ -79,8 +79,8 @@ pub(super) fn restore_torn(
             }
             match write_block(data, offset, image) {
                 Ok(()) => restored += 1,
-                // A page that was freed later, and its block given back: nobody needs it. If somebody
-                // does, R8 finds out.
+                // A page that was freed later, and its block given back: nobody needs it. If
+                // somebody does, R8 finds out.
                 Err(error) if is_full(&error) && there.iter().all(|byte| *byte == 0) => {}
                 Err(error) => return Err(LogError::io("write")(error)),
             }

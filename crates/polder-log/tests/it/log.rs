@@ -93,7 +93,7 @@ fn replayed(disk: &SimDisk) -> Vec<u64> {
     pages
 }
 
-/// The next life of the log on this disk.
+/// The next incarnation of the log on this disk.
 fn go_on(disk: &SimDisk, incarnation: u32) -> Arc<Log> {
     let found = find(disk).unwrap();
     let mut recovered = Recovered::default();
@@ -293,8 +293,8 @@ fn a_permit_waits_for_room_and_says_why_there_is_none() {
     assert!(too_large.to_string().contains("at once"), "{too_large}");
 }
 
-/// Whoever waits for room in the ring when the log dies leaves a gap that is never filled: who leads
-/// at that moment must not wait for it.
+/// A thread that waits for room in the ring when the log fails leaves a gap that is never filled:
+/// the thread that leads the group commit at that moment must not wait for it.
 #[test]
 fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
     let disk = disk();
@@ -407,8 +407,8 @@ impl Device for SyncDisk {
     }
 }
 
-/// Of two who sync at the same time a kernel tells one that a write was lost, and the other one
-/// that all is well: nobody may believe that.
+/// Of two threads that sync at the same time a kernel tells one that a write was lost, and the
+/// other that all is well: nobody may believe that.
 #[test]
 fn no_sync_goes_well_beside_one_that_fails() {
     let device = SyncDisk::new(&disk());
@@ -538,8 +538,8 @@ fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
     }
 }
 
-/// Several segments may claim the same part of the log, after lives whose ends were lost: one of
-/// them holds it, and the others are free.
+/// Several segments may claim the same part of the log, after incarnations whose ends were lost:
+/// one of them holds it, and the others are free.
 #[test]
 fn segments_that_claim_what_another_one_holds_are_free() {
     let disk = disk();

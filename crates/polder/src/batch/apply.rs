@@ -16,10 +16,10 @@ use crate::handle::Store;
 impl Store {
     /// Makes all changes of a batch, or none.
     ///
-    /// While it is made, all pages that a batch changes stay in memory, and its records go to the log
-    /// as one. It may change as many pages as half of the memory budget pays for: keys that lie
-    /// far from each other need a page each, neighbours share one. In the smallest store that are 64
-    /// pages; with a budget of 64 MiB, some 8000.
+    /// While it is made, all pages that a batch changes stay in memory, and its records go to the
+    /// log as one. It may change as many pages as half of the memory budget pays for: keys that
+    /// lie far from each other need a page each, neighbours share one. In the smallest store that
+    /// are 64 pages; with a budget of 64 MiB, some 8000.
     ///
     /// # Errors
     /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::Log`] if it is
@@ -82,8 +82,9 @@ fn apply<T: Variant>(
                 answers[part.index].iter().for_each(|answer| part.take(answer));
             }
         }
-        // 4. Of several writes of a key the last is made, and all parts as one, if every expectation
-        // holds. Where an update was asked about a value that is there no more, all begins again.
+        // 4. Of several writes of a key the last is made, and all parts as one, if every
+        // expectation holds. Where an update was asked about a value that is there no more, all
+        // begins again.
         keep_last_writes(&mut ready);
         match apply_ready(engine, &ready)? {
             BatchOutcome::Done { effects, lsn } => {
@@ -104,7 +105,8 @@ fn apply<T: Variant>(
             }
         }
     };
-    // 5. Durable as asked, without the pass: nobody who pauses writers waits for the device as well.
+    // 5. Durable as asked, after this writer has left: so a thread that pauses writers does not
+    //    wait for the device as well.
     drop(pass);
     Ok(engine.commit(lsn, durability.unwrap_or(engine.durability))?)
 }

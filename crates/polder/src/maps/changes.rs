@@ -29,7 +29,7 @@ enum MapChange {
 pub(crate) struct MapChanges {
     directory: Option<(Lsn, PhysicalPageNo)>,
     of_page: HashMap<PageId, Vec<(Lsn, MapChange)>>,
-    /// Whole copies of pages, from the double-write area: for those that are torn in place.
+    /// Whole copies of pages, from the double-write buffer: for those that are torn in place.
     copies: HashMap<PageId, (PageHeader, Vec<u8>)>,
 }
 
@@ -138,7 +138,8 @@ impl MapChange {
     }
 }
 
-/// The bytes of a page whose image is in the log, or nothing if the image has another size.
+/// The bytes of a page whose full-page image is in the log, or nothing if the image has another
+/// size.
 pub(crate) fn full_page_image_bytes(size: PageSize, image: (u32, &[u8], &[u8])) -> Option<Vec<u8>> {
     let (image_size, low, high) = image;
     if image_size as usize != size.bytes() || low.len() + high.len() > size.bytes() {

@@ -1,7 +1,7 @@
 //! All whole leaves and overflow pages in the files of a damaged store.
 //!
-//! Takes 40 bytes of memory for each of them: a hundredth of the file at pages of 4 KiB. What should
-//! lie where is looked up in the maps meanwhile, so that a page that is missing is noticed.
+//! Takes 40 bytes of memory for each of them: a hundredth of the file at pages of 4 KiB. What
+//! should lie where is looked up in the maps meanwhile, so that a page that is missing is noticed.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,7 @@ use crate::maps::{Laid, Standing};
 /// In which file a copy lies, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Where {
-    /// In the double-write area, at this byte of the log file.
+    /// In the double-write buffer, at this byte of the log file.
     Slot(u64),
     /// In the data file.
     Data(PhysicalPageNo),
@@ -138,7 +138,7 @@ fn add(
     }
 }
 
-/// What the maps say of a place.
+/// What the maps say of a physical page number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Expected {
     /// A page that is in use.
@@ -150,9 +150,9 @@ enum Expected {
 /// What should lie where.
 struct ExpectedPages<'s> {
     source: &'s Source,
-    /// In the order of their places.
+    /// In the order in which they lie in the file.
     extents: Vec<Laid>,
-    /// A place that no extent has belongs to nobody.
+    /// What is in no extent belongs to no table.
     knows_all: bool,
 }
 
@@ -165,7 +165,7 @@ impl ExpectedPages<'_> {
         ExpectedPages { source, extents, knows_all }
     }
 
-    /// Which page has this place, in use or not.
+    /// Which page has this physical page number, in use or not.
     fn named(&self, place: u64) -> Option<PageId> {
         page_at(&self.extents, place)
     }
@@ -182,7 +182,8 @@ impl ExpectedPages<'_> {
         }
     }
 
-    /// What is wrong at a place where `found` lies (none: zeros), if that may be a loss.
+    /// What is wrong at a physical page number where `found` lies (none: zeros), if that may be a
+    /// loss.
     fn amiss(
         &self,
         place: u64,
@@ -212,7 +213,7 @@ impl ExpectedPages<'_> {
         maps.is_some_and(|maps| maps.borrow().faults.iter().any(|f| f.place.get() == place))
     }
 
-    /// Calls `missing` with each page in use whose place is at `end` or behind it.
+    /// Calls `missing` with each page in use that lies at `end` or behind it.
     fn behind(&self, end: u64, missing: &mut dyn FnMut(u64, PageId)) {
         for extent in &self.extents {
             let begin = extent.place.get();
@@ -227,7 +228,7 @@ impl ExpectedPages<'_> {
     }
 }
 
-/// Which page the maps say lies at a place. `extents` are in the order of their places.
+/// Which page lies at a physical page number by the maps. `extents` are in the order of the file.
 fn page_at(extents: &[Laid], place: u64) -> Option<PageId> {
     let behind = extents.partition_point(|extent| extent.place.get() <= place);
     let extent = extents.get(behind.checked_sub(1)?)?;

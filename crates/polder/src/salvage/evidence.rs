@@ -16,12 +16,12 @@ use crate::page_file::PageFile;
 pub(super) struct Evidence {
     /// From here on nothing of the log is missing, as far as is known.
     whole_from: Lsn,
-    /// Where the group begins that has the last image of each page.
+    /// Where the group begins that has the last full-page image of each page.
     images: HashMap<PageId, Lsn>,
     /// Where the last group ends that changed each page before the place where a recovery begins:
     /// what lies in place shows it.
     changed: HashMap<PageId, Lsn>,
-    /// The newest copies in the double-write area.
+    /// The newest copies in the double-write buffer.
     copies: HashMap<PageId, Lsn>,
     /// Where a recovery begins.
     redo_start: Option<Lsn>,
@@ -39,8 +39,8 @@ impl Evidence {
         }
     }
 
-    /// Reads the log within `range`, and the double-write area by way of `pages`. Gives what the maps
-    /// lack as well.
+    /// Reads the log within `range`, and the double-write buffer by way of `pages`. Gives what the
+    /// maps lack as well.
     pub(super) fn read(
         log: &LogFile,
         pages: &PageFile,

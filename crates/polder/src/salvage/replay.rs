@@ -42,7 +42,7 @@ pub(crate) struct LeafFound {
     pub(crate) entries: Vec<(Vec<u8>, Stored)>,
 }
 
-/// Who is told.
+/// The receiver of all that is found.
 pub(crate) trait Heir {
     /// Whether anything of this space is wanted.
     fn wants(&self, space: SpaceId) -> bool;
@@ -62,13 +62,13 @@ pub(crate) trait Heir {
     /// A key is gone.
     fn remove(&mut self, space: SpaceId, lsn: Lsn, key: &[u8]) -> Result<(), StoreError>;
 
-    /// The group of the log that begins at `group` and ends at `lsn` holds the image of this
-    /// overflow page.
+    /// The group of the log that begins at `group` and ends at `lsn` holds the full-page image of
+    /// this overflow page.
     fn overflow(&mut self, page: PageId, lsn: Lsn, group: Lsn);
 }
 
-/// Leaves whose images came alone in their groups, and where these begin and end: a bulk load makes its
-/// leaves so, and links all of them in the end. Until then they are nobody's.
+/// Leaves whose full-page images came alone in their groups, and where these begin and end: a bulk
+/// load makes its leaves so, and links all of them in the end. Until then they belong to no tree.
 type Loading = BTreeMap<PageId, (Lsn, Lsn)>;
 
 /// What is to be told.
@@ -78,8 +78,8 @@ pub(super) struct Replay<'s> {
 }
 
 impl Replay<'_> {
-    /// Tells everything. False: it was stopped by `progress`, which counts leaves in bytes and bytes
-    /// of the log.
+    /// Tells everything. False: it was stopped by `progress`, which counts leaves in bytes and
+    /// bytes of the log.
     ///
     /// # Errors
     /// Those of the heir.
@@ -115,8 +115,8 @@ impl Replay<'_> {
         Ok(true)
     }
 
-    /// Tells the leaves from `next` on that are older than a group, then the group. False: stopped by
-    /// `tell`, which is given the number of leaves and the position in the log.
+    /// Tells the leaves from `next` on that are older than a group, then the group. False: stopped
+    /// by `tell`, which is given the number of leaves and the position in the log.
     fn tell_group(
         &self,
         heir: &mut dyn Heir,

@@ -123,7 +123,7 @@ impl Source {
         *self.gaps.borrow_mut() = gaps;
     }
 
-    /// The image of a page in the group of the log that begins here.
+    /// The full-page image of a page in the group of the log that begins here.
     pub(super) fn image(&self, page: PageId, group: Lsn) -> Option<Vec<u8>> {
         let mut groups = self.log.as_ref()?.groups(group);
         let (_, bytes) = groups.next().ok()??;
@@ -136,9 +136,9 @@ impl Source {
         })
     }
 
-    /// Whether a gap lies in what a recovery would read. What lies before the last checkpoint is in
-    /// the pages, and is overwritten piece by piece. If nobody knows where that is, what is left of it
-    /// may begin within a group.
+    /// Whether a gap lies in what a recovery would read. What lies before the last checkpoint is
+    /// in the pages, and is overwritten piece by piece. If nobody knows where that is, what is
+    /// left of it may begin within a group.
     fn is_of_interest(&self, gap: &Gap) -> bool {
         let run = self.log.as_ref().map_or(Lsn(0), LogFile::last_run);
         self.redo_start.map_or(gap.from > run, |start| gap.to > start)

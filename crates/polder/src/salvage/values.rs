@@ -1,9 +1,9 @@
 //! Long values of a damaged store.
 //!
-//! A chain of overflow pages belongs to one record, was written before it, and never changes. So of
-//! each page the newest copy counts that is not newer than the record; and since a chain is written
-//! from its end, each page must be older than the one before it. A chain that was freed, and of which
-//! a page was written anew, is thus seen to be none.
+//! A chain of overflow pages belongs to one record, was written before it, and never changes. So
+//! of each page the newest copy counts that is not newer than the record; and since a chain is
+//! written from its end, each page must be older than the one before it. A chain that was freed,
+//! and of which a page was written anew, is thus seen to be none.
 
 use std::collections::BTreeMap;
 
@@ -19,7 +19,7 @@ use super::source::Source;
 pub(super) struct Values<'s> {
     source: &'s Source,
     copies: &'s Copies,
-    /// The last image of each page in the log so far: the LSN of the page, and where its group
+    /// The last full-page image of each page so far: the LSN of the page, and where its group
     /// begins.
     logged: BTreeMap<PageId, (Lsn, Lsn)>,
 }
@@ -29,7 +29,7 @@ impl<'s> Values<'s> {
         Values { source, copies, logged: BTreeMap::new() }
     }
 
-    /// The log holds an image of a page.
+    /// The log holds a full-page image of a page.
     pub(super) fn note(&mut self, page: PageId, lsn: Lsn, group: Lsn) {
         self.logged.insert(page, (lsn, group));
     }

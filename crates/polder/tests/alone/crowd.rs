@@ -1,5 +1,5 @@
-//! More threads than the pool has frames for, and batches that want more than their share: everything
-//! becomes slow, and nothing fails.
+//! More threads than the pool has frames for, and batches that want more than their share:
+//! everything becomes slow, and nothing fails.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

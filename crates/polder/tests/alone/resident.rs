@@ -1,5 +1,5 @@
-//! The memory that a process really takes, as the kernel counts it, stays near the budget: with many
-//! threads that evict large pages at the same time, and with many small tables.
+//! The memory that a process really takes, as the kernel counts it, stays near the budget: with
+//! many threads that evict large pages at the same time, and with many small tables.
 //!
 //! Each case runs in a process of its own, which is this program again: what other cases took would
 //! count as well.

@@ -168,7 +168,7 @@ fn an_expectation_holds_for_the_write_behind_it() {
     let (a, b) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
     let version = || a.version(b"k").unwrap();
     let refused = |batch| matches!(store.apply(batch), Err(BatchError::Unexpected { .. }));
-    // New, replaced, removed: by who knows the version alone.
+    // New, replaced, removed: by a writer that knows the version alone.
     let mut batch = WriteBatch::new();
     batch.expect(&a, b"k", None).insert(&a, b"k", b"1");
     assert_eq!(batch.len(), 2);
@@ -278,7 +278,7 @@ fn full_leaves_change_in_place_or_are_split() {
     }
 }
 
-/// Threads move amounts between two tables; the sum stays what it is, whoever sees it.
+/// Threads move amounts between two tables; the sum stays what it is for every reader.
 #[test]
 fn transfers_keep_the_sum() {
     const ACCOUNTS: u64 = 6;

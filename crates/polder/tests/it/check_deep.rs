@@ -1,5 +1,5 @@
-//! The deep check: each fault on a device is reported with its file and place, and none that is not
-//! there.
+//! The deep check: each fault on a device is reported with its file and position, and none that is
+//! not there.
 
 use polder::{DeepPhase, DeepReport, Durability, Store};
 use polder_format::{PageHeader, PageId, PageKind, SpaceId};
@@ -25,7 +25,7 @@ fn deep(store: &Store) -> DeepReport {
     store.check_deep(&mut |_, _, _| true).unwrap()
 }
 
-/// Places of pages in the data file, by kind.
+/// Where pages lie in the data file, by kind.
 fn places(disks: &Disks, wanted: PageKind) -> Vec<(usize, PageId)> {
     let image = disks.data.image();
     let pages = image.chunks(PAGE).enumerate().skip(16);
@@ -76,7 +76,8 @@ fn each_kind_of_page_is_read() {
         let pages = places(&disks, kind);
         let (place, page) = *pages.iter().rfind(|(_, p)| p.space() > SpaceId::CATALOGUE).unwrap();
         disks.data.flip_bit((place * PAGE + 1000) as u64, 1);
-        // A page in memory is not read by the plain check; the deep one sees it in any case.
+        // A page in memory is not read by the check that is not deep; the deep one sees it in any
+        // case.
         let report = deep(&store);
         let fault = report.faults.iter().find(|fault| fault.page == Some(page.to_string()));
         let fault = fault.unwrap_or_else(|| panic!("{kind:?}: {:?}", report.faults));

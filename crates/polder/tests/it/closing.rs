@@ -107,7 +107,7 @@ impl Device for Gated {
     }
 }
 
-/// Whoever opens the store next may change what is being read.
+/// A process that opens the store next may change what is being read.
 #[test]
 fn a_close_waits_for_reads_of_the_device() {
     let disks = disk();
@@ -375,8 +375,8 @@ fn figures_add_up() {
     assert_eq!(store.stats().dirty_pages, 0);
 }
 
-/// A checkpoint that waits for another one while the store is closed must not write behind the close:
-/// somebody else may have opened the files by then.
+/// A checkpoint that waits for another one while the store is closed must not write behind the
+/// close: somebody else may have opened the files by then.
 #[test]
 fn nothing_is_written_behind_a_close() {
     for round in 0..100 {

@@ -216,7 +216,7 @@ fn both_superblocks_damaged() {
     assert!(matches!(error, OpenError::Damaged { .. }), "{error:?}");
 }
 
-/// Whole pages of garbage, pages in each other's places, and a file that was cut off.
+/// Whole pages of garbage, pages where other pages should lie, and a file that was cut off.
 #[test]
 fn worse_than_a_byte() {
     let sample = Sample::new();

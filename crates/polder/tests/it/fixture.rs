@@ -1,6 +1,7 @@
 //! Stores of the first format, as they were written when it was made, are opened by every version
-//! that comes: one that was closed, and one that crashed with torn pages and a log to replay. And so
-//! are such as are written today, which `POLDER_MAKE_FIXTURES=FOLDER` keeps: for the next format.
+//! that comes: one that was closed, and one that crashed with torn pages and a log to replay. And
+//! so are such as are written today, which `POLDER_MAKE_FIXTURES=FOLDER` keeps: for the next
+//! format.
 //!
 //! A fixture is a file's length and those of its blocks that are not zero: `length: u64`, then
 //! `offset: u64` and 4096 bytes each, little-endian.

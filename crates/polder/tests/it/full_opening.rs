@@ -101,7 +101,7 @@ fn a_recovery_that_finds_no_room_for_what_the_file_had() {
         crashed.data.set_plan(FaultPlan::new(1).capacity(room));
         let store = crashed.open(wide()).unwrap();
         read_and_remove(&store);
-        // What cannot be written is told to those who ask for it; the log has it.
+        // What cannot be written is told to a caller that asks for it; the log has it.
         let error = store.checkpoint().unwrap_err();
         assert!(full_text(&error).contains("No space"), "{}", full_text(&error));
         store.flush().unwrap();

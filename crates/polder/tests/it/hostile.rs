@@ -1,6 +1,6 @@
-//! Files that somebody made up: pages with right checksums whose shape is wrong. Each operation ends,
-//! with an answer or with an error that names the page; iterators go on in their direction; closing
-//! waits for nothing that never ends.
+//! Files that somebody made up: pages with right checksums whose shape is wrong. Each operation
+//! ends, with an answer or with an error that names the page; iterators go on in their direction;
+//! closing waits for nothing that never ends.
 //!
 //! `POLDER_HOSTILE` says how many files are tried, `POLDER_HOSTILE_FROM` which one is the first.
 

@@ -12,10 +12,10 @@ use crate::support::*;
 
 /// Four tests write as much.
 const WRITTEN_BYTES: u64 = 20 << 20;
-/// Slots of the double-write area.
+/// Slots of the double-write buffer.
 const SLOTS: u64 = 16;
 
-/// Header and double-write area.
+/// Header and double-write buffer.
 fn area_bytes() -> u64 {
     let size = PageSize::MIN;
     let slot = LOG_BLOCK_BYTES + slot_pages(size) * size.bytes();
@@ -89,8 +89,8 @@ fn batches() {
     });
 }
 
-/// The device of pages takes long, so that a checkpoint does, and one that writes as fast as he can would
-/// meet a full log in each.
+/// The device of pages takes long, so that a checkpoint does, and a writer that is not throttled
+/// would meet a full log in each.
 #[test]
 fn writers_go_at_the_pace_of_a_slow_checkpoint() {
     let disks = disk();

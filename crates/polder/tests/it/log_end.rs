@@ -119,8 +119,8 @@ fn zeros_at_the_end_of_a_log_that_was_quiet_are_damage() {
     }
 }
 
-/// What a busy store synced last stands in one place only: what is lost of it are whole commits from
-/// the end, and nobody can know.
+/// What a busy store synced last stands in one place only: what is lost of it are whole commits
+/// from the end, and nobody can know.
 #[test]
 fn zeros_over_the_last_syncs_of_a_busy_store_shorten_it() {
     for blocks in [1, 3] {

@@ -1,6 +1,6 @@
-//! Each single I/O of a small workload fails once, on the data device and on the log's: an error says
-//! so, nobody panics, and what was acknowledged is there when the store is opened again, after the
-//! failure as after a crash in its wake.
+//! Each single I/O of a small workload fails once, on the data device and on the log's: an error
+//! says so, nobody panics, and what was acknowledged is there when the store is opened again,
+//! after the failure as after a crash in its wake.
 
 use std::collections::BTreeMap;
 

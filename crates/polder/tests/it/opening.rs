@@ -45,7 +45,8 @@ fn modes_do_what_they_say() {
     Store::open(tight(&empty)).unwrap().close().unwrap();
 }
 
-/// Writes that a process had under way when it was killed keep its files locked until they are done.
+/// Writes that a process had under way when it was killed keep its files locked until they are
+/// done.
 #[test]
 fn the_last_writes_of_a_killed_process_are_waited_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -439,7 +440,7 @@ fn files_that_cannot_be_read_are_told_from_those_of_others() {
     }
 }
 
-/// Who has lost his lock file has the others locked all the same.
+/// A process that has lost its lock file has the other files locked all the same.
 #[test]
 fn a_store_in_use_is_seen_without_its_lock_file() {
     let dir = tempfile::tempdir().unwrap();

@@ -188,8 +188,8 @@ fn pages_written_since_the_last_good_sync_are_not_read_back() {
     }
 }
 
-/// Pages cannot be written in place for a while, however often it is tried: once they can be, nothing
-/// must be opened again.
+/// Pages cannot be written in place for a while, however often it is tried: once they can be,
+/// nothing must be opened again.
 #[test]
 fn pages_that_could_not_be_written_are_written_later() {
     let disks = disk();

@@ -1,4 +1,5 @@
-//! Words and cities, on a budget far below the data: looked up, and in the order that sorting gives.
+//! Words and cities, on a budget far below the data: looked up, and in the order that sorting
+//! gives.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What is left of a store is never made anew: salvage may still read it. What an attempt to make one
-//! has left is no obstacle.
+//! What is left of a store is never made anew: salvage may still read it. What an attempt to make
+//! one has left is no obstacle.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +53,7 @@ fn a_log_without_its_data_is_kept_and_salvaged() {
         let to = dir.path().join(format!("new {is_missing}"));
         let report = salvage(&path, quick(&to), &mut |_, _, _| true).unwrap();
         assert_eq!(report.tables[0].entries, 500);
-        // Who has no need of it says so.
+        // A caller that does not need it says so.
         fs::remove_dir_all(&path).unwrap();
         Store::open(tight(&path).mode(OpenMode::Create)).unwrap().close().unwrap();
     }

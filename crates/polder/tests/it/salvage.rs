@@ -303,7 +303,7 @@ fn with_a_damaged_page_of_a_long_value() {
     store.close().unwrap();
     sample.copy(&live, "damaged");
     sample.tables.insert("t".to_string(), content);
-    // The log of a store that was just made has an image of every page: it goes first.
+    // The log of a store that was just made has a full-page image of every page: it goes first.
     sample.assert_whole();
     fs::remove_dir_all(sample.dir.path().join("new")).unwrap();
     fs::remove_file(sample.path().join("log")).unwrap();

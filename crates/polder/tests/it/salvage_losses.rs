@@ -51,7 +51,7 @@ impl Sample {
         }
     }
 
-    /// Nothing is left in the double-write area of the log file.
+    /// Nothing is left in the double-write buffer of the log file.
     fn without_copies(self) -> Sample {
         let path = self.dir.path().join("s/log");
         let mut bytes = fs::read(&path).unwrap();
@@ -65,7 +65,7 @@ impl Sample {
         self.dir.path().join("s/data")
     }
 
-    /// The places of pages of this kind, in a space that a table has or that of the catalogue.
+    /// Where pages of this kind lie, in a space that a table has or that of the catalogue.
     fn places(&self, wanted: impl Fn(PageKind, PageId) -> bool) -> Vec<usize> {
         let bytes = fs::read(self.data()).unwrap();
         let pages = bytes.chunks(PAGE).enumerate().skip(16);
@@ -160,7 +160,7 @@ fn a_leaf_of_zeros() {
     assert_eq!(t.entries + gone, ROWS);
 }
 
-/// An older copy in the double-write area gives entries, but nobody knows what came behind it.
+/// An older copy in the double-write buffer gives entries, but nobody knows what came behind it.
 #[test]
 fn a_leaf_of_zeros_with_a_copy() {
     let sample = Sample::new();

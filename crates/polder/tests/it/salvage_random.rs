@@ -1,6 +1,6 @@
-//! Stores whose files are damaged at random, and salvaged: every record that lies in pages that were
-//! left alone is saved, and whatever is missing is told. Only an older copy of a page, in the place of
-//! the page itself, may go untold.
+//! Stores whose files are damaged at random, and salvaged: every record that lies in pages that
+//! were left alone is saved, and whatever is missing is told. Only an older copy of a page, in the
+//! place of the page itself, may go untold.
 //!
 //! `POLDER_SALVAGE_SEEDS=a..b` chooses the seeds: a single one to replay it, many for a soak.
 
@@ -54,8 +54,8 @@ enum Outcome {
 }
 
 impl Sample {
-    /// Tables with short values and long ones, another one that was dropped, and a log that has been
-    /// used again since most of it was written.
+    /// Tables with short values and long ones, another one that was dropped, and a log that has
+    /// been used again since most of it was written.
     fn new(number: u64) -> Sample {
         let mut random = Random::new(number);
         let dir = tempfile::tempdir().unwrap();

@@ -388,7 +388,7 @@ fn dropped_in_use(store: &Store) {
             store.drop_table("goes").unwrap();
         });
         assert!(begun.elapsed() < Duration::from_secs(30));
-        // The next one may use the same frames and places at once.
+        // The next one may use the same frames and physical pages at once.
         let next = store.create_table("next").unwrap();
         next.insert(b"k", b"v").unwrap();
         assert!(matches!(table.get(&1u64.to_be_bytes()), Err(StoreError::Dropped { .. })));

@@ -20,7 +20,7 @@ fn setup(dir: &Path) -> Setup<'_> {
     }
 }
 
-/// The budget pays for what a policy and a way of holding take of memory.
+/// The budget pays for what a policy and a read mode take of memory.
 #[test]
 fn policy_and_hold_come_to_the_store() {
     let frames = |replacement, hold| {

@@ -1,9 +1,10 @@
-//! Bars and lines as SVG text. Colours are those of the page's style sheet, so that they follow light
-//! and dark; what a mark stands for is also its tooltip. Figures that are not finite are left out.
+//! Bars and lines as SVG text. Colours are those of the page's style sheet, so that they follow
+//! light and dark; what a mark stands for is also its tooltip. Figures that are not finite are
+//! left out.
 //!
-//! Drawn by hand, for a library would have to do as well. plotters (0.3), of which this would need the
-//! SVG backend alone, has no tooltips, no colours of a style sheet and no dashes of SVG: it cuts lines
-//! into pieces that end at whole units of the drawing, and dashed ones get kinks.
+//! Drawn by hand, for a library would have to do as well. plotters (0.3), of which this would need
+//! the SVG backend alone, has no tooltips, no colours of a style sheet and no dashes of SVG: it
+//! cuts lines into pieces that end at whole units of the drawing, and dashed ones get kinks.
 
 use std::fmt::Write as _;
 

@@ -50,8 +50,8 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     Ok(measured)
 }
 
-/// What the processor counts while one thread does turns of lookups, for each of them; nothing where
-/// it does not count, or the kernel does not let us ask.
+/// What the processor counts while one thread does turns of lookups, for each of them; nothing
+/// where it does not count, or the kernel does not let us ask.
 fn counted(
     setup: &Setup<'_>,
     metric: &str,
@@ -80,8 +80,8 @@ fn counted(
     Ok(())
 }
 
-/// Which share of the chains that are not empty has which length: in the pool as it is, and in tables
-/// of other sizes.
+/// Which share of the chains that are not empty has which length: in the pool as it is, and in
+/// tables of other sizes.
 pub(super) fn chains<T: Translation>(pool: &Pool<T>, measured: &mut Measured) {
     let Some(lengths) = pool.chain_lengths() else { return };
     push_chains("chains", &lengths, measured);

@@ -36,8 +36,8 @@ const TURNOVERS: u64 = 3;
 const OPS_A_FRAME: u64 = 10;
 /// No load asks for more than so many times the frames.
 const MOST_OPS_A_FRAME: u64 = 1000;
-/// Hot keys by the frames that inner nodes leave to leaves: some stay free for the writer's reserve
-/// and for maps.
+/// Hot keys by the frames that inner nodes leave to leaves: some stay free between the
+/// page provider's watermarks, and some hold maps.
 const HOT_A_FRAME: f64 = 0.8;
 /// Hot keys that fault more often have no room.
 const MOST_FAULTS_AN_OP: f64 = 0.01;

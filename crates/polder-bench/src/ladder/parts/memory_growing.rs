@@ -1,12 +1,12 @@
-//! What the translation takes while data grow to many times the budget, by YCSB-D: the latest records
-//! are asked for, new ones go behind them, and what lies before is never gone to again
+//! What the translation takes while data grow to many times the budget, by YCSB-D: the latest
+//! records are asked for, new ones go behind them, and what lies before is never gone to again
 //! (calico.txt 6.5, figure 10).
 //!
-//! Nothing is timed. Data are counted by records, in full leaves; how many pages they took is a figure,
-//! too, since leaves that several threads fill are not full. *Translation* is as in `memory`, by the
-//! bytes of the frames. *Reclaimed* is which share is gone of what a word for each page of the data
-//! would take, where what the map takes beside its words counts against it: it says something of maps
-//! alone.
+//! Nothing is timed. Data are counted by records, in full leaves; how many pages they took is a
+//! figure, too, since leaves that several threads fill are not full. *Translation* is as in
+//! `memory`, by the bytes of the frames. *Reclaimed* is which share is gone of what a word for
+//! each page of the data would take, where what the map takes beside its words counts against it:
+//! it says something of maps alone.
 
 use std::sync::atomic::AtomicU64;
 use std::sync::atomic::Ordering::Relaxed;

@@ -1,4 +1,4 @@
-//! Queries of ten random keys each, by ways of holding pages: in a tree that is all resident
+//! Queries of ten random keys each, by read modes: in a tree that is all resident
 //! (scalecache.txt 4.2, figure 7; by groups of cores and by cores: 4.6, figure 13a), and on data of
 //! many times the budget (4.7, figure 11).
 //!

@@ -1,11 +1,12 @@
 //! Which pages lie in the frame that they prefer, how many accesses find theirs there, and what
-//! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups: over
-//! time from the first lookup on, and once pages have settled.
+//! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups:
+//! over time from the first lookup on, and once pages have settled.
 //!
 //! *Allowed* is what hashing allows, whatever the side does: if pages choose frames by chance,
-//! `(1 - e^-x) / x` of them can have their own, `x` being pages by frames: a frame that nobody chose
-//! stays free or goes to a page that wanted another one. Of pages that choose by their number more
-//! can: *possible* are all of them while there are as many frames, else as many as there are frames.
+//! `(1 - e^-x) / x` of them can have their own, `x` being pages by frames: a frame that nobody
+//! chose stays free or goes to a page that wanted another one. Of pages that choose by their
+//! number more can: *possible* are all of them while there are as many frames, else as many as
+//! there are frames.
 
 use polder_pool::{Pool, PoolStats, Translation};
 use polder_tree::Tree;
@@ -28,7 +29,7 @@ const STEPS_A_MEASUREMENT: f64 = 4.0;
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let (mut measured, streams) = (Measured::default(), setup.streams());
-    // A tenth is enough to see places, and little enough that each page is gone to often.
+    // A tenth is enough to see where pages lie, and little enough that each page is gone to often.
     let keys = Keys::new((setup.scale.records / 10).max(20_000));
     let (pool, tree) = resident::<T>(setup, keys)?;
     places(setup, &streams, &pool, &tree, keys, HALF, &mut measured)?;

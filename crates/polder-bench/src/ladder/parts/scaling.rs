@@ -1,12 +1,12 @@
-//! TPC-C by one thread and by the most, and by what LeanStore's authors do on many cores, one thing
-//! after the other (leanstore.txt V-D, table I): threads have warehouses of their own, and memory is
-//! faulted in beforehand.
+//! TPC-C by one thread and by the most, and by what LeanStore's authors do on many cores, one
+//! thing after the other (leanstore.txt V-D, table I): threads have warehouses of their own, and
+//! memory is faulted in beforehand.
 //!
-//! Everything is read before, as in the other resident parts: what the kernel still has to give while
-//! transactions run without pre-faulting are frames for rows that they insert. The last thing, that
-//! memory is asked of the node of whoever needs it, cannot be left out here: it is so on every machine
-//! with several nodes. How many frames are taken, and which share of them from another node (none
-//! where there is one), are figures of the run that is measured.
+//! Everything is read before, as in the other resident parts: what the kernel still has to give
+//! while transactions run without pre-faulting are frames for rows that they insert. The last
+//! thing, that memory is asked of the node of the thread that needs it, cannot be left out here:
+//! it is so on every machine with several nodes. How many frames are taken, and which share of
+//! them from another node (none where there is one), are figures of the run that is measured.
 
 use crate::error::BenchError;
 use crate::ladder::measured::Measured;

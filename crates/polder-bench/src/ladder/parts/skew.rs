@@ -1,14 +1,14 @@
-//! Lookups by Zipf's law on a tree of five times the budget: from uniform to so skewed that all that
-//! is asked for stays (leanstore.txt VI-B, figure 10), and what the share of cooling pages does
-//! (figure 11).
+//! Lookups by Zipf's law on a tree of five times the budget: from uniform to so skewed that all
+//! that is asked for stays (leanstore.txt VI-B, figure 10), and what the share of cooling pages
+//! does (figure 11).
 //!
 //! Popular records are scattered over the leaves by a hash, so that a hot key makes a hot leaf. The
 //! paper does not say how its keys lie; its hit ratios fit popular keys that share leaves (see
 //! `replay/zipf.rs`). So our working sets have more pages at the same skew.
 //!
-//! The skew grows in one pool, which is filled before. What is popular is the same at each, so that
-//! pages that a step needs are there from those before; besides, each runs unmeasured for as long as
-//! it is measured then.
+//! The skew grows in one pool, which is filled before. What is popular is the same at each, so
+//! that pages that a step needs are there from those before; besides, each runs unmeasured for as
+//! long as it is measured then.
 
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{Pool, Translation};

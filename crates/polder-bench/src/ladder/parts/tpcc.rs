@@ -1,6 +1,6 @@
 //! TPC-C that is all resident: what translations make of whole transactions
 //! (predictive-translation.txt 6.1, figure 5; leanstore.txt V-B, figures 1 and 8), what each of
-//! LeanStore's features does (figure 7), and mixes of writing and reading by ways of holding pages
+//! LeanStore's features does (figure 7), and mixes of writing and reading by read modes
 //! (scalecache.txt 4.3, figure 8; by groups of cores and by cores: 4.6, figure 13b).
 //!
 //! Everything is touched before, and there is a run that is not measured. Nothing waits for the

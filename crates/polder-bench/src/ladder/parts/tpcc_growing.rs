@@ -76,8 +76,8 @@ struct Seen {
     translation_bytes: u64,
 }
 
-/// Has transactions run until the data have so many bytes, and gives what was there at the end of each
-/// interval.
+/// Has transactions run until the data have so many bytes, and gives what was there at the end of
+/// each interval.
 fn grow(
     store: &TpccStore<'_>,
     threads: usize,

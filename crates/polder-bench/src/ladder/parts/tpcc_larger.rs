@@ -1,12 +1,13 @@
-//! TPC-C on data of four times the budget (predictive-translation.txt 6.2, figure 6;
-//! leanstore.txt VI-A): by threads, and over time by the most of them, so that stalls show; and what
-//! the device has to do for it (predictive-translation.txt, figure 7).
+//! TPC-C on data of four times the budget (predictive-translation.txt 6.2, figure 6; leanstore.txt
+//! VI-A): by threads, and over time by the most of them, so that stalls show; and what the device
+//! has to do for it (predictive-translation.txt, figure 7).
 //!
-//! And by mixes of writing and reading and by ways of holding pages, on data of many times the
-//! budget (scalecache.txt 4.7, figure 12). A mix such as 20:80 is of new-order, which writes, and
+//! And by mixes of writing and reading and by read modes, on data of many times the budget
+//! (scalecache.txt 4.7, figure 12). A mix such as 20:80 is of new-order, which writes, and
 //! stock-level, which only reads; in the standard mix 92 transactions of 100 write. The mix that
 //! only reads comes first and the others follow in the order in which they write more, so that the
-//! data begin to grow late. Before each mix is measured it runs for as long as one measurement takes.
+//! data begin to grow late. Before each mix is measured it runs for as long as one measurement
+//! takes.
 //!
 //! The log is as long as by default, and checkpoints come as they do in any store.
 

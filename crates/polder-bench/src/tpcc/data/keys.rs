@@ -101,8 +101,9 @@ pub(crate) fn order_of_customer(key: &[u8]) -> Option<u32> {
     Some(u32::from_be_bytes(last) & LAST_ORDER)
 }
 
-/// A payment has no key in the specification. This one is what the district has taken by then, which
-/// rises with each payment and is expected by it: so it is unique, and payments are appended.
+/// A payment has no key in the specification. This one is what the district has taken by then,
+/// which rises with each payment and is expected by it: so it is unique, and payments are
+/// appended.
 pub(crate) fn history(w: u16, d: u8, taken: i64) -> [u8; 8] {
     bytes(then(district_number(w, d), taken.cast_unsigned(), TAKEN_BITS))
 }

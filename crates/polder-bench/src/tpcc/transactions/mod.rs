@@ -53,8 +53,8 @@ pub(super) enum End {
     RolledBack,
 }
 
-/// What a try of a transaction came to; `None` if a row that it read had been changed by the time it
-/// wrote.
+/// What a try of a transaction came to; `None` if a row that it read had been changed by the time
+/// it wrote.
 type Tried = Result<Option<End>, BenchError>;
 
 /// One thread that does transactions.

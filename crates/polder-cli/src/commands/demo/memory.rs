@@ -13,7 +13,8 @@ impl Memory {
         Memory { before: field("VmRSS:") }
     }
 
-    /// Bytes by which the peak of the process lies above that; `None` where the kernel does not say.
+    /// Bytes by which the peak of the process lies above that; `None` where the kernel does not
+    /// say.
     pub fn grown_at_most_by(&self) -> Option<u64> {
         Some(field("VmHWM:")?.saturating_sub(self.before?))
     }
