@@ -1,13 +1,14 @@
 //! Buckets that no split makes smaller: more keys with one and the same hash than a page holds.
 //!
 //! Such a bucket goes on in further pages, up to [`MAX_CHAIN`] in all; all of its keys have the
-//! chain's hash (`BUCKET-5`), so that the chain is nobody else's way. A key with another hash that
-//! comes to the bucket splits it first, which moves no entry: one side is empty, and the chain stays
-//! with its first page.
+//! chain's hash (`BUCKET-5`), so that no other hash leads into the chain. A key with another hash
+//! that comes to the bucket splits it first, which moves no entry: one side is empty, and the
+//! chain stays with its first page.
 //!
-//! * `HCHAIN-1` Who changes a page of a chain holds all of them exclusively, from the first one on.
-//! * `HCHAIN-2` Who reads a chain validates all of its pages when the last one has been read. So what
-//!   was seen is one state, and a key that moves from page to page is seen once.
+//! * `HCHAIN-1` An operation that changes a page of a chain holds all of them exclusively, from
+//!   the first one on.
+//! * `HCHAIN-2` A reader of a chain validates all of its pages when the last one has been read. So
+//!   what was seen is one state, and a key that moves from page to page is seen once.
 //!
 //! The bound is what makes that possible: an operation holds few pages at once, and keeps them
 //! resident while it runs.

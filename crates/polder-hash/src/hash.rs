@@ -17,8 +17,8 @@ const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// ```
 ///
 /// A step is a permutation, so that no two keys of the same length up to 8 bytes have the same hash.
-/// It has no secret: who chooses keys can make them collide, and will find a chain that is full
-/// ([`HashError::Crowded`](crate::HashError::Crowded)).
+/// It has no secret: a caller that chooses keys can make them collide, and will find a chain that
+/// is full ([`HashError::Crowded`](crate::HashError::Crowded)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(u64);
 

@@ -31,10 +31,10 @@
 //!
 //! **Each link stands once.** A child with fewer bits than its node has several slots. Were the slots
 //! links, only one of them could own the page (`OwnedLinks`); the others had to ask a table for ever, or
-//! each reader had to find the first slot of the range, and each split to move what is hot. So slots are
-//! numbers of two bytes, and links are in an array of their own, where they are aligned, owned, and hot
-//! under `swizzle`, whichever slot leads to them. It is also what lets 376 children have 512 slots in
-//! 4 KiB: fewer splits for want of bits.
+//! each reader had to find the first slot of the range, and each split to move what is swizzled.
+//! So slots are numbers of two bytes, and links are in an array of their own, where they are
+//! aligned, owned, and swizzled under `swizzle`, whichever slot leads to them. It is also what
+//! lets 376 children have 512 slots in 4 KiB: fewer splits for want of bits.
 //!
 //! **A bucket is searched by interpolation.** Its hashes share their first bits, and it is sorted by
 //! their last 16, which are spread evenly; so where an entry is follows from its tag. A lookup touches
@@ -43,10 +43,10 @@
 //! **Equal hashes go to a chain.** Splitting goes on as long as two hashes differ in a bit; a bucket
 //! whose keys all have one hash, and that is full, gets up to five more pages. The chain holds keys of
 //! that hash alone: one with another hash splits the bucket first, which moves nothing. Full chains
-//! refuse keys ([`HashError::Crowded`]); without a bound whoever chooses keys could make an operation
-//! hold any number of pages. Random keys never come there. Hashes that differ, but only in their last
-//! bits, cost a bucket for each bit that they share beyond what others do, and some nodes; nothing that
-//! grows with the index.
+//! refuse keys ([`HashError::Crowded`]); without a bound a caller that chooses keys could make an
+//! operation hold any number of pages. Random keys never come there. Hashes that differ, but only
+//! in their last bits, cost a bucket for each bit that they share beyond what others do, and some
+//! nodes; nothing that grows with the index.
 //!
 //! # Invariants
 //!
@@ -61,7 +61,7 @@
 //! `RESHAPE-5`, of all structures. [`HashIndex::check`] looks at all that can be told from pages. How
 //! pages lie on disk is in `docs/format.md`.
 //!
-//! # Who latches what
+//! # Which pages are latched
 //!
 //! Readers latch nothing: each page is validated once its child's state has been read, and the bucket
 //! when it has been read. Writers:
@@ -99,9 +99,10 @@
 //!
 //! When a bucket has become less than a quarter full its buddy is looked at, and then, where a node has
 //! become so, that node's. A lookup in a chain reads up to six pages and validates all of them when it
-//! has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was read; whoever
-//! moves an entry from page to page holds all of them; so it is seen once. Eviction under `swizzle` needs
-//! nothing of this: the links of a node, and the link from page to page of a chain, own and stand once.
+//! has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was read; an
+//! operation that moves an entry from page to page holds all of them; so it is seen once. Eviction
+//! under `swizzle` needs nothing of this: the links of a node, and the link from page to page of a
+//! chain, own and stand once.
 //!
 //! # Files
 //!
@@ -120,8 +121,8 @@
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
 //!
-//! What an index and other structures do alike is in `polder-structure`: the drivers of descents, who is
-//! latched when in a split or a join, the walk of a check.
+//! What an index and other structures do alike is in `polder-structure`: the drivers of descents,
+//! which pages are latched when in a split or a join, the walk of a check.
 
 pub mod bucket;
 mod chain;

@@ -1,9 +1,9 @@
 //! Doing again what the log says of buckets; `docs/durability.md`, R7.
 //!
-//! Nodes, chains and new pages are logged as images and patches, which are the pool's own. What is
-//! left are the entries of buckets and their splits, done by the very edits that were done then. That
-//! the page is one that the record can be about is checked all the same: a page that was freed and
-//! written by others since may be met first.
+//! Nodes, chains and new pages are logged as full-page images and patches, which are the pool's
+//! own. What is left are the entries of buckets and their splits, done by the very edits that were
+//! done then. That the page is one that the record can be about is checked all the same: a page
+//! that was freed and written by others since may be met first.
 
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::bytes::PageMut;

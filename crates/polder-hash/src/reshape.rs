@@ -1,5 +1,6 @@
 //! Splitting and joining buckets and nodes: what a hash index brings to
-//! [`polder_structure::reshape`], which says who is latched when (`RESHAPE-1` to `RESHAPE-5`).
+//! [`polder_structure::reshape`], which says which pages are latched when (`RESHAPE-1` to
+//! `RESHAPE-5`).
 //!
 //! Two children are joined only if they are *buddies*: their prefixes are the halves of one. That a key
 //! and its bucket agree needs no check on the way of a lookup: the link to a bucket is read and validated
@@ -177,7 +178,7 @@ impl Reshape for HashPages {
     }
 }
 
-/// Pushes an image of a bucket or a node.
+/// Pushes a full-page image of a bucket or a node.
 pub(crate) fn push_page(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let hole = match level(page.page()) {
         0 => BucketRef::new(page.page()).hole(),

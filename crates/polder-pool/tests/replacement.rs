@@ -236,7 +236,7 @@ fn faults_of_changed_and_read(
     for _ in 0..10 {
         faults.0 += changed.clone().filter(absent).count();
         faults.1 += only_read.clone().filter(absent).count();
-        // Who loads a page has it pinned, and changes it where it lies.
+        // A thread that loads a page has it pinned, and changes it where it lies.
         read_all(&space, changed.clone().chain(only_read.clone()));
         changed.clone().for_each(|page| change(&space, number(page)));
         read_others(2);
@@ -261,7 +261,7 @@ fn change_in_a_copy(space: &Space<Array>, page: PageNo) {
     changed.unwrap();
 }
 
-/// Who changes a page tells WATT, by whose value it stays.
+/// A thread that changes a page tells WATT, by whose value the page stays.
 #[test]
 fn pages_that_are_changed_stay_before_others_if_writes_have_a_weight() {
     let ways: [(ReadMode, Change); 2] =

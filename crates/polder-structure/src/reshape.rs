@@ -1,9 +1,9 @@
 //! Splitting a page that is full and joining two that are not: how a structure grows and shrinks.
 //!
-//! * `RESHAPE-1` Whoever changes more than one page latches the parent first, then its children from
-//!   left to right, all by upgrades that wait for nobody, or for a moment until readers that hold the
-//!   page let go; if one fails, the attempt starts over. That are three pages and a map at most,
-//!   whatever the size of the structure.
+//! * `RESHAPE-1` An operation that changes more than one page latches the parent first, then its
+//!   children from left to right, all by upgrades that wait for no thread, or for a moment until
+//!   readers that hold the page release it; if one fails, the attempt starts over. These are three
+//!   pages and a map at most, whatever the size of the structure.
 //! * `RESHAPE-2` New pages are made before the first latch, freed pages are given back after the last.
 //! * `RESHAPE-3` A page is split only while its parent, latched, has room for one child more; else the
 //!   parent is split first, as an operation of its own.
@@ -14,7 +14,7 @@
 //!   fails to validate, or finds that the page does not cover what it looks for.
 //!
 //! What a full page is, where it is divided and what is logged for it is the structure's own
-//! ([`Reshape`]); who is latched when is here.
+//! ([`Reshape`]); which pages are latched when is here.
 
 use polder_format::PageId;
 use polder_pool::bytes::PageRef;
@@ -42,7 +42,7 @@ pub type Needed<S> = Result<Need<S>, &'static str>;
 /// What a page needs that was found full.
 #[derive(Debug)]
 pub enum Need<S> {
-    /// Nothing: somebody else has made room.
+    /// Nothing: another thread has made room.
     Nothing,
     /// To be split, here.
     Split(S),
@@ -127,7 +127,8 @@ pub trait Reshape: Levels {
     fn lift(change: &mut Change<'_>, root: &mut Exclusive<'_>, child: PageRef<'_>);
 }
 
-/// Most bytes of log that one split or join takes: three images, and the records between.
+/// Most bytes of log that one split or join takes: three full-page images, and the records
+/// between.
 fn most_bytes<T: Translation>(space: &Space<T>) -> usize {
     let size = space.page_size();
     full_page_image_bytes(3, size) + group_bytes(6, size.bytes())
@@ -205,7 +206,7 @@ pub fn join_at<S: Reshape, T: Translation>(
 
 /// How an attempt to split ended.
 enum Split<S> {
-    /// With this many of the new pages; none if somebody else has split the page.
+    /// With this many of the new pages; none if another thread has split the page.
     Done { pages: usize },
     /// A root's content goes into two new pages (`RESHAPE-4`).
     RootNeedsTwo,
@@ -258,7 +259,7 @@ impl<'p, T: Translation> Work<'_, 'p, T> {
         // 2. Both are latched, the parent before its child (RESHAPE-1).
         let parent = place.parent.map(|(parent, _)| self.latch::<S>(parent)).transpose()?;
         let mut page = self.latch::<S>(place.page)?;
-        // 3. Somebody else may have split the page, or put a level above it.
+        // 3. Another thread may have split the page, or put a level above it.
         if S::level(page.page()) != level {
             return Ok(Split::Done { pages: 0 });
         }
@@ -335,8 +336,8 @@ impl<'p, T: Translation> Work<'_, 'p, T> {
             return Ok(None);
         }
         self.change.commit(&mut [&mut parent, &mut left]);
-        // 4. Discarding may wait for the device: by now nobody needs the page but those who will find
-        // that it is gone.
+        // 4. Discarding may wait for the device: no operation needs the page any more but those
+        // that will find that it is gone.
         drop((parent, left));
         Ok(Some(self.space.discard(right)))
     }

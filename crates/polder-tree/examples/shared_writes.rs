@@ -1,5 +1,5 @@
 //! What lookups of resident keys write to cache lines that other threads use: for each translation
-//! and way of holding. `scripts/shared-writes` builds it so that the pool's atomics count.
+//! and read mode. `scripts/shared-writes` builds it so that the pool's atomics count.
 //!
 //! Not counted are promotions and marks that are taken off: things that a lookup does now and then.
 //! Fails if an optimistic lookup writes to a shared line at all, or one that holds pages by cores

@@ -1,10 +1,10 @@
 //! Changes of many keys, in any trees of one pool, as one: `docs/durability.md`, "Batches".
 //!
-//! A try of a batch is one function of numbered steps (`batch/attempt.rs`); what it finds in its way is
-//! seen to here, without a latch, and then all of it is tried again.
+//! A try of a batch is one function of numbered steps (`batch/attempt.rs`); what it finds in its
+//! way is cleared away here, without a latch, and then all of it is tried again.
 //!
 //! * `BATCH-1` Leaves are latched in the order of space and key, and all of them before anything is
-//!   changed. While latches are held nobody waits for the device, and only for other latches.
+//!   changed. A thread that holds latches does not wait for the device, only for other latches.
 //!   A batch holds at most half of the pool's pages, so that others can go on.
 //! * `BATCH-2` Nothing is changed before every expectation holds and all leaves have room for what
 //!   they get. Then one group is logged, and the changes are made in place: none can fail.

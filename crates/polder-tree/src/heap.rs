@@ -9,16 +9,16 @@
 //!
 //! * `HEAP-3` Every page in use but the allocation maps is a complete page of the heap: its bit is
 //!   set by the group that makes the heap, that appends its first row, or that ends a bulk load.
-//! * `HEAP-4` A row never changes its place: a [`RowId`] stays good as long as its space.
+//! * `HEAP-4` A row never moves: a [`RowId`] stays good as long as its space.
 //!
-//! A scan copies each page, validates once, and shows rows out of the copy: who looks at them never
-//! sees bytes that may be changing, and nothing is allocated or validated for a row. It sees every
-//! row that was there when it began; of those that come later it sees some.
+//! A scan copies each page, validates once, and shows rows out of the copy: a caller that looks at
+//! them never sees bytes that may be changing, and nothing is allocated or validated for a row. It
+//! sees every row that was there when it began; of those that come later it sees some.
 //!
 //! Appending logs the bytes that it changes (three patches in one group), new pages are logged as
-//! images: records of the pool's own, so that recovery needs nothing of ours.
+//! full-page images: records of the pool's own, so that recovery needs nothing of ours.
 //!
-//! Lock order: *growing* comes before everything else, also before a permit of the log.
+//! Lock order: *growing* comes before everything else, also before a log-space reservation.
 
 mod page;
 
@@ -81,10 +81,11 @@ pub struct RowId {
 /// Where rows are appended.
 #[derive(Debug)]
 struct Tail {
-    /// Number of the page. Relaxed: only a hint; who finds the page full asks again under `growing`,
-    /// under which it is changed.
+    /// Number of the page. Relaxed: only a hint; a thread that finds the page full asks again
+    /// under `growing`, under which it is changed.
     page: AtomicU64,
-    /// Held by who makes the next page, so that others wait instead of making one each.
+    /// Held by the thread that makes the next page, so that others wait instead of making one
+    /// each.
     growing: Mutex<()>,
 }
 
@@ -256,7 +257,7 @@ impl<T: Translation> Heap<T> {
         Ok(done)
     }
 
-    /// Appends to a new page behind `full`. `None` if somebody else has made one meanwhile.
+    /// Appends to a new page behind `full`. `None` if another thread has made one meanwhile.
     fn append_behind(&self, full: PageNo, row: &[u8]) -> Result<Option<(RowId, Lsn)>, HeapError> {
         let growing = self.grow();
         if self.tail() != full {

@@ -27,8 +27,8 @@
 //! | `heap.rs` | rows without keys: appending, looking up, going through, loading |
 //! | `heap/page.rs` | one page of a heap |
 //!
-//! What a tree and other structures do alike is in `polder-structure`: the drivers of descents, who is
-//! latched when in a split or a merge, the walk of a check.
+//! What a tree and other structures do alike is in `polder-structure`: the drivers of descents,
+//! which pages are latched when in a split or a merge, the walk of a check.
 
 mod batch;
 mod bulk;

@@ -3,7 +3,7 @@
 //! A record finds its page in the state in which it was logged, so that it is done by the very
 //! edits that were done then. That the page is one that the record can be about is checked all the
 //! same: a page that was freed and written by others since may be met first. (That it is a sound
-//! page of its kind was checked when it was loaded, or when its image was redone.)
+//! page of its kind was checked when it was loaded, or when its full-page image was redone.)
 
 use polder_format::log::{LoggedValue, Operation};
 use polder_pool::Swip;

@@ -1,9 +1,9 @@
-//! Splitting and merging nodes: what a tree brings to [`polder_structure::reshape`], which says who is
-//! latched when (`RESHAPE-1` to `RESHAPE-5`).
+//! Splitting and merging nodes: what a tree brings to [`polder_structure::reshape`], which says
+//! which pages are latched when (`RESHAPE-1` to `RESHAPE-5`).
 //!
 //! A split takes keys from the upper end of a node, and a merge adds some there: the lower fence of a
 //! node stays what it is, which is what readers of snapshots rely on (`snapshot.rs`). The left part of
-//! a split is logged by where it was divided, what else changes as images.
+//! a split is logged by where it was divided, what else changes as full-page images.
 
 use polder_format::log::Operation;
 use polder_pool::bytes::PageRef;
@@ -86,8 +86,8 @@ impl Reshape for TreePages {
         Target::Key(newcomer.key())
     }
 
-    /// An inner node by a copy, where the pool's readers take snapshots; a leaf in its place: whoever
-    /// reads it wants what it is now.
+    /// An inner node by a copy, where the pool's readers take snapshots; a leaf in place: a thread
+    /// that reads it wants its latest state.
     fn latch<'p, T: Translation>(
         space: &'p Space<T>,
         attempt: &mut Attempt<'p>,
@@ -210,7 +210,7 @@ pub(crate) fn is_small(node: NodeRef<'_>) -> bool {
     is_underfull(node.used_bytes(), node.usable_bytes())
 }
 
-/// Pushes an image of a node.
+/// Pushes a full-page image of a node.
 pub(crate) fn push_node(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let hole = NodeRef::new(page.page()).hole();
     change.push_full_page_image(page, hole);

@@ -49,7 +49,7 @@ impl<'a> BucketMut<'a> {
         let (from, begin) = (other.page(), page::at::LEVEL);
         self.init(Prefix::ALL);
         self.page.copy_from(from, begin, begin, from.size() - begin);
-        // A link that holds a frame does so in the page in which it was made hot.
+        // A link that holds a frame does so in the page in which it was swizzled.
         self.page.set_u64(at::NEXT, other.next());
     }
 

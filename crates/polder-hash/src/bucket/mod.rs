@@ -133,7 +133,7 @@ impl<'a> BucketRef<'a> {
         self.page.u64(at::NEXT) != 0
     }
 
-    /// Link of the next page of the chain, or zero: the id of its page, also where it is hot.
+    /// Link of the next page of the chain, or zero: the id of its page, also where it is swizzled.
     pub fn next(self) -> u64 {
         link(self.page, at::NEXT)
     }

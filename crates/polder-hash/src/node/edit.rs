@@ -151,7 +151,7 @@ impl<'a> NodeMut<'a> {
             let child = from.child(slot);
             let index = match before {
                 Some((known, index)) if known == child => index,
-                // Links stay as they are, hot or not, only in their page.
+                // Links stay as they are, swizzled or not, only in their page.
                 _ => match self.is_page_of(from) {
                     true => self.push_link(from.page().u64(from.link_offset(child))),
                     false => self.push_link(from.link(child)),

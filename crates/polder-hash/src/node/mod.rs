@@ -166,7 +166,7 @@ impl<'a> NodeRef<'a> {
         self.link_offset(usize::from(self.page.u16(at)))
     }
 
-    /// The link of child `index`: the id of its page, also where it is hot.
+    /// The link of child `index`: the id of its page, also where it is swizzled.
     pub fn link(self, index: usize) -> u64 {
         link(self.page, self.link_offset(index))
     }

@@ -98,7 +98,7 @@ fn redo_either(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'sta
 }
 
 /// As a recovery does it: the maps first, then all other pages. A page that its records do not fit must
-/// turn out to be free, or come as an image later.
+/// turn out to be free, or come as a full-page image later.
 fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) {
     let mut suspects: HashMap<PageId, PoolError> = HashMap::new();
     let mut pass = |maps: bool| {
@@ -139,7 +139,7 @@ fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) {
     }
 }
 
-/// The runs of places that the log says were backed.
+/// The runs of physical page numbers that the log says were backed.
 fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
     for record in groups.iter().flat_map(|(_, bytes)| Records::of_group(bytes)).map(Result::unwrap)

@@ -36,7 +36,7 @@ fn a_resident_index_is_followed_by_its_links() {
         let warm = pool.stats().pages_by_table;
         look(0..30_000);
         assert_eq!(pool.stats().pages_by_table, warm);
-        // Pages split and join: what moved to another page is plain, once.
+        // Pages split and join: a link that moved to another page is unswizzled, once.
         for number in 30_000..60_000 {
             index.insert(&key(number), &[7; 40]).unwrap();
         }
@@ -73,8 +73,8 @@ fn a_chain_is_followed_by_its_links() {
     assert_eq!(pool.stats().pages_by_table, warm);
 }
 
-/// A chain's link is plain where its bucket's content moves to another page: from a root that is split,
-/// and to one that takes its only child in.
+/// A chain's link is unswizzled where its bucket's content moves to another page: from a root that
+/// is split, and to one that takes its only child in.
 #[test]
 fn a_chain_moves_with_plain_links() {
     let disk = disk();

@@ -41,8 +41,9 @@ impl Bounce {
 
 /// The buffers through which pages are written: as many as the budget pays for, taken in turn.
 ///
-/// Who finds none idle waits, holding no latch, until another one has written its batch; who has one
-/// waits for the log and the device, and for nobody who could wait for a buffer.
+/// A thread that finds none idle waits, holding no latch, until another thread has written its
+/// batch; a thread that has one waits for the log and the device, and for no thread that could
+/// wait for a buffer.
 #[derive(Debug)]
 pub(crate) struct Bounces {
     all: [Mutex<Bounce>; Bounces::COUNT],
@@ -50,7 +51,7 @@ pub(crate) struct Bounces {
 }
 
 impl Bounces {
-    /// One for the background writer, and one for a thread that evicts by itself.
+    /// One for the page provider, and one for a thread that evicts by itself.
     pub(crate) const COUNT: usize = 2;
 
     /// Addresses for all of them, of so many bytes each; the kernel backs them as they are used.

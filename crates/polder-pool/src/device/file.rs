@@ -82,7 +82,7 @@ pub struct FileLock(File);
 
 impl Drop for FileLock {
     fn drop(&mut self) {
-        // The lock goes with the last one who has the file open, if this fails.
+        // If this fails, the lock goes when the last handle of the open file is closed.
         let _ = self.0.unlock();
     }
 }
@@ -139,7 +139,8 @@ impl FileDevice {
         }
         let is_ordered =
             runs.is_sorted_by(|a, b| a.direction == b.direction && a.end() <= b.offset);
-        // (Buffered transfers to one file wait for each other in the kernel, whoever makes them.)
+        // (Buffered transfers to one file wait for each other in the kernel, whichever thread
+        // makes them.)
         let moved = match is_ordered && runs.len() > 1 && self.is_direct() {
             true => self.queues.transfer(&self.file, &runs, &pieces),
             false => Vec::new(),

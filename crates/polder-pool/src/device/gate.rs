@@ -1,4 +1,5 @@
-//! The gate between write-backs and an extent that moves while the file is made shorter.
+//! The extent-move gate, between write-backs and an extent that moves while the file is made
+//! shorter.
 
 #![cfg(not(loom))]
 
@@ -14,19 +15,20 @@ use crate::sync::lock;
 pub(crate) struct ExtentMoves(RwLock<Option<Arc<Moving>>>);
 
 impl ExtentMoves {
-    /// Held by a write-back from W2 to W7: the extent does not change its place meanwhile.
+    /// Held by a write-back from W2 to W7: the extent does not move meanwhile.
     pub(crate) fn enter(&self) -> RwLockReadGuard<'_, Option<Arc<Moving>>> {
         self.0.read().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
     /// Waits until no write-back is under way, and holds up those to come: to announce an extent, and
-    /// to switch it to its new place (M3).
+    /// to switch it to its new physical page numbers (M3).
     pub(crate) fn close(&self) -> RwLockWriteGuard<'_, Option<Arc<Moving>>> {
         self.0.write().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
-/// An extent on its way to another place: which of its pages were written to the old one.
+/// An extent that is being moved: which of its pages were written at its old physical page
+/// numbers.
 #[derive(Debug)]
 pub(crate) struct Moving {
     pub(crate) from: PhysicalPageNo,
@@ -35,7 +37,8 @@ pub(crate) struct Moving {
 }
 
 impl Moving {
-    /// A page was written to `place`. Called while the gate is held shared, after the write.
+    /// A page was written to `place`. Called while the extent-move gate is held shared, after the
+    /// write.
     pub(crate) fn note(&self, place: PhysicalPageNo) {
         if let Some(page) = place.get().checked_sub(self.from.get()).filter(|p| *p < self.pages) {
             lock(&self.noted).insert(page);

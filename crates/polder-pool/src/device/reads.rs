@@ -8,15 +8,15 @@ use std::time::Duration;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-/// How often the one who ends the reading looks whether reads are under way.
+/// How often the thread that ends the reading looks whether reads are under way.
 const LOOK: Duration = Duration::from_micros(200);
 
 /// Counts the reads of the device that are under way, until there are to be none any more.
 #[derive(Debug, Default)]
 pub(crate) struct Reads {
     under_way: CachePadded<AtomicU32>,
-    /// The device is not read any more. Whoever sets it waits afterwards until no read is under way,
-    /// and a reader is counted first and looks then: `SeqCst` on both sides.
+    /// The device is not read any more. The thread that sets it waits afterwards until no read is
+    /// under way, and a reader is counted first and looks then: `SeqCst` on both sides.
     ended: AtomicBool,
 }
 

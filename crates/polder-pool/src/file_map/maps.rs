@@ -12,9 +12,10 @@ pub(crate) struct PagedArray {
     /// Physical page number of the root page; zero: the array is empty.
     pub(crate) root: AtomicU64,
     /// How often a page of the array has moved, or all of them were given up: raised before their
-    /// places can serve another array.
+    /// physical page numbers can serve another array.
     pub(crate) moved: AtomicU64,
-    /// Held by who changes the array. Guards no data of its own: the pages are latched as well.
+    /// Held by a thread that changes the array. Guards no data of its own: the pages are latched
+    /// as well.
     pub(crate) change: Mutex<()>,
 }
 

@@ -1,9 +1,9 @@
-//! What is known in memory of who owns which part of the file. Nothing here reads or writes: the maps
-//! themselves are pages (`space/`).
+//! What is known in memory of the owner of each part of the file. Nothing here reads or writes:
+//! the maps themselves are pages (`space/`).
 //!
 //! | file | |
 //! |---|---|
-//! | `pages.rs` | which places of the file are free |
+//! | `pages.rs` | which physical page numbers are free |
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
 
@@ -29,10 +29,10 @@ pub(crate) use runs::Runs;
 pub(crate) struct FileMap {
     /// How long the extents of a space are.
     pub(crate) schedule: ExtentSchedule,
-    /// Which places of the file no map names.
+    /// Which physical page numbers no map names.
     pub(crate) pages: Mutex<FilePages>,
-    /// Held by a thread that finds out which places are free. Before pages, behind the mutexes of
-    /// maps.
+    /// Held by a thread that finds out which physical page numbers are free. Before pages, behind
+    /// the mutexes of maps.
     pub(crate) learning: Mutex<()>,
     /// How many extents or map pages have moved (F2, F6, M4).
     pub(crate) relocations: CachePadded<AtomicU64>,

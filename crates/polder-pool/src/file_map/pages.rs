@@ -7,13 +7,13 @@ use super::runs::Runs;
 /// The free runs of the file.
 #[derive(Debug)]
 pub(crate) struct FilePages {
-    /// The free places below `end`.
+    /// The free physical page numbers below `end`.
     free: Runs,
     /// Length of the file in pages.
     end: u64,
     /// Whether `free` has been found out.
     known: bool,
-    /// The first place that may hold a page.
+    /// The first physical page number that a page may have.
     first: u64,
 }
 
@@ -29,7 +29,7 @@ impl FilePages {
         self.end
     }
 
-    /// Whether the free places have been found out.
+    /// Whether the free physical page numbers have been found out.
     pub(crate) fn is_known(&self) -> bool {
         self.known
     }
@@ -99,7 +99,7 @@ impl FilePages {
     }
 }
 
-/// A run of places in use.
+/// A run of physical page numbers in use.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Run {
     pub(crate) start: u64,
@@ -109,7 +109,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// The place behind it. A map that is broken may name any number.
+    /// The physical page number behind it. A map that is broken may name any number.
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.pages)
     }

@@ -17,7 +17,7 @@ struct Node {
 
 const STRANGERS: u64 = 77;
 
-/// Whether nobody holds a retired frame, as somebody else would find it out.
+/// Whether no thread holds a retired frame, as another thread would find it out.
 type IsLeft = fn(&[Slice; 2]) -> bool;
 /// How a reader holds the frame that it has seen.
 type TakeHold = fn(&Node, StateWord) -> bool;
@@ -146,7 +146,7 @@ fn loom_a_look_without_a_fence_fails() {
     });
 }
 
-/// Who does not look at the word again may hold a frame that was given away before.
+/// A thread that does not look at the word again may hold a frame that was given away before.
 #[test]
 #[should_panic(expected = "COW-")]
 fn loom_a_holder_that_does_not_look_again_fails() {

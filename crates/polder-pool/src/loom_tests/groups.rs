@@ -14,8 +14,8 @@ use crate::sync::Flag;
 use crate::translation::array::group::{Group, Words};
 
 /// Two pages of one group: their words in the array, and their entries in the table for sparse
-/// groups. What no thread can see (who loads what) is kept in ghost variables. Bytes of a page say
-/// its number.
+/// groups. What no thread can see (which thread loads which page) is kept in ghost variables.
+/// Bytes of a page say its number.
 #[derive(Default)]
 struct Pages {
     group: Group,

@@ -361,7 +361,8 @@ fn loom_a_pinned_page_stays() {
     });
 }
 
-/// W1 to W7 against E3 to E7 and against a discard: nobody gets the place while it is written to.
+/// W1 to W7 against E3 to E7 and against a discard: no other page gets the physical page number
+/// while it is written to.
 #[test]
 fn loom_a_page_being_written_stays() {
     for discard in [false, true] {
@@ -474,7 +475,7 @@ fn loom_sleepers_end_when_a_page_is_abandoned_and_claimed_again() {
 
 // The free list.
 
-/// The free frames, and who has which.
+/// The free frames, and which of them a thread has taken.
 struct Frames {
     list: Partitions,
     taken: [ghost::AtomicBool; 4],
@@ -545,8 +546,8 @@ fn loom_a_frame_put_into_an_empty_word_is_found() {
     });
 }
 
-/// Two who want a frame of one partition, which has one, while the other has one that nobody else
-/// wants: `PART-2`.
+/// Two threads that want a frame of one partition, which has one, while the other has one that no
+/// other thread wants: `PART-2`.
 #[test]
 fn loom_a_frame_of_another_partition_is_found() {
     explore(3, || {

@@ -11,7 +11,7 @@ struct Sliced {
     slices: [Slice; 2],
 }
 
-/// Holding, and looking whether somebody holds, as somebody else would do it.
+/// Holding, and looking whether a thread holds the page, as another thread would do it.
 type ReadMode = fn(&Sliced, StateWord) -> bool;
 type IsFree = fn(&Sliced) -> bool;
 
@@ -139,7 +139,8 @@ fn loom_the_slices_of_all_groups_count() {
 #[test]
 fn loom_a_hold_is_a_latch() {
     struct Latched(Arc<Sliced>, UnsafeCell<u64>);
-    // SAFETY: the cell is used by who holds the page, and loom reports if that is not enough.
+    // SAFETY: the cell is used by a thread that holds the page, and loom reports if that is not
+    // enough.
     unsafe impl Sync for Latched {}
     explore(3, || {
         let latched = Arc::new(Latched(Sliced::resident(), UnsafeCell::new(0)));
@@ -197,8 +198,8 @@ fn loom_what_is_held_is_not_evicted() {
     });
 }
 
-/// Writes, whoever holds the page. `waits`: with the word exclusive; else it puts the word back and
-/// begins again.
+/// Writes, whichever threads hold the page. `waits`: with the word exclusive; else it puts the
+/// word back and begins again.
 fn write_surely(sliced: &Sliced, waits: bool) {
     let held = loop {
         let held = sliced.page.cell.latch().unwrap();
@@ -285,7 +286,7 @@ fn loom_a_failed_try_hides_no_holder() {
 
 /// scalecache.txt 3.1 lets a thread unpin where it is then, and adds modulo 2^16. That is right only
 /// while unpinning waits for the lock too: of a count that is taken back in another slice than it was
-/// added to, who adds up the slices can see the one and not the other.
+/// added to, a thread that adds up the slices can see the one and not the other.
 #[test]
 #[should_panic(expected = "HOLD-2")]
 fn loom_a_count_that_moves_to_another_slice_hides_a_holder() {

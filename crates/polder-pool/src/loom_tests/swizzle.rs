@@ -1,4 +1,4 @@
-//! Links that hold frames: who makes them hot or plain, and pages that leave.
+//! Links that hold frames: threads that swizzle and unswizzle them, and pages that leave.
 
 use super::*;
 use crate::translation::parts::tagged::Tagged;
@@ -52,7 +52,7 @@ impl Family {
         self.child.cell().publish(word, &self.lot);
     }
 
-    /// S1 to S4, by a reader who has found this page. `looks`: S3.
+    /// S1 to S4, by a reader that has found this page. `looks`: S3.
     fn swizzle(&self, number: u64, looks: bool) {
         if self.parent.try_share().is_none() {
             return;
@@ -149,7 +149,7 @@ fn loom_an_owner_that_is_only_looked_at_fails() {
     explore(3, || a_page_gets_hot_and_leaves(true, false));
 }
 
-/// Two readers, and one who makes it plain: the link and the owner say the same.
+/// Two readers, and a thread that unswizzles the link: the link and the owner say the same.
 #[test]
 fn loom_link_and_owner_agree() {
     explore(3, || {
@@ -182,7 +182,7 @@ fn loom_who_does_not_wait_for_the_owner_fails() {
     explore(3, || a_page_is_freed_while_its_link_is_made_plain(false));
 }
 
-/// A page with a hot link stays, however the two meet.
+/// A page with a swizzled link stays, however the two meet.
 #[test]
 fn loom_a_parent_stays() {
     explore(3, || {

@@ -185,7 +185,7 @@ fn loom_chains_lose_nothing() {
     explore(2, run::<SpinLatch, Apart>);
 }
 
-/// A frame, and a reader who was led to it by a table that may be old.
+/// A frame, and a reader that was led to it by a table that may be old.
 #[derive(Default)]
 struct Tag {
     tagged: Tagged,
@@ -397,7 +397,7 @@ impl Moving {
         let (a, _) = self.bytes[1].read();
         self.bytes[2].write(a);
         self.cells[0].release_moved(held, frame(2), version(free - 1));
-        // Whoever gets frame 1 now.
+        // The next page gets frame 1.
         fence(Release);
         self.bytes[1].write(9);
     }

@@ -3,8 +3,8 @@
 //! Cores are numbered as the kernel does, and put in *groups*: those that share their last cache, or
 //! at most so many of them, so that a line that only they write to never crosses between caches
 //! (scalecache.txt 3.1). Only cores that are online count: a machine may have room for many more. The
-//! answer to "where am I" is old as soon as it is given; it may only decide who shares a line with
-//! whom, never whether something is right.
+//! answer to "where am I" is old as soon as it is given; it may only decide which threads share a
+//! line, never whether something is right.
 //!
 //! The kernel writes a thread's core into the thread's *rseq* area whenever it comes to run. glibc
 //! registers one for each thread since 2.35 and says where it lies; it is looked up when the program

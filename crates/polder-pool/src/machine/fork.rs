@@ -20,7 +20,8 @@ pub trait OnFork: Send + Sync {
 }
 
 static WATCHED: Mutex<Vec<Weak<dyn OnFork>>> = Mutex::new(Vec::new());
-/// Held by who changes the list, and over each fork, so that the child finds the list whole.
+/// Held by a thread that changes the list, and over each fork, so that the child finds the list
+/// whole.
 static CHANGING: AtomicBool = AtomicBool::new(false);
 static HANDLERS: Once = Once::new();
 

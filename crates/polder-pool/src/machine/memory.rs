@@ -34,7 +34,7 @@ pub(crate) struct Mapping {
     mapped: (NonNull<u8>, usize),
 }
 
-// SAFETY: a reservation is addresses; what may be done with the memory is up to its users.
+// SAFETY: a mapping is addresses; what may be done with the memory is up to its users.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
@@ -134,7 +134,7 @@ fn address_range(line: &str) -> Option<(usize, usize)> {
 impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and nobody refers to it any more: whatever borrows from the
-        // memory borrows from the owner of this reservation.
+        // memory borrows from the owner of this mapping.
         let _ = unsafe { munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
     }
 }
@@ -143,8 +143,8 @@ impl Drop for Mapping {
 const THREAD_BYTES: usize = 128 << 20;
 
 /// How many threads there is room for, at most so many: the address space of a process may be limited
-/// (`ulimit -v`), and threads that only make things faster shall not take what others need, who end
-/// the process if they do not get it.
+/// (`ulimit -v`), and threads that only make things faster shall not take what other allocations
+/// need, which end the process if they fail.
 pub fn threads_with_room(most: usize) -> usize {
     let has_room =
         |count: &usize| *count == 0 || Mapping::new("threads", count * THREAD_BYTES, 1).is_ok();

@@ -10,9 +10,9 @@
 //! decides how far a thread must reach, never whether something is right.
 //!
 //! There is one node for us, and the kernel is asked nothing more, if the system tells of one; and
-//! also where it tells nonsense, where we may use but one, where whoever started the process gave
-//! it a memory policy (`numactl`), which is not to be overruled, and where the kernel does not let
-//! us ask (as in many containers), since it would not let us choose either.
+//! also where it tells nonsense, where we may use but one, where the process was started with a
+//! memory policy (`numactl`), which is not to be overruled, and where the kernel does not let us
+//! ask (as in many containers), since it would not let us choose either.
 
 #![cfg(not(loom))]
 

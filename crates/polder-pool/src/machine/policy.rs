@@ -86,7 +86,8 @@ fn ask(
 }
 
 /// Has the memory that is first written from now on come from this node, and from another when that
-/// is full. (Bound to it, who writes would be killed then.)
+/// is full. (If the memory were bound to the node, a process that writes to it would be killed
+/// then.)
 ///
 /// # Safety
 /// The range consists of whole kernel pages of a mapping of ours.

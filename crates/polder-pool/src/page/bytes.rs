@@ -1,4 +1,4 @@
-//! The one place that touches page bytes.
+//! The one module that touches page bytes.
 //!
 //! A page may change while an optimistic reader looks at it; the reader finds out afterwards and
 //! throws its result away. So that a torn read is a wrong answer and never undefined behaviour:
@@ -11,8 +11,8 @@
 //!   [`OVERRUN_BYTES`] after every page are mapped (the next frame, or the padding behind the last).
 //! * `BYTES-3` A write never leaves its page: one that would is dropped (and fails a debug
 //!   assertion). It can only happen if a page was let in unchecked.
-//! * `BYTES-4` Who holds a page shared writes nothing in it but links, each as a whole, and to what
-//!   means the same (`PageRef::set_link`).
+//! * `BYTES-4` A thread that holds a page shared writes nothing in it but links, each as a whole,
+//!   and to what means the same (`PageRef::set_link`).
 //!
 //! All integers in pages are little-endian.
 
@@ -58,7 +58,7 @@ impl<'a> PageRef<'a> {
     ///
     /// # Safety
     /// For `'a`, `size` bytes and [`OVERRUN_BYTES`] more are mapped at `base`, which is a multiple
-    /// of 8, and all others who write the page do so by this module or are the device.
+    /// of 8, and every other writer of the page goes through this module or is the device.
     #[inline(always)]
     pub unsafe fn new(base: NonNull<u8>, size: PageSize) -> PageRef<'a> {
         PageRef { base, mask: size.bytes() - 1, life: PhantomData }

@@ -1,8 +1,8 @@
 //! Random choice with a cooling share (leanstore.txt, III-B and IV-C).
 //!
 //! Some pages, drawn at random, are *cooling*: they bear the mark and stand in a queue. The first
-//! of the queue goes; an access to one that cools makes it hot again and is the only one that is
-//! heard of. So hot pages cost nothing, and no order is kept among them.
+//! of the queue goes; an access to one that cools makes it hot again, and the policy is told of no
+//! other access. So hot pages cost nothing, and no order is kept among them.
 //!
 //! The share is brought up to its percentage when victims are asked for, a few pages for each. With
 //! 0 percent, pages go as they are drawn: random replacement. What a scan loads cools from the
@@ -136,7 +136,8 @@ impl Cooling {
         let goal = part.share.max(wanted as u32);
         for _ in 0..wanted * DRAWS_PER_VICTIM {
             let Some(frame) = part.draw(goal) else { return };
-            // One that cannot be marked now is found plain at the end of the queue: hot again.
+            // One that cannot be marked now is found without the mark at the end of the queue: hot
+            // again.
             let marked = pages.mark(frame);
             if marked != frame {
                 // A page below it cools, and this one stays hot.

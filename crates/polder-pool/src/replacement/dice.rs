@@ -1,4 +1,4 @@
-//! Random numbers for those who draw frames.
+//! Random numbers for policies that draw frames.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

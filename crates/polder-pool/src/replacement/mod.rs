@@ -4,16 +4,16 @@
 //! bear a *mark* (a bit of the state word). So it pays for as much as it wants to know, and an
 //! access to a page without a mark costs nothing: no call, no store. Second chance marks what the
 //! hand passes and takes what is still marked when it comes round; LRU leaves the mark on every
-//! page and so hears of every access; those that sample put it where they looked. Nobody hears
+//! page and so hears of every access; those that sample put it where they looked. No policy hears
 //! of a scan ([`AccessHint::Scan`]) that comes to what was loaded for it.
 //!
-//! An access is heard of where it finds the mark. Most policies take it off then; LRU and the LRU
-//! queue of 2Q leave it on and move the page to the back of their queue: they know whether it stands
-//! where naming it has put it. WATT and hyperbolic caching mark what they name. (2Q's FIFO queue hears
-//! of no access and spares none.) A page that a scan has loaded, or had loaded, says so in its metadata
-//! and bears the mark, until somebody comes to it: if that is a scan, the policy is not told
-//! (`FrameMeta::awaits_scan`; set before F10, so that nobody comes too early; a thread that takes it away
-//! for a page that is gone changes at most the turn of the next).
+//! A policy is told of an access that finds the mark. Most policies take it off then; LRU and the
+//! LRU queue of 2Q leave it on and move the page to the back of their queue: they know whether it
+//! stands where naming it has put it. WATT and hyperbolic caching mark what they name. (2Q's FIFO
+//! queue hears of no access and spares none.) A page that a scan has loaded, or had loaded, says
+//! so in its metadata and bears the mark, until an access comes to it: if that is a scan, the
+//! policy is not told (`FrameMeta::awaits_scan`; set before F10, so that nobody comes too early; a
+//! thread that takes it away for a page that is gone changes at most the turn of the next).
 //!
 //! A policy that [wants writes](Replacement::wants_writes) is told of each change of a page as well,
 //! by the thread that has made it, before the word with the new version is stored, or before the copy
@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
 //! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
-//! | `lru` | the baseline of leanstore.txt, figure 7 | hears of every access; exact, and dear |
+//! | `lru` | the baseline of leanstore.txt, figure 7 | told of every access; exact, and expensive |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses and four writes of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
@@ -116,8 +116,8 @@ pub trait Replacement: Debug + Send + Sync {
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
 
     /// Whether the page in `frame`, which was named and had to be written first, should still go.
-    /// It is asked for if the mark is as it was then, so that only those who leave the mark on at an
-    /// access have something to say.
+    /// It is asked for if the mark is as it was then, so that only policies that leave the mark on
+    /// at an access have something to say.
     fn still_names(&self, _frame: FrameId) -> bool {
         true
     }
@@ -157,7 +157,7 @@ fn name(victims: &mut Vec<FrameId>, from: usize, frame: FrameId) {
     }
 }
 
-/// The last resort of those who draw: looks at all frames, from `start` on.
+/// The last resort of policies that draw at random: looks at all frames, from `start` on.
 fn sweep(
     pages: &dyn Pages,
     start: u32,

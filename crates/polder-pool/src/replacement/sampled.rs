@@ -11,7 +11,7 @@
 //! a mark, and no access is recorded.
 //!
 //! There is no lock. Records are atomics, the hand is a counter. All is Relaxed: a record that
-//! comes late or is lost makes a guess worse and breaks nothing.
+//! comes late or is lost makes an estimate worse and breaks nothing.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -109,7 +109,7 @@ impl<R: Record> Sampled<R> {
         Round((rounds as u32).wrapping_add(1).max(1))
     }
 
-    /// Moves the hand: pages that it passes are heard of when they are used next.
+    /// Moves the hand: the policy is told when pages that it has passed are used next.
     fn pass(&self, pages: &dyn Pages, steps: u64) {
         let frames = u64::from(self.frames());
         let from = self.hand.fetch_add(steps, Ordering::Relaxed);
@@ -178,7 +178,7 @@ impl<R: Record> Replacement for Sampled<R> {
             self.record(frame).named(now);
             victims.push(match pages.look(frame) {
                 Look::Nothing => continue,
-                // If it has to be written first, an access meanwhile is heard of.
+                // If it has to be written first, the policy is told of an access meanwhile.
                 Look::Plain => pages.mark(frame),
                 Look::Marked => frame,
             });

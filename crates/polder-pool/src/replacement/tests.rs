@@ -117,7 +117,7 @@ fn a_page_that_could_not_go_comes_behind_others() {
             let calls: Vec<_> = (0..5).map(|_| proposed(&*policy, &frames, 5, false)).collect();
             for pair in calls.windows(2) {
                 let again = pair[1].iter().filter(|frame| pair[0].contains(frame)).count();
-                // Who draws at random may draw the same one, but not all of them.
+                // A policy that draws at random may draw the same one, but not all of them.
                 let most = if matches!(kind, ReplacementKind::Cooling { .. }) { 3 } else { 0 };
                 assert!(pair[1].len() == 5 && again <= most, "{kind}, once: {once}, {calls:?}");
             }

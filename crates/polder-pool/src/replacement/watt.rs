@@ -33,8 +33,8 @@ const TIMES: u32 = 0xFFFF;
 #[derive(Debug, Default)]
 pub(super) struct History {
     accesses: Times,
-    /// The times of the last four writes. Stored only by who holds the page exclusively, or brings
-    /// it: one thread at a time. (Whoever finds them very old takes them away.)
+    /// The times of the last four writes. Stored only by a thread that holds the page exclusively,
+    /// or brings it: one thread at a time. (A thread that finds them very old takes them away.)
     writes: AtomicU64,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct History {
 pub(super) struct Times {
     /// Zero: there is no page.
     newest: AtomicU64,
-    /// Written by who has changed `newest`, after it.
+    /// Written by the thread that has changed `newest`, after it.
     older: AtomicU64,
 }
 
@@ -83,7 +83,7 @@ impl Record for Times {
         }
         let newest = (seen << 16) | time(now);
         let relaxed = Ordering::Relaxed;
-        // Who loses has the same to say as who wins.
+        // A thread that loses has the same to say as the one that wins.
         if self.newest.compare_exchange(seen, newest, relaxed, relaxed).is_ok() {
             let older = self.older.load(relaxed);
             self.older.store((older << 16) | (seen >> 48), relaxed);

@@ -1,4 +1,5 @@
-//! Atomics that tell who stores where: std's, with a note for each access (`--cfg polder_count`).
+//! Atomics that tell which thread stores where: std's, and each access is noted (`--cfg
+//! polder_count`).
 //!
 //! Two cores show little of what many would suffer from: lines that go to and fro. What can be
 //! counted on any machine is which threads load and store which words. Each thread notes its own;
@@ -48,7 +49,7 @@ pub struct SharedWrites {
     pub updates: u64,
     /// Of both, those to words that only one thread uses: the line is shared by chance.
     pub by_neighbourhood: u64,
-    /// All stores and updates, whoever else uses the line.
+    /// All stores and updates, whichever other threads use the line.
     pub all: u64,
 }
 

@@ -35,9 +35,9 @@ pub(crate) fn seq_cst_under_loom() {
     atomic::fence(atomic::Ordering::SeqCst);
 }
 
-/// Says once and for all that something is gone. Who raises it looks afterwards at what others may
-/// be doing; they look at the flag once they have begun. So one of them sees the other: SeqCst on
-/// all four.
+/// Says once and for all that something is gone. A thread that raises it looks afterwards at what
+/// others may be doing; they look at the flag once they have begun. So one of them sees the other:
+/// SeqCst on all four.
 #[derive(Debug, Default)]
 pub(crate) struct Flag(atomic::AtomicBool);
 

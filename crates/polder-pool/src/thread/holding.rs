@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::marker::PhantomData;
 
 thread_local! {
-    /// Pins, permits and the like that this thread holds, in any pool.
+    /// Pins, log-space reservations and the like that this thread holds, in any pool.
     static HELD: Cell<u32> = const { Cell::new(0) };
 }
 

@@ -34,7 +34,7 @@ impl Signal {
     }
 
     fn notify(&self) {
-        // Whoever has seen that nobody asked sleeps by now.
+        // A thread that has seen that nobody asked sleeps by now.
         drop(lock(&self.stop));
         self.condition.notify_one();
     }

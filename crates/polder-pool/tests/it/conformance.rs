@@ -204,7 +204,8 @@ fn the_file_shrinks_under_load<T: Translation>() {
     assert_sound(&pool);
 }
 
-/// Whoever was overtaken too often holds its way, also where that comes by the same page twice.
+/// A thread that was overtaken too often holds the pages on its way, also where that comes by the
+/// same page twice.
 fn the_overtaken_get_through<T: Translation>() {
     let pool = tight::<T>(&disk(), FileState::NEW);
     let space = pool.create_space().unwrap();
@@ -270,7 +271,7 @@ macro_rules! conformance {
     };
 }
 
-/// Each translation of the list, and some of them in other ways of holding.
+/// Each translation of the list, and some of them in other read modes.
 macro_rules! all {
     ($($section:ident { $($(#[$about:meta])* $translation:ident as $module:ident,)* })*) => {
         conformance!(

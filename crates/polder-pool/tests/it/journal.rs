@@ -16,9 +16,9 @@ use crate::support::*;
 /// cleared.
 #[derive(Debug, Default)]
 struct Watch {
-    /// So many permits more are given; none: as many as are wanted.
+    /// So many log-space reservations more are given; none: as many as are wanted.
     permits: Mutex<Option<u64>>,
-    /// How many were asked for, and how often somebody could wait before.
+    /// How many were asked for, and how often a thread could wait before.
     asked: AtomicU64,
     paced: AtomicU64,
     end: AtomicU64,
@@ -99,7 +99,7 @@ fn watched() -> (Arc<Watch>, Pool<Array>) {
 }
 
 /// A checkpoint does not see what has left memory: so the log must say before that the space is
-/// gone. Else a recovery that begins behind the pages' images would still look for the pages.
+/// gone. Else a recovery that begins behind the full-page images would still look for the pages.
 #[test]
 fn a_dropped_space_leaves_the_directory_before_memory() {
     let (watch, pool) = watched();
@@ -112,7 +112,7 @@ fn a_dropped_space_leaves_the_directory_before_memory() {
     assert_eq!(*watch.seen.lock().unwrap(), [21], "20 pages and their map");
 }
 
-/// The place of a page of a map that moves, or goes with its space, is somebody else's soon: no
+/// Where a page of a map lay that moves, or goes with its space, another page lies soon: no
 /// record of its former life may be redone there.
 #[test]
 fn pages_of_maps_that_go_are_logged_as_freed() {
@@ -144,7 +144,7 @@ fn changes_of_maps_are_not_held_up() {
     assert_eq!(counts(), [asked + 1, 1]);
 }
 
-/// Whatever the log refuses costs no place of the file, however often it is tried.
+/// Whatever the log refuses costs no physical page number, however often it is tried.
 #[test]
 fn a_full_log_loses_no_places() {
     let (watch, pool) = watched();

@@ -145,7 +145,7 @@ fn a_guard_does_not_outlive_an_eviction() {
             let mut others = others.iter().cycle();
             for _ in 0..200 {
                 let guard = space.page(attempt, *page)?;
-                // Who evicts behind us may have been quicker.
+                // A thread that evicts behind us may have been quicker.
                 guard.validate()?;
                 while is_resident(&space, *page) {
                     read_as(&space, *others.next().unwrap(), AccessHint::Scan).unwrap();

@@ -161,7 +161,7 @@ pub fn assert_sound<T: Translation>(pool: &Pool<T>) {
     assert_eq!(pool.check_maps().unwrap(), Vec::<String>::new());
 }
 
-/// Places in the disk's image that hold a page of this id.
+/// Physical page numbers at which the disk's image holds a page of this id.
 pub fn places_of(disk: &SimDisk, id: PageId) -> Vec<u64> {
     let image = disk.image();
     let pages = image.chunks(PAGE_BYTES as usize).enumerate();

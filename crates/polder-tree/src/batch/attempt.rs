@@ -16,7 +16,7 @@ use crate::reshape::is_small;
 use crate::stored::Stored;
 use crate::way::{latch_leaf, leaf};
 
-/// Tries to latch one leaf that others hold, before all are let go.
+/// Tries to latch one leaf that others hold, before all latches are released.
 const LATCH_TRIES: u32 = 200;
 
 /// One part of a batch, with what is known of it.
@@ -292,8 +292,8 @@ fn mark<'p, T: Translation>(
     try_often(space, index, |attempt| change.mark(space, attempt, pages, used))
 }
 
-/// What a try gives that others may be in the way of: whoever holds the page waits for none of ours,
-/// and will let go of it (`BATCH-1`).
+/// What a try gives that others may be in the way of: a thread that holds the page waits for none
+/// of ours, and will release it (`BATCH-1`).
 fn try_often<'p, T: Translation, R>(
     space: &'p Space<T>,
     index: usize,

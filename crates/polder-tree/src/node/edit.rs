@@ -78,7 +78,7 @@ impl<'a> NodeMut<'a> {
         self.make_links_plain();
     }
 
-    /// Links that hold frames do so in the page in which they were made hot.
+    /// Links that hold frames do so in the page in which they were swizzled.
     fn make_links_plain(&mut self) {
         let links = if self.node().is_leaf() { 0 } else { self.node().count() + 1 };
         for index in 0..links {

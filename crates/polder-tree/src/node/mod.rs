@@ -346,13 +346,14 @@ impl NodeRef<'_> {
         }
     }
 
-    /// Link `index` of `0..=count`: the id of its page, also where it is hot.
+    /// Link `index` of `0..=count`: the id of its page, also where it is swizzled.
     #[inline]
     pub fn link(self, index: usize) -> u64 {
         page::link(self.page, self.link_offset(index))
     }
 
-    /// A link of `from` as this node may have it: it stays as it is, hot or not, only in its page.
+    /// A link of `from` as this node may have it: it stays as it is, swizzled or not, only in its
+    /// page.
     pub(super) fn link_of(self, from: NodeRef<'_>, index: usize) -> u64 {
         match page::id(self.page) == page::id(from.page) {
             true => from.page.u64(from.link_offset(index)),

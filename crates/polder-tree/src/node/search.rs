@@ -1,8 +1,8 @@
 //! Finding a key in a node: the hot path of everything.
 //!
 //! A search touches the node header, the hints, one or two lines of slots, and the record only
-//! where heads are equal. It does not touch the fences at the other end of the page: whoever came
-//! down from the root knows that the key is covered and hence begins with the prefix.
+//! where heads are equal. It does not touch the fences at the other end of the page: a caller that
+//! came down from the root knows that the key is covered and hence begins with the prefix.
 
 use std::cmp::Ordering;
 use std::hint::select_unpredictable;
@@ -191,7 +191,7 @@ impl NodeRef<'_> {
     /// Asks for the slots of an inner node that a search looks at next, and for the links behind
     /// them, which it would else wait for afterwards. Where a node was filled in order, by a bulk
     /// load or a split, and separators have at most four bytes beyond the prefix, link *i* is the
-    /// *i*-th from the end of the heap; elsewhere the guess is in vain.
+    /// *i*-th from the end of the heap; elsewhere the prediction is in vain.
     #[inline(always)]
     fn prefetch_children(self, first: usize, len: usize) {
         self.page.prefetch(at::SLOTS + SLOT_BYTES * first);

@@ -246,7 +246,7 @@ fn what_does_not_fit_or_is_not_there_is_said_so() {
     assert_rows(&heap, &model);
 }
 
-/// A row that tells who wrote it as what, and whose every byte follows from that.
+/// A row that tells which thread wrote it as what, and whose every byte follows from that.
 fn tagged(thread: u64, number: u64, len: usize) -> Vec<u8> {
     let mut row = [thread.to_le_bytes(), number.to_le_bytes()].concat();
     row.resize(16 + len, 0);
@@ -379,7 +379,7 @@ fn threads_make_no_more_pages_than_needed() {
     assert_eq!(heap.space().used_pages().unwrap().len() as u64, 4 * appends);
 }
 
-/// Loads are there as a whole or not at all, also for those who look meanwhile.
+/// Loads are there as a whole or not at all, also for readers that look meanwhile.
 #[test]
 fn a_load_appears_at_once() {
     let disk = disk();

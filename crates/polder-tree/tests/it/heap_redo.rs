@@ -122,7 +122,7 @@ fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) -> usize {
     done
 }
 
-/// The runs of places that the log says were backed.
+/// The runs of physical page numbers that the log says were backed.
 fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
     let mut runs = Vec::new();
     for record in groups.iter().flat_map(|(_, bytes)| Records::of_group(bytes)).map(Result::unwrap)

@@ -30,7 +30,7 @@ fn a_resident_tree_is_followed_by_its_links() {
         let warm = pool.stats();
         look(0..20_000);
         assert_eq!(pool.stats().pages_by_table, warm.pages_by_table);
-        // Nodes split and merge: what moved to another page is plain, once.
+        // Nodes split and merge: a link that moved to another page is unswizzled, once.
         for i in 20_000..40_000 {
             tree.insert(&key(i), &[7; 40], 1).unwrap();
         }

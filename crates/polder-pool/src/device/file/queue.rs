@@ -28,8 +28,8 @@ use crate::device::Direction;
 
 /// Transfers under way at once in one queue.
 const DEPTH: usize = 64;
-/// Queues at most: one for the checkpoint, one for the background writer, and some for those who evict
-/// by themselves. Who comes when all are in use makes his own calls.
+/// Queues at most: one for the checkpoint, one for the page provider, and some for threads that
+/// evict by themselves. A thread that comes when all are in use makes calls of its own.
 const MOST: usize = 4;
 
 /// The queues of a file.

@@ -33,7 +33,7 @@ fn what_is_used_in_many_rounds_stays() {
     what_is_used_stays(&Hyperbolic::new(8, ()));
 }
 
-/// Of eight pages that are used as often, four of which are written: who goes first.
+/// Of eight pages that are used as often, four of which are written: which of them go first.
 fn first_of_written_and_clean(policy: &dyn Replacement) -> Vec<u32> {
     let frames = TestFrames::new(8);
     for frame in 1..=8 {

@@ -4,7 +4,7 @@
 //! calico.txt 4.3 and 4.4. What comes and goes in a group does so under its lock, which is held for a
 //! moment beside a read from the device:
 //!
-//! | who | under the group's lock |
+//! | operation | under the group's lock |
 //! |---|---|
 //! | claim (F4, F5) | the page has no word in the array, nor in the table: a word, 0 to in flight; counted |
 //! | abandon, retire (E7, E8) | the word, which the caller has in flight or exclusive, to 0; not counted any more; the last one in the array: `madvise(MADV_DONTNEED)` |
@@ -44,8 +44,9 @@ impl Group {
         Group(AtomicU32::new(0))
     }
 
-    /// Whether no page of the group is resident, in flight or about to be. SeqCst: who claims
-    /// takes the lock first and looks at *dropped* afterwards; who drops does it the other way.
+    /// Whether no page of the group is resident, in flight or about to be. SeqCst: a thread that
+    /// claims takes the lock first and looks at *dropped* afterwards; a thread that drops does it
+    /// the other way round.
     pub fn is_empty(&self) -> bool {
         self.0.load(Ordering::SeqCst) == 0
     }
@@ -100,8 +101,8 @@ pub(crate) trait Words<'w> {
     fn receive_in_table(&self, page: Self::Page, held: StateWord) -> Option<&'w StateCell>;
     /// Takes the page's entry out of the table; `end` makes its word 0.
     fn remove_from_table(&self, page: Self::Page, end: impl FnOnce(&StateCell));
-    /// Takes a word exclusively to move it, if nobody holds it and no pin names its page: who made the
-    /// page comes back to the very word.
+    /// Takes a word exclusively to move it, if nobody holds it and no pin names its page: the
+    /// thread that made the page comes back to the very word.
     fn seize(&self, word: &StateCell) -> Option<StateWord>;
     /// The array gets its first word of the group.
     fn begin_array(&self);
@@ -117,7 +118,7 @@ impl LockedGroup<'_> {
             || self.sparse > 0 && words.in_table(page).is_some()
     }
 
-    /// Claims a page without a word, in the table. None: somebody else has.
+    /// Claims a page without a word, in the table. None: another thread has.
     pub(crate) fn claim_in_table<'w, W: Words<'w>>(
         &mut self,
         words: &W,

@@ -1,4 +1,4 @@
-//! The array as a translation: the words, and a guess where a page lies.
+//! The array as a translation: the words, and a prediction where a page lies.
 
 #![cfg(not(loom))]
 

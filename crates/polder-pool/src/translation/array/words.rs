@@ -10,9 +10,10 @@
 //!
 //! A reader looks into the array first, and into the table only if it finds zero there. Words move
 //! under the group's lock, held exclusively, and stand in their new place before they go from the
-//! old one. So who looks with the group's lock finds a resident page; who looks without it may miss
-//! one that is just moving, and finds it with the lock when it wants to load it. Write-back, moving an
-//! extent and dropping a space, which must not miss a page, look with the lock as well.
+//! old one. So a thread that looks with the group's lock finds a resident page; one that looks
+//! without it may miss a page that is just moving, and finds it with the lock when it wants to
+//! load it. Write-back, moving an extent and dropping a space, which must not miss a page, look
+//! with the lock as well.
 //!
 //! * `ARRAY-2` A group is punched only by the holder of its lock, while no entry is nonzero
 //!   (`POOL-6`).

@@ -24,7 +24,7 @@ pub trait BucketLatch: Debug + Default + Send + Sync + 'static {
 #[derive(Debug, Default)]
 pub struct SpinLatch(AtomicU32);
 
-/// Bit of the one who changes, above the count of readers.
+/// Bit of the thread that changes the chain, above the count of readers.
 const CHANGING: u32 = 1 << 31;
 
 impl BucketLatch for SpinLatch {

@@ -54,7 +54,7 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
         accept: impl FnMut(FrameId) -> Option<R>,
     ) -> Option<R>;
 
-    /// As `find`, for who must not miss an entry that is being moved.
+    /// As `find`, for a caller that must not miss an entry that is being moved.
     fn find_surely(
         &self,
         hash: PageHash,

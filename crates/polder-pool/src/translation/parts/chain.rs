@@ -250,7 +250,7 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
 }
 
 impl Entry {
-    /// The page id before the word: who sees the word in flight sees whose it is.
+    /// The page id before the word: a thread that sees the word in flight sees whose it is.
     fn take(&self, page: PageId, begin: impl FnOnce(&StateCell) -> bool) -> Option<&StateCell> {
         self.page.store(page.to_bits(), Ordering::Release);
         let begun = begin(&self.cell);

@@ -82,7 +82,7 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
         self.chains().claim(self.bucket(PageHash::of(page)), page)
     }
 
-    /// An entry for a page whose word is `held` elsewhere, by the one who moves it here.
+    /// An entry for a page whose word is `held` elsewhere, by the thread that moves it here.
     pub(crate) fn receive(&self, page: PageId, held: StateWord) -> Option<&StateCell> {
         self.chains().receive(self.bucket(PageHash::of(page)), page, held)
     }

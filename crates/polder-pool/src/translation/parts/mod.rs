@@ -16,15 +16,15 @@
 //!   whether it is the page's: the frame's metadata names the page, and cannot change while the word
 //!   is held. A thread that only read the word is told by validation: no pair (frame, version) comes
 //!   back (`POOL-3`).
-//! * `TABLE-3` There are never more entries than frames: a thread that claims owns a frame. So a
-//!   reserve of one entry a frame cannot run out.
+//! * `TABLE-3` There are never more entries than frames: a thread that claims owns a frame. So the
+//!   spare entries, one a frame, cannot run out.
 //! * `TABLE-4` A reader of a table takes no step that depends on luck: indices are those of the
 //!   table, walks are bounded, and what is found is accepted only with its page id.
 //!
 //! Claim, in the entry: lock the bucket; look for the page: there is one, so unlock, "taken"; else
-//! take the first slot if it is free, or one from the reserve; page id; word 0 to in flight; link;
+//! take the first slot if it is free, or a spare entry; page id; word 0 to in flight; link;
 //! unlock. Abandon and retire: lock the bucket; word := 0; page id := none; unlink; unlock; the
-//! entry goes to the reserve.
+//! entry is spare again.
 //!
 //! | | reader of the table | why it is sound |
 //! |---|---|---|

@@ -1,8 +1,9 @@
-//! Where a page is guessed to lie before anything is asked: nowhere, where its number says
+//! Where a page is predicted to lie before anything is asked: nowhere, where its number says
 //! (`preferred.rs`), or where the link says that leads to it (`swizzle/hints.rs`).
 //!
-//! The page's word, or the tag beside it, tells whether the guess is right; so it may be wrong, and
-//! nobody keeps it right for the sake of reads. The processor goes on with it meanwhile.
+//! The page's word, or the tag beside it, tells whether the prediction is right; so it may be
+//! wrong, and nobody keeps it right for the sake of reads. The processor goes on with it
+//! meanwhile.
 
 #![cfg(not(loom))]
 
@@ -14,7 +15,7 @@ use crate::latch::{FrameId, Optimistic};
 use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::translation::seam::{DirectoryOf, PoolContext, Translation};
 
-/// What a guess follows from.
+/// What a prediction follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Predicts {
     /// There is none.
@@ -25,7 +26,7 @@ pub enum Predicts {
     ByLink,
 }
 
-/// A way to guess.
+/// A way to predict the frame of a page.
 pub trait Predict: Debug + Sized + Send + Sync + 'static {
     /// Which.
     const PREDICTS: Predicts;
@@ -63,7 +64,7 @@ pub trait Predict: Debug + Sized + Send + Sync + 'static {
     }
 }
 
-/// No guess at all.
+/// No prediction at all.
 #[derive(Debug)]
 pub struct Blind;
 

@@ -1,4 +1,4 @@
-//! Preferred frames: where a page lies if it can, so that the processor can guess it
+//! Preferred frames: where a page lies if it can, so that the processor can predict it
 //! (predictive-translation.txt, section 3).
 //!
 //! A translation computes the preferred frame from the page id alone. When the page's word says
@@ -69,7 +69,7 @@ fn is_prime(n: u64) -> bool {
 }
 
 /// The frame in a resident word, through a branch that the processor predicts, and whether it is
-/// another than was guessed.
+/// another than was predicted.
 #[inline(always)]
 pub(crate) fn speculate(word: StateWord, guess: FrameId) -> (FrameId, bool) {
     match word.frame() == guess {

@@ -43,13 +43,13 @@ impl Tagged {
         PageId::from_link(self.page.load(Ordering::Acquire))
     }
 
-    /// Whether the word speaks of this page, for who holds what keeps that so.
+    /// Whether the word speaks of this page, for a caller that holds what keeps that so.
     pub fn is_of(&self, page: PageId) -> bool {
         self.page.load(Ordering::Relaxed) == page.to_bits()
     }
 
     /// What the word was, if it speaks of this page. The word before the tag: if the tag is the
-    /// page's and the word of an earlier life, then that life's end is visible to whoever
+    /// page's and the word of an earlier life, then that life's end is visible to a reader that
     /// validates. Acquire pairs with the Release of `enter`.
     #[inline(always)]
     pub fn read(&self, page: PageId) -> Option<StateWord> {
@@ -57,16 +57,17 @@ impl Tagged {
         (self.page.load(Ordering::Acquire) == page.to_bits()).then_some(word)
     }
 
-    /// The frame is for this page. Before the table leads here: whoever finds the entry sees then
-    /// that the page is not resident, and finds out by an insertion of its own that it is taken.
+    /// The frame is for this page. Before the table leads here: a thread that finds the entry sees
+    /// then that the page is not resident, and finds out by an insertion of its own that it is
+    /// taken.
     pub fn enter(&self, page: PageId) {
         self.page.store(page.to_bits(), Ordering::Release);
     }
 
     /// The page, which is held here, moves to a frame that had none, and is `held` there until all
     /// of this is done; `lead` makes the table lead there. So at no time two words speak of the page
-    /// as free, and who finds the new one too early sees that it is held. (Held for copying, it can be
-    /// read there already, and here still.)
+    /// as free, and a thread that finds the new one too early sees that it is held. (Held for
+    /// copying, it can be read there already, and here still.)
     pub fn hand_over(&self, to: &Tagged, page: PageId, held: StateWord, lead: impl FnOnce()) {
         let received = to.cell.receive(held);
         debug_assert!(received, "TABLE-2: the frame of {held:?} is in use");

@@ -1,5 +1,5 @@
 //! Predictive translation (predictive-translation.txt): the hash table of the traditional pool, laid
-//! out so that the processor guesses where a page is, and reads it while it still looks it up.
+//! out so that the processor predicts where a page is, and reads it while it still looks it up.
 //!
 //! 1. The page id says which frame the page *prefers*: that is where it lies if it can (section 3).
 //! 2. The id's hash names a bucket, whose version is read; no latch is taken (4.2).

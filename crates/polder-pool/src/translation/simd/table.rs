@@ -16,7 +16,7 @@
 //!
 //! * `SIMD-1` Entries change only under the latch of the chain's first bucket.
 //! * `SIMD-2` Only the last bucket of a chain has unused entries, and they are its last ones. So
-//!   no more overflow buckets are in use than one for 16 frames: that is the reserve, and it
+//!   no more overflow buckets are in use than one for 16 frames: so many are set aside, and they
 //!   cannot run out.
 
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "compare/x86_64.rs")]

@@ -4,8 +4,8 @@
 //!    and the page's number. A lookup follows a swizzled one with one load of the frame's tag, and
 //!    no table: `translate.rs`.
 //! 2. Behind an access by a link that did not say where its page is, the link is swizzled:
-//!    `swizzling.rs`, S1 to S4. Who has swizzled a link to the page in a frame is that frame's
-//!    *owner*: `owner.rs`, `owners.rs`.
+//!    `swizzling.rs`, S1 to S4. The page whose link to the page in a frame is swizzled, or the
+//!    space's root link, is that frame's *owner*: `owner.rs`, `owners.rs`.
 //! 3. A page that is to cool, or to go, has its link unswizzled; a page that has swizzled children is
 //!    not chosen, but one of those (IV-E): `unswizzling.rs`, U1 to U6. The cooling stage itself
 //!    (III-B) is a replacement policy that combines with every translation:
@@ -17,13 +17,14 @@
 //! `pages_by_table` counts them.
 //!
 //! * `SWIP-2` A swizzled link leads to a resident page whose owner is the page in which the link
-//!   stands. (The reverse need not hold: a node that was built anew has plain links, and its children
-//!   still name it, or the frame in which it was.) `Pool::check_links` looks (`check.rs`).
+//!   stands. (The reverse need not hold: a node that was built anew has unswizzled links, and its
+//!   children still name it, or the frame in which it was.) `Pool::check_links` looks
+//!   (`check.rs`).
 //! * `SWIP-3` A page that holds a swizzled link, or to which one is swizzled, is not evicted.
-//! * `SWIP-4` No swizzled link leaves the frame in which it was made: writes, images for the log and
-//!   copies into other pages have the page id instead, which is a mask. A reader that loads a page
-//!   refuses an owned link that has a tag. (Bytes that nobody reads, as of a removed entry, may have
-//!   one.)
+//! * `SWIP-4` No swizzled link leaves the frame in which it was made: writes, full-page images for
+//!   the log and copies into other pages have the page id instead, which is a mask. A reader that
+//!   loads a page refuses an owned link that has a tag. (Bytes that nobody reads, as of a removed
+//!   entry, may have one.)
 //! * `SWIP-5` Links are swizzled and unswizzled under a shared latch of the page that they stand in:
 //!   the version stays, and no reader restarts. A copy that others make under a shared latch meanwhile
 //!   reads the links once more, a whole one at a time.
@@ -35,9 +36,10 @@
 //! Different from the paper, which has no table for swizzled pages and believes links: so there the
 //! parent must be latched exclusively, each page that cools restarts the readers of its parent, and a
 //! page cannot have links that do not own (its leaves have none). calico.txt, 2, holds that against
-//! swizzling. Here nobody that reads believes a link; the tag in the frame tells, as for any frame
-//! (`parts/tagged.rs`). Whatever happens to links, no read is wrong, and the mark is heard of as
-//! ever. What is kept here serves speed, and decides which pages go: children before their parents.
+//! swizzling. Here no reader believes a link; the tag in the frame tells, as for any frame
+//! (`parts/tagged.rs`). Whatever happens to links, no read is wrong, and the policy is told of
+//! accesses by the mark as ever. What is kept here serves speed, and decides which pages go:
+//! children before their parents.
 //!
 //! [`ArraySwizzled`] has the frame in the link as a hint over the array: `hints.rs`.
 

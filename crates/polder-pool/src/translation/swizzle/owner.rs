@@ -13,10 +13,10 @@ use crate::latch::FrameId;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, Ordering};
 
-/// Whose link to the page in a frame is hot.
+/// Whose link to the page in a frame is swizzled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The frame holds no page, or somebody is finding out, or changing it.
+    /// The frame holds no page, or a thread is finding out, or changing it.
     Busy,
     /// Nobody's.
     None,
@@ -68,8 +68,8 @@ impl OwnerCell {
         seen != busy && self.0.compare_exchange(seen, busy, acquire, relaxed).is_ok()
     }
 
-    /// Makes it busy for who takes the page out of its frame whatever links there are: waits for
-    /// somebody who has it busy, and does not wait for anything.
+    /// Makes it busy for a thread that takes the page out of its frame whatever links there are:
+    /// waits for the thread that has it busy, which itself waits for nothing.
     pub(crate) fn take_surely(&self) {
         let mut backoff = Backoff::new();
         while !self.take(self.get()) {
@@ -78,8 +78,8 @@ impl OwnerCell {
     }
 
     /// S2 to S4, by a reader that has found the frame's page by the table. With the owner busy,
-    /// `is_here` looks at the frame again; if the page is there, `store` makes the link to it hot, which
-    /// is `owner`'s from then on.
+    /// `is_here` looks at the frame again; if the page is there, `store` swizzles the link to it,
+    /// which is `owner`'s from then on.
     pub(crate) fn swizzle(
         &self,
         owner: Owner,
@@ -97,8 +97,8 @@ impl OwnerCell {
         self.set(if here { owner } else { seen });
     }
 
-    /// U3 and U4: with the owner busy, if it was this one, `cool` makes the link plain that is hot, and
-    /// says whether none is now. Then the owner is none, else what it was.
+    /// U3 and U4: with the owner busy, if it was this one, `unswizzle` unswizzles its link, and
+    /// says whether no link is swizzled then. Then the owner is none, else what it was.
     pub(crate) fn unswizzle(&self, owner: Owner, unswizzle: impl FnOnce() -> bool) -> bool {
         if !self.take(owner) {
             return false;
@@ -108,8 +108,9 @@ impl OwnerCell {
         plain
     }
 
-    /// U6, by who holds the frame's page exclusively: whether it may leave, because no link to it is
-    /// hot, nor is one in it, as `holds_hot_link` says (`SWIP-3`). The owner stays busy then.
+    /// U6, by a thread that holds the frame's page exclusively: whether it may leave, because no
+    /// link to it is swizzled, nor is one in it, as `holds_hot_link` says (`SWIP-3`). The owner
+    /// stays busy then.
     pub(crate) fn may_leave(&self, holds_hot_link: impl FnOnce() -> bool) -> bool {
         if !self.take(Owner::None) {
             return false;
@@ -121,7 +122,7 @@ impl OwnerCell {
         !stays
     }
 
-    /// For who made it busy, or brings a page into the frame.
+    /// For a thread that made it busy, or brings a page into the frame.
     pub(crate) fn set(&self, owner: Owner) {
         debug_assert_eq!(self.get(), Owner::Busy, "SWIP-1");
         self.0.store(owner.to_bits(), Ordering::Release);

@@ -12,7 +12,7 @@ use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::translation::parts::directory::TableDirectory;
 
-/// The link of a space to its root, in memory. Zero: not hot.
+/// The link of a space to its root, in memory. Zero: not swizzled.
 #[derive(Debug, Default)]
 #[repr(align(64))] // Every descent reads it: not beside what is written.
 pub struct RootSwip(AtomicU64);
@@ -30,7 +30,7 @@ impl RootSwip {
         self.0.store(swip.bits(), Ordering::Relaxed);
     }
 
-    /// No longer hot, if it was `swip`.
+    /// Unswizzles the link, if it is `swip`.
     pub(super) fn unswizzle(&self, swip: Swip) {
         let (relaxed, none) = (Ordering::Relaxed, 0);
         let _ = self.0.compare_exchange(swip.bits(), none, relaxed, relaxed);

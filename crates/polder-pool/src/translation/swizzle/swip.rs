@@ -11,8 +11,8 @@ const SWIZZLED: u64 = 1 << 62;
 const TAG: u64 = 3 << 62;
 const FRAME_SHIFT: u32 = 34;
 
-/// A link: the id of a page, or *hot*, `1:2 | frame:28 | page:34`. A hot one leads to the same page
-/// of the space in which it stands, and says in which frame it is, or was.
+/// A link: the id of a page, or *swizzled*, `1:2 | frame:28 | page:34`. A swizzled one leads to
+/// the same page of the space in which it stands, and says in which frame it is, or was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swip(u64);
 
@@ -23,7 +23,7 @@ impl Swip {
         Swip(bits)
     }
 
-    /// A hot link to this page.
+    /// A swizzled link to this page.
     pub(crate) fn swizzled(frame: FrameId, page: PageId) -> Swip {
         Swip(SWIZZLED | u64::from(frame.get()) << FRAME_SHIFT | page.page().get())
     }
@@ -33,7 +33,7 @@ impl Swip {
         self.0
     }
 
-    /// Whether this is a hot link.
+    /// Whether this is a swizzled link.
     #[inline(always)]
     pub fn is_swizzled(self) -> bool {
         self.0 & TAG == SWIZZLED
@@ -44,7 +44,8 @@ impl Swip {
         self.0 & TAG == 0
     }
 
-    /// The frame in a hot link, if there are so many: torn, or long out of date, it may be any.
+    /// The frame in a swizzled link, if there are so many: torn, or long out of date, it may be
+    /// any.
     #[inline(always)]
     pub(crate) fn frame(self, frames: u32) -> Option<FrameId> {
         // Any other tag makes a number that no frame has.

@@ -74,7 +74,7 @@ impl Chain {
         self.shared().translation.owners.of(self.frame(level)).get()
     }
 
-    /// Whether the link to it is hot, and leads to its frame. The owner must agree.
+    /// Whether the link to it is swizzled, and leads to its frame. The owner must agree.
     fn is_swizzled(&self, level: usize) -> bool {
         let Some(above) = level.checked_sub(1) else { return self.owner(0) == Owner::Root };
         let page = self.shared().core.frames.memory.page(self.frame(above));
@@ -134,10 +134,10 @@ fn the_last_below_cools_before_those_above_it() {
                 .is_marked()
         );
     }
-    // Used again, it is hot again, and those above it.
+    // Used again, the link to it is swizzled again, and the links above it.
     chain.walk(AccessHint::Normal);
     assert_eq!(chain.hot(), [true; 4]);
-    // In need, a page lets go of all below it, and may leave.
+    // As a last resort a page unswizzles its links to all its children, and may leave.
     assert_eq!(chain.unswizzle(chain.frame(1), true), Some(chain.frame(1)));
     assert_eq!(chain.hot(), [true, false, false, true]);
 }
@@ -153,7 +153,7 @@ fn who_is_linked_hot_or_links_so_does_not_leave() {
         shared.translation.before_leaving(&pool, held.page(), held.frame(), why)
     };
     assert!((0..3).all(|level| !may_leave(level)));
-    // The link to it is plain, but it holds one that is not.
+    // The link to it is unswizzled, but it holds one that is not.
     assert!(chain.shared().translation.unswizzle_link(
         &chain.shared().context(),
         chain.frame(1),
@@ -162,7 +162,7 @@ fn who_is_linked_hot_or_links_so_does_not_leave() {
     assert!(!may_leave(1) && !may_leave(2));
     assert_eq!(chain.unswizzle(chain.frame(1), false), Some(chain.frame(2)));
     assert!(may_leave(2) && may_leave(1) && !may_leave(0));
-    // They did not, but nobody makes them hot any more.
+    // They did not, but the links to them are not swizzled any more.
     assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
     chain.walk(AccessHint::Normal);
     assert_eq!([chain.owner(1), chain.owner(2)], [Owner::Busy; 2]);
@@ -205,7 +205,7 @@ fn in_need_the_parent_of_what_is_pinned_leaves() {
     }
 }
 
-/// Only links that the kind owns get hot, and only in the page that was validated.
+/// Only links that the kind owns are swizzled, and only in the page that was validated.
 #[test]
 fn what_is_no_link_of_its_parent_is_not_written() {
     let chain = Chain::new(2);
@@ -240,7 +240,7 @@ fn what_was_left_behind_is_put_right() {
     let chain = Chain::new(3);
     chain.walk(AccessHint::Normal);
     let owners = &chain.shared().translation.owners;
-    // A parent was built anew: its link is plain, and its child still names it.
+    // A parent was built anew: its link is unswizzled, and its child still names it.
     let parent = chain.frame(0);
     let plain = PageId::new(chain.space.id(), chain.pages[1]).to_bits();
     let bytes = chain.shared().core.frames.memory.page(parent);
@@ -249,7 +249,7 @@ fn what_was_left_behind_is_put_right() {
     assert_eq!(chain.unswizzle(chain.frame(2), false), Some(chain.frame(2)));
     assert_eq!(chain.unswizzle(chain.frame(1), false), Some(chain.frame(1)));
     assert_eq!(owners.of(chain.frame(1)).get(), Owner::None);
-    // A hot link to a frame that holds another page, or that there is not.
+    // A swizzled link to a frame that holds another page, or that does not exist.
     for frame in [chain.frame(2), FrameId::MAX] {
         let stale = Swip::swizzled(frame, PageId::new(chain.space.id(), chain.pages[1]));
         // SAFETY: as above.
@@ -272,7 +272,7 @@ fn no_hot_link_is_written() {
         unswizzle_copy(&core.kinds, bytes, chain.space.id(), 0, &mut copy);
         let expected = PageId::new(chain.space.id(), chain.pages[level + 1]).to_bits();
         assert_eq!(copy[LINKS_AT + 8..][..8], expected.to_le_bytes());
-        // A part of the page, as in an image with a hole.
+        // A part of the page, as in a full-page image with a hole.
         let mut part = copy[LINKS_AT + 8..].to_vec();
         part[..8].fill(0xFF);
         unswizzle_copy(&core.kinds, bytes, chain.space.id(), LINKS_AT + 8, &mut part);

@@ -16,8 +16,9 @@
 //! Between U4 and U5, or after it, C may be swizzled again; U6 sees it. U4 reads the page of the frame
 //! only when the owner is busy; it may be another one than U2 saw, with the same parent. P shared keeps
 //! P's links where they are, keeps P from being evicted, and keeps a structure from moving a link
-//! while it is swizzled. Where all else was tried (the last round of a sweep), a page lets go of all
-//! its children at once, so that a few pages that cannot go do not hold all above them.
+//! while it is swizzled. Where all else was tried (the last round of a sweep), a page unswizzles
+//! its links to all its children at once, so that a few pages that cannot go do not hold all above
+//! them.
 
 #![cfg(not(loom))]
 

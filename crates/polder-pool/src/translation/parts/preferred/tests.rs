@@ -14,7 +14,7 @@ fn speculate_alone(cell: &StateCell, guess: FrameId) -> u32 {
     speculate(cell.read(), guess).0.get()
 }
 
-/// The frame that was guessed must not wait for the word: a branch leads to it, which the
+/// The predicted frame must not wait for the word: a branch leads to it, which the
 /// processor predicts. A conditional move would wait, and to hand on the word's frame as well.
 #[test]
 #[cfg(all(target_arch = "x86_64", not(miri)))]
