@@ -29,12 +29,12 @@
 //! trie a full node stays, and each of its children that is split gets a node below it: one node more
 //! for two buckets, each time that the index has grown beyond a level.) It ends where page numbers do.
 //!
-//! **Each link stands once.** A child with fewer bits than its node has several slots. Were the slots
-//! links, only one of them could own the page (`OwnedLinks`); the others had to ask a table for ever, or
-//! each reader had to find the first slot of the range, and each split to move what is swizzled.
-//! So slots are numbers of two bytes, and links are in an array of their own, where they are
-//! aligned, owned, and swizzled under `swizzle`, whichever slot leads to them. It is also what
-//! lets 376 children have 512 slots in 4 KiB: fewer splits for want of bits.
+//! **One link leads to each page.** A child with fewer bits than its node has several slots. Were
+//! the slots links, only one of them could own the page (`OwnedLinks`); the others had to ask a
+//! table for ever, or each reader had to find the first slot of the range, and each split to move
+//! what is swizzled. So slots are numbers of two bytes, and links are in an array of their own,
+//! where they are aligned, owned, and swizzled under `swizzle`, whichever slot leads to them. It
+//! is also what lets 376 children have 512 slots in 4 KiB: fewer splits for want of bits.
 //!
 //! **A bucket is searched by interpolation.** Its hashes share their first bits, and it is sorted by
 //! their last 16, which are spread evenly; so where an entry is follows from its tag. A lookup touches
@@ -101,8 +101,8 @@
 //! become so, that node's. A lookup in a chain reads up to six pages and validates all of them when it
 //! has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was read; an
 //! operation that moves an entry from page to page holds all of them; so it is seen once. Eviction
-//! under `swizzle` needs nothing of this: the links of a node, and the link from page to page of a
-//! chain, own and stand once.
+//! under `swizzle` needs nothing of this: each link of a node, and each link from page to page of
+//! a chain, owns its page and is the only one that leads to it.
 //!
 //! # Files
 //!

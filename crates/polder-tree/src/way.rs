@@ -9,7 +9,7 @@ use crate::descent::{Target, TreePages, next_link};
 use crate::node::NodeRef;
 use crate::snapshot;
 
-/// Descends to the leaf for `target`, and takes each node for what the one above says of it.
+/// Descends to the leaf for `target`. Each node is taken for what the node above says of it.
 #[inline(always)]
 pub(crate) fn leaf<'p, T: Translation>(
     space: &'p Space<T>,

@@ -100,7 +100,7 @@ fn loom_what_is_held_is_not_written() {
     holder_and_writer(hold_well, Sliced::is_free);
 }
 
-/// scalecache.txt, algorithm 1, gives no orders (design, hole 7): each side can miss what the other
+/// scalecache.txt, algorithm 1, gives no memory orders: each side can miss what the other
 /// one has stored.
 #[test]
 #[should_panic(expected = "HOLD-2: a mix was read")]

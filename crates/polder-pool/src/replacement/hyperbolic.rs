@@ -2,8 +2,8 @@
 //! for Web Applications", USENIX ATC 2017).
 //!
 //! A page is worth the number of its accesses since it came in, by the time since then. So what
-//! was popular long ago decays, and a new page is not judged by its short life. How accesses are
-//! heard of and how the sample works is in `sampled.rs`.
+//! was popular long ago decays, and a new page is not judged by its short life. How the policy is
+//! told of accesses and how the sample works is in `sampled.rs`.
 //!
 //! Left out: the costs and sizes by which the paper weighs items; pages cost and weigh the same.
 

@@ -27,7 +27,7 @@
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
 //! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
-//! | `lru` | the baseline of leanstore.txt, figure 7 | told of every access; exact, and expensive |
+//! | `lru` | the baseline of leanstore.txt, figure 7 | told of every access; exact, expensive |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses and four writes of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |

@@ -83,7 +83,7 @@ impl Record for Times {
         }
         let newest = (seen << 16) | time(now);
         let relaxed = Ordering::Relaxed;
-        // A thread that loses has the same to say as the one that wins.
+        // A thread that fails here has the same access time to record as the one that succeeds.
         if self.newest.compare_exchange(seen, newest, relaxed, relaxed).is_ok() {
             let older = self.older.load(relaxed);
             self.older.store((older << 16) | (seen >> 48), relaxed);

@@ -1,5 +1,4 @@
-//! Atomics that tell which thread stores where: std's, and each access is noted (`--cfg
-//! polder_count`).
+//! Atomics that tell where a thread stores: std's, with each access noted (`--cfg polder_count`).
 //!
 //! Two cores show little of what many would suffer from: lines that go to and fro. What can be
 //! counted on any machine is which threads load and store which words. Each thread notes its own;

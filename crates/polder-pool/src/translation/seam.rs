@@ -1,8 +1,8 @@
-//! The seam: what the pool asks of a way from a link to a frame.
+//! What the pool asks of a translation, a way from a link to a frame.
 //!
 //! A translation owns the map and the memory of the state words. It resolves a link *in its place*
-//! (a page and the offset in it), not a page id by value, so that one which writes into links can
-//! stand beside the tables. The rest of the pool speaks to the state word alone.
+//! (a page and the offset in it), not a page id by value, so that a translation may write into
+//! links. The rest of the pool knows only the state word.
 //!
 //! It is two traits. [`Words`] keeps the words: a table, an array, a map. [`Translation`] is the way
 //! to them from a link, on the hot path, and what else is particular to a design. Several designs
@@ -73,8 +73,8 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// F4 and F5: claims the page for the caller, who has this frame for it, and gives its state.
-    /// `None` if it is resident or in flight.
+    /// F4 and F5: claims the page for the caller, which has this frame for it, and gives its
+    /// state. `None` if it is resident or in flight.
     fn claim<'p>(
         &'p self,
         latches: &Latches,

@@ -292,8 +292,8 @@ fn mark<'p, T: Translation>(
     try_often(space, index, |attempt| change.mark(space, attempt, pages, used))
 }
 
-/// What a try gives that others may be in the way of: a thread that holds the page waits for none
-/// of ours, and will release it (`BATCH-1`).
+/// Tries a step again while other threads are in its way: a thread that holds the page waits for
+/// none of ours, and will release it (`BATCH-1`).
 fn try_often<'p, T: Translation, R>(
     space: &'p Space<T>,
     index: usize,

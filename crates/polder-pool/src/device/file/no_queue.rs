@@ -6,7 +6,7 @@ use libc::iovec;
 
 use super::run::Run;
 
-/// None.
+/// The queues of a file: there are none.
 #[derive(Debug, Default)]
 pub(super) struct Queues;
 

@@ -15,7 +15,8 @@ fn what_is_used_stays(policy: &dyn Replacement) {
     for frame in 1..=8 {
         frames.admit(policy, frame, page(u64::from(frame)), false);
     }
-    // The hand goes round with every second of these: pages are heard of once in each round.
+    // The hand goes round with every second of these: the policy is told of a page once in each
+    // round.
     for _ in 0..20 {
         let one = first_victims(policy, &frames, 1)[0];
         frames.leave(policy, one);

@@ -1,7 +1,7 @@
 //! Translation by the page table of the operating system (vmcache; vmcache-n-tier.txt, 2).
 //!
-//! 1. Every page has an address of its own, which follows from its number by an addition. Whether
-//!    memory stands behind it is the kernel's table's business, and the processor looks there by
+//! 1. Every page has an address of its own, which follows from its number by an addition. The
+//!    kernel's page table says whether memory stands behind it, and the processor looks there by
 //!    itself.
 //! 2. Beside it a state word for each page says whether it is resident, latched, and which version.
 //! 3. A page that is loaded is read to its address; the kernel gives it memory.
@@ -12,7 +12,7 @@
 //! addresses must be had for all that may ever be used (`arena.rs`).
 //!
 //! The state word's frame is a number in the pool's accounts (metadata, versions, the clock's
-//! round: vmcache's resident set), not a place.
+//! round: vmcache's resident set), not an address.
 //!
 //! * `VM-2` Memory behind a page is given back only while its word is held exclusively. Readers
 //!   that come too late read zeros and do not validate.
