@@ -28,11 +28,11 @@ pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8
 pub(crate) struct Core {
     /// All that guards and holds know of.
     pub(crate) latches: Latches,
-    /// Frames, and who may have them.
+    /// Frames, and which threads may have them.
     pub(crate) frames: FramePool,
     /// Where pages lie when they are not in frames.
     pub(crate) data: DataFile,
-    /// Who owns which part of the file.
+    /// Which space owns which part of the file.
     pub(crate) map: FileMap,
     pub(crate) journal: Option<Arc<dyn Journal>>,
     pub(crate) kinds: PageKinds,

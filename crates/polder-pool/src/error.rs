@@ -54,7 +54,7 @@ pub enum PoolError {
         /// The translation.
         translation: &'static str,
     },
-    /// A way of holding pages and a translation that do not go together.
+    /// A read mode and a translation that do not go together.
     #[error(
         "readers cannot hold pages by `{hold}` with the translation `{translation}`: {why}; use `optimistic` or `shared`, or another translation"
     )]

@@ -29,7 +29,7 @@ pub struct Outgoing<'a> {
     /// Its bytes, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
     /// The whole page was logged, and has not been written since: as long as it has not, a recovery
-    /// begins at that image or before it.
+    /// begins at that full-page image or before it.
     pub imaged: bool,
 }
 
@@ -39,8 +39,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// any latch; may wait.
     fn reserve(&self, bytes: u64) -> Result<(), SharedError>;
 
-    /// Before so many bytes are reserved, by a thread that holds nothing others wait for: may wait for a
-    /// moment, so that writers go no faster than the log is made shorter.
+    /// Called before so many bytes are reserved, by a thread that holds nothing others wait for.
+    /// May wait for a moment, so that writers go no faster than the log is made shorter.
     fn throttle(&self, _bytes: u64) {}
 
     /// The bytes of a reservation are not needed.
@@ -56,10 +56,10 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Waits until the log is durable up to `lsn`.
     fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError>;
 
-    /// B1 to B3: may these pages be written in place now? Gives a ticket for `after_write`.
+    /// B1 to B3: may these pages be written in place? Gives a ticket for `after_write`.
     fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError>;
 
-    /// B4: the pages of this ticket's batch lie in their places now, but for `failed`.
+    /// B4: the pages of this ticket's batch have been written in place, but for `failed`.
     fn after_write(&self, ticket: u64, failed: &[PageId]);
 
     /// Whether what the device holds of a page can be relied on: not if it was written before a sync

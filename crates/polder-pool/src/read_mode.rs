@@ -24,7 +24,7 @@ pub enum ReadMode {
     /// By a count for each core; from 513 cores on neighbours share one.
     Core,
     /// By a count for each group of cores as in [`ReadMode::Group`], one page at a time; inner nodes are
-    /// changed in copies, so that who reads one is never disturbed (scalecache.txt 3.2).
+    /// changed in copies, so that a reader of one is never disturbed (scalecache.txt 3.2).
     Copy,
     /// The same by groups as in [`ReadMode::GroupOf`].
     CopyOf(GroupSize),
@@ -105,7 +105,7 @@ impl fmt::Display for ReadMode {
     }
 }
 
-/// A name that no way of holding has.
+/// A name that no read mode has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownReadMode {

@@ -157,8 +157,8 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// One more relocation: places found before this may be wrong (F6). SeqCst: pairs with the
-    /// load after a claim.
+    /// One more relocation: physical page numbers found before this may be wrong (F6). SeqCst:
+    /// pairs with the load after a claim.
     pub(crate) fn note_relocation(&self) {
         self.core.map.relocations.fetch_add(1, Ordering::SeqCst);
     }
@@ -214,7 +214,7 @@ impl<'p, T: Translation> View<'p, T> {
                 let cell = translation.words().state(directory, target.page())?;
                 let word = cell.read();
                 let frame = word.frame();
-                // TABLE-2: by now the word may be another page's.
+                // TABLE-2: the word may be another page's.
                 let is_its = self.shared.core.latches.meta(frame).page() == target;
                 is_its.then(|| {
                     let page = self.shared.page_in(self.space, target.page(), frame);

@@ -18,7 +18,7 @@ use crate::{AccessHint, KindOps, OwnedLinks, Pool, PoolConfig, ReadMode, Space, 
 pub(crate) enum Step {
     /// A reader of a paged array knows where the root lies, and has not come to it.
     ArrayRootRead,
-    /// A reader of all of an array is about to read the page at a place.
+    /// A reader of all of an array is about to read the page at a physical page number.
     ArrayPageNamed,
 }
 

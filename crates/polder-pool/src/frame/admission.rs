@@ -1,16 +1,17 @@
 //! Admission: how many operations go on while frames are short.
 //!
-//! An operation keeps the pages of its way pinned while it loads the next one. If more operations are
-//! under way than the pool has frames for, each can hold a part of what it needs and wait for what
-//! the others hold. So an operation that finds no frame lets go of everything, waits until it is
-//! admitted, and begins again; and only as many are admitted as have room beside each other.
-//! Operations that find a free frame, or need none, are asked nothing.
+//! An operation keeps the pages on its way down pinned while it loads the next one. If more
+//! operations are under way than the pool has frames for, each can hold a part of what it needs
+//! and wait for what the others hold. So an operation that finds no frame releases everything,
+//! waits until it is admitted, and begins again; and only as many are admitted as have room beside
+//! each other. Operations that find a free frame, or need none, are asked nothing.
 //!
-//! * `ADMIT-1` A thread that waits to be admitted holds no latch, no pin, no permit of the log and no
-//!   mutex of the pool. Each thread counts its pins, its changes and what structures declare by a
-//!   [`Holding`](crate::Holding); where the count is not zero the error goes on to where it is. One
-//!   exception: a bulk load, whose input is used up, waits with the few new pages that it fills
-//!   ([`Space::when_admitted_holding`](crate::Space::when_admitted_holding)); nobody else knows these.
+//! * `ADMIT-1` A thread that waits to be admitted holds no latch, no pin, no log-space reservation
+//!   and no mutex of the pool. Each thread counts its pins, its changes and what structures
+//!   declare by a [`Holding`](crate::Holding); where the count is not zero the error goes on to
+//!   where it is. One exception: a bulk load, whose input is used up, waits with the few new pages
+//!   that it fills ([`Space::when_admitted_holding`](crate::Space::when_admitted_holding)); nobody
+//!   else knows these.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at
 //!   all while others wait to be admitted, and says that the pool is exhausted.
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them, so
@@ -23,8 +24,9 @@
 //! each of them in `Space::when_admitted`, which does the waiting and calls it once more; a single
 //! `Space::run` does so by itself.
 //!
-//! Admitted is a thread, until the guard goes: what an operation calls (a page's place is found by an
-//! operation of its own) is admitted with it. They are admitted in the order in which they came.
+//! A thread is admitted until the guard goes: what an operation calls (where a page lies in the
+//! file is found by an operation of its own) is admitted with it. Threads are admitted in the
+//! order in which they came.
 
 #![cfg(not(loom))]
 
@@ -37,8 +39,8 @@ use std::time::Duration;
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::lock;
 
-/// Frames that an operation keeps from others at most: the pins of its way, those of looking up a
-/// place, the new pages of a split, the frame in its hand.
+/// Frames that an operation keeps from others at most: the pins on its way down, those of finding
+/// where a page lies in the file, the new pages of a split, the frame in its hand.
 pub(crate) const OPERATION_FRAMES: u32 = 20;
 /// How often a waiting operation looks whether anything moves.
 const LOOK: Duration = Duration::from_millis(20);
@@ -48,7 +50,7 @@ thread_local! {
     static ADMITTED: Cell<*const Admission> = const { Cell::new(ptr::null()) };
 }
 
-/// Who is admitted, and who waits.
+/// Which threads are admitted, and which wait.
 #[derive(Debug)]
 pub(crate) struct Admission {
     capacity: u32,

@@ -1,4 +1,4 @@
-//! The frames of a pool, and who may have them.
+//! The frames of a pool, and which threads may have them.
 
 #![cfg(not(loom))]
 
@@ -29,7 +29,7 @@ pub(crate) struct FramePool {
     pub(crate) retired: Retired,
     /// Whether pages may change their frames.
     pub(crate) moves: Moves,
-    /// Who may go on while frames are short.
+    /// Which threads may go on while frames are short.
     pub(crate) admission: Admission,
 }
 

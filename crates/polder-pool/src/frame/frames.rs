@@ -1,4 +1,4 @@
-//! The frames: one reserved range of page bytes.
+//! The frames: one mapping of page bytes.
 //!
 //! The bytes stay aligned for direct I/O and can be backed by huge pages, because nothing else
 //! lies between them.

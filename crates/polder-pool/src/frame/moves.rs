@@ -2,9 +2,9 @@
 //!
 //! A sweep visits frame after frame; a dirty page that jumps from one not yet visited to one that
 //! was is missed. So a checkpoint says first that a sweep is under way, and then closes and opens
-//! the gate of moves once: a thread that moves a page after that moves a clean one. The gate is only
-//! tried where something is held (P1, C1: shared), and taken exclusively by a thread that holds
-//! nothing.
+//! the page-move gate once: a thread that moves a page after that moves a clean one. The gate is
+//! only tried where something is held (P1, C1: shared), and taken exclusively by a thread that
+//! holds nothing.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
 use crate::sync::{RwLock, RwLockReadGuard};
@@ -12,7 +12,7 @@ use crate::sync::{RwLock, RwLockReadGuard};
 /// Whether pages may change their frames just now.
 #[derive(Debug, Default)]
 pub(crate) struct Moves {
-    /// Held shared by who moves a page; by a sweep exclusively, for a moment.
+    /// Held shared by a thread that moves a page; by a sweep exclusively, for a moment.
     gate: RwLock<()>,
     sweeps: AtomicU32,
 }
@@ -23,7 +23,7 @@ impl Moves {
         self.gate.try_read().ok()
     }
 
-    /// Whoever has entered sees a sweep that had begun before.
+    /// A thread that has entered sees a sweep that had begun before.
     pub(crate) fn is_sweep_under_way(&self) -> bool {
         self.sweeps.load(Ordering::Acquire) != 0
     }

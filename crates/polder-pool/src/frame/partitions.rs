@@ -5,8 +5,8 @@
 //! all. (As in the paper: what lies on another node costs some hundred nanoseconds more whenever
 //! the caches miss it, what was evicted too early a read from the device.)
 //!
-//! * `PART-1` Each frame is in one partition, and goes back there, whoever frees it. So `FREE-1` and
-//!   `FREE-2` hold for each list, and for all together.
+//! * `PART-1` Each frame is in one partition, and goes back there, whichever thread frees it. So
+//!   `FREE-1` and `FREE-2` hold for each list, and for all together.
 //! * `PART-2` That no frame is free is said only after a look at each partition.
 //!
 //! A frame that is put into a partition behind a taker's back is missed, as in one list: the taker

@@ -43,8 +43,8 @@ impl Seat {
         Seat(frame.get())
     }
 
-    /// The page is held by a slice until the attempt's next step: who asks for it exclusively will
-    /// not get it.
+    /// The page is held by a slice until the attempt's next step: a writer that asks for it
+    /// exclusively will not get it.
     fn held(self) -> Seat {
         Seat(self.0 | Seat::HELD)
     }
@@ -60,9 +60,10 @@ impl Seat {
     }
 }
 
-/// Whether somebody has the page exclusively, who will find its holder, and has changed nothing
-/// (`HOLD-2`). To wait until he puts it back would be to wait for who waits for us. (By its parts: a page
-/// whose address was taken would be kept in memory on the way down.)
+/// Whether a writer has the page exclusively that will find its holder, and has changed nothing
+/// (`HOLD-2`). To wait until it puts the word back would be to wait for a thread that waits for
+/// the caller. (The arguments are parts of the page: a page whose address was taken would be kept
+/// in memory on the way down.)
 #[cold]
 #[inline(never)]
 fn is_asked_for(cell: &StateCell, seen: StateWord) -> bool {
@@ -102,7 +103,7 @@ impl<'p> Optimistic<'p> {
         }
     }
 
-    /// The same of a page that the attempt holds by a slice, alone.
+    /// The same of a page that the attempt holds by a slice only.
     pub(crate) fn held(latches: &'p Latches, resolved: Resolved<'p>, wraps: u32) -> Optimistic<'p> {
         let seat = Seat::new(resolved.frame).held();
         Optimistic { seat, ..Optimistic::new(latches, resolved, wraps) }
@@ -124,7 +125,7 @@ impl<'p> Optimistic<'p> {
         }
     }
 
-    /// The same for who does not know whether the page is still held.
+    /// The same for a caller that does not know whether the page is still held.
     #[inline(always)]
     pub(crate) fn stands(&self) -> bool {
         self.cell.validate(self.seen, &self.latches.wraps, self.wraps)
@@ -163,7 +164,7 @@ impl<'p> Optimistic<'p> {
         if !self.seen.still_stands(now) {
             return Err(Restart);
         }
-        // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+        // Slices first: a thread that holds the page by one would find it exclusive, and restart.
         let held = if self.latches.has_no_holders(frame) { cell.upgrade(now) } else { None };
         let held = match held {
             Some(held) if self.latches.has_no_holders(frame) => held,
@@ -177,7 +178,7 @@ impl<'p> Optimistic<'p> {
         if self.latches.wraps.get() == self.wraps { Ok(exclusive) } else { Err(Restart) }
     }
 
-    /// Holds the page to be changed in another frame: C2. Nobody need be alone with it.
+    /// Holds the page to be changed in another frame: C2. The page may have holders.
     pub(crate) fn try_copy(self) -> Result<Exclusive<'p>, Restart> {
         let now = self.cell.peek();
         if !self.seen.still_stands(now) {
@@ -316,7 +317,7 @@ impl<'p> Exclusive<'p> {
         self.meta().is_pinned() || self.meta().is_being_written()
     }
 
-    /// A page that is held for copying is changed in its place after all.
+    /// A page that is held for copying is changed in its frame after all.
     pub(crate) fn seal(mut self) -> Result<Exclusive<'p>, Restart> {
         self.held = self.cell.seal(self.held);
         if self.latches.has_no_holders_soon(self.frame) { Ok(self) } else { Err(Restart) }
@@ -365,9 +366,9 @@ impl Drop for Exclusive<'_> {
     }
 }
 
-/// A page that was just made. It is pinned and, as nothing leads to it yet, it is its maker's,
-/// who latches it when it is to be filled. (A latch held from the making on would be held over
-/// the loading of other pages.)
+/// A page that was just made. It is pinned and, as nothing leads to it yet, it belongs to its
+/// maker, which latches it when it is to be filled. (A latch held from the making on would be held
+/// over the loading of other pages.)
 #[derive(Debug)]
 pub struct NewPage<'p> {
     id: PageId,
@@ -395,10 +396,10 @@ impl<'p> NewPage<'p> {
     }
 
     /// Holds the page exclusively; waits at most for a writer-back that copies it, and for readers
-    /// who came to it with an old link. An error only if the page is gone, with its space.
+    /// that came to it with an old link. An error only if the page is gone, with its space.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
-        // Those who come with an old link go away again.
+        // Readers that come with an old link go away again.
         self.latches.await_holders(held.frame());
         // As it is pinned it has not moved.
         let page = Exclusive::new(self.latches, self.cell, held, held.frame(), self.page);

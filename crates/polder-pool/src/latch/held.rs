@@ -1,14 +1,14 @@
-//! How a reader holds the pages of its way.
+//! How a reader holds the pages on its way down.
 //!
-//! By default it does not: it reads, and validates afterwards. The other ways are those of systems
-//! that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to, and lets go
-//! of the one before last, so that nobody changes or evicts what it reads. It still validates: that
-//! fails where a word moves to another place (`translation/array/sparse.rs`). Readers cannot keep a
-//! writer waiting: a writer announces itself in the word, and from then on nobody begins to hold the
-//! page (`pending.rs`).
+//! By default it does not: it reads, and validates afterwards. The other read modes are those of
+//! systems that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to,
+//! and releases the one before last, so that nobody changes or evicts what it reads. It still
+//! validates: that fails where a word moves elsewhere (`translation/array/sparse.rs`).
+//! Readers cannot keep a writer waiting: a writer announces itself in the word, and from then on
+//! nobody begins to hold the page (`pending.rs`).
 //!
 //! * `WAY-1` A reader holds at most [`HELD_AT_ONCE`] pages, and waits for none while it holds one.
-//! * `WAY-2` What is held is let go when the attempt ends or begins again.
+//! * `WAY-2` What is held is released when the attempt ends or begins again.
 
 #![cfg(not(loom))]
 
@@ -33,7 +33,7 @@ struct HeldPage<'p> {
 pub(crate) struct Holds<'p>([Option<HeldPage<'p>>; HELD_AT_ONCE]);
 
 impl<'p> Holds<'p> {
-    /// Lets go of all but `parent`, and holds the page that was found if it is still as it was then;
+    /// Releases all but `parent`, and holds the page that was found if it is still as it was then;
     /// if not, it does not wait (`WAY-1`).
     #[inline(always)]
     pub(crate) fn step(
@@ -66,7 +66,7 @@ impl<'p> Holds<'p> {
         self.0[0].is_some()
     }
 
-    /// Lets go of a page, of which its holder wants more than to read.
+    /// Releases a page, of which its holder wants more than to read.
     pub(crate) fn release_page(&mut self, latches: &Latches, cell: &StateCell) {
         for slot in &mut self.0 {
             if slot.as_ref().is_some_and(|held| std::ptr::eq(held.cell, cell)) {
@@ -75,7 +75,7 @@ impl<'p> Holds<'p> {
         }
     }
 
-    /// Lets go of all.
+    /// Releases all.
     #[inline(always)]
     pub(crate) fn clear(&mut self, latches: &Latches) {
         self.0.iter_mut().for_each(|slot| release(latches, slot));

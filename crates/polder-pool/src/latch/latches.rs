@@ -1,5 +1,5 @@
-//! What guards and holds know of their pool: what is known of each frame, who holds its page by
-//! slices, and how often versions have come round. It is all that they know of it.
+//! What guards and holds know of their pool: what is known of each frame, the holders of its page
+//! by slices, and how often versions have come round. It is all that they know of it.
 //!
 //! What is known of a frame (which page it holds, where that lies in the file) is part of it because
 //! nobody may change that without a latch on the page.
@@ -16,7 +16,7 @@ use crate::latch::state::{FrameId, StateCell, StateWord, WrapCount};
 use crate::read_mode::ReadMode;
 use crate::sync::{Backoff, aside};
 
-/// How often a writer looks whether those that hold a page have let go, with a pause in between.
+/// How often a writer looks whether those that hold a page have released it, pausing in between.
 /// They hold it for a moment, but the system may have taken the processor from them.
 const LOOKS_FOR_HOLDERS: u32 = 1000;
 /// The same where the writer holds pages shared itself, for which others may wait.
@@ -82,7 +82,7 @@ impl Latches {
         self.pins.as_ref().is_none_or(|pins| pins.is_free(frame))
     }
 
-    /// Takes a page, which was `seen`, exclusively from those that hold it, when they have let go.
+    /// Takes a page, which was `seen`, exclusively from those that hold it, when they release it.
     /// `shares`: the caller is one of them, by its word.
     #[cold]
     #[inline(never)]
@@ -102,13 +102,13 @@ impl Latches {
         self.pins.as_ref().is_none_or(|pins| await_free(pins, frame, LOOKS_FOR_SHARERS))
     }
 
-    /// The same, for who holds nothing itself and can wait until it is so.
+    /// The same, for a caller that holds nothing itself and can wait until it is so.
     pub(crate) fn await_holders(&self, frame: FrameId) {
         self.pins.iter().for_each(|pins| _ = await_free(pins, frame, u32::MAX));
     }
 
-    /// Tells those who want to know that the page in this frame was changed. The caller holds the page
-    /// exclusively.
+    /// Tells the listener, if there is one, that the page in this frame was changed. The caller
+    /// holds the page exclusively.
     #[inline(always)]
     pub(crate) fn note_write(&self, frame: FrameId) {
         if let Some(hears_writes) = &self.hears_writes {

@@ -105,7 +105,8 @@ impl FrameMeta {
         self.written.store(NEVER, Ordering::Release);
     }
 
-    /// Relaxed: who reads it holds the page's latch, or *writing*, which was taken after it.
+    /// Relaxed: a thread that reads it holds the page's latch, or *writing*, which was taken after
+    /// it.
     pub(crate) fn is_imaged(&self) -> bool {
         self.imaged.load(Ordering::Relaxed)
     }

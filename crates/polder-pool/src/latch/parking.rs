@@ -2,8 +2,8 @@
 //!
 //! A small fixed number of mutexes with condition variables, chosen by the address of the state
 //! word. No wake-up is lost: the sleeper asks for it (marks the word *awaited*) and begins to wait
-//! under the mutex, and the waker, who has seen that mark in the word that it replaced, takes the
-//! same mutex before it wakes.
+//! under the mutex, and the waker, which has seen that mark in the word that it replaced, takes
+//! the same mutex before it wakes.
 
 use crate::sync::{Condvar, Mutex, lock};
 
@@ -12,7 +12,7 @@ const BUCKETS: usize = 64;
 #[cfg(loom)]
 const BUCKETS: usize = 1;
 
-/// Sleeping places for the readers of pages in flight.
+/// Where the readers of pages in flight sleep.
 #[derive(Debug)]
 pub struct ParkingLot {
     buckets: Vec<Bucket>,
@@ -51,7 +51,8 @@ impl ParkingLot {
         }
     }
 
-    /// Wakes all who sleep at this address (and some others, who look and go on sleeping).
+    /// Wakes all threads that sleep at this address (and some others, which look and go on
+    /// sleeping).
     pub(crate) fn wake(&self, address: usize) {
         let bucket = self.bucket(address);
         drop(lock(&bucket.mutex));

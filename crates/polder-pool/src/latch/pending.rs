@@ -2,7 +2,7 @@
 //!
 //! Readers that hold pages could keep a writer waiting for ever: there is always one. So a writer
 //! that finds holders, by the word or by slices, *announces* itself, waits for a bounded time until
-//! all have let go, and takes the page then ([`StateCell::upgrade_when_left`]).
+//! all have released it, and takes the page then ([`StateCell::upgrade_when_left`]).
 //!
 //! * `PENDING-1` While a word is pending nobody begins to hold the page, by the word or by a slice:
 //!   a holder by slices looks at the word behind its count (`latch/slice.rs`), and takes the count
@@ -42,9 +42,10 @@ impl StateCell {
         seen.still_stands(now)
     }
 
-    /// Whoever announced itself gives up. (Another writer may have announced itself as well, and
-    /// does so again.) Writes nothing to a word that somebody holds exclusively, as nobody else
-    /// does (`PENDING-4`), nor to one that is not pending: it may be part of memory that was given back.
+    /// A writer that announced itself gives up. (Another writer may have announced itself as well,
+    /// and does so again.) Writes nothing to a word that somebody holds exclusively, as nobody
+    /// else does (`PENDING-4`), nor to one that is not pending: it may be part of memory that was
+    /// given back.
     pub(crate) fn withdraw(&self) {
         let mut now = self.peek();
         while now.is_pending() && now.is_readable() {
@@ -56,11 +57,13 @@ impl StateCell {
     }
 
     /// Takes a page, which was `seen`, exclusively from those that hold it: announces itself, so that
-    /// nobody else begins to hold it, and looks so often whether they have let go. `is_free`: whether
-    /// nobody holds it by slices. `shares`: the caller is one of those that hold it by the word.
+    /// nobody else begins to hold it, and looks `looks` times whether they have released it.
+    /// `is_free`: whether nobody holds it by slices. `shares`: the caller is one of those that
+    /// hold it by the word.
     ///
     /// Holders wait for pages that come behind this one in the lock order, or for none, so that they
-    /// let go; two sharers that both want the page would wait for each other, and one gives up.
+    /// release it; two sharers that both want the page would wait for each other, and one gives
+    /// up.
     #[cold]
     #[inline(never)]
     pub(crate) fn upgrade_when_left(

@@ -6,30 +6,30 @@
 //! line. As long as it is counted nobody gets the page exclusively, neither to write nor to evict.
 //! It is a latch that readers share cheaply and that costs its one writer a look at each slice.
 //!
-//! | | holder | who wants the page exclusively |
+//! | | holder | writer that wants the page exclusively |
 //! |---|---|---|
 //! | 1 | slice + 1 (SeqCst) | word: free -> exclusive (CAS, SeqCst: [`StateCell::upgrade`]) |
 //! | 2 | word (SeqCst load): as it was seen? | all slices (SeqCst loads): zero? |
-//! | | yes: held; no: slice - 1, not held | yes: alone; no: wait, or put the word back |
-//! | 3 | slice - 1 (Release) | release of the word, which who reads it next acquires |
+//! | | yes: held; no: slice - 1, not held | yes: no holders; no: wait, or put the word back |
+//! | 3 | slice - 1 (Release) | release of the word, which its next reader acquires |
 //!
 //! * `HOLD-1` A slice is the number of holds that were taken in it and not released, and of those
 //!   that are being tried (between 1 and its undoing).
-//! * `HOLD-2` Who set the word exclusive and then saw each slice of the frame at zero once is alone
-//!   with the page until the word changes.
+//! * `HOLD-2` Once a thread has set the word exclusive and then seen each slice of the frame at
+//!   zero once, the page has no other holder until the word changes.
 //! * `HOLD-3` A hold ends in the slice in which it began, on whatever core its thread is by then.
 //! * `HOLD-4` A slice never wraps: from 2^15 holds on more are refused, and the other half is for
 //!   threads that are just trying.
 //!
 //! Why `HOLD-2` holds: each side stores first and loads then, all four SeqCst. So the holder sees
-//! the exclusive word and undoes its count, or its count is there for who looks at the slices. All
-//! holds that stand were counted before the word became exclusive, none is added while it is, and a
-//! slice falls only when one of *its* holds ends (`HOLD-3`): a zero, once seen, means that all holds
-//! of this slice are over, however long ago the other slices were looked at. A try that will fail
-//! makes a slice look used for a moment, never unused. The Release of 3 pairs with the loads of 2:
-//! what a holder read, it read before the next owner writes. (An undo needs no order: it read
-//! nothing.) A holder waits for nobody, so that who waits for it with the word exclusive waits for
-//! an end, as long as the holder does not wait for another page meanwhile.
+//! the exclusive word and undoes its count, or its count is there when the writer looks at the
+//! slices. All holds that stand were counted before the word became exclusive, none is added while
+//! it is, and a slice falls only when one of *its* holds ends (`HOLD-3`): a zero, once seen, means
+//! that all holds of this slice are over, however long ago the other slices were looked at. A try
+//! that will fail makes a slice look used for a moment, never unused. The Release of 3 pairs with
+//! the loads of 2: what a holder read, it read before the next owner writes. (An undo needs no
+//! order: it read nothing.) A holder waits for nobody, so that the wait of a writer that has the
+//! word exclusive ends, as long as the holder does not wait for another page meanwhile.
 //!
 //! scalecache.txt 3.1, algorithm 1, with these differences. There a thread unpins in the slice of
 //! the core on which it is then: slices fall below zero, only their sum modulo 2^16 means something,
@@ -37,7 +37,7 @@
 //! hold from it, so that unpinning must look at the lock too, and wait for it. We remember the slice
 //! (`HOLD-3`) and do neither. And the orders, of which the paper says nothing, are written down;
 //! with acquire and release alone both sides can miss each other. `loom_tests/slices.rs` runs both and
-//! sees them fail. A holder that wants the page exclusively lets go of it first.
+//! sees them fail. A holder that wants the page exclusively releases it first.
 
 use crate::latch::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU16, Ordering, fence};
@@ -92,8 +92,8 @@ impl Slice {
     }
 }
 
-/// Whether nobody holds the page, of whose frame these are the slices. Of use to who has set the
-/// page's word exclusive: the answer then stays true (`HOLD-2`).
+/// Whether nobody holds the page, of whose frame these are the slices. Of use to a caller that
+/// has set the page's word exclusive: the answer then stays true (`HOLD-2`).
 #[inline]
 pub(crate) fn all_free<'s>(slices: impl IntoIterator<Item = &'s Slice>) -> bool {
     seq_cst_under_loom();

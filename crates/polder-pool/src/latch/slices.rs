@@ -34,7 +34,7 @@ pub(crate) fn grouping(hold: ReadMode) -> Option<Grouping> {
     }
 }
 
-/// Who holds which frame, counted by groups of cores.
+/// The holders of each frame, counted by groups of cores.
 #[derive(Debug)]
 pub(crate) struct GroupPins {
     slices: Mapping,
@@ -90,8 +90,8 @@ impl GroupPins {
     /// gets it exclusively. `None` if it is not readable, or no longer as it was seen, or is held
     /// from here by too many; waits for nothing.
     ///
-    /// Who does not know when `seen` was read compares the pool's wrap count afterwards, as who
-    /// upgrades does. A holder that wants the page exclusively must let go of it first.
+    /// A caller that does not know when `seen` was read compares the pool's wrap count afterwards,
+    /// as one that upgrades does. A holder that wants the page exclusively must release it first.
     #[inline(always)]
     pub(crate) fn hold(&self, frame: FrameId, cell: &StateCell, seen: StateWord) -> Option<Held> {
         self.hold_in(self.groups.here(), frame, cell, seen)
@@ -115,8 +115,9 @@ impl GroupPins {
         self.slice(held.group, held.frame).release();
     }
 
-    /// Whether nobody holds the page in this frame. For who has its word exclusive (`HOLD-2`): true
-    /// once is true until it lets go; who gets false looks again, or puts the word back unchanged.
+    /// Whether nobody holds the page in this frame. For a caller that has its word exclusive
+    /// (`HOLD-2`): true once is true until it releases the word; a caller that gets false looks
+    /// again, or puts the word back unchanged.
     #[inline]
     pub(crate) fn is_free(&self, frame: FrameId) -> bool {
         all_free(self.groups.all().map(|group| self.slice(group, frame)))

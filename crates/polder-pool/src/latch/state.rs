@@ -99,12 +99,12 @@ impl WrapCount {
     }
 }
 
-/// A writer waits until those that hold the page have let go, and nobody else begins to.
+/// A writer waits until the page's holders have released it, and nobody else begins to hold it.
 pub(super) const PENDING: u64 = 0x100;
 const MARK: u64 = 0x80;
 const LATCH: u64 = 0x7F;
 const MAX_SHARED: u64 = 120;
-/// One more than the most who share: whoever may hold a frame at a lower latch may at this one.
+/// One more than the most sharers: a reader may hold a frame at any latch up to this one.
 const COPYING: u64 = MAX_SHARED + 1;
 const IN_FLIGHT: u64 = 125;
 const IN_FLIGHT_AWAITED: u64 = 126;
@@ -177,7 +177,7 @@ impl StateWord {
         self.is_exclusive() && (self.0 ^ seen.0) & IDENTITY == 0
     }
 
-    /// Whether somebody has it to himself who changes it elsewhere (`COW-1`).
+    /// Whether a writer holds it for copying, to change it in another frame (`COW-1`).
     #[inline(always)]
     pub fn is_copying(self) -> bool {
         self.0 & LATCH == COPYING
@@ -226,7 +226,7 @@ impl StateWord {
         (self.0 ^ now.0) & (IDENTITY | PENDING) == 0 && now.0 & LATCH <= COPYING
     }
 
-    /// Whether a reader who saw `self` at the beginning and sees `now` at the end has read one
+    /// Whether a reader that saw `self` at the beginning and sees `now` at the end has read one
     /// content throughout: same frame and version, and not being written (the check that
     /// calico.txt, algorithm 1, line 32 leaves out).
     #[inline(always)]
@@ -295,7 +295,7 @@ impl StateCell {
     }
 
     /// The word now, after a flag was set, or a slice raised, that others look at once they have
-    /// changed the word: claimers, and who takes the page exclusively.
+    /// changed the word: claimers, and writers that take the page exclusively.
     pub fn read_after_flag(&self) -> StateWord {
         StateWord(self.0.load(Ordering::SeqCst))
     }
@@ -321,7 +321,7 @@ impl StateCell {
     }
 
     /// Takes the free page that was `seen` exclusively; gives the word as it is held.
-    /// Acquire pairs with the Release of who held it before; SeqCst with those who hold it by
+    /// Acquire pairs with the Release of the last holder; SeqCst with the threads that hold it by
     /// slices (`HOLD-2`): they add first and look at the word then.
     #[inline(always)]
     pub fn upgrade(&self, seen: StateWord) -> Option<StateWord> {
@@ -339,21 +339,22 @@ impl StateCell {
     }
 
     /// Takes the free page that was `seen` to change it in another frame: nobody else may change
-    /// it, and its bytes here stay as they are. SeqCst, as `upgrade`: the other side is who begins
-    /// to write the page back.
+    /// it, and its bytes here stay as they are. SeqCst, as `upgrade`: the other side is a thread
+    /// that begins to write the page back.
     pub fn begin_copy(&self, seen: StateWord) -> Option<StateWord> {
         let held = (seen.0 & !LATCH) | COPYING;
         (seen.is_free() && self.change(seen, held, Ordering::SeqCst)).then_some(StateWord(held))
     }
 
-    /// Who wanted to change it elsewhere changes it here after all: as behind `upgrade`.
+    /// The writer that wanted to change it elsewhere changes it here after all: as behind
+    /// `upgrade`.
     pub fn seal(&self, held: StateWord) -> StateWord {
         debug_assert!(self.peek().is_copying());
         self.0.fetch_or(EXCLUSIVE, Ordering::SeqCst);
         Self::held(held.0 | EXCLUSIVE)
     }
 
-    /// Takes the page exclusively from its only shared holder, who calls this. SeqCst: as `upgrade`.
+    /// Takes the page exclusively from its only shared holder, the caller. SeqCst: as `upgrade`.
     pub fn upgrade_shared(&self) -> Option<StateWord> {
         let now = self.peek();
         let held = now.0 | EXCLUSIVE;
@@ -451,7 +452,7 @@ impl StateCell {
         self.0.compare_exchange(0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
-    /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes who sleeps.
+    /// Ends a claim: with the resident word, or with `EVICTED` to abandon. Wakes the sleepers.
     pub fn publish(&self, word: StateWord, lot: &ParkingLot) {
         let before = self.0.swap(word.0, Ordering::AcqRel);
         debug_assert!(StateWord(before).is_in_flight(), "POOL-1: the page is not claimed");

@@ -24,7 +24,7 @@ use crate::translation::Translation;
 #[derive(Debug)]
 pub struct Attempt<'p> {
     pub(crate) hint: AccessHint,
-    /// Not just optimistic: pessimistic, or the pool's way of holding is another.
+    /// Not just optimistic: pessimistic, or the pool's read mode holds pages.
     pub(crate) holds: bool,
     /// Whether it may go by snapshots.
     pub(crate) snapshots: bool,
@@ -34,7 +34,7 @@ pub struct Attempt<'p> {
     pub(crate) interrupted: Interrupted<'p>,
     pub(crate) obstacles: Obstacles<'p>,
     pub(crate) pessimistic: Pessimistic<'p>,
-    /// What it holds on its way by the pool's way of holding.
+    /// What it holds on its way down by the pool's read mode.
     pub(crate) way: Holds<'p>,
     core: &'p Core,
 }
@@ -55,7 +55,7 @@ impl<'p> Pessimistic<'p> {
         if self.held.iter().any(|held| std::ptr::eq(*held, cell)) {
             return Ok(cell.read());
         }
-        // Whoever waits holds nothing that others may be waiting for.
+        // An attempt that waits holds nothing that others may be waiting for.
         let shared = if self.exclusive { cell.try_share() } else { wait_for_share(cell) };
         let word = shared.ok_or(Restart)?;
         self.held.push(cell);
@@ -77,7 +77,7 @@ impl<'p> Pessimistic<'p> {
         }
     }
 
-    /// Lets go of all.
+    /// Releases all.
     fn release(&mut self) {
         self.held.drain(..).for_each(StateCell::unshare);
         self.exclusive = false;
@@ -214,12 +214,12 @@ impl<'p> Attempt<'p> {
         self.discarded == discarded
     }
 
-    /// Lets go of this page, if it is held by a snapshot.
+    /// Releases this page, if it is held by a snapshot.
     pub(crate) fn release_page(&mut self, page: &Optimistic<'p>) {
         self.way.release_page(&self.core.latches, page.cell());
     }
 
-    /// Lets go of the page that it holds by a snapshot, if it does.
+    /// Releases the page that it holds by a snapshot, if it does.
     pub(crate) fn release_snapshot(&mut self) {
         self.way.clear(&self.core.latches);
     }
@@ -275,7 +275,7 @@ impl<'p> Attempt<'p> {
         page.try_upgrade()
     }
 
-    /// Lets go of all that it holds.
+    /// Releases all that it holds.
     pub(crate) fn release(&mut self) {
         self.pessimistic.release();
         self.way.clear(&self.core.latches);

@@ -70,7 +70,7 @@ impl<'p, T: Translation> View<'p, T> {
         Ok(found)
     }
 
-    /// The pool's way of holding, which may be not to.
+    /// Holds the page by the pool's read mode, which may be not to hold it.
     fn hold(
         self,
         attempt: &mut Attempt<'p>,
@@ -107,7 +107,7 @@ impl<'p, T: Translation> View<'p, T> {
     ) -> Result<Resolved<'p>, Restart> {
         let core = &self.shared.core;
         let word = attempt.pessimistic.share(found.cell)?;
-        // TABLE-2: what we hold may be another page's by now, or the page in another frame.
+        // TABLE-2: what we hold may be another page's, or the page in another frame.
         let frame = word.frame();
         if core.latches.meta(frame).page() != target {
             return Err(Restart);

@@ -1,12 +1,13 @@
 //! Running an operation, and what is done between two tries of it, when no latch is held.
 //!
 //! An operation restarts because something changed while it was looked at, or because a page is missing
-//! (F0 of `paging/fault.rs`). What it holds is let go first; then the page is loaded, and kept by a pin
-//! until the operation ends. If a link led to it, the page is compared with what its parent says of it
-//! (`OwnedLinks::fits`: level, fences or prefix); a contradiction between two pages that both validate
-//! is damage, and named. An error of F7 or F8 is reported only if the parent that named the page still
-//! validates: a page that was freed meanwhile may hold anything. An operation that was overtaken many
-//! times falls back to being pessimistic: it holds the pages of its way shared.
+//! (F0 of `paging/fault.rs`). What it holds is released first; then the page is loaded, and kept
+//! by a pin until the operation ends. If a link led to it, the page is compared with what its
+//! parent says of it (`OwnedLinks::fits`: level, fences or prefix); a contradiction between two
+//! pages that both validate is damage, and named. An error of F7 or F8 is reported only if the
+//! parent that named the page still validates: a page that was freed meanwhile may hold anything.
+//! An operation that was overtaken many times falls back to being pessimistic: it holds the pages
+//! of its way shared.
 
 #![cfg(not(loom))]
 
@@ -26,7 +27,7 @@ use crate::translation::Translation;
 const OPTIMISTIC_TRIES: u32 = 32;
 /// Pins that one operation keeps at most: a path from the root, and neighbours.
 const MAX_PINS: usize = 10;
-/// How often a page may turn out unreadable whose parent was no longer there to ask.
+/// How often a page may turn out unreadable whose parent was not there to ask.
 const UNREADABLE_TRIES: u32 = 16;
 
 impl<'p, T: Translation> View<'p, T> {

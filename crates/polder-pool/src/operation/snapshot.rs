@@ -3,7 +3,7 @@
 //! group of cores, and what it holds stays as it is. It validates no node.
 //!
 //! ```text
-//! N1  the link is read from the page that is held; then that page is let go
+//! N1  the link is read from the page that is held; then that page is released
 //! N2  the word of the link's page; not resident: N5.  Exclusive: look again
 //! N3  slice of the word's frame + 1; the word as it was seen? else slice - 1, and N2
 //! N4  the page of the link has changed, and pages were discarded since the first snapshot: start over
@@ -25,11 +25,11 @@
 //! the key. No other leaf can. What it read above is of no account. A node that is split loses keys to
 //! the right alone, and its right link leads to them, so that no reader is lost by splits, be they as
 //! many as they may while it sleeps, which is why it never starts over for them. It waits where a page
-//! is exclusive (a leaf in a writer's hands, or a node that is changed in its place): it holds nothing
-//! then, so that nobody waits for it. When it validates a leaf that it holds and finds it exclusive, a
-//! writer asks for it that will find the holder: the leaf is valid, and to wait would be to wait for
-//! a thread that waits for us. A writer waits for no reader of inner nodes. Nodes that are merged away
-//! are taken exclusively.
+//! is exclusive (a leaf in a writer's hands, or a node that is changed in its frame): it holds
+//! nothing then, so that nobody waits for it. When it validates a leaf that it holds and finds it
+//! exclusive, a writer asks for it that will find the holder: the leaf is valid, and to wait would
+//! be to wait for a thread that waits for us. A writer waits for no reader of inner nodes. Nodes
+//! that are merged away are taken exclusively.
 
 #![cfg(not(loom))]
 

@@ -31,10 +31,10 @@
 //!
 //! A page that is freed leaves by E6 to E9 as well ([`Shared::discard`]): the group that unlinks it
 //! clears its bit; then, under its exclusive latch, the thread that frees it waits for *writing* to
-//! end, so that a late write cannot hit a page that was given out again; then its reservation goes
-//! (`space/alloc.rs`). What leaves memory unwritten is not seen by a checkpoint's sweep. So whatever
-//! says that it is gone is in the log before it goes: a checkpoint that missed the page then makes
-//! that durable as well (K4), and no recovery looks for it.
+//! end, so that a late write cannot hit a page that was given out again; then its number's
+//! reservation ends (`space/alloc.rs`). What leaves memory unwritten is not seen by a checkpoint's
+//! sweep. So whatever says that it is gone is in the log before it goes: a checkpoint that missed
+//! the page then makes that durable as well (K4), and no recovery looks for it.
 
 #![cfg(not(loom))]
 
@@ -248,7 +248,7 @@ impl<T: Translation> Shared<T> {
         seen: StateWord,
     ) -> Result<(), Obstacle> {
         let (latches, frame) = (&self.core.latches, seen.frame());
-        // Slices first: whoever holds the page by one would find it exclusive, and begin again.
+        // Slices first: a thread that holds the page by one would find it exclusive, and restart.
         if !seen.is_free() || !latches.has_no_holders(frame) {
             return Err(Obstacle::Busy);
         }
@@ -398,7 +398,7 @@ impl<'p, T: Translation> PagesOf<'p, T> {
     }
 
     /// E1: the page in a frame, its state and what its word was. The frame may hold another page by
-    /// the time of the word: who takes it compares.
+    /// the time of the word: the thread that takes it compares.
     fn with<R>(
         &self,
         frame: FrameId,

@@ -3,17 +3,18 @@
 //! ```text
 //! F0  the parent, optimistic, gave page P, and was validated after P's word was seen zero
 //! F1  if P's word is in flight: await, go back to the caller (restart)
-//! F2  g := relocation count; place := extent map (itself a paged structure: may fault, recursively,
-//!     in space 0)
+//! F2  g := relocation count; physical page number := extent map (itself a paged structure: may
+//!     fault, recursively, in space 0)
 //! F3  take a frame, the preferred one if it is free (may evict, may write back; nothing is held or
 //!     claimed). After F2, or threads that each hold a frame could wait for each other's while they
 //!     load maps
 //! F4  lock the page's group, or bucket                                               (POOL-6, TABLE-1)
 //! F5  word 0 -> in flight, if the page has none; unlock; else give the frame back, restart (POOL-1)
-//! F6  if the space was dropped, or the relocation count is no longer g: abandon, go back; fence Release
+//! F6  if the space was dropped, or the relocation count is not g: abandon, go back; fence Release
 //! F7  read from the device into the frame                                             (POOL-8)
 //! F8  check the checksum, the page id, the kind's own structure; on an error: abandon
-//! F9  metadata: page, place, pins + 1, written := version; for a scan: awaits it      (POOL-7)
+//! F9  metadata: page, physical page number, pins + 1, written := version; for a scan:
+//!     awaits it                                                                       (POOL-7)
 //! F10 publish
 //! ```
 //!
@@ -80,7 +81,7 @@ impl<T: Translation> Drop for Spare<'_, T> {
 enum Claimed<'p> {
     /// It is ours to load or make.
     Ours(&'p StateCell),
-    /// Something moved in the file since its place was found: begin again.
+    /// Something moved in the file since its physical page number was found: begin again.
     Moved,
     /// It is resident or somebody else's.
     Taken,
@@ -322,7 +323,8 @@ impl<T: Translation> Shared<T> {
                 Claimed::Moved => {}
                 // A faulter that came too late has it, or will give it up.
                 Claimed::Taken => {
-                    // Its place is right: an extent may have moved since `place` was read.
+                    // Its physical page number is right: an extent may have moved since `place`
+                    // was read.
                     if let Some(found) = self.latch_resident(space, page) {
                         break found;
                     }
@@ -361,7 +363,7 @@ impl<T: Translation> Shared<T> {
                     return Some(found);
                 }
             }
-            // The word serves another page by now, or has moved (TABLE-2): the page may be there
+            // The word serves another page, or has moved (TABLE-2): the page may be there
             // all the same.
             backoff.wait();
         }

@@ -1,5 +1,5 @@
-//! The background writer: a thread that keeps a reserve of free frames, so that a fault seldom has
-//! to evict, and hardly ever to write, by itself.
+//! The page provider: a thread that keeps the number of free frames between a low and a high
+//! watermark, so that a fault seldom has to evict, and hardly ever to write, by itself.
 
 #![cfg(not(loom))]
 
@@ -10,9 +10,9 @@ use std::time::Duration;
 use crate::shared::Shared;
 use crate::translation::Translation;
 
-/// How long the writer rests when a sweep freed nothing, or nobody asks.
+/// How long the page provider rests when a sweep freed nothing, or nobody asks.
 const REST: Duration = Duration::from_millis(10);
-/// How many frames it frees before it looks at the reserve again.
+/// How many frames it frees before it looks at the watermarks again.
 const GOAL: usize = 64;
 
 /// The running thread; dropping this stops it and waits for its end.
@@ -23,8 +23,8 @@ pub(crate) struct PageProvider<T: Translation> {
 }
 
 impl<T: Translation> PageProvider<T> {
-    /// Starts the writer, where the translation can evict at all. If the system has no thread to
-    /// give, those who fault evict by themselves.
+    /// Starts the page provider, where the translation can evict at all. If the system has no
+    /// thread to give, the threads that fault evict by themselves.
     pub(crate) fn start(shared: &Arc<Shared<T>>) -> PageProvider<T> {
         let theirs = Arc::clone(shared);
         let run = move || {
@@ -47,14 +47,14 @@ impl<T: Translation> Drop for PageProvider<T> {
     fn drop(&mut self) {
         self.shared.core.signal.stop();
         if let Some(thread) = self.thread.take() {
-            // A writer that panicked has nothing to say that the next fault would not.
+            // A page provider that panicked has nothing to say that the next fault would not.
             let _ = thread.join();
         }
     }
 }
 
 impl<T: Translation> Shared<T> {
-    /// Evicts until the reserve is full. False if that went nowhere.
+    /// Evicts until the high watermark is reached. False if a sweep frees nothing.
     fn fill_reserve(&self) -> bool {
         let reserve = self.reserve();
         if reserve.is_short(&self.core.frames.free, reserve.high) {

@@ -1,16 +1,18 @@
 //! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
 //!
 //! A page that is read in another frame is moved now and then, with probability 1/32 at an access if
-//! that demotes nobody, else 1/512: so hot pages soon lie where the processor guesses them, and cold
-//! ones never pay for a copy. A hint: it tries, and whatever is in the way ends it. No step waits.
+//! that demotes no other page, else 1/512: so hot pages soon lie in their predicted frames, and
+//! cold ones never pay for a copy. Promotion is a hint: it only tries, and any obstacle ends it.
+//! No step waits.
 //!
 //! ```text
-//! P1  the gate of moves, shared, tried; if a sweep of a checkpoint is under way, only clean pages go on
+//! P1  the page-move gate, shared, tried; if a sweep of a checkpoint is under way, only clean
+//!     pages go on
 //! P2  the page: CAS the very word seen -> exclusive; unpinned, not being written, its page id as expected
 //! P3  its preferred frame: free: take it. Else its occupant Q: CAS -> exclusive, as in P2;
 //!     a free frame for Q (none: give up); copy Q there, metadata, word := (new frame, its version), free
-//! P4  copy the page into its preferred frame; metadata: page, place, written, imaged;
-//!     word := (frame, version)
+//! P4  copy the page into its preferred frame; metadata: page, physical page number, written,
+//!     imaged; word := (frame, version)
 //! P5  the old frame: page := none, version := the word's + 1; free
 //! ```
 //!
@@ -59,7 +61,7 @@ impl<T: Translation> View<'_, T> {
             && preferred != found.frame
         {
             aside(|| match core.latches.copies {
-                // Who holds a leaf validates it, and would find that it has gone.
+                // A reader that holds a leaf validates it, and would find that it has gone.
                 true if !core.kinds.has_links(found.page) => (),
                 true => self.go_home(Optimistic::new(&core.latches, found, wraps), preferred),
                 false => self.shared.promote(self, page, found, preferred),

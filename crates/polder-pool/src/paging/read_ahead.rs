@@ -1,10 +1,11 @@
 //! Reading ahead: what a scan will come to is loaded while it is busy with what lies before it
 //! (leanstore.txt IV-I, "I/O prefetching").
 //!
-//! The reads are the pool's: threads of its own make them, as a fault makes any, so that whoever comes
-//! to such a page waits for the one read that is under way. The pages count as a scan's: they go
-//! first. To ask never waits, and may come to nothing; an error is met again by the scan itself.
-//! The threads start when something is asked for, so that a pool that is never scanned has none.
+//! The reads are the pool's: threads of its own make them, as a fault makes any, so that a thread
+//! that comes to such a page waits for the one read that is under way. The pages count as a
+//! scan's: they go first. To ask never waits, and may come to nothing; an error is met again by
+//! the scan itself. The threads start when something is asked for, so that a pool that is never
+//! scanned has none.
 //!
 //! A scan that has met a page that was missing asks for the leaves behind the one it is at, as its
 //! parent knows them; the threads load them by F1 to F10, as a scan's, and a reader that comes to such a

@@ -6,19 +6,20 @@
 //! validated, and a change keeps nobody waiting. A writer that changes a page by [`Space::shadow`]
 //! copies it to a *spare* frame, works there, and lets the page's word lead there when all is done. The
 //! old frame is *retired*: it can be a spare again when nobody holds it any more. What a snapshot says
-//! may be out of date, so that this is for pages whose readers find out where they went astray: nodes
-//! with fences and right links. Leaves are held by slices and changed in their place.
+//! may be out of date, so that this is for pages whose readers notice when they are misplaced:
+//! nodes with fences and right links. Leaves are held by slices and changed in their frames.
 //!
 //! ```text
-//! C1  the gate of moves, shared, tried, and no sweep under way; a spare frame: the one that the page
-//!     prefers if it is free, else a retired one that nobody holds, else a free one.
-//!     None: the page is changed in its place
+//! C1  the page-move gate, shared, tried, and no sweep under way; a spare frame: the one that the
+//!     page prefers if it is free, else a retired one that nobody holds, else a free one.
+//!     None: the page is changed in its frame
 //! C2  CAS the very word seen -> being copied
-//! C3  pinned, or being written: seal, be alone with it as any writer, change it in its place
-//!     (POOL-4, POOL-7)
+//! C3  pinned, or being written: seal, wait for no holders as any writer, change it in its
+//!     frame (POOL-4, POOL-7)
 //! C4  fence Release; copy the page to the spare frame
 //! C5  change the copy; log; stamp
-//! C6  metadata of the spare: page, place, imaged; written := never. Of the old one: as P5
+//! C6  metadata of the spare: page, physical page number, imaged; written := never. Of the old
+//!     one: as P5
 //! C7  word := (spare, its version), free; by frame: as in a promotion, but being copied all the time
 //! C8  the old frame is retired: a queue, from which C1 takes it when nobody holds it; or free at once,
 //!     if nobody holds it and the page prefers it. Not changed at all: the word is put back
@@ -29,21 +30,21 @@
 //! * `COW-1` While a page is being copied, nothing is written to the frame that its word names, and
 //!   nobody else changes it, shares it, writes it back or evicts it.
 //! * `COW-2` What a reader holds (N3 to N1) does not change: it was named by the word at N3, and a frame
-//!   is written to only by a thread that has the word that names it exclusively and is alone with it
-//!   (`HOLD-2`), or by one that has got it as a frame that holds no page.
+//!   is written to only by a thread that has the word that names it exclusively while it has no
+//!   holders (`HOLD-2`), or by one that has got it as a frame that holds no page.
 //! * `COW-3` A retired frame is given to nobody before each of its slices was zero once, seen behind a
 //!   SeqCst fence behind C7. A reader adds to its slice first and looks at the word then: it finds that
 //!   the word has gone on, or is seen. Zero once is enough, as no word speaks of the frame any more: a
 //!   reader that adds later undoes it.
 //! * `COW-4` A page whose frame somebody has noted (a pin, a write under way) does not change it.
 //!
-//! During a sweep of a checkpoint nodes are changed in their place, since a dirty page must not change
-//! its frame then (`frame/moves.rs`). A thread that holds nothing (an optimistic reader: batches, scans
-//! of cold leaves, the descents of splits and merges) does not take a page that is being copied for
-//! valid: its child may have changed already, in its place, under the same operation, and both must be
-//! seen, or none. A node whose preferred frame is free goes back there, with probability 1/32 at an
-//! access, by C1 to C8 with nothing changed: that disturbs its readers no more than a change does.
-//! Leaves do not: a reader that holds one validates it.
+//! During a sweep of a checkpoint nodes are changed in their frames, since a dirty page must not
+//! change its frame then (`frame/moves.rs`). A thread that holds nothing (an optimistic reader:
+//! batches, scans of cold leaves, the descents of splits and merges) does not take a page that is
+//! being copied for valid: its child may have changed already, in its frame, under the same
+//! operation, and both must be seen, or none. A node whose preferred frame is free goes back
+//! there, with probability 1/32 at an access, by C1 to C8 with nothing changed: that disturbs its
+//! readers no more than a change does. Leaves do not: a reader that holds one validates it.
 //!
 //! Different from the paper: its frames have an indirection of their own, between a page's metadata
 //! and its bytes; ours have none, and the page changes its frame, as in a promotion. It keeps extra
@@ -79,7 +80,7 @@ const SPARES: FrameId = FrameId::FIRST;
 impl<'p, T: Translation> View<'p, T> {
     /// C1 to C4: the page that was read, to be changed by this thread alone.
     pub(crate) fn shadow(self, page: Optimistic<'p>) -> Result<Shadow<'p, T>, Restart> {
-        // C1  a frame for the copy; without one the page is changed in its place
+        // C1  a frame for the copy; without one the page is changed in its frame
         let spare = self.may_copy().and_then(|no_sweep| {
             self.shared.spare_for_copy(self, &page).map(|to| Spare { view: self, to, no_sweep })
         });
@@ -173,7 +174,7 @@ impl<T: Translation> Shared<T> {
 /// belongs to it, and is not to be swapped with another.)
 pub struct Shadow<'p, T: Translation> {
     page: ManuallyDrop<Exclusive<'p>>,
-    /// Where it is changed, and will lie; none for one that is changed in its place.
+    /// Where it is changed, and will lie; none for one that is changed in its frame.
     copy: Option<Spare<'p, T>>,
     /// Published though nothing was changed.
     goes_home: bool,
@@ -213,7 +214,7 @@ impl<T: Translation> fmt::Debug for Shadow<'_, T> {
 }
 
 impl<'p, T: Translation> From<Exclusive<'p>> for Shadow<'p, T> {
-    /// A page that is changed in its place.
+    /// A page that is changed in its frame.
     fn from(page: Exclusive<'p>) -> Shadow<'p, T> {
         Shadow { page: ManuallyDrop::new(page), copy: None, goes_home: false }
     }

@@ -1,4 +1,4 @@
-//! How many frames should be free.
+//! How many frames should be free: the low and high watermarks of the page provider.
 
 #![cfg(not(loom))]
 
@@ -9,7 +9,7 @@ use crate::translation::Translation;
 /// How many frames should be free.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Watermarks {
-    /// Below this the writer is woken.
+    /// Below this the page provider is woken.
     pub(crate) low: usize,
     /// Here it rests again.
     pub(crate) high: usize,
@@ -23,8 +23,9 @@ impl Watermarks {
     }
 
     /// Whether fewer than `level` frames are free; or of one node fewer than its part. As policies
-    /// name pages of all nodes alike, the others' reserves grow while one is filled: where one node
-    /// takes all, that ends at twice what it would be, or its filling would empty the others.
+    /// name pages of all nodes alike, the others' free frames grow in number while one node gets
+    /// its part: where one node takes all, that ends at twice the high watermark,
+    /// or filling it would empty the others.
     pub(crate) fn is_short(self, free: &Partitions, level: usize) -> bool {
         let all = free.len();
         all < level || (all < 2 * self.high && free.fewest() < level / free.count())
@@ -32,7 +33,7 @@ impl Watermarks {
 }
 
 impl<T: Translation> Shared<T> {
-    /// The pool's reserve.
+    /// The pool's low and high watermarks.
     pub(crate) fn reserve(&self) -> Watermarks {
         Watermarks::of(self.core.frames.memory.count())
     }

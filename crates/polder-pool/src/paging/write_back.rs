@@ -4,14 +4,14 @@
 //! writers never wait for the device and checksums never race.
 //!
 //! ```text
-//! W0  one of the two bounce buffers, when one is idle; then the write gate, shared, until W7
+//! W0  one of the two bounce buffers, when one is idle; the extent-move gate, shared, until W7
 //! W1  writing: false -> true; else somebody writes it already                         (POOL-5)
 //! W2  try to share the latch, keeping the mark; if it cannot be had: W7, the page stays dirty
-//!     take P, place and version v from under it
+//!     take P, its physical page number and version v from under it
 //! W3  copy the page to a bounce buffer (here links are unswizzled)
 //! W4  unshare
-//! W5  checksum in the bounce buffer; ask the journal (B1 to B3); write, many pages sorted by place in
-//!     one batch, neighbours in one request, whose outcome they share
+//! W5  checksum in the bounce buffer; ask the journal (B1 to B3); write, many pages in one
+//!     batch, sorted by physical page number, neighbours in one request, whose outcome they share
 //! W6  it went well: written := v ("never" if the wrap count has changed since W2)
 //! W7  writing := false
 //! ```
@@ -76,8 +76,8 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn write_back(&self, frames: &[FrameId]) -> Written {
         let core = &self.core;
         let mut result = Written::default();
-        // W0  the buffer before everything else: waiting for one holds nobody up. Behind the gate no
-        // extent changes its place while pages of it are on their way there
+        // W0  the buffer before everything else: waiting for one holds nobody up. Inside the
+        // extent-move gate no extent moves while pages of it are on their way to it
         let mut bounce = core.data.bounces.take();
         let frames = core.by_place(frames);
         let moving = core.data.gate.enter();
@@ -220,13 +220,13 @@ impl<T: Translation> Shared<T> {
 /// Somebody holds the page, or writes it.
 struct Busy;
 
-/// Copies whose places are neighbours: each run is one request.
+/// Copies whose physical page numbers are neighbours: each run is one request.
 fn runs(copied: &[Copied]) -> impl Iterator<Item = &[Copied]> {
     copied.chunk_by(|a, b| a.place.get() + 1 == b.place.get())
 }
 
 impl Core {
-    /// The frames in the order in which their pages lie. Each place is looked at once: pages that
+    /// The frames in the order in which their pages lie. Each number is read once: pages that
     /// come and go meanwhile would make an order that is none.
     fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
         let mut frames = frames.to_vec();
@@ -287,7 +287,8 @@ impl Core {
         }
     }
 
-    /// W5: writes the copies. They are in the order of their places: neighbours go in one request.
+    /// W5: writes the copies. They are sorted by physical page number: neighbours go in one
+    /// request.
     fn submit_copies(&self, copied: &[Copied], bounce: &Bounce) -> Batch {
         let size = self.page_size();
         let mut at = bounce.base();

@@ -159,7 +159,7 @@ fn check_free_frames<T: Translation>(pool: &Pool<T>) {
         let free: u64 = stats.nodes.iter().map(|node| node.frames_free).sum();
         free == stats.frames_free
     };
-    // The writer may be at work.
+    // The page provider may be at work.
     let agree_soon = (0..1000).any(|_| {
         let found = agree();
         if !found {

@@ -1,4 +1,4 @@
-//! What a pool offers to those who build structures on it; `space.rs` has what its spaces do.
+//! What a pool offers to the structures built on it; `space.rs` has what its spaces do.
 
 #![cfg(not(loom))]
 
@@ -32,8 +32,8 @@ impl<T: Translation> Pool<T> {
     }
 
     /// Ends the reading of the device, and waits for the reads that are under way. Pages that are not
-    /// resident are refused from now on, with [`PoolError::Closed`]: whoever gets the device next may
-    /// change it.
+    /// resident are refused from now on, with [`PoolError::Closed`]: the next owner of the device
+    /// may change it.
     pub fn end_reads(&self) {
         self.shared().core.data.reads.end();
     }
@@ -102,8 +102,8 @@ impl<T: Translation> Pool<T> {
         self.shared().file_state()
     }
 
-    /// Whether all maps agree: no place belongs to two extents or map pages, none lies behind
-    /// the end of the file. Gives each disagreement as a sentence.
+    /// Whether all maps agree: no physical page belongs to two extents or map pages, none lies
+    /// behind the end of the file. Gives each disagreement as a sentence.
     ///
     /// # Errors
     /// Those of loading the maps.

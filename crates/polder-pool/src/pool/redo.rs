@@ -32,7 +32,7 @@ pub enum Redone {
     /// The page belongs to no space or extent any more.
     Absent,
     /// The page cannot be read, or a record does not fit it. That may turn out to be no fault:
-    /// if the page is free, or its whole image comes later.
+    /// if the page is free, or its full-page image comes later.
     Suspect(PoolError),
 }
 
@@ -49,8 +49,8 @@ pub struct Redo<'p, T: Translation> {
 
 impl<T: Translation> Redo<'_, T> {
     /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
-    /// there. Images and changes of maps are the pool's; all else is left to `apply`. Several threads
-    /// may do so for different pages.
+    /// there. Full-page images and changes of maps are the pool's; all else is left to `apply`.
+    /// Several threads may do so for different pages.
     ///
     /// # Errors
     /// If the pool has no frame, or its maps cannot be read.
@@ -105,9 +105,9 @@ impl<T: Translation> Pool<T> {
         self.shared().directory.set_root(root);
     }
 
-    /// Has the device back runs of places again that the log says were backed: the crash may have
-    /// taken that back. Those that no map names any more are left out. Where the device has no room
-    /// for that, whoever writes those places is told so; they can be read, and freed.
+    /// Has the device back runs of physical pages again that the log says were backed: the crash
+    /// may have taken that back. Runs that no map names are left out. Where the device has no room
+    /// for that, a thread that writes those pages is told so; they can be read, and freed.
     ///
     /// # Errors
     /// Those of the device.
@@ -158,8 +158,8 @@ impl<T: Translation> Pool<T> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// Pages of maps that were made and not linked: their places are free, and may be somebody
-    /// else's soon.
+    /// Pages of maps that were made and not linked: their physical page numbers are free, and
+    /// may soon be given to others.
     fn discard_strays(&self) -> Result<(), PoolError> {
         let used = self.used_runs()?;
         self.translation.words().for_each_present(&self.file.directory, &mut |page| {
@@ -221,7 +221,8 @@ impl<T: Translation> Shared<T> {
         let mut held = match self.latch_resident(space, page.page()) {
             Some(held) if held.page().u64(header_at::LSN) >= lsn.0 => return Ok(Redone::Known),
             Some(held) => held,
-            // What the device has of it is older, or follows from this image and what comes after.
+            // What the device has of it is older, or follows from this full-page image and what
+            // comes after.
             None => {
                 let made = self.make(space, page.page())?;
                 made.latch().map_err(|_| PoolError::Dropped { space: space.id })?

@@ -1,4 +1,4 @@
-//! What a space offers to those who build structures on it.
+//! What a space offers to the structures built on it.
 
 #![cfg(not(loom))]
 
@@ -57,7 +57,7 @@ impl<T: Translation> Space<T> {
         self.view().run_as::<true, R>(hint, operation)
     }
 
-    /// Runs `operation` once, waiting for nothing: for who holds latches of other pages.
+    /// Runs `operation` once, waiting for nothing: for a caller that holds latches of other pages.
     ///
     /// # Errors
     /// What stood in the way, for [`Space::make_way`].
@@ -102,7 +102,7 @@ impl<T: Translation> Space<T> {
         self.prefetch_begin(page, self.page_size().bytes());
     }
 
-    /// As [`Space::prefetch`], for who will read only this many bytes from the page's begin.
+    /// As [`Space::prefetch`], for a caller that reads only this many bytes from the page's begin.
     #[inline]
     pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
         let link = LinkRef::Id(PageId::new(self.id(), page));
@@ -148,14 +148,14 @@ impl<T: Translation> Space<T> {
         self.follow(attempt, LinkRef::Id(PageId::new(self.id(), page)), None)
     }
 
-    /// Goes from a link to its page as [`Space::follow`] does, but lets go of all that the attempt
+    /// Goes from a link to its page as [`Space::follow`] does, but releases all that the attempt
     /// holds and holds this page instead: until the next step its bytes stay as they are, also if
     /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out of
     /// date. `from` is the page that the link was read from, or none for the first one of a way: the
     /// root. Whether the link may lead to a page that has replaced another is decided by it (`COW-5`).
     ///
-    /// Waits if somebody has the page exclusively, so that this is not for who holds a latch. Only
-    /// where [`Attempt::takes_snapshots`].
+    /// Waits if somebody has the page exclusively, so that a caller that holds a latch must
+    /// not use it. Only where [`Attempt::takes_snapshots`].
     ///
     /// # Errors
     /// `Restart` if the page is not resident, or is no longer the one that was meant.
@@ -172,8 +172,8 @@ impl<T: Translation> Space<T> {
     /// Holds a page to change it, by a copy where the pool's readers take snapshots: they go on
     /// reading it as it was until the guard goes. As [`Attempt::upgrade`]: never waits.
     ///
-    /// Not for a page that readers take for one that does not change while they hold it: who holds
-    /// a page by a snapshot then may read what is no longer so.
+    /// Not for a page that readers take for one that does not change while they hold it: a reader
+    /// that holds a page by a snapshot may read what is out of date.
     ///
     /// # Errors
     /// `Restart` if the page is no longer as it was, or somebody holds it.
@@ -204,7 +204,7 @@ impl<T: Translation> Space<T> {
     /// several [`Space::run`]); if one of them finds no frame, the whole again.
     ///
     /// A step that holds something for which others may wait, a new page or a change, does not wait
-    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation lets go of
+    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation releases
     /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
     /// begun when it fails, as it must for other errors.
     ///

@@ -151,8 +151,8 @@ impl<T: Translation> Shared<T> {
                 }
                 reserved.insert(map.get() + bit, 1);
             }
-            // Whoever had it reserved may have linked it since the bit was read: the bit is set
-            // before the reservation goes.
+            // The thread that had it reserved may have linked it since the bit was read: the bit
+            // is set before the reservation ends.
             let found = self.find_free(space, map, bit);
             if matches!(found, Ok(Some(free)) if free == bit) {
                 return Ok(Some(bit));

@@ -1,14 +1,15 @@
 //! Reading paged arrays: growing arrays of 64-bit words in pages of space 0.
 //!
-//! Readers go down optimistically, as in a tree; who changes an element holds the array's mutex.
+//! Readers go down optimistically, as in a tree; a writer of an element holds the array's mutex.
 //! The root never moves when the array grows: its content goes into a new child. So a reader
-//! needs nothing but the root's place.
+//! needs nothing but the root's physical page number.
 //!
-//! A reader treats the array as the parent of its root: it compares the root's place again once it has
-//! read the word of the page there. A reader that visits many pages by their places (a list of all
-//! elements) begins again if a page of the array has moved meanwhile (`PagedArray::moved`), and an error
-//! that a map causes counts only if nothing was relocated while it was read: what lies at a former
-//! place may be a sound page of another map.
+//! A reader treats the array as the parent of its root: it compares the root's physical page
+//! number again once it has read the word of the page there. A reader that visits many pages by
+//! physical page number alone (a list of all elements) begins again if a page of the array has
+//! moved meanwhile (`PagedArray::moved`), and an error that a map causes counts only if nothing
+//! was relocated while it was read: what lies where a page was before may be a sound page of
+//! another map.
 
 use std::collections::VecDeque;
 
@@ -169,7 +170,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Reads many pages of an array, again and again until none of them has moved meanwhile: a page
-    /// that is named by its place alone may be another array's by the time that it is read.
+    /// that is named by its physical page number alone may be another array's when it is read.
     fn read_array<R>(
         &self,
         array: &PagedArray,
@@ -236,7 +237,7 @@ impl<T: Translation> Shared<T> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ArrayPage {
     pub(super) place: PhysicalPageNo,
-    /// The parent's place and the offset in it; none for the root.
+    /// The parent's physical page number and the offset in it; none for the root.
     pub(super) parent: Option<(PhysicalPageNo, usize)>,
     /// The first element below it.
     first: u64,

@@ -19,7 +19,7 @@ use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {
     /// Sets element `index`. The caller holds the array's mutex, and no latch. `backed`: the value
-    /// is the place of an extent of so many pages.
+    /// is the physical page number of an extent of so many pages.
     ///
     /// Each step is a change of its own, and leaves a sound array.
     pub(super) fn array_set(
@@ -126,7 +126,7 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// An empty array page at a free place.
+    /// An empty array page at a free physical page number.
     pub(super) fn new_array_page(&self, height: u8) -> Result<NewPage<'_>, PoolError> {
         let place = self.allocate_file_pages(SpaceId::FILE, 1)?;
         self.make_array_page(place, height).inspect_err(|_| self.free_array_page(place))
@@ -145,7 +145,7 @@ impl<T: Translation> Shared<T> {
         Ok(new)
     }
 
-    /// Logs that these pages of maps are gone, so that a recovery leaves their places alone.
+    /// Logs that these pages of maps are gone, so that a recovery does not write where they lay.
     pub(super) fn log_freed(
         &self,
         places: impl Iterator<Item = PhysicalPageNo>,
@@ -159,7 +159,7 @@ impl<T: Translation> Shared<T> {
         Ok(())
     }
 
-    /// Frees the place of an array page that nothing refers to any more.
+    /// Frees the physical page of an array page that nothing refers to.
     pub(super) fn free_array_page(&self, place: PhysicalPageNo) {
         let page = PageNo::new(place.get()).unwrap_or(PageNo::MAX);
         if let Some(held) = self.latch_resident(&self.file, page) {

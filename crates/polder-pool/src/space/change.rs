@@ -43,8 +43,8 @@ fn buffer() -> Box<Group> {
     BUFFER.try_with(Cell::take).ok().flatten().unwrap_or_default()
 }
 
-/// A change to pages that is logged as one group: a permit, the records so far, and the allocation
-/// maps that change with it.
+/// A change to pages that is logged as one group: a log-space reservation, the records so far, and
+/// the allocation maps that change with it.
 ///
 /// Without a journal records are not kept, and committing only changes the maps.
 pub struct Change<'p> {
@@ -294,7 +294,7 @@ pub fn mark_bytes(pages: &[PageNo]) -> usize {
     group_bytes(records, 8 * records)
 }
 
-/// Bytes of log that the images of so many pages take at most.
+/// Bytes of log that the full-page images of so many pages take at most.
 pub fn full_page_image_bytes(pages: usize, size: PageSize) -> usize {
     group_bytes(pages, pages * (size.bytes() + 8))
 }
@@ -310,7 +310,7 @@ pub(crate) fn log_word(change: &mut Change<'_>, page: &mut Exclusive<'_>, at: us
     change.commit(&mut [page]);
 }
 
-/// Pushes an image of a page of a map, without the zeros at its end.
+/// Pushes a full-page image of a page of a map, without the zeros at its end.
 pub(crate) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
     let size = page.page().size();
     let used = (0..size).step_by(8).rev().find(|at| page.page().u64(*at) != 0);
@@ -328,7 +328,7 @@ impl<T: Translation> Shared<T> {
         self.change(most)
     }
 
-    /// A change of the pool's own maps, by who may hold what guards them.
+    /// A change of the pool's own maps, by a caller that may hold what guards them.
     #[inline]
     pub(crate) fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         Change::new(&self.core, most)

@@ -27,7 +27,8 @@ impl<T: Translation> Shared<T> {
                 return Err(error);
             }
         }
-        // Not only when the root has changed just now: whoever changed it may have failed at this.
+        // Not only when this call changed the root: the thread that did may have failed to record
+        // it.
         let root = space.map.root();
         if state.recorded != Some(root) {
             if let Err(error) = self.set_space_root(space) {
@@ -59,8 +60,8 @@ impl<T: Translation> Shared<T> {
         self.array_set(&space.map, extent.index, 0, 0)?;
         drop(change);
         self.note_relocation();
-        // Faulters with an old link may have loaded pages that are free: they must go with their
-        // place.
+        // Faulters with an old link may have loaded pages that are free: they must go with the
+        // extent.
         for page in pages_of(extent) {
             if let Some(stale) = self.latch_resident(space, page) {
                 self.discard(space, stale);

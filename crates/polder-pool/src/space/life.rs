@@ -101,9 +101,9 @@ impl<T: Translation> Shared<T> {
         if !space.set_dropped() {
             return Err(PoolError::Dropped { space: space.id });
         }
-        // What is free must be known before places come back.
+        // Which physical pages are free must be known before more come back.
         self.learn_file_pages()?;
-        // Whoever allocates in the space now has finished, and the next one sees that it is gone.
+        // While this is held no thread allocates in the space; the next one sees that it is gone.
         let _alloc = lock(&space.alloc);
         // The directory first: a checkpoint does not see pages that have left memory, so that no
         // recovery may miss them.

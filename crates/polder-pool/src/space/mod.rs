@@ -8,7 +8,7 @@
 //! | `locate.rs` | where a page lies in the file |
 //! | `extents.rs` | taking and releasing extents |
 //! | `alloc.rs` | allocation maps: giving out pages and taking them back |
-//! | `physical.rs` | which places of the file are free |
+//! | `physical.rs` | which physical pages of the file are free |
 //! | `change.rs` | a change of pages and of maps, and its log records |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |

@@ -1,8 +1,8 @@
-//! Which places of the file are free.
+//! Which physical pages of the file are free.
 //!
-//! Nowhere written down: a place is free if no map names it. That is found out by reading the maps
-//! when the first place is asked for after an open, so that opening a store reads none of them and
-//! there is nothing that could contradict the maps.
+//! This is written down nowhere: a physical page is free if no map names it. The pool finds that
+//! out by reading the maps when the first one is asked for after an open, so that opening a store
+//! reads none of them and there is nothing that could contradict the maps.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ use crate::sync::lock;
 use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {
-    /// Finds out which places are free, if nobody has yet.
+    /// Finds out which physical pages are free, if no thread has yet.
     pub(super) fn learn_file_pages(&self) -> Result<(), PoolError> {
         if lock(&self.core.map.pages).is_known() {
             return Ok(());
         }
         // One thread learns, and no map changes before it has: a second one would read maps that
-        // the first one's allocations move and free. The places themselves are not locked
+        // the first one's allocations move and free. The set of pages itself is not locked
         // meanwhile: loading map pages may evict.
         let _learning = lock(&self.core.map.learning);
         if lock(&self.core.map.pages).is_known() {
@@ -34,7 +34,7 @@ impl<T: Translation> Shared<T> {
             .map_err(|what| PoolError::Broken { page: polder_format::PageId::NULL, what })
     }
 
-    /// Every run of places that a map names, at one moment: between two relocations.
+    /// Every run of physical pages that a map names, at one moment: between two relocations.
     pub(crate) fn used_runs(&self) -> Result<Vec<Run>, PoolError> {
         loop {
             let relocations = self.relocations();
@@ -101,16 +101,16 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Gives a run back that no map names any more, and its blocks to the file system. Waits until
+    /// Gives a run back that no map names, and its blocks to the file system. Waits until
     /// that is durable: a crash must not bring an owner back whose pages are gone.
     ///
-    /// If the log cannot be written the places stay taken until the next open.
+    /// If the log cannot be written the run stays taken until the next open.
     pub(super) fn release_file_pages(&self, start: PhysicalPageNo, pages: u64) {
         if self.settle_log().is_err() {
             return;
         }
         let shift = self.core.page_size().shift();
-        // A device that fails to punch keeps its blocks; the places are free all the same.
+        // A device that fails to punch keeps its blocks; the run is free all the same.
         let _ = self.core.data.device.punch(start.get() << shift, pages << shift);
         lock(&self.core.map.pages).put(start.get(), pages);
     }
@@ -120,7 +120,7 @@ impl<T: Translation> Shared<T> {
         let mut places = lock(&self.core.map.pages);
         let before = places.end();
         let Some(end) = places.trim() else { return Ok(0) };
-        // Under the lock, so that nobody takes places at the end meanwhile.
+        // Under the lock, so that nobody takes pages at the end meanwhile.
         self.core
             .data
             .device

@@ -1,28 +1,33 @@
 //! Making the file shorter while the store is open: extents without pages are released, the last
-//! extents and map pages move to free places further down, and the end is cut off.
+//! extents and map pages move to free physical pages further down, and the end is cut off.
 //!
 //! ```text
 //! M1  the space's allocation mutex and its extent map's mutex: nobody changes the map, or drops the space
-//! M2  note from now on which pages are written to the extent (after the write, before the gate is left);
-//!     closing and opening the gate once makes sure that no write is under way that is not noted
-//!     copy the extent's bytes to the new place; copy what was noted again, a few times
-//! M3  latch the map's page exclusive, then close the gate: no write-back is under way
-//! M4  copy what was noted last; sync the file; relocation count + 1 (SeqCst); map element := new place
-//! M5  each page of the extent: in flight: wait; resident: share its latch, place := new, unshare
-//! M6  open the gate; release the map's page; the old place is free
+//! M2  begin to note which pages are written to the extent (after the write, before the write-back
+//!     leaves the extent-move gate); closing and opening the gate once makes sure that no write is
+//!     under way that is not noted
+//!     copy the extent's bytes to where it goes; copy what was noted again, a few times
+//! M3  latch the map's page exclusive, then close the extent-move gate: no write-back is under way
+//! M4  copy what was noted last; sync the file; relocation count + 1 (SeqCst); map element := the
+//!     new physical page number
+//! M5  each page of the extent: in flight: wait; resident: share its latch, physical page
+//!     number := new, unshare
+//! M6  open the gate; release the map's page; the old physical pages are free
 //! ```
 //!
 //! F6 pairs with M4 and M5: either the faulter sees the new count and begins again, or the mover
-//! sees its word in flight and waits until the metadata bears the old place, and mends it. Between
-//! claim and publish a faulter needs neither the gate nor a frame, so M5 does not wait for ever.
-//! Under the shared latch of M5 the page cannot leave its frame. Nobody who holds a latch that M5
-//! waits for waits for the gate: a thread that holds a latch neither evicts nor writes.
+//! sees its word in flight and waits until the metadata bears the old physical page number, and
+//! mends it. Between claim and publish a faulter needs neither the gate nor a frame, so M5 does
+//! not wait for ever. Under the shared latch of M5 the page cannot leave its frame. No holder of a
+//! latch that M5 waits for waits for the gate: a thread that holds a latch neither evicts nor
+//! writes.
 //!
 //! An extent without pages is released in the same order: map element := 0, relocation count + 1,
-//! stale pages of it (loaded by faulters with an old link) discarded, and only then its place is
-//! free. A page of a map moves by being copied to a page of another id (its id *is* its place); the
-//! link to it changes, the count rises, the old page is discarded. The places of what is freed in
-//! the maps (a space, an extent, a page of a map) are given back when the log is durable.
+//! stale pages of it (loaded by faulters with an old link) discarded, and only then are its
+//! physical pages free. A page of a map moves by being copied to a page of another id (its id *is*
+//! its physical page number); the link to it changes, the count rises, the old page is discarded.
+//! The physical pages of what is freed in the maps (a space, an extent, a page of a map) are given
+//! back when the log is durable.
 
 use std::sync::{Arc, Mutex};
 
@@ -45,7 +50,8 @@ use crate::translation::Translation;
 
 /// What is copied at a time.
 const COPY_BYTES: usize = 256 << 10;
-/// Rounds in which pages are copied again that were written meanwhile, before the gate is closed.
+/// Rounds in which pages are copied again that were written meanwhile, before the extent-move gate
+/// closes.
 const RECOPY_ROUNDS: usize = 4;
 
 impl<T: Translation> Shared<T> {
@@ -92,7 +98,7 @@ impl<T: Translation> Shared<T> {
     fn move_last(&self) -> Result<bool, PoolError> {
         let mut runs = self.used_runs()?;
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
-        // If the last one fits nowhere, others that go down may leave a place for it.
+        // If the last one fits nowhere, others that go down may leave room for it.
         let found = runs.into_iter().find_map(|run| {
             Some((run, lock(&self.core.map.pages).take_below(run.pages, run.start)?))
         });
@@ -136,7 +142,7 @@ impl<T: Translation> Shared<T> {
         if space.check_not_dropped().is_err() || self.array_get(&space.map, index)? != from.get() {
             return Ok(false);
         }
-        // M2  from now on writes to it are noted
+        // M2  writes to it are noted until M6
         let noted = Mutex::default();
         let moving = Arc::new(Moving { from, pages: extent.pages, noted });
         *self.core.data.gate.close() = Some(Arc::clone(&moving));
@@ -177,7 +183,7 @@ impl<T: Translation> Shared<T> {
         self.note_relocation();
         map.page_mut().set_u64(at, to.get());
         log_word(&mut change, &mut map, at, extent.pages);
-        // M5  what is resident, or on its way, bears the new place
+        // M5  what is resident, or on its way, bears the new physical page number
         for (i, page) in pages_of(extent).enumerate() {
             self.set_physical(space, page, PhysicalPageNo::new(to.get() + i as u64));
         }
@@ -196,7 +202,7 @@ impl<T: Translation> Shared<T> {
                 cell.await_flight(&self.core.latches.lot);
             } else if let Some(word) = cell.try_share() {
                 // Under the latch the page cannot leave its frame; but the word may be another's
-                // by now (TABLE-2), and the page gone and back with its new place.
+                // (TABLE-2), and the page gone and back with its new physical page number.
                 let meta = self.core.latches.meta(word.frame());
                 let is_ours = meta.page() == PageId::new(space.id, page);
                 if is_ours {
@@ -213,7 +219,7 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Copies these pages of a run of places to another run.
+    /// Copies these pages of a run of physical pages to another run.
     fn copy_places(
         &self,
         pages: Vec<u64>,
@@ -255,8 +261,8 @@ impl<T: Translation> Shared<T> {
         Ok(())
     }
 
-    /// Moves one page of a map. Its id is its place, so that it becomes another page, and what
-    /// refers to it changes.
+    /// Moves one page of a map. Its id is its physical page number, so that it becomes another
+    /// page, and what refers to it changes.
     fn move_array_page(&self, from: PhysicalPageNo, to: PhysicalPageNo) -> Result<bool, PoolError> {
         if let Some(parent) = self.find_array_page(&self.directory, from)? {
             let _change = lock(&self.directory.change);
@@ -310,7 +316,8 @@ impl<T: Translation> Shared<T> {
         change.push(old, &Operation::Freed);
         match leads_there {
             Some((mut page, at)) => {
-                // A link between pages is an id, an element of the directory a place.
+                // A link between pages is an id, an element of the directory a physical page
+                // number.
                 let word = if parent.is_some() { new.id().to_bits() } else { to.get() };
                 page.page_mut().set_u64(at, word);
                 log_word(&mut change, &mut page, at, 0);
@@ -375,7 +382,7 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-/// The id of the page of a map that lies at a place.
+/// The id of the page of a map that lies at a physical page number.
 fn array_page(place: PhysicalPageNo) -> PageId {
     PageId::new(SpaceId::FILE, PageNo::new(place.get()).unwrap_or(PageNo::MAX))
 }
@@ -412,7 +419,7 @@ mod tests {
         assert!(!is_planned());
     }
 
-    /// A list of all elements is made page by page, each named by its place alone.
+    /// A list of all elements is made page by page, each named by its physical page number alone.
     #[test]
     fn a_list_that_was_overtaken_by_a_move_is_made_again() {
         let (_dir, pool) = pool::<Array>(4 << 20);

@@ -21,7 +21,7 @@ fn link(space: &Space<Array>, parent: PageNo, child: u64) {
 }
 
 /// A reader holds a parent while its child is taken out of it; then it goes on to the child, which
-/// is loaded again as it was on the device, or is something else by now.
+/// is loaded again as it was on the device, or is something else.
 #[test]
 fn a_page_that_was_discarded_is_not_reached_by_an_old_link() {
     let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
@@ -50,8 +50,8 @@ fn a_page_that_was_discarded_is_not_reached_by_an_old_link() {
     assert_eq!((steps.unwrap(), tries), (0, 2));
 }
 
-/// What is held stays as it was, and validates, while the page goes on in another frame; who holds
-/// nothing finds out that it has changed.
+/// What is held stays as it was, and validates, while the page goes on in another frame; a reader
+/// that holds nothing finds out that it has changed.
 #[test]
 fn a_snapshot_stays() {
     let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Copy);
@@ -66,7 +66,7 @@ fn a_snapshot_stays() {
             let mut copy = space.shadow(other, now)?;
             copy.page_mut().set_u64(LINKS_AT, 2);
             copy.set_unlogged();
-            // Nothing is seen yet; but who believes one page by another must not go on.
+            // Nothing is seen yet; but a reader that believes one page by another must not go on.
             assert!(optimistic.validate().is_err());
             Ok(held.page().u64(LINKS_AT))
         });

@@ -105,7 +105,7 @@ fn a_flush_waits_for_a_page_that_is_being_written_for_long() {
 fn frames_whose_pages_come_and_go_are_put_in_some_order() {
     let (_dir, pool) = pool::<Array>(4 << 20);
     let core = &pool.shared().core;
-    // These hold no pages: what is said of their places concerns nobody.
+    // These frames hold no pages: the physical page numbers in their metadata mean nothing.
     let frames: Vec<FrameId> = core.frames.memory.ids().skip(200).take(64).collect();
     assert_eq!(frames.len(), 64);
     thread::scope(|scope| {
