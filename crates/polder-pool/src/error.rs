@@ -132,7 +132,7 @@ pub enum PoolError {
         /// What the device said.
         source: Arc<io::Error>,
     },
-    /// The log cannot take or keep any more.
+    /// The log can neither take nor keep what is logged.
     #[error("the log cannot be written")]
     Journal {
         /// Why.
@@ -144,7 +144,7 @@ pub enum PoolError {
         /// The space.
         space: SpaceId,
     },
-    /// What the pool serves was closed: it reads nothing any more.
+    /// The store that the pool serves was closed: the pool reads nothing for it.
     #[error("the buffer pool was closed")]
     Closed,
     /// There is no such space.
@@ -153,7 +153,7 @@ pub enum PoolError {
         /// The space.
         space: SpaceId,
     },
-    /// A number has no room any more.
+    /// A number has reached its limit.
     #[error("{what} has reached its limit of {limit}")]
     Limit {
         /// What is used up.

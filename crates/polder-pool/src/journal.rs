@@ -28,8 +28,8 @@ pub struct Outgoing<'a> {
     pub place: PhysicalPageNo,
     /// Its bytes, checksum included; aligned as the device wants it.
     pub bytes: &'a [u8],
-    /// The whole page was logged, and has not been written since: as long as it has not, a recovery
-    /// begins at that full-page image or before it.
+    /// The page's full-page image is in the log, and the page has not been written since: until it
+    /// is, a recovery begins at that full-page image or before it.
     pub imaged: bool,
 }
 

@@ -6,25 +6,28 @@ use std::fmt;
 use std::num::NonZeroU16;
 use std::str::FromStr;
 
-/// How readers hold the pages of their way.
+/// How readers hold the pages on their way down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ReadMode {
-    /// Not at all: they validate, and start over if something has changed. No store to shared
-    /// memory; the default.
+    /// Readers hold nothing: they validate, and start over if something has changed. They store
+    /// nothing to shared memory. The default.
     #[default]
     Optimistic,
-    /// By a count in the page's state word: one cache line that all readers of a page write to.
+    /// Readers hold a page by a count in its state word: one cache line that all readers of a page
+    /// write to.
     Shared,
-    /// By a count for each group of cores that share their last cache (scalecache.txt 3.1).
+    /// Readers hold a page by a count for each group of cores that share their last cache
+    /// (scalecache.txt 3.1).
     Group,
     /// The same with at most so many cores in a group, of those that share their last cache: `group:4`
     /// is what the paper measures. Each group costs two bytes for each frame.
     GroupOf(GroupSize),
-    /// By a count for each core; from 513 cores on neighbours share one.
+    /// Readers hold a page by a count for each core; from 513 cores on neighbours share one.
     Core,
-    /// By a count for each group of cores as in [`ReadMode::Group`], one page at a time; inner nodes are
-    /// changed in copies, so that a reader of one is never disturbed (scalecache.txt 3.2).
+    /// Readers hold pages by a count for each group of cores as in [`ReadMode::Group`], one page
+    /// at a time; inner nodes are changed in copies, so that a reader of one is never disturbed
+    /// (scalecache.txt 3.2).
     Copy,
     /// The same by groups as in [`ReadMode::GroupOf`].
     CopyOf(GroupSize),

@@ -10,8 +10,8 @@
 //! * `PART-2` That no frame is free is said only after a look at each partition.
 //!
 //! A frame that is put into a partition behind a taker's back is missed, as in one list: the taker
-//! evicts, or says that there is none, and looks again. Which node is near is a hint. Where there is one node there is one partition, and nobody asks
-//! where a thread runs.
+//! evicts, or says that there is none, and looks again. Which node is near is a hint. Where there
+//! is one node there is one partition, and where a thread runs does not matter.
 
 use std::ops::RangeInclusive;
 

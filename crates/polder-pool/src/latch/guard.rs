@@ -395,7 +395,7 @@ impl<'p> NewPage<'p> {
         self.id
     }
 
-    /// Holds the page exclusively; waits at most for a writer-back that copies it, and for readers
+    /// Holds the page exclusively; waits at most for a write-back that copies it, and for readers
     /// that came to it with an old link. An error only if the page is gone, with its space.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;

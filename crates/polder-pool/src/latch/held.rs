@@ -24,7 +24,7 @@ const HELD_AT_ONCE: usize = 2;
 #[derive(Debug)]
 struct HeldPage<'p> {
     cell: &'p StateCell,
-    /// By slices; else by the word.
+    /// The slice that counts this hold; none if the state word counts it.
     slice: Option<Held>,
 }
 

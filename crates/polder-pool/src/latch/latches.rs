@@ -48,7 +48,8 @@ pub struct Latches {
 }
 
 impl Latches {
-    /// Of a pool where readers hold pages in this way. Where they do so by slices there are `pins`.
+    /// What the guards of a pool with this read mode share. Where readers hold by slices there are
+    /// `pins`.
     pub(crate) fn new(
         metas: Metas,
         hold: ReadMode,

@@ -41,8 +41,8 @@ pub(crate) struct FrameMeta {
     pins: AtomicU32,
     /// Set by CAS by a thread that wants to write the page, and cleared by the same (`POOL-5`).
     writing: AtomicBool,
-    /// The whole page was logged and has not been written since. Changed by a thread that holds the
-    /// page exclusive, or *writing*.
+    /// The page's full-page image is in the log, and the page has not been written since. Changed
+    /// by a thread that holds the page exclusive, or *writing*.
     imaged: AtomicBool,
     /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread that
     /// loads it, cleared by the first access.

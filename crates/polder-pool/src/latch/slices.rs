@@ -22,7 +22,7 @@ use super::slice::{Slice, all_free, all_left};
 const APART_BYTES: usize = 128;
 const SLICE_BYTES: usize = size_of::<Slice>();
 
-/// By which cores readers count themselves, if they do so by cores.
+/// How cores are grouped in this read mode; none if readers do not count themselves by cores.
 pub(crate) fn grouping(hold: ReadMode) -> Option<Grouping> {
     match hold {
         ReadMode::Optimistic | ReadMode::Shared => None,

@@ -315,7 +315,7 @@ impl StateCell {
         self.change(seen, seen.0 & !MARK, Ordering::Relaxed);
     }
 
-    /// Marks a free page. False if the word is not `seen` any more.
+    /// Marks a free page. False if the word is not `seen`.
     pub fn mark(&self, seen: StateWord) -> bool {
         self.change(seen, seen.0 | MARK, Ordering::Relaxed)
     }

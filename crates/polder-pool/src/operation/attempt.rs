@@ -3,7 +3,7 @@
 //! An operation reads pages optimistically (`optimistic.rs`) and gives up with [`Restart`] when one of
 //! them changed, or is not resident. What happens then is decided outside of all latches
 //! (`recover.rs`): the page is loaded and the operation goes on with a pin on it, or it waits a
-//! little. After many conflicts it falls back to holding the pages of its way shared
+//! little. After many conflicts it falls back to holding the pages on its way down shared
 //! (`pessimistic.rs`), so that it cannot be overtaken for ever.
 
 #![cfg(not(loom))]
@@ -39,7 +39,8 @@ pub struct Attempt<'p> {
     core: &'p Core,
 }
 
-/// What an attempt that fell back to latches holds: the pages of its way, shared by their words.
+/// What an attempt that fell back to latches holds: the pages on its way down, shared by their
+/// words.
 #[derive(Debug, Default)]
 pub(crate) struct Pessimistic<'p> {
     /// Whether it did.
@@ -109,8 +110,8 @@ pub(crate) struct Step<'p> {
 }
 
 impl<'p> Step<'p> {
-    /// Not the link itself: a copy of it in memory would be all there is of it, also on the common
-    /// way.
+    /// Keeps the parts of the link, not the link itself: else the compiler would keep the link in
+    /// memory, also on the common path.
     #[inline(always)]
     pub(crate) fn new(link: LinkRef<'p>, parent: Option<&Optimistic<'p>>) -> Step<'p> {
         let (page, at, id, is_root) = match link {
@@ -131,7 +132,7 @@ impl<'p> Step<'p> {
 }
 
 /// Why a single try did not go through, and what must be done before the next one, when no latch
-/// is held any more.
+/// is held.
 #[derive(Debug, Default)]
 pub struct Interrupted<'p> {
     /// The page to load, and the parent that leads to it.
@@ -172,7 +173,7 @@ impl Drop for Obstacles<'_> {
     }
 }
 
-/// By itself, so that an operation that met no obstacle runs no code of this.
+/// A function of its own, so that an operation that met no obstacle runs none of its code.
 #[cold]
 #[inline(never)]
 fn release_all(kept: Box<Kept<'_>>) {

@@ -3,9 +3,9 @@
 //! | file | |
 //! |---|---|
 //! | `attempt.rs` | what an operation has while it runs |
-//! | `optimistic.rs` | the common way from a link to its page |
-//! | `pessimistic.rs` | the way off it: held, elsewhere, not resident |
-//! | `snapshot.rs` | the way where pages are changed in copies: N1 to N5 |
+//! | `optimistic.rs` | the common path from a link to its page |
+//! | `pessimistic.rs` | the other paths: the page is held, lies elsewhere, or is not resident |
+//! | `snapshot.rs` | the path where pages are changed in copies: N1 to N5 |
 //! | `recover.rs` | what is done between two tries |
 
 pub(crate) mod attempt;

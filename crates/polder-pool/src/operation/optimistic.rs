@@ -1,4 +1,5 @@
-//! The common way from a link to its page: it holds nothing, stores nothing, and waits for nothing.
+//! The common path from a link to its page: it holds nothing, stores nothing, and waits for
+//! nothing.
 
 #![cfg(not(loom))]
 

@@ -1,5 +1,5 @@
-//! From a link to its page off the common way: where the translation keeps it elsewhere, where it is
-//! not resident, and where the attempt holds what it reads.
+//! Following a link where the common path (`optimistic.rs`) does not suffice: the translation
+//! keeps the page elsewhere, the page is not resident, or the attempt holds what it reads.
 
 #![cfg(not(loom))]
 
@@ -86,8 +86,8 @@ impl<'p, T: Translation> View<'p, T> {
         if found.word.is_marked() {
             core.access(attempt.hint, found.cell, found.word);
         }
-        // Before it is held, too: what somebody holds does not move. (If it does, the word that was
-        // found does not stand any more, and the operation begins again.)
+        // Promotion comes before the hold, since a page that is held does not move. (If the page
+        // moves here, the word that was found is out of date, and the operation begins again.)
         if !T::SWIZZLES && found.misplaced {
             self.maybe_promote(target);
         }

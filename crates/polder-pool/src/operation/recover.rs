@@ -7,7 +7,7 @@
 //! pages that both validate is damage, and named. An error of F7 or F8 is reported only if the
 //! parent that named the page still validates: a page that was freed meanwhile may hold anything.
 //! An operation that was overtaken many times falls back to being pessimistic: it holds the pages
-//! of its way shared.
+//! on its way down shared.
 
 #![cfg(not(loom))]
 

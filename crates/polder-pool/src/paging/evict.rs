@@ -129,8 +129,8 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Where nothing is evicted: others may have taken a frame for a page that is resident by now,
-    /// and give it back.
+    /// Where nothing is evicted: others may have taken a frame for a page that has become
+    /// resident, and give it back.
     pub(crate) fn try_for_a_moment<R>(
         &self,
         take: impl Fn() -> Result<R, ()>,
@@ -172,7 +172,7 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// A frame that was taken and not used, or holds no page any more.
+    /// Frees a frame that was taken and not used, or whose page has left it.
     pub(crate) fn give_frame(&self, frame: FrameId) {
         // A page may have come meanwhile into the frame that is its own.
         if T::MEMORY.has_fixed_frames() {
@@ -283,7 +283,7 @@ impl<T: Translation> Shared<T> {
         let meta = self.core.latches.meta(frame);
         let page = meta.page().page();
         debug_assert!(cell.peek().is_exclusive(), "E4");
-        // E6  the page is not in the frame any more, which goes on with the next version
+        // E6  the page has left the frame, which goes on with the next version
         let (version, _) = self.core.latches.wraps.next(cell.peek().version());
         meta.vacate(version);
         // E7 and E8  its word is 0

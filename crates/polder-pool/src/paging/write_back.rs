@@ -227,7 +227,7 @@ fn runs(copied: &[Copied]) -> impl Iterator<Item = &[Copied]> {
 
 impl Core {
     /// The frames in the order in which their pages lie. Each number is read once: pages that
-    /// come and go meanwhile would make an order that is none.
+    /// come and go meanwhile would make the order contradict itself.
     fn by_place(&self, frames: &[FrameId]) -> Vec<FrameId> {
         let mut frames = frames.to_vec();
         frames.sort_by_cached_key(|frame| self.latches.meta(*frame).physical());

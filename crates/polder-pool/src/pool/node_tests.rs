@@ -130,7 +130,7 @@ fn what_is_evicted_serves_the_node_first() {
     let after = pool.stats();
     let near = after.frames_taken_near - before.frames_taken_near;
     let far = after.frames_taken_far - before.frames_taken_far;
-    // By turns each node takes all, and victims are of both: half could be far.
+    // The nodes take all frames by turns, and victims are of both: half could be far.
     assert!(near > frames && near > far / 2, "{near} near, {far} far");
     let reserve = pool.shared().reserve();
     assert!(after.frames_free <= 2 * reserve.high as u64 + 128, "{after:?}");
@@ -296,7 +296,7 @@ mod real_nodes {
             for (node, core) in homes.iter().chain(homes.iter().rev()) {
                 let pages: Vec<PageNo> =
                     on_core(*core, || (0..100).map(|_| create(&space)).collect());
-                // From wherever: looking moves nothing.
+                // On any core: looking moves nothing.
                 for page in pages {
                     let at = read(&space, page).1;
                     assert_eq!(policy::node_of(at), Some(*node), "{}: {page:?}", T::NAME);

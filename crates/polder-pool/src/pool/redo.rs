@@ -29,7 +29,7 @@ pub enum Redone {
     Applied,
     /// The page contained them already.
     Known,
-    /// The page belongs to no space or extent any more.
+    /// The page belongs to no space or extent.
     Absent,
     /// The page cannot be read, or a record does not fit it. That may turn out to be no fault:
     /// if the page is free, or its full-page image comes later.

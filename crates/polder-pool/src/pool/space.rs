@@ -258,7 +258,7 @@ impl<T: Translation> Space<T> {
     /// until there is room in the log.
     ///
     /// # Errors
-    /// [`PoolError::Journal`] if the log cannot take any more.
+    /// [`PoolError::Journal`] if the log cannot take the change.
     #[inline]
     pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         self.shared().change_at_pace(most)
@@ -278,7 +278,7 @@ impl<T: Translation> Space<T> {
         self.mark_alone(pages, true)
     }
 
-    /// Marks pages to which nothing leads any more as free, in a change of its own. They are
+    /// Marks pages to which nothing leads as free, in a change of its own. They are
     /// reserved until they are given back ([`Space::free`]). Called with no latch held.
     ///
     /// # Errors
@@ -311,7 +311,7 @@ impl<T: Translation> Space<T> {
         self.shared().create_page(self.space_core())
     }
 
-    /// Drops a page that nothing refers to any more from memory. Its number is still reserved: give
+    /// Drops a page that nothing refers to from memory. Its number is still reserved: give
     /// it back with [`Space::give_back`] once no latch is held.
     pub fn discard(&self, page: Exclusive<'_>) -> PageId {
         let id = page.id();

@@ -72,9 +72,10 @@ impl MapChange<'_> {
         self.first == first && self.page.id().space() == space
     }
 
-    /// Changes the bits. While everything is latched, so that nobody can link or unlink one of
-    /// these pages again in between: what is freed stays reserved until it is discarded and given
-    /// back, what is linked is no longer reserved. A page without a bit is reserved at all times.
+    /// Changes the bits. This happens while everything is latched, so that nobody can link or
+    /// unlink one of these pages again in between: what is freed stays reserved until it is
+    /// discarded and given back, the reservation of what is linked ends here. A page without a bit
+    /// is reserved at all times.
     fn apply(mut self) {
         let mut reserved = lock(self.reserved);
         let mut page = self.page.page_mut();
@@ -149,7 +150,7 @@ impl<'p> Change<'p> {
     /// name. `pages` must be those, and none of them may have been unlatched. The records may have
     /// been pushed before the pages are changed, or after.
     pub fn commit(&mut self, pages: &mut [&mut Exclusive<'_>]) -> Lsn {
-        // A2 (all is latched, and nothing can fail any more: the bits belong to the group, too)
+        // A2 (all is latched, and nothing behind this can fail: the bits belong to the group, too)
         if self.journal.is_some() {
             for map in &self.maps {
                 for (used, runs) in [(true, &map.linked), (false, &map.freed)] {
@@ -243,7 +244,7 @@ impl Drop for Change<'_> {
         self.group.clear();
         // SAFETY: nobody uses the group behind this.
         let group = unsafe { ManuallyDrop::take(&mut self.group) };
-        // A thread that is ending keeps no buffer any more.
+        // A thread that is ending keeps no buffer.
         let _ = BUFFER.try_with(|buffer| buffer.set(Some(group)));
     }
 }
@@ -334,8 +335,8 @@ impl<T: Translation> Shared<T> {
         Change::new(&self.core, most)
     }
 
-    /// Waits until everything that was logged so far is durable: before what a map no longer names
-    /// may be overwritten or punched.
+    /// Waits until everything that was logged so far is durable: before what a map has ceased to
+    /// name may be overwritten or punched.
     pub(crate) fn settle_log(&self) -> Result<(), PoolError> {
         let Some(journal) = &self.core.journal else { return Ok(()) };
         journal.await_durable(journal.end()).map_err(|source| PoolError::Journal { source })

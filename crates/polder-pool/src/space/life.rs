@@ -97,7 +97,7 @@ impl<T: Translation> Shared<T> {
 
     /// Drops a space: its pages leave memory, its extents are free.
     pub(crate) fn drop_space(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
-        // First of all: whatever fails behind this, nobody writes what will be gone.
+        // *Dropped* is set first: whatever fails behind this, nobody writes what will be gone.
         if !space.set_dropped() {
             return Err(PoolError::Dropped { space: space.id });
         }
