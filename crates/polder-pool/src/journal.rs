@@ -35,8 +35,8 @@ pub struct Outgoing<'a> {
 
 /// The log below a pool: what a pool asks of it.
 pub trait Journal: Send + Sync + fmt::Debug {
-    /// A1, log-space reservation: a group of at most `bytes` bytes will be appended. Called without
-    /// any latch; may wait.
+    /// A1, log-space reservation: a group of at most `bytes` bytes will be appended. Called
+    /// without any latch; may wait.
     fn reserve(&self, bytes: u64) -> Result<(), SharedError>;
 
     /// Called before so many bytes are reserved, by a thread that holds nothing others wait for.
@@ -46,8 +46,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// The bytes of a reservation are not needed.
     fn release(&self, bytes: u64);
 
-    /// A3 to A5: puts the group into the log. Called while all its pages are latched; gives the LSN
-    /// that they bear from now on. The reservation, of `reserved` bytes, is used up by it.
+    /// A3 to A5: puts the group into the log. Called while all its pages are latched; gives the
+    /// LSN that they bear from now on. The reservation, of `reserved` bytes, is used up by it.
     fn append(&self, group: &mut Group, reserved: u64) -> Lsn;
 
     /// Every LSN so far is at most this.
@@ -62,8 +62,8 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// B4: the pages of this ticket's batch have been written in place, but for `failed`.
     fn after_write(&self, ticket: u64, failed: &[PageId]);
 
-    /// Whether what the device holds of a page can be relied on: not if it was written before a sync
-    /// that failed.
+    /// Whether what the device holds of a page can be relied on: not if it was written before a
+    /// sync that failed.
     fn is_trusted(&self, page: PageId) -> bool;
 }
 

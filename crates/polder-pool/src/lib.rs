@@ -1,8 +1,9 @@
 //! Polder's buffer pool: pages of a file in memory, at the speed of memory.
 //!
 //! The way from a page id to a frame, the *translation*, is interchangeable; see [`translation`].
-//! What a page goes through is drawn in the module that does it; `docs/protocols.md` says where, and
-//! draws the state word, which all of them share. How pages lie in the file is in `docs/format.md`.
+//! What a page goes through is drawn in the module that does it; `docs/protocols.md` says where,
+//! and draws the state word, which all of them share. How pages lie in the file is in
+//! `docs/format.md`.
 //!
 //! Under `--cfg loom` only the small protocols are built, for `loom_tests` to run them in every
 //! order.

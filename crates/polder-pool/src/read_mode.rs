@@ -20,8 +20,8 @@ pub enum ReadMode {
     /// Readers hold a page by a count for each group of cores that share their last cache
     /// (scalecache.txt 3.1).
     Group,
-    /// The same with at most so many cores in a group, of those that share their last cache: `group:4`
-    /// is what the paper measures. Each group costs two bytes for each frame.
+    /// The same with at most so many cores in a group, of those that share their last cache:
+    /// `group:4` is what the paper measures. Each group costs two bytes for each frame.
     GroupOf(GroupSize),
     /// Readers hold a page by a count for each core; from 513 cores on neighbours share one.
     Core,

@@ -198,8 +198,8 @@ impl<'p, T: Translation> View<'p, T> {
         )
     }
 
-    /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By value:
-    /// the page of the link is held no more.
+    /// Where a page is that is resident; that which `resolve` may miss while it moves, too. By
+    /// value: the page of the link is held no more.
     pub(crate) fn find(self, target: PageId) -> Option<Resolved<'p>> {
         let link = LinkRef::Id(target);
         let (translation, directory) = (&self.shared.translation, &self.space.directory);

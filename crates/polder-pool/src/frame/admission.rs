@@ -14,15 +14,15 @@
 //!   else knows these.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at
 //!   all while others wait to be admitted, and says that the pool is exhausted.
-//! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them, so
-//!   that each gets what it needs, and may wait for it wherever it stands.
+//! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them,
+//!   so that each gets what it needs, and may wait for it wherever it stands.
 //!
-//! What an operation may keep at most is 20 frames, and for a batch as many more as it has pages, up to
-//! half of the pool. An operation that waits, admitted or not yet, gives up with `PoolError::Exhausted`
-//! only after two seconds in which no page came, went or was written and the device had nothing to do: a
-//! slow device makes it wait as long as it takes. A structure whose operations make pages or changes wraps
-//! each of them in `Space::when_admitted`, which does the waiting and calls it once more; a single
-//! `Space::run` does so by itself.
+//! What an operation may keep at most is 20 frames, and for a batch as many more as it has pages,
+//! up to half of the pool. An operation that waits, admitted or not yet, gives up with
+//! `PoolError::Exhausted` only after two seconds in which no page came, went or was written and
+//! the device had nothing to do: a slow device makes it wait as long as it takes. A structure
+//! whose operations make pages or changes wraps each of them in `Space::when_admitted`, which does
+//! the waiting and calls it once more; a single `Space::run` does so by itself.
 //!
 //! A thread is admitted until the guard goes: what an operation calls (where a page lies in the
 //! file is found by an operation of its own) is admitted with it. Threads are admitted in the

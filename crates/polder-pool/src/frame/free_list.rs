@@ -5,8 +5,8 @@
 //! lower one that may hold a free frame.
 //!
 //! * `FREE-1` A frame is given to one taker: the one whose `fetch_and` cleared its bit.
-//! * `FREE-2` An upper bit may be set over an empty word (a taker then clears it), but while a word
-//!   holds a bit and nobody is at work on it its upper bit is set: clearing looks again.
+//! * `FREE-2` An upper bit may be set over an empty word (a taker then clears it), but while a
+//!   word holds a bit and nobody is at work on it its upper bit is set: clearing looks again.
 
 use crate::latch::FrameId;
 use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -85,10 +85,10 @@ impl FreeList {
     }
 
     /// Any free frame, for a page that cannot have `taken`: not in the same block if it can be
-    /// helped, where the page's neighbours will want theirs (or one that comes too late pushes all others on), but together
-    /// with other such pages, so that few frames are touched that nobody has used yet: the kernel
-    /// has to clear a whole huge page for the first. Once a block has none left, the next one is
-    /// drawn.
+    /// helped, where the page's neighbours will want theirs (or one that comes too late pushes all
+    /// others on), but together with other such pages, so that few frames are touched that nobody
+    /// has used yet: the kernel has to clear a whole huge page for the first. Once a block has
+    /// none left, the next one is drawn.
     pub fn take_instead_of(&self, taken: FrameId) -> Option<FrameId> {
         let block = self.misplaced.load(Ordering::Relaxed);
         if block != block_of(taken)

@@ -1,9 +1,9 @@
 //! The free frames by node: a thread gets one whose memory is near (leanstore.txt IV-H).
 //!
-//! The frames of a node are a run, and have a list of their own. A thread takes a frame of the node
-//! on which it runs; where that has none, one of another; and it evicts only if there is none at
-//! all. (As in the paper: what lies on another node costs some hundred nanoseconds more whenever
-//! the caches miss it, what was evicted too early a read from the device.)
+//! The frames of a node are a run, and have a list of their own. A thread takes a frame of the
+//! node on which it runs; where that has none, one of another; and it evicts only if there is none
+//! at all. (As in the paper: what lies on another node costs some hundred nanoseconds more
+//! whenever the caches miss it, what was evicted too early a read from the device.)
 //!
 //! * `PART-1` Each frame is in one partition, and goes back there, whichever thread frees it. So
 //!   `FREE-1` and `FREE-2` hold for each list, and for all together.

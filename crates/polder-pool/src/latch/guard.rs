@@ -29,8 +29,8 @@ pub struct Restart;
 /// Guards are not `Send`.
 type OnThread = PhantomData<*const ()>;
 
-/// Where a page that is being read lies. In one word: what is returned by each step of a descent has
-/// no byte more.
+/// Where a page that is being read lies. In one word: what is returned by each step of a descent
+/// has no byte more.
 #[derive(Clone, Copy)]
 struct Seat(u32);
 
@@ -155,8 +155,8 @@ impl<'p> Optimistic<'p> {
         !self.cell.peek().is_free() || !self.latches.has_no_holders(self.frame())
     }
 
-    /// Holds the page exclusively, if it is still as it was. Waits a little for those that hold it to
-    /// read.
+    /// Holds the page exclusively, if it is still as it was. Waits a little for those that hold it
+    /// to read.
     #[inline(always)]
     pub(crate) fn try_upgrade(self) -> Result<Exclusive<'p>, Restart> {
         let (cell, frame) = (self.cell, self.frame());
@@ -264,14 +264,15 @@ impl<'p> Exclusive<'p> {
         PageId::from_link(self.page().u64(header_at::PAGE_ID))
     }
 
-    /// Keeps the page resident beyond the latch (`POOL-7`). Not for a page that is being copied: it
-    /// leaves this frame.
+    /// Keeps the page resident beyond the latch (`POOL-7`). Not for a page that is being copied:
+    /// it leaves this frame.
     pub(crate) fn pin(&self) -> Pin<'p> {
         Pin::new(self.latches.meta(self.frame))
     }
 
     /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
-    /// (In debug builds a change that was neither logged nor set to be unlogged here is found out.)
+    /// (In debug builds a change that was neither logged nor set to be unlogged here is found
+    /// out.)
     #[inline(always)]
     pub fn set_unlogged(&mut self) {
         self.logged = true;

@@ -1,8 +1,8 @@
 //! What guards and holds know of their pool: what is known of each frame, the holders of its page
 //! by slices, and how often versions have come round. It is all that they know of it.
 //!
-//! What is known of a frame (which page it holds, where that lies in the file) is part of it because
-//! nobody may change that without a latch on the page.
+//! What is known of a frame (which page it holds, where that lies in the file) is part of it
+//! because nobody may change that without a latch on the page.
 
 #![cfg(not(loom))]
 

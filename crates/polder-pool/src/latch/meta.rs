@@ -4,15 +4,15 @@
 //! A page is **dirty** if the version in its word differs from *written*. There is no dirty flag
 //! that could be cleared too late or too early.
 //!
-//! * `META-1` A frame that is free, taken or retired holds no page: its page id is null from E6, P5
-//!   or C6 on until F9, P4 or C6 gives it one.
+//! * `META-1` A frame that is free, taken or retired holds no page: its page id is null from E6,
+//!   P5 or C6 on until F9, P4 or C6 gives it one.
 //! * `POOL-3` For one frame the version only grows (modulo 2^27, see `WrapCount`), over all pages
 //!   that it ever holds. So no pair (frame, version) stands for two contents.
 //!
-//! Why the frame carries the version: if the entry of the page kept it, evicting would have to keep
-//! the entry nonzero; if zeroing reset it, a reader that slept over evict and reload into the same
-//! frame would validate bytes of two lives (calico.txt 4.3 does so). So eviction stores version + 1
-//! here, and publishing takes it from here.
+//! Why the frame carries the version: if the entry of the page kept it, evicting would have to
+//! keep the entry nonzero; if zeroing reset it, a reader that slept over evict and reload into the
+//! same frame would validate bytes of two lives (calico.txt 4.3 does so). So eviction stores
+//! version + 1 here, and publishing takes it from here.
 
 use polder_format::{PageId, PhysicalPageNo};
 
@@ -29,13 +29,13 @@ const NEVER: u32 = u32::MAX;
 pub(crate) struct FrameMeta {
     /// Changed by a thread that holds the page exclusive or in flight.
     page: AtomicU64,
-    /// Where the page lies in the file. Changed as `page` is; and by a thread that moves the extent,
-    /// holding the page shared.
+    /// Where the page lies in the file. Changed as `page` is; and by a thread that moves the
+    /// extent, holding the page shared.
     place: AtomicU64,
     /// The version of the frame while it holds no page (`POOL-3`). Changed as `page` is.
     version: AtomicU32,
-    /// The version that the device has, or "never". Changed by a thread that loads the page, or holds
-    /// *writing*, or releases the page at a step towards a wrap.
+    /// The version that the device has, or "never". Changed by a thread that loads the page, or
+    /// holds *writing*, or releases the page at a step towards a wrap.
     written: AtomicU32,
     /// Raised by a thread that holds a latch on the page (`POOL-7`), lowered by the pin's owner.
     pins: AtomicU32,
@@ -44,8 +44,8 @@ pub(crate) struct FrameMeta {
     /// The page's full-page image is in the log, and the page has not been written since. Changed
     /// by a thread that holds the page exclusive, or *writing*.
     imaged: AtomicBool,
-    /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread that
-    /// loads it, cleared by the first access.
+    /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread
+    /// that loads it, cleared by the first access.
     awaits_scan: AtomicBool,
 }
 

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `state.rs` | the state word: latch, version, mark and frame in one atomic |
 //! | `pending.rs` | a writer that waits for those that hold the page |
-//! | `meta.rs`, `metas.rs` | what is known of the page in a frame, which nobody may change without a latch |
+//! | `meta.rs`, `metas.rs` | what is known of a frame's page: only a latch holder changes it |
 //! | `parking.rs` | where threads wait for pages in flight |
 //! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache.txt 3.1) |
 //! | `latches.rs` | all of that, of one pool |

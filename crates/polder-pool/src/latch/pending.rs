@@ -1,24 +1,24 @@
 //! A writer that waits for those that hold the page: the *pending* bit of the state word.
 //!
 //! Readers that hold pages could keep a writer waiting for ever: there is always one. So a writer
-//! that finds holders, by the word or by slices, *announces* itself, waits for a bounded time until
-//! all have released it, and takes the page then ([`StateCell::upgrade_when_left`]).
+//! that finds holders, by the word or by slices, *announces* itself, waits for a bounded time
+//! until all have released it, and takes the page then ([`StateCell::upgrade_when_left`]).
 //!
-//! * `PENDING-1` While a word is pending nobody begins to hold the page, by the word or by a slice:
-//!   a holder by slices looks at the word behind its count (`latch/slice.rs`), and takes the count
-//!   back.
-//! * `PENDING-2` Those that hold the page go on, and validate: the word becomes exclusive only when
-//!   they have gone. Optimistic readers notice nothing.
+//! * `PENDING-1` While a word is pending nobody begins to hold the page, by the word or by a
+//!   slice: a holder by slices looks at the word behind its count (`latch/slice.rs`), and takes
+//!   the count back.
+//! * `PENDING-2` Those that hold the page go on, and validate: the word becomes exclusive only
+//!   when they have gone. Optimistic readers notice nothing.
 //! * `PENDING-3` A word that is pending has a writer that will take the page or withdraw. Of two
 //!   writers one may withdraw what both have announced: so the slices are looked at once more when
-//!   the word is exclusive, and a writer that finds a holder puts the word back and announces itself
-//!   again.
+//!   the word is exclusive, and a writer that finds a holder puts the word back and announces
+//!   itself again.
 //! * `PENDING-4` While a word is exclusive nobody but its holder writes to it: announcing and
 //!   withdrawing leave it alone.
 //!
 //! A writer that waits holds no page shared, but for an attempt that shares its whole way, which
-//! waits for a shorter time; of two sharers that want the same page one gives up at once. Those for
-//! whom it waits wait for nobody (`WAY-1`), or for pages that come behind this one in the lock
+//! waits for a shorter time; of two sharers that want the same page one gives up at once. Those
+//! for whom it waits wait for nobody (`WAY-1`), or for pages that come behind this one in the lock
 //! order. Eviction and promotion announce nothing: they look whether there are holders before they
 //! take a word, and go on to the next page.
 
@@ -56,14 +56,14 @@ impl StateCell {
         }
     }
 
-    /// Takes a page, which was `seen`, exclusively from those that hold it: announces itself, so that
-    /// nobody else begins to hold it, and looks `looks` times whether they have released it.
+    /// Takes a page, which was `seen`, exclusively from those that hold it: announces itself, so
+    /// that nobody else begins to hold it, and looks `looks` times whether they have released it.
     /// `is_free`: whether nobody holds it by slices. `shares`: the caller is one of those that
     /// hold it by the word.
     ///
-    /// Holders wait for pages that come behind this one in the lock order, or for none, so that they
-    /// release it; two sharers that both want the page would wait for each other, and one gives
-    /// up.
+    /// Holders wait for pages that come behind this one in the lock order, or for none, so that
+    /// they release it; two sharers that both want the page would wait for each other, and one
+    /// gives up.
     #[cold]
     #[inline(never)]
     pub(crate) fn upgrade_when_left(

@@ -2,9 +2,10 @@
 //!
 //! An optimistic reader stores nothing, and starts over when the page changed. A reader that does
 //! not want to start over *holds* the page: it counts itself in the [`Slice`] of the frame that
-//! belongs to its group of cores, so that readers in different groups never write to the same cache
-//! line. As long as it is counted nobody gets the page exclusively, neither to write nor to evict.
-//! It is a latch that readers share cheaply and that costs its one writer a look at each slice.
+//! belongs to its group of cores, so that readers in different groups never write to the same
+//! cache line. As long as it is counted nobody gets the page exclusively, neither to write nor to
+//! evict. It is a latch that readers share cheaply and that costs its one writer a look at each
+//! slice.
 //!
 //! | | holder | writer that wants the page exclusively |
 //! |---|---|---|
@@ -32,12 +33,13 @@
 //! word exclusive ends, as long as the holder does not wait for another page meanwhile.
 //!
 //! scalecache.txt 3.1, algorithm 1, with these differences. There a thread unpins in the slice of
-//! the core on which it is then: slices fall below zero, only their sum modulo 2^16 means something,
-//! and a sum is not read at one moment. An undo that lands in another slice than its pin can hide a
-//! hold from it, so that unpinning must look at the lock too, and wait for it. We remember the slice
-//! (`HOLD-3`) and do neither. And the orders, of which the paper says nothing, are written down;
-//! with acquire and release alone both sides can miss each other. `loom_tests/slices.rs` runs both and
-//! sees them fail. A holder that wants the page exclusively releases it first.
+//! the core on which it is then: slices fall below zero, only their sum modulo 2^16 means
+//! something, and a sum is not read at one moment. An undo that lands in another slice than its
+//! pin can hide a hold from it, so that unpinning must look at the lock too, and wait for it. We
+//! remember the slice (`HOLD-3`) and do neither. And the orders, of which the paper says nothing,
+//! are written down; with acquire and release alone both sides can miss each other.
+//! `loom_tests/slices.rs` runs both and sees them fail. A holder that wants the page exclusively
+//! releases it first.
 
 use crate::latch::state::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU16, Ordering, fence};
@@ -101,9 +103,9 @@ pub(crate) fn all_free<'s>(slices: impl IntoIterator<Item = &'s Slice>) -> bool 
 }
 
 /// Whether nobody holds a frame of which no page's word has spoken since it was retired, `slices`
-/// being those of the frame (`COW-3`). The fence stands between the store of that word, which is not
-/// SeqCst, and the looks: a holder adds first and looks at the word then, so that one of both sees
-/// the other. The answer stays true until a word speaks of the frame again.
+/// being those of the frame (`COW-3`). The fence stands between the store of that word, which is
+/// not SeqCst, and the looks: a holder adds first and looks at the word then, so that one of both
+/// sees the other. The answer stays true until a word speaks of the frame again.
 pub(crate) fn all_left<'s>(slices: impl IntoIterator<Item = &'s Slice>) -> bool {
     fence(Ordering::SeqCst);
     all_free(slices)

@@ -74,9 +74,9 @@ impl Version {
 ///
 /// 27 bits of version can come round within one read that was descheduled for long. A thread that
 /// releases a frame at a version that is a multiple of 2^25 first adds one to this count. A reader
-/// loads it before its first load of a word and compares at validation: a whole round contains four
-/// such steps, and reading the word that the last of them released makes the step visible. Dirty
-/// detection has the same guard: the step sets the frame's *written* to "never".
+/// loads it before its first load of a word and compares at validation: a whole round contains
+/// four such steps, and reading the word that the last of them released makes the step visible.
+/// Dirty detection has the same guard: the step sets the frame's *written* to "never".
 #[derive(Debug, Default)]
 pub struct WrapCount(AtomicU32);
 
@@ -212,15 +212,16 @@ impl StateWord {
         self.0 & PENDING != 0
     }
 
-    /// Whether a reader that holds the page in the frame may begin: also while somebody changes it in
-    /// another frame, but not while a writer waits for its holders.
+    /// Whether a reader that holds the page in the frame may begin: also while somebody changes it
+    /// in another frame, but not while a writer waits for its holders.
     #[inline(always)]
     pub fn can_be_held(self) -> bool {
         self.0 != 0 && self.0 & LATCH <= COPYING && !self.is_pending()
     }
 
-    /// Whether a page that was as `seen` can be held as it is `now`: nobody writes to its frame, and
-    /// no writer waits for its holders. The page may be changing elsewhere, and with it others.
+    /// Whether a page that was as `seen` can be held as it is `now`: nobody writes to its frame,
+    /// and no writer waits for its holders. The page may be changing elsewhere, and with it
+    /// others.
     #[inline(always)]
     pub fn is_left_alone(self, now: StateWord) -> bool {
         (self.0 ^ now.0) & (IDENTITY | PENDING) == 0 && now.0 & LATCH <= COPYING
@@ -445,8 +446,8 @@ impl StateCell {
         ours.is_ok()
     }
 
-    /// A word that moves here from another cell, whose page the caller holds exclusively: it is held
-    /// here too. False if this cell is in use.
+    /// A word that moves here from another cell, whose page the caller holds exclusively: it is
+    /// held here too. False if this cell is in use.
     pub fn receive(&self, held: StateWord) -> bool {
         debug_assert!(held.is_exclusive() || held.is_copying());
         self.0.compare_exchange(0, held.0, Ordering::AcqRel, Ordering::Relaxed).is_ok()

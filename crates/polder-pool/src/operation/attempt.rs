@@ -1,7 +1,7 @@
 //! One operation on a structure, tried until it goes through.
 //!
-//! An operation reads pages optimistically (`optimistic.rs`) and gives up with [`Restart`] when one of
-//! them changed, or is not resident. What happens then is decided outside of all latches
+//! An operation reads pages optimistically (`optimistic.rs`) and gives up with [`Restart`] when
+//! one of them changed, or is not resident. What happens then is decided outside of all latches
 //! (`recover.rs`): the page is loaded and the operation goes on with a pin on it, or it waits a
 //! little. After many conflicts it falls back to holding the pages on its way down shared
 //! (`pessimistic.rs`), so that it cannot be overtaken for ever.

@@ -49,7 +49,8 @@ impl<'p, T: Translation> View<'p, T> {
         // By value in both directions: a reference to the parent, or a guard that the call puts
         // together, would be kept in memory on the way above, too.
         let found = self.follow_slowly(attempt, Step::new(link, parent))?;
-        // The wrap count is older than the word that was found, which is all that a guard asks of it.
+        // The wrap count is older than the word that was found, which is all that a guard asks of
+        // it.
         Ok(Optimistic::new(&core.latches, found, wraps))
     }
 }

@@ -1,10 +1,10 @@
 //! Running an operation, and what is done between two tries of it, when no latch is held.
 //!
-//! An operation restarts because something changed while it was looked at, or because a page is missing
-//! (F0 of `paging/fault.rs`). What it holds is released first; then the page is loaded, and kept
-//! by a pin until the operation ends. If a link led to it, the page is compared with what its
-//! parent says of it (`OwnedLinks::fits`: level, fences or prefix); a contradiction between two
-//! pages that both validate is damage, and named. An error of F7 or F8 is reported only if the
+//! An operation restarts because something changed while it was looked at, or because a page is
+//! missing (F0 of `paging/fault.rs`). What it holds is released first; then the page is loaded,
+//! and kept by a pin until the operation ends. If a link led to it, the page is compared with what
+//! its parent says of it (`OwnedLinks::fits`: level, fences or prefix); a contradiction between
+//! two pages that both validate is damage, and named. An error of F7 or F8 is reported only if the
 //! parent that named the page still validates: a page that was freed meanwhile may hold anything.
 //! An operation that was overtaken many times falls back to being pessimistic: it holds the pages
 //! on its way down shared.
@@ -31,8 +31,8 @@ const MAX_PINS: usize = 10;
 const UNREADABLE_TRIES: u32 = 16;
 
 impl<'p, T: Translation> View<'p, T> {
-    /// As [`Space::run`](crate::Space::run), for a part of what the pool does, which may stand under its locks: waits for
-    /// no frame.
+    /// As [`Space::run`](crate::Space::run), for a part of what the pool does, which may stand
+    /// under its locks: waits for no frame.
     #[inline]
     pub(crate) fn run<R>(
         self,

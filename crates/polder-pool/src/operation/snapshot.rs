@@ -1,35 +1,36 @@
-//! Reading pages as they were at some moment (scalecache.txt 3.2; `paging/shadow.rs` is the writer's
-//! side, `snapshot.rs` of polder-tree the descent): a reader holds one page at a time by the slice of its
-//! group of cores, and what it holds stays as it is. It validates no node.
+//! Reading pages as they were at some moment (scalecache.txt 3.2; `paging/shadow.rs` is the
+//! writer's side, `snapshot.rs` of polder-tree the descent): a reader holds one page at a time by
+//! the slice of its group of cores, and what it holds stays as it is. It validates no node.
 //!
 //! ```text
 //! N1  the link is read from the page that is held; then that page is released
 //! N2  the word of the link's page; not resident: N5.  Exclusive: look again
 //! N3  slice of the word's frame + 1; the word as it was seen? else slice - 1, and N2
-//! N4  the page of the link has changed, and pages were discarded since the first snapshot: start over
+//! N4  the page of the link has changed, and pages were discarded since the first snapshot: start
+//!     over
 //!     else: read, until the next N1. Above the upper fence: N1 with the right link, which leads
-//!     to where the upper fence says, or is damaged. Another kind or level than expected, below the
-//!     lower fence, or far to the right of where it came down: once more from the root, by validation,
-//!     each page compared with what the one above says of it
+//!     to where the upper fence says, or is damaged. Another kind or level than expected, below
+//!     the lower fence, or far to the right of where it came down: once more from the root, by
+//!     validation, each page compared with what the one above says of it
 //! N5  the page of the link has changed: start over; else a fault, as for any reader
 //! ```
 //!
-//! * `COW-5` A link that is out of date leads to the page that it meant, or nowhere. A page that was
-//!   discarded could be loaded again from the device, or its number be another page's by then:
-//!   discarding counts up before the page's word becomes 0, so that a reader that finds a later life of
-//!   it sees the count. A reader whose link still stands need not ask. (The paper leaves this to the
-//!   database's versions.)
+//! * `COW-5` A link that is out of date leads to the page that it meant, or nowhere. A page that
+//!   was discarded could be loaded again from the device, or its number be another page's by then:
+//!   discarding counts up before the page's word becomes 0, so that a reader that finds a later
+//!   life of it sees the count. A reader whose link still stands need not ask. (The paper leaves
+//!   this to the database's versions.)
 //!
-//! Why a reader may believe its leaf: the leaf is held, so that it does not change; it is part of the
-//! tree, as it was not discarded since the reader began, or the link to it stands; and its fences cover
-//! the key. No other leaf can. What it read above is of no account. A node that is split loses keys to
-//! the right alone, and its right link leads to them, so that no reader is lost by splits, be they as
-//! many as they may while it sleeps, which is why it never starts over for them. It waits where a page
-//! is exclusive (a leaf in a writer's hands, or a node that is changed in its frame): it holds
-//! nothing then, so that nobody waits for it. When it validates a leaf that it holds and finds it
-//! exclusive, a writer asks for it that will find the holder: the leaf is valid, and to wait would
-//! be to wait for a thread that waits for us. A writer waits for no reader of inner nodes. Nodes
-//! that are merged away are taken exclusively.
+//! Why a reader may believe its leaf: the leaf is held, so that it does not change; it is part of
+//! the tree, as it was not discarded since the reader began, or the link to it stands; and its
+//! fences cover the key. No other leaf can. What it read above is of no account. A node that is
+//! split loses keys to the right alone, and its right link leads to them, so that no reader is
+//! lost by splits, be they as many as they may while it sleeps, which is why it never starts over
+//! for them. It waits where a page is exclusive (a leaf in a writer's hands, or a node that is
+//! changed in its frame): it holds nothing then, so that nobody waits for it. When it validates a
+//! leaf that it holds and finds it exclusive, a writer asks for it that will find the holder: the
+//! leaf is valid, and to wait would be to wait for a thread that waits for us. A writer waits for
+//! no reader of inner nodes. Nodes that are merged away are taken exclusively.
 
 #![cfg(not(loom))]
 

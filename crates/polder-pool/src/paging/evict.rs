@@ -1,13 +1,15 @@
 //! Making room: taking pages out of frames.
 //!
-//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is found
-//! out here, by one function from the top down ([`Sweep::visit`]).
+//! Which pages go is the replacement policy's business (`replacement/`); whether one can go is
+//! found out here, by one function from the top down ([`Sweep::visit`]).
 //!
 //! ```text
-//! E1  a frame that the replacement policy names, with page P; its word says this frame, latch free
+//! E1  a frame that the replacement policy names, with page P; its word says this frame, latch
+//!     free
 //! E2  (the policy has marked a page that bore no mark, and names one that still does)
 //! E3  pinned or being written: next.  dirty: noted, to be written back with others, then visited
-//!     again, if its mark is as it was and the policy, which is asked, has heard of no access meanwhile
+//!     again, if its mark is as it was and the policy, which is asked, has heard of no access
+//!     meanwhile
 //! E4  CAS the very word seen -> exclusive; if it fails: next                          (POOL-9)
 //! E5  under the latch, again: unpinned, clean, not being written; else release unchanged (POOL-4)
 //! E6  the policy is told; metadata: page := none, version := version + 1              (POOL-3)
@@ -17,24 +19,24 @@
 //! ```
 //!
 //! E3 to E5 are [`FrameMeta::seize`](crate::latch::meta::FrameMeta::seize); E7 and E8 are the
-//! translation's ([`Words::remove`]). Where links hold frames, U1 to U4 come before E3 and U6 behind
-//! E5 (`swizzle/unswizzling.rs`).
+//! translation's ([`Words::remove`]). Where links hold frames, U1 to U4 come before E3 and U6
+//! behind E5 (`swizzle/unswizzling.rs`).
 //!
 //! * `POOL-4` A page is evicted only clean, unpinned, with no write of it under way.
 //! * `POOL-9` A thread that evicts waits for no latch: eviction only tries.
 //!
-//! A sweep ends when it has freed what was asked, or after three rounds over all frames; in the last
-//! one it does not spare pages whose mark readers have cleared before. A thread that needs a frame
-//! sweeps several times, with some milliseconds in between: pages that are latched, in flight or
-//! being written come back by themselves. Then it waits for as long as it may
+//! A sweep ends when it has freed what was asked, or after three rounds over all frames; in the
+//! last one it does not spare pages whose mark readers have cleared before. A thread that needs a
+//! frame sweeps several times, with some milliseconds in between: pages that are latched, in
+//! flight or being written come back by themselves. Then it waits for as long as it may
 //! (`frame/admission.rs`).
 //!
-//! A page that is freed leaves by E6 to E9 as well ([`Shared::discard`]): the group that unlinks it
-//! clears its bit; then, under its exclusive latch, the thread that frees it waits for *writing* to
-//! end, so that a late write cannot hit a page that was given out again; then its number's
-//! reservation ends (`space/alloc.rs`). What leaves memory unwritten is not seen by a checkpoint's
-//! sweep. So whatever says that it is gone is in the log before it goes: a checkpoint that missed
-//! the page then makes that durable as well (K4), and no recovery looks for it.
+//! A page that is freed leaves by E6 to E9 as well ([`Shared::discard`]): the group that unlinks
+//! it clears its bit; then, under its exclusive latch, the thread that frees it waits for
+//! *writing* to end, so that a late write cannot hit a page that was given out again; then its
+//! number's reservation ends (`space/alloc.rs`). What leaves memory unwritten is not seen by a
+//! checkpoint's sweep. So whatever says that it is gone is in the log before it goes: a checkpoint
+//! that missed the page then makes that durable as well (K4), and no recovery looks for it.
 
 #![cfg(not(loom))]
 
@@ -84,8 +86,8 @@ struct Sweep<'p, T: Translation> {
 }
 
 impl<T: Translation> Shared<T> {
-    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free. Called with no
-    /// latch held, since it may wait for the device (`POOL-8`).
+    /// F3: a frame for a page that could not have `preferred`. Evicts if none is free. Called with
+    /// no latch held, since it may wait for the device (`POOL-8`).
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
         let near = core.frames.here();
@@ -120,7 +122,8 @@ impl<T: Translation> Shared<T> {
                 if let Some(frame) = take() {
                     return Ok(frame);
                 }
-                // Others are at work with the frames: latched, in flight and written pages come back.
+                // Others are at work with the frames: latched, in flight and written pages come
+                // back.
                 thread::sleep(Duration::from_micros(100 << try_));
             }
             if !is_admitted || !patience.is_left() {
@@ -239,7 +242,8 @@ impl<T: Translation> Shared<T> {
         self.retire(space, cell, frame);
     }
 
-    /// E3 to E5, and U6: the page, whose word was seen, is held exclusively and may leave its frame.
+    /// E3 to E5, and U6: the page, whose word was seen, is held exclusively and may leave its
+    /// frame.
     fn seize(
         &self,
         space: &SpaceCore<T>,
@@ -277,8 +281,8 @@ impl<T: Translation> Shared<T> {
         self.retire(space, cell, frame);
     }
 
-    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows that
-    /// it goes, and the memory behind it has been given back where that is done.
+    /// E6 to E9. The caller holds the page exclusively, nobody writes it back, the policy knows
+    /// that it goes, and the memory behind it has been given back where that is done.
     pub(crate) fn retire(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.latches.meta(frame);
         let page = meta.page().page();
@@ -295,7 +299,8 @@ impl<T: Translation> Shared<T> {
 }
 
 impl<T: Translation> Sweep<'_, T> {
-    /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once (`POOL-9`).
+    /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once
+    /// (`POOL-9`).
     fn visit(&mut self, frame: FrameId) {
         // U1 to U4  no link may hold the frame; the page that can go may be one below it
         let Some(frame) = self.unswizzled(frame) else { return };
@@ -321,8 +326,8 @@ impl<T: Translation> Sweep<'_, T> {
         }
     }
 
-    /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame of
-    /// the page that can, which may be one below it. If all else was tried, the page itself.
+    /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame
+    /// of the page that can, which may be one below it. If all else was tried, the page itself.
     fn unswizzled(&mut self, frame: FrameId) -> Option<FrameId> {
         let shared = self.pages.shared;
         if !T::SWIZZLES {
@@ -397,8 +402,8 @@ impl<'p, T: Translation> PagesOf<'p, T> {
         PagesOf { shared, last: Cell::new(None) }
     }
 
-    /// E1: the page in a frame, its state and what its word was. The frame may hold another page by
-    /// the time of the word: the thread that takes it compares.
+    /// E1: the page in a frame, its state and what its word was. The frame may hold another page
+    /// by the time of the word: the thread that takes it compares.
     fn with<R>(
         &self,
         frame: FrameId,

@@ -5,11 +5,12 @@
 //! F1  if P's word is in flight: await, go back to the caller (restart)
 //! F2  g := relocation count; physical page number := extent map (itself a paged structure: may
 //!     fault, recursively, in space 0)
-//! F3  take a frame, the preferred one if it is free (may evict, may write back; nothing is held or
-//!     claimed). After F2, or threads that each hold a frame could wait for each other's while they
-//!     load maps
-//! F4  lock the page's group, or bucket                                               (POOL-6, TABLE-1)
-//! F5  word 0 -> in flight, if the page has none; unlock; else give the frame back, restart (POOL-1)
+//! F3  take a frame, the preferred one if it is free (may evict, may write back; nothing is held
+//!     or claimed). After F2, or threads that each hold a frame could wait for each other's while
+//!     they load maps
+//! F4  lock the page's group, or bucket                                       (POOL-6, TABLE-1)
+//! F5  word 0 -> in flight, if the page has none; unlock; else give the frame back, restart
+//!                                                                                     (POOL-1)
 //! F6  if the space was dropped, or the relocation count is not g: abandon, go back; fence Release
 //! F7  read from the device into the frame                                             (POOL-8)
 //! F8  check the checksum, the page id, the kind's own structure; on an error: abandon
@@ -22,21 +23,22 @@
 //!
 //! * `POOL-1` At most one frame holds a page, and at most one thread reads it from the device.
 //!
-//! The caller goes on with the pin, from the top of its operation; the page cannot go away again before
-//! it is reached. What is done then with the page, and with an error of F7 or F8, is in
+//! The caller goes on with the pin, from the top of its operation; the page cannot go away again
+//! before it is reached. What is done then with the page, and with an error of F7 or F8, is in
 //! `operation/recover.rs`.
 //!
-//! Making a new page ([`Shared::make`]) is the same without F7 and F8: zeros instead, *written* := never.
-//! It is published pinned, not latched: its maker goes on to load other pages before it links it, and
-//! latches it then. If the claim finds the page resident or in flight (a faulter with an old link read it
-//! before it was given out again), it waits for that, latches it and clears it.
+//! Making a new page ([`Shared::make`]) is the same without F7 and F8: zeros instead, *written* :=
+//! never. It is published pinned, not latched: its maker goes on to load other pages before it
+//! links it, and latches it then. If the claim finds the page resident or in flight (a faulter
+//! with an old link read it before it was given out again), it waits for that, latches it and
+//! clears it.
 //!
-//! F3 looks in this order: the preferred frame, wherever it is; a frame of the node on which the thread
-//! runs; of the other nodes, in their order from there on; eviction (`evict.rs`). Where a thread runs
-//! may have changed by then, and nothing depends on it. A page that cannot have the frame that it
-//! prefers goes to the block of 512 frames where the last such page went (a hint), unless it is its own
-//! block, whose frames its neighbours will want; if there is none, to a free frame drawn by the one that
-//! it wanted.
+//! F3 looks in this order: the preferred frame, wherever it is; a frame of the node on which the
+//! thread runs; of the other nodes, in their order from there on; eviction (`evict.rs`). Where a
+//! thread runs may have changed by then, and nothing depends on it. A page that cannot have the
+//! frame that it prefers goes to the block of 512 frames where the last such page went (a hint),
+//! unless it is its own block, whose frames its neighbours will want; if there is none, to a free
+//! frame drawn by the one that it wanted.
 
 #![cfg(not(loom))]
 
@@ -376,7 +378,8 @@ mod tests {
     use crate::Array;
     use crate::testing::{create, pool};
 
-    /// Between the look at the map and the page an extent may move, and its resident pages with it.
+    /// Between the look at the map and the page an extent may move, and its resident pages with
+    /// it.
     #[test]
     fn a_resident_page_that_is_made_again_keeps_its_place() {
         let (_dir, pool) = pool::<Array>(4 << 20);

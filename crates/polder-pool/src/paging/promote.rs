@@ -1,16 +1,18 @@
 //! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
 //!
-//! A page that is read in another frame is moved now and then, with probability 1/32 at an access if
-//! that demotes no other page, else 1/512: so hot pages soon lie in their predicted frames, and
+//! A page that is read in another frame is moved now and then, with probability 1/32 at an access
+//! if that demotes no other page, else 1/512: so hot pages soon lie in their predicted frames, and
 //! cold ones never pay for a copy. Promotion is a hint: it only tries, and any obstacle ends it.
 //! No step waits.
 //!
 //! ```text
 //! P1  the page-move gate, shared, tried; if a sweep of a checkpoint is under way, only clean
 //!     pages go on
-//! P2  the page: CAS the very word seen -> exclusive; unpinned, not being written, its page id as expected
+//! P2  the page: CAS the very word seen -> exclusive; unpinned, not being written, its page id as
+//!     expected
 //! P3  its preferred frame: free: take it. Else its occupant Q: CAS -> exclusive, as in P2;
-//!     a free frame for Q (none: give up); copy Q there, metadata, word := (new frame, its version), free
+//!     a free frame for Q (none: give up); copy Q there, metadata, word := (new frame, its
+//!     version), free
 //! P4  copy the page into its preferred frame; metadata: page, physical page number, written,
 //!     imaged; word := (frame, version)
 //! P5  the old frame: page := none, version := the word's + 1; free
@@ -75,7 +77,8 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         // P1
         let Some(_moves) = core.frames.moves.enter() else { return };
-        // P2  slices first: a reader that holds the page by one would find it exclusive, and begin again
+        // P2 slices first: a reader that holds the page by one would find it exclusive, and begin
+        // again
         if !core.latches.has_no_holders(found.frame) {
             return;
         }
@@ -145,8 +148,8 @@ impl<T: Translation> Shared<T> {
         let core = &self.core;
         let (meta, old) = (core.latches.meta(to), page.meta());
         let id = old.page();
-        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
-        // the Acquire fence of validation, as behind a claim.
+        // The former word of that frame is gone, visibly, before any byte changes there: pairs
+        // with the Acquire fence of validation, as behind a claim.
         fence(Ordering::Release);
         // P4  the bytes, what is known of the page, and, last of all, its word
         // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by

@@ -8,10 +8,10 @@
 //! scanned has none.
 //!
 //! A scan that has met a page that was missing asks for the leaves behind the one it is at, as its
-//! parent knows them; the threads load them by F1 to F10, as a scan's, and a reader that comes to such a
-//! page before it is there waits at F1. A thread holds nothing between two pages. Numbers may be out of
-//! date: a page that was freed meanwhile is loaded for nothing, or refused, as by a fault that came too
-//! late.
+//! parent knows them; the threads load them by F1 to F10, as a scan's, and a reader that comes to
+//! such a page before it is there waits at F1. A thread holds nothing between two pages. Numbers
+//! may be out of date: a page that was freed meanwhile is loaded for nothing, or refused, as by a
+//! fault that came too late.
 
 #![cfg(not(loom))]
 

@@ -1,13 +1,14 @@
 //! Copy-on-write latches: a page is changed in another frame while others go on reading it
 //! (scalecache.txt 3.2).
 //!
-//! A reader that descends by [`Space::snapshot`] holds one page at a time, by the slice of its group of
-//! cores, and reads it as it was at some moment (`operation/snapshot.rs`, N1 to N5): no node is
-//! validated, and a change keeps nobody waiting. A writer that changes a page by [`Space::shadow`]
-//! copies it to a *spare* frame, works there, and lets the page's word lead there when all is done. The
-//! old frame is *retired*: it can be a spare again when nobody holds it any more. What a snapshot says
-//! may be out of date, so that this is for pages whose readers notice when they are misplaced:
-//! nodes with fences and right links. Leaves are held by slices and changed in their frames.
+//! A reader that descends by [`Space::snapshot`] holds one page at a time, by the slice of its
+//! group of cores, and reads it as it was at some moment (`operation/snapshot.rs`, N1 to N5): no
+//! node is validated, and a change keeps nobody waiting. A writer that changes a page by
+//! [`Space::shadow`] copies it to a *spare* frame, works there, and lets the page's word lead
+//! there when all is done. The old frame is *retired*: it can be a spare again when nobody holds
+//! it any more. What a snapshot says may be out of date, so that this is for pages whose readers
+//! notice when they are misplaced: nodes with fences and right links. Leaves are held by slices
+//! and changed in their frames.
 //!
 //! ```text
 //! C1  the page-move gate, shared, tried, and no sweep under way; a spare frame: the one that the
@@ -20,22 +21,23 @@
 //! C5  change the copy; log; stamp
 //! C6  metadata of the spare: page, physical page number, imaged; written := never. Of the old
 //!     one: as P5
-//! C7  word := (spare, its version), free; by frame: as in a promotion, but being copied all the time
-//! C8  the old frame is retired: a queue, from which C1 takes it when nobody holds it; or free at once,
-//!     if nobody holds it and the page prefers it. Not changed at all: the word is put back
+//! C7  word := (spare, its version), free; by frame: as in a promotion, but being copied all the
+//!     time
+//! C8  the old frame is retired: a queue, from which C1 takes it when nobody holds it; or free at
+//!     once, if nobody holds it and the page prefers it. Not changed at all: the word is put back
 //! ```
 //!
 //! C1 to C4 are [`View::shadow`], C5 is its caller's, C6 to C8 come when the [`Shadow`] goes.
 //!
-//! * `COW-1` While a page is being copied, nothing is written to the frame that its word names, and
-//!   nobody else changes it, shares it, writes it back or evicts it.
-//! * `COW-2` What a reader holds (N3 to N1) does not change: it was named by the word at N3, and a frame
-//!   is written to only by a thread that has the word that names it exclusively while it has no
-//!   holders (`HOLD-2`), or by one that has got it as a frame that holds no page.
-//! * `COW-3` A retired frame is given to nobody before each of its slices was zero once, seen behind a
-//!   SeqCst fence behind C7. A reader adds to its slice first and looks at the word then: it finds that
-//!   the word has gone on, or is seen. Zero once is enough, as no word speaks of the frame any more: a
-//!   reader that adds later undoes it.
+//! * `COW-1` While a page is being copied, nothing is written to the frame that its word names,
+//!   and nobody else changes it, shares it, writes it back or evicts it.
+//! * `COW-2` What a reader holds (N3 to N1) does not change: it was named by the word at N3, and a
+//!   frame is written to only by a thread that has the word that names it exclusively while it has
+//!   no holders (`HOLD-2`), or by one that has got it as a frame that holds no page.
+//! * `COW-3` A retired frame is given to nobody before each of its slices was zero once, seen
+//!   behind a SeqCst fence behind C7. A reader adds to its slice first and looks at the word then:
+//!   it finds that the word has gone on, or is seen. Zero once is enough, as no word speaks of the
+//!   frame any more: a reader that adds later undoes it.
 //! * `COW-4` A page whose frame somebody has noted (a pin, a write under way) does not change it.
 //!
 //! During a sweep of a checkpoint nodes are changed in their frames, since a dirty page must not
@@ -46,12 +48,12 @@
 //! there, with probability 1/32 at an access, by C1 to C8 with nothing changed: that disturbs its
 //! readers no more than a change does. Leaves do not: a reader that holds one validates it.
 //!
-//! Different from the paper: its frames have an indirection of their own, between a page's metadata
-//! and its bytes; ours have none, and the page changes its frame, as in a promotion. It keeps extra
-//! frames for copies; we take free ones of the pool. Its readers wait while a page is latched to be
-//! copied; ours need not, since nothing is written to what they read. It says nothing of the order
-//! between publishing a frame and looking at its pins (`COW-3`): `loom_tests/copies.rs` shows what
-//! becomes of it without.
+//! Different from the paper: its frames have an indirection of their own, between a page's
+//! metadata and its bytes; ours have none, and the page changes its frame, as in a promotion. It
+//! keeps extra frames for copies; we take free ones of the pool. Its readers wait while a page is
+//! latched to be copied; ours need not, since nothing is written to what they read. It says
+//! nothing of the order between publishing a frame and looking at its pins (`COW-3`):
+//! `loom_tests/copies.rs` shows what becomes of it without.
 //!
 //! [`Space::snapshot`]: crate::Space::snapshot
 //! [`Space::shadow`]: crate::Space::shadow
@@ -69,12 +71,12 @@ use crate::sync::atomic::{Ordering, fence};
 use crate::thread::Counter;
 use crate::translation::{Translation, Words};
 
-/// Retired frames that are kept for the next copies, and which part of the pool at most; more go back
-/// to all others.
+/// Retired frames that are kept for the next copies, and which part of the pool at most; more go
+/// back to all others.
 const MOST_RETIRED: usize = 64;
 const RETIRED_PART: usize = 64;
-/// Instead of which frame spares are taken: one for all, so that they lie together, where pages lie that
-/// cannot have their own, and far from where the next new pages want to lie.
+/// Instead of which frame spares are taken: one for all, so that they lie together, where pages
+/// lie that cannot have their own, and far from where the next new pages want to lie.
 const SPARES: FrameId = FrameId::FIRST;
 
 impl<'p, T: Translation> View<'p, T> {
@@ -169,9 +171,9 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-/// A page that this thread alone may change, as [`Exclusive`], to which it derefs. Where the pool's
-/// readers take snapshots the change is made in a copy, and seen when this goes. (What it derefs to
-/// belongs to it, and is not to be swapped with another.)
+/// A page that this thread alone may change, as [`Exclusive`], to which it derefs. Where the
+/// pool's readers take snapshots the change is made in a copy, and seen when this goes. (What it
+/// derefs to belongs to it, and is not to be swapped with another.)
 pub struct Shadow<'p, T: Translation> {
     page: ManuallyDrop<Exclusive<'p>>,
     /// Where it is changed, and will lie; none for one that is changed in its frame.
@@ -192,8 +194,8 @@ impl<'p, T: Translation> Spare<'p, T> {
     /// C4: the page, which is held for copying, is worked on in the copy from now on.
     fn begin(self, mut page: Exclusive<'p>) -> Shadow<'p, T> {
         let shared = self.view.shared;
-        // The former word of that frame is gone, visibly, before any byte changes there: pairs with
-        // the Acquire fence of validation, as behind a claim.
+        // The former word of that frame is gone, visibly, before any byte changes there: pairs
+        // with the Acquire fence of validation, as behind a claim.
         fence(Ordering::Release);
         let bytes = shared.page_in(self.view.space, page.id().page(), self.to);
         // SAFETY: the frame is ours, and holds no page; nobody holds it by a slice (COW-3); stale

@@ -45,7 +45,8 @@ use crate::translation::Translation;
 /// The longest pause in microseconds between two looks at pages that are held or being written.
 const LONGEST_PAUSE_US: u64 = 1000;
 
-/// A sweep that finds nothing to write says how far it is each time that it has visited so many frames.
+/// A sweep that finds nothing to write says how far it is each time that it has visited so many
+/// frames.
 const PACE_FRAMES: usize = 4096;
 
 /// What became of a batch.
@@ -197,8 +198,8 @@ impl<T: Translation> Shared<T> {
             && !meta.is_dirty(word)
     }
 
-    /// Waits for pages that are held or being written however long that takes: a device may be slow
-    /// for many seconds, and says itself if it fails.
+    /// Waits for pages that are held or being written however long that takes: a device may be
+    /// slow for many seconds, and says itself if it fails.
     fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
         let mut pause_us = 0;
         loop {

@@ -24,8 +24,8 @@ const MIN_FRAMES: u64 = 128;
 const FIXED_BYTES: u64 = 512 << 10;
 /// What tables that are vectors take for each frame, at most: those of replacement policies.
 pub(crate) const TABLES_BYTES: usize = 64;
-/// What is set aside for translation, replacement and holds of one frame where the budget is compared
-/// before they are chosen: as much as any takes.
+/// What is set aside for translation, replacement and holds of one frame where the budget is
+/// compared before they are chosen: as much as any takes.
 const MOST_TRANSLATION_BYTES: u64 = 320;
 
 /// How to open a pool.
@@ -51,8 +51,8 @@ pub struct PoolConfig {
 }
 
 impl PoolConfig {
-    /// A pool on a file that holds nothing yet, without a log, and all else as it usually is; for more
-    /// there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`.
+    /// A pool on a file that holds nothing yet, without a log, and all else as it usually is; for
+    /// more there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`.
     pub fn new(memory_budget: u64, page_size: PageSize, seed: ChecksumSeed) -> PoolConfig {
         PoolConfig {
             memory_budget,

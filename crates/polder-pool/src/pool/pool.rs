@@ -31,9 +31,9 @@ impl<T: Translation> Pool<T> {
         self.shared().flush(&mut |_, _| {})
     }
 
-    /// Ends the reading of the device, and waits for the reads that are under way. Pages that are not
-    /// resident are refused from now on, with [`PoolError::Closed`]: the next owner of the device
-    /// may change it.
+    /// Ends the reading of the device, and waits for the reads that are under way. Pages that are
+    /// not resident are refused from now on, with [`PoolError::Closed`]: the next owner of the
+    /// device may change it.
     pub fn end_reads(&self) {
         self.shared().core.data.reads.end();
     }
@@ -54,8 +54,8 @@ impl<T: Translation> Pool<T> {
         &self.shared().translation
     }
 
-    /// What the translation finds that contradicts itself, as sentences: swizzled links that are not
-    /// their owners'. Means something while nobody but the pool's own threads uses the pool.
+    /// What the translation finds that contradicts itself, as sentences: swizzled links that are
+    /// not their owners'. Means something while nobody but the pool's own threads uses the pool.
     pub fn check_links(&self) -> Vec<String> {
         let shared = self.shared();
         shared.translation.check(&shared.context())

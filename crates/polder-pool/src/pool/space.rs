@@ -95,8 +95,9 @@ impl<T: Translation> Space<T> {
     }
 
     /// Asks the processor for the whole of a page that will be read soon, if it is resident. Loads
-    /// nothing from the device and is no access: a number that leads nowhere does no harm. (Pages that
-    /// a translation keeps elsewhere than most, as those of sparse groups, are not asked for.)
+    /// nothing from the device and is no access: a number that leads nowhere does no harm. (Pages
+    /// that a translation keeps elsewhere than most, as those of sparse groups, are not asked
+    /// for.)
     #[inline]
     pub fn prefetch(&self, page: PageNo) {
         self.prefetch_begin(page, self.page_size().bytes());
@@ -150,9 +151,10 @@ impl<T: Translation> Space<T> {
 
     /// Goes from a link to its page as [`Space::follow`] does, but releases all that the attempt
     /// holds and holds this page instead: until the next step its bytes stay as they are, also if
-    /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out of
-    /// date. `from` is the page that the link was read from, or none for the first one of a way: the
-    /// root. Whether the link may lead to a page that has replaced another is decided by it (`COW-5`).
+    /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out
+    /// of date. `from` is the page that the link was read from, or none for the first one of a
+    /// way: the root. Whether the link may lead to a page that has replaced another is decided by
+    /// it (`COW-5`).
     ///
     /// Waits if somebody has the page exclusively, so that a caller that holds a latch must
     /// not use it. Only where [`Attempt::takes_snapshots`].
@@ -191,8 +193,8 @@ impl<T: Translation> Space<T> {
         }
     }
 
-    /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait; gives
-    /// how many were asked for. That is at most a small part of the pool.
+    /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait;
+    /// gives how many were asked for. That is at most a small part of the pool.
     pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
         self.readers().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
     }
@@ -203,13 +205,14 @@ impl<T: Translation> Space<T> {
     /// Runs an operation that is made of several steps (new pages, a [`Change`],
     /// several [`Space::run`]); if one of them finds no frame, the whole again.
     ///
-    /// A step that holds something for which others may wait, a new page or a change, does not wait
-    /// for a frame: it fails with [`PoolError::Exhausted`], so that the operation releases
+    /// A step that holds something for which others may wait, a new page or a change, does not
+    /// wait for a frame: it fails with [`PoolError::Exhausted`], so that the operation releases
     /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
     /// begun when it fails, as it must for other errors.
     ///
     /// # Errors
-    /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the pool.
+    /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the
+    /// pool.
     #[inline(always)]
     pub fn when_admitted<R, E: Exhaustion>(
         &self,
@@ -233,8 +236,8 @@ impl<T: Translation> Space<T> {
         self.shared().when_admitted(OPERATION_FRAMES + pages, operation)
     }
 
-    /// The same for a step of an operation that cannot be begun again, and holds a few new pages all
-    /// the time: a bulk load, whose input is used up.
+    /// The same for a step of an operation that cannot be begun again, and holds a few new pages
+    /// all the time: a bulk load, whose input is used up.
     ///
     /// # Errors
     /// As [`Space::when_admitted`].
@@ -254,8 +257,8 @@ impl<T: Translation> Space<T> {
 
 /// Changing pages, making and freeing them.
 impl<T: Translation> Space<T> {
-    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to wait
-    /// until there is room in the log.
+    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to
+    /// wait until there is room in the log.
     ///
     /// # Errors
     /// [`PoolError::Journal`] if the log cannot take the change.
@@ -362,8 +365,8 @@ impl<'p> Change<'p> {
     /// is changed.
     ///
     /// # Errors
-    /// `Restart`, also when a map must be loaded first: then this call has left no map latched, but
-    /// earlier ones may have ([`Change::clear`]). A page that is marked so already is
+    /// `Restart`, also when a map must be loaded first: then this call has left no map latched,
+    /// but earlier ones may have ([`Change::clear`]). A page that is marked so already is
     /// [`PoolError::Broken`].
     pub fn mark<T: Translation>(
         &mut self,

@@ -1,5 +1,5 @@
-//! What a pool tells of itself. Counters cost the hot path nothing (see `counters.rs`); the rest is
-//! found by looking when asked.
+//! What a pool tells of itself. Counters cost the hot path nothing (see `counters.rs`); the rest
+//! is found by looking when asked.
 
 #![cfg(not(loom))]
 
@@ -33,10 +33,11 @@ pub struct PoolStats {
     pub frames_free: u64,
     /// The same by node, in the order of frames, where frames are partitioned by nodes.
     pub nodes: Vec<NodeStats>,
-    /// Frames taken for a page by a thread that ran on their node; 0 where they are not partitioned.
+    /// Frames taken for a page by a thread that ran on their node; 0 where they are not
+    /// partitioned.
     pub frames_taken_near: u64,
-    /// Frames taken by threads that ran elsewhere: a page went where it prefers to lie, or the node
-    /// of the thread had none free.
+    /// Frames taken by threads that ran elsewhere: a page went where it prefers to lie, or the
+    /// node of the thread had none free.
     pub frames_taken_far: u64,
     /// Page size in bytes.
     pub page_size_bytes: u64,

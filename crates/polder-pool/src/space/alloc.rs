@@ -1,12 +1,13 @@
 //! Giving out pages of a space, and taking them back.
 //!
-//! Each allocation map (a page of the space itself) has a bit for every page that it speaks of: set
-//! if the page is linked. It changes in the group that links or unlinks the page
+//! Each allocation map (a page of the space itself) has a bit for every page that it speaks of:
+//! set if the page is linked. It changes in the group that links or unlinks the page
 //! ([`Change::mark`](crate::Change::mark)), so that a crash leaves no page that is in use and
 //! linked by nobody. Pages that were made and not linked yet, or unlinked and not discarded yet,
-//! are *reserved*, in memory alone. The reservation ends when the bit has been set, and begins before
-//! it is cleared, both while the allocation map and everything else of the change is latched; a thread
-//! that allocates reserves first and looks at the bit again afterwards. So no number is given out twice.
+//! are *reserved*, in memory alone. The reservation ends when the bit has been set, and begins
+//! before it is cleared, both while the allocation map and everything else of the change is
+//! latched; a thread that allocates reserves first and looks at the bit again afterwards. So no
+//! number is given out twice.
 //!
 //! Pages are given out lowest first, so that a space stays dense and its last extents come free.
 //! The space's mutex is held throughout; maps and extents are looked at without latches, which

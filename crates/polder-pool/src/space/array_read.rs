@@ -67,8 +67,8 @@ impl<T: Translation> Shared<T> {
         }
         reached!(ArrayRootRead);
         let mut page = self.view(&self.file).follow(attempt, LinkRef::Id(file_page(root)), None)?;
-        // The array is the parent of its root: asked after the page's word was read, as any parent is
-        // validated. Where the root lay before it moved another array's page may lie.
+        // The array is the parent of its root: asked after the page's word was read, as any parent
+        // is validated. Where the root lay before it moved another array's page may lie.
         if array.root() != root {
             return Err(Restart);
         }
@@ -169,8 +169,9 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Reads many pages of an array, again and again until none of them has moved meanwhile: a page
-    /// that is named by its physical page number alone may be another array's when it is read.
+    /// Reads many pages of an array, again and again until none of them has moved meanwhile: a
+    /// page that is named by its physical page number alone may be another array's when it is
+    /// read.
     fn read_array<R>(
         &self,
         array: &PagedArray,

@@ -3,8 +3,8 @@
 //! The steps are A1 to A6 of polder-log's `append.rs`; here is the side that has the pages. Log
 //! space is reserved for the most that the group can be before its first latch (A1,
 //! `Change::new`). Then all pages and maps are latched, and records are pushed (A2).
-//! [`Change::commit`] appends the group, and stamps the pages with its LSN (A3 to A6); behind it all
-//! of them are unlatched.
+//! [`Change::commit`] appends the group, and stamps the pages with its LSN (A3 to A6); behind it
+//! all of them are unlatched.
 
 #![cfg(not(loom))]
 
@@ -32,12 +32,14 @@ use crate::translation::Translation;
 
 thread_local! {
     /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of
-    /// a register, but a load of a whole structure that was just written in parts waits until these
-    /// stores have left the processor, and behind them stand the slow ones to pages and the log.
+    /// a register, but a load of a whole structure that was just written in parts waits until
+    /// these stores have left the processor, and behind them stand the slow ones to pages and the
+    /// log.
     static BUFFER: Cell<Option<Box<Group>>> = const { Cell::new(None) };
 }
 
-/// A thread that is ending has none to use again: destructors of other thread-locals may still write.
+/// A thread that is ending has none to use again: destructors of other thread-locals may still
+/// write.
 #[inline]
 fn buffer() -> Box<Group> {
     BUFFER.try_with(Cell::take).ok().flatten().unwrap_or_default()
@@ -319,8 +321,8 @@ pub(crate) fn log_image(change: &mut Change<'_>, page: &mut Exclusive<'_>) {
 }
 
 impl<T: Translation> Shared<T> {
-    /// A change by a thread that holds nothing others wait for: goes no faster than the log is made
-    /// shorter.
+    /// A change by a thread that holds nothing others wait for: goes no faster than the log is
+    /// made shorter.
     #[inline]
     pub(crate) fn change_at_pace(&self, most: usize) -> Result<Change<'_>, PoolError> {
         if let Some(journal) = &self.core.journal {

@@ -1,4 +1,5 @@
-//! Extents of a space: taken when the first of their pages is given out, released when none is in use.
+//! Extents of a space: taken when the first of their pages is given out, released when none is in
+//! use.
 
 use polder_format::{Extent, PageNo, PhysicalPageNo};
 

@@ -1,8 +1,8 @@
 //! Where a page lies in the file: what a fault asks of the maps.
 //!
-//! A page of a map is a page itself, so that a fault may have to load one of those first. This is the
-//! one function where what brings pages into memory needs what stands above it; it is called by
-//! way of [`Shared::locate`], so that nothing of `space/` is known there.
+//! A page of a map is a page itself, so that a fault may have to load one of those first. This is
+//! the one function where what brings pages into memory needs what stands above it; it is called
+//! by way of [`Shared::locate`], so that nothing of `space/` is known there.
 
 use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 

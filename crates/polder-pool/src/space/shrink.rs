@@ -2,7 +2,8 @@
 //! extents and map pages move to free physical pages further down, and the end is cut off.
 //!
 //! ```text
-//! M1  the space's allocation mutex and its extent map's mutex: nobody changes the map, or drops the space
+//! M1  the space's allocation mutex and its extent map's mutex: nobody changes the map, or drops
+//!     the space
 //! M2  begin to note which pages are written to the extent (after the write, before the write-back
 //!     leaves the extent-move gate); closing and opening the gate once makes sure that no write is
 //!     under way that is not noted
@@ -170,7 +171,7 @@ impl<T: Translation> Shared<T> {
             let noted = std::mem::take(&mut *lock(&moving.noted));
             self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
         }
-        // M3  the map's page before the gate: it must not have to be loaded afterwards (loading may
+        // M3 the map's page before the gate: it must not have to be loaded afterwards (loading may
         // evict, evicting may write, and writing goes through the gate)
         let mut change = self.change(PATCH_BYTES)?;
         let (mut map, at) = self.latch_element(&space.map, extent.index)?;
@@ -282,7 +283,8 @@ impl<T: Translation> Shared<T> {
         Ok(false)
     }
 
-    /// The parent of the page at `place`, if the array has that page; an inner `None` for its root.
+    /// The parent of the page at `place`, if the array has that page; an inner `None` for its
+    /// root.
     #[allow(clippy::option_option)]
     fn find_array_page(
         &self,
@@ -360,8 +362,8 @@ impl<T: Translation> Shared<T> {
         Ok(new)
     }
 
-    /// Latches the page whose word leads to a page of a map, and says where the word is: in the page
-    /// above, or in the space directory. None: the root of the directory itself.
+    /// Latches the page whose word leads to a page of a map, and says where the word is: in the
+    /// page above, or in the space directory. None: the root of the directory itself.
     fn latch_link(
         &self,
         owner: Option<&SpaceCore<T>>,

@@ -56,9 +56,9 @@ fn take_the_rest(pool: &Pool<Array>) -> (Vec<Pin<'_>>, Vec<FrameId>) {
     (pins, frames)
 }
 
-/// Operations that have pinned all frames between them, and want one more each. To look up where it
-/// lies is an operation of its own, which finds no frame for the map either: it must not wait while
-/// the one that needs it keeps its pins.
+/// Operations that have pinned all frames between them, and want one more each. To look up where
+/// it lies is an operation of its own, which finds no frame for the map either: it must not wait
+/// while the one that needs it keeps its pins.
 #[test]
 fn operations_that_hold_all_frames_let_go_at_once() {
     const WAY: usize = 9;
