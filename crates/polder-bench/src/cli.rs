@@ -19,7 +19,7 @@ use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
 use crate::plan::Plan;
-use crate::record::PhysicalPageNo;
+use crate::record::Place;
 use crate::report::RunResult;
 use crate::worker;
 
@@ -224,10 +224,7 @@ fn compare(args: &CompareArgs, engines: &[EngineKind]) -> Result<(), BenchError>
 }
 
 /// Leaves what was printed, or would be for people, in a document of results, if that is wanted.
-fn record(
-    place: Option<&PhysicalPageNo>,
-    table: impl FnOnce() -> String,
-) -> Result<(), BenchError> {
+fn record(place: Option<&Place>, table: impl FnOnce() -> String) -> Result<(), BenchError> {
     place.map_or(Ok(()), |place| place.record(&table()))
 }
 

@@ -31,21 +31,21 @@ const FENCE: &str = "```";
 
 /// A section of a document, as the command line names it.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct PhysicalPageNo {
+pub(crate) struct Place {
     file: PathBuf,
     key: String,
 }
 
-impl FromStr for PhysicalPageNo {
+impl FromStr for Place {
     type Err = String;
 
-    fn from_str(text: &str) -> Result<PhysicalPageNo, String> {
+    fn from_str(text: &str) -> Result<Place, String> {
         let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         match text.rsplit_once('#') {
             Some((file, key))
                 if !file.is_empty() && !key.is_empty() && key.chars().all(is_plain) =>
             {
-                Ok(PhysicalPageNo { file: PathBuf::from(file), key: key.to_owned() })
+                Ok(Place { file: PathBuf::from(file), key: key.to_owned() })
             }
             _ => Err(
                 "a file and a key of small letters, digits and hyphens: docs/results.md#lookups"
@@ -135,7 +135,7 @@ fn heading(text: &str, begin: &str) -> Option<usize> {
     None
 }
 
-impl PhysicalPageNo {
+impl Place {
     /// Puts what this process was told and has printed into its section.
     pub(crate) fn record(&self, printed: &str) -> Result<(), BenchError> {
         let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
@@ -205,7 +205,7 @@ mod tests {
         let file = dir.path().join("results.md");
         let (head, by_hand) = ("# Results\n\nWords.\n\n", "# Kept by hand\n\n## scans\n\nOld.\n");
         fs::write(&file, format!("{head}{by_hand}")).unwrap();
-        let place = PhysicalPageNo { file: file.clone(), key: String::new() };
+        let place = Place { file: file.clone(), key: String::new() };
         let (scans, loads) = (section("scans", "1\n"), section("loads", "## 2\n"));
         for written in [&scans, &loads, &section("scans", "# Kept by hand\n3\n")] {
             place.replace(written.clone()).unwrap();
@@ -224,10 +224,10 @@ mod tests {
 
     #[test]
     fn places_have_a_file_and_a_plain_key() {
-        let place: PhysicalPageNo = "a/b#c.md#tpcc-2".parse().unwrap();
+        let place: Place = "a/b#c.md#tpcc-2".parse().unwrap();
         assert_eq!((place.file, place.key), (PathBuf::from("a/b#c.md"), "tpcc-2".to_owned()));
         for text in ["a.md", "#a", "a.md#", "a.md#Big", "a.md#two words"] {
-            assert!(text.parse::<PhysicalPageNo>().is_err(), "{text}");
+            assert!(text.parse::<Place>().is_err(), "{text}");
         }
     }
 

@@ -87,7 +87,7 @@ pub fn lowest<'p, S: Levels, T: Translation>(
 
 /// A page, and the one above it with the child that led here (none for the root).
 #[derive(Debug)]
-pub struct PhysicalPageNo<'p> {
+pub struct Located<'p> {
     /// The page.
     pub page: Optimistic<'p>,
     /// The page above, and which of its children the page is.
@@ -104,10 +104,10 @@ pub fn descend<'p, S: Levels, T: Translation>(
     attempt: &mut Attempt<'p>,
     target: S::Target<'_>,
     level: u8,
-) -> Result<PhysicalPageNo<'p>, Restart> {
+) -> Result<Located<'p>, Restart> {
     let root = space.root(attempt, PageNo::new(ROOT).ok_or(Restart)?)?;
     confirm(attempt, &[root], verify_root::<S>(root.page()))?;
-    let mut place = PhysicalPageNo { page: root, parent: None };
+    let mut place = Located { page: root, parent: None };
     // LEVEL-2: each step goes down by one level.
     loop {
         let (above, page) = (place.page, place.page.page());
@@ -117,7 +117,7 @@ pub fn descend<'p, S: Levels, T: Translation>(
         let child = S::child(page, target);
         let below = follow::<S, T>(space, attempt, above, child)?;
         confirm(attempt, &[below, above], S::covers(below.page(), target))?;
-        place = PhysicalPageNo { page: below, parent: Some((above, child)) };
+        place = Located { page: below, parent: Some((above, child)) };
     }
 }
 

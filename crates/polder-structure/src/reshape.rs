@@ -257,7 +257,8 @@ impl<'p, T: Translation> Work<'_, 'p, T> {
         // 1. To the page and its parent, each compared with the one above.
         let place = descend::<S, T>(self.space, self.attempt, S::target(&newcomer), level)?;
         // 2. Both are latched, the parent before its child (RESHAPE-1).
-        let parent = place.parent.map(|(parent, _)| self.latch::<S>(parent)).transpose()?;
+        // They are released from the last to the first: the child before its parent.
+        let mut parent = place.parent.map(|(parent, _)| self.latch::<S>(parent)).transpose()?;
         let mut page = self.latch::<S>(place.page)?;
         // 3. Another thread may have split the page, or put a level above it.
         if S::level(page.page()) != level {
@@ -270,7 +271,7 @@ impl<'p, T: Translation> Work<'_, 'p, T> {
             Err(what) => return Err(fail(self.attempt, page.id(), what)),
         };
         // 4. A root is divided into two new pages (RESHAPE-4).
-        let Some(mut parent) = parent else {
+        let Some(parent) = &mut parent else {
             let [left, right, ..] = spares else { return Ok(Split::RootNeedsTwo) };
             let numbers = [left.id().page(), right.id().page()];
             let (mut left, mut right) = (left.latch()?, right.latch()?);
@@ -288,8 +289,8 @@ impl<'p, T: Translation> Work<'_, 'p, T> {
         let mut new = spares[0].latch()?;
         self.change.mark(self.space, self.attempt, &[spares[0].id().page()], true)?;
         // 7. The three pages are changed, and logged as one group.
-        S::divide(self.change, &split, [&mut parent, &mut page, &mut new]);
-        self.change.commit(&mut [&mut parent, &mut page, &mut new]);
+        S::divide(self.change, &split, [parent, &mut page, &mut new]);
+        self.change.commit(&mut [parent, &mut page, &mut new]);
         Ok(Split::Done { pages: 1 })
     }
 

@@ -64,7 +64,7 @@ fn see_node<T: Translation>(
         return walk.fault(*page, what);
     }
     if expected.level.is_some_and(|level| level != node.level()) {
-        walk.fault(*page, "the node is not one level below its parent");
+        return walk.fault(*page, "the node is not one level below its parent");
     }
     if node.lower_fence() != expected.lower {
         walk.fault(*page, "the lower fence is not what the parent says");

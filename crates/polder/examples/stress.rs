@@ -106,7 +106,7 @@ impl Tally {
         self.slowest = self.slowest.max(other.slowest);
     }
 
-    /// Times an operation. `None`: it found no frame, where that is set to be unlogged.
+    /// Times an operation. `None`: it found no frame, where that is excused.
     fn time<R, E: Into<BatchError>>(
         &mut self,
         what: &'static str,

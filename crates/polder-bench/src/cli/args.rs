@@ -10,7 +10,7 @@ use crate::dist::Dist;
 use crate::durability::Durability;
 use crate::ladder::{Part, Size};
 use crate::plan::LoadOrder;
-use crate::record::PhysicalPageNo;
+use crate::record::Place;
 use crate::replay::Format;
 use crate::size::{parse_bytes, parse_count};
 use crate::tpcc::Mix;
@@ -150,7 +150,7 @@ pub(super) struct StoreArgs {
     /// Put what is printed into the section KEY of a document of results as well, with the command
     /// line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<PhysicalPageNo>,
+    pub(super) record: Option<Place>,
 }
 
 /// What all workloads on records take.
@@ -320,7 +320,7 @@ pub(super) struct ReplayArgs {
     /// Put what is printed into the section KEY of a document of results as well, with the command
     /// line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<PhysicalPageNo>,
+    pub(super) record: Option<Place>,
 }
 
 /// What the ladder takes.
@@ -372,7 +372,7 @@ pub(super) struct TranslationsArgs {
     /// Put what is printed, and all medians, into the section KEY of a document of results as
     /// well, with the command line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
-    pub(super) record: Option<PhysicalPageNo>,
+    pub(super) record: Option<Place>,
 }
 
 fn replacement_help() -> String {

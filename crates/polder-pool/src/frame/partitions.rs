@@ -31,7 +31,7 @@ impl PartitionNo {
     }
 }
 
-/// The frames of one node. CachePadded on its cache lines, which are mostly the node's own.
+/// The frames of one node. Alone on its cache lines, which are mostly the node's own.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Partition {

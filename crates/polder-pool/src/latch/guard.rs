@@ -271,7 +271,7 @@ impl<'p> Exclusive<'p> {
     }
 
     /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
-    /// (In debug builds a change that was neither logged nor set to be unlogged here is found
+    /// (In debug builds a change that is neither logged nor said to be unlogged here is found
     /// out.)
     #[inline(always)]
     pub fn set_unlogged(&mut self) {

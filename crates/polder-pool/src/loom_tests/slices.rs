@@ -12,7 +12,7 @@ struct Sliced {
 }
 
 /// Holding, and looking whether a thread holds the page, as another thread would do it.
-type ReadMode = fn(&Sliced, StateWord) -> bool;
+type HoldBy = fn(&Sliced, StateWord) -> bool;
 type IsFree = fn(&Sliced) -> bool;
 
 impl Sliced {
@@ -63,7 +63,7 @@ impl Sliced {
     }
 }
 
-fn holder_and_writer(hold: ReadMode, is_free: IsFree) {
+fn holder_and_writer(hold: HoldBy, is_free: IsFree) {
     explore(3, move || {
         let sliced = Sliced::resident();
         let writer = spawn(&sliced, move |sliced| sliced.write_if(is_free));

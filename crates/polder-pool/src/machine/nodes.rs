@@ -54,7 +54,7 @@ impl Nodes {
             if told.with_memory().count() < 2 {
                 return None;
             }
-            let (memory, cores) = (policy::reserved()?, Affinity::of_this_thread());
+            let (memory, cores) = (policy::permitted()?, Affinity::of_this_thread());
             told.nodes(|node| memory.has(node), |core| cores.has(core))
         };
         read().unwrap_or_else(Nodes::one)

@@ -59,7 +59,7 @@ impl NodeMask {
 
 /// The nodes of which we may have memory. Nothing, if the kernel does not say, or if the thread was
 /// given a policy that says already where its memory is to be.
-pub(super) fn reserved() -> Option<NodeMask> {
+pub(super) fn permitted() -> Option<NodeMask> {
     let mut mode: libc::c_int = 0;
     ask(Some(&mut mode), None, ptr::null(), 0)?;
     if mode != libc::MPOL_DEFAULT {

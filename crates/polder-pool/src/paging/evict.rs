@@ -330,7 +330,7 @@ impl<T: Translation> Sweep<'_, T> {
     /// of the page that can, which may be one below it. If all else was tried, the page itself.
     fn unswizzled(&mut self, frame: FrameId) -> Option<FrameId> {
         let shared = self.pages.shared;
-        if !T::SWIZZLES {
+        if !T::LINKS_PIN {
             return Some(frame);
         }
         let meta = shared.core.latches.meta(frame);

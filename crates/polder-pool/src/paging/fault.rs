@@ -125,7 +125,7 @@ impl<T: Translation> Shared<T> {
             let id = PageId::new(space.id, page);
             let bytes = self.page_in(space, page, frame);
             if let Err(error) = self.load(bytes, id, place) {
-                self.abandon(space, page, frame);
+                self.abandon(space, page, frame, claim);
                 return Err(error);
             }
             debug_assert!(claim.peek().is_in_flight(), "POOL-1: {id} was loaded by two");
@@ -222,26 +222,28 @@ impl<T: Translation> Shared<T> {
         };
         // F6  behind the claim: a thread that sets a flag finds the word in flight, or is seen
         if let Err(error) = space.check_not_dropped() {
-            self.abandon(space, page, frame);
+            self.abandon(space, page, frame, claim);
             return Err(error);
         }
         if self.relocations() != relocations {
-            self.abandon(space, page, frame);
+            self.abandon(space, page, frame, claim);
             return Ok(Claimed::Moved);
         }
         Ok(Claimed::Ours(claim))
     }
 
     /// Ends a claim without a page.
-    fn abandon(&self, space: &SpaceCore<T>, page: PageNo, frame: FrameId) {
+    fn abandon(&self, space: &SpaceCore<T>, page: PageNo, frame: FrameId, claim: &StateCell) {
         let (translation, directory) = (&self.translation, &space.directory);
         let frames = &self.core.frames.memory;
-        if T::MEMORY.gives_back() {
+        // What was read there is nobody's, and no other page comes there.
+        if !T::MEMORY.is_in_frames() {
             let address = translation.page_address(frames, directory, page, frame);
             translation.give_back(frames, &mut [address]);
         }
         let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, &self.core.latches.lot);
-        translation.words().remove(&self.core.latches, directory, page, frame, end);
+        let words = translation.words();
+        words.abandon(&self.core.latches, directory, page, frame, (claim, end));
     }
 
     /// F7 and F8: the caller has the page in flight and owns the frame.

@@ -17,7 +17,7 @@ use crate::shared::Shared;
 use crate::sync::lock;
 use crate::thread::Counter;
 use crate::translation::{
-    Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
+    Footprint, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
     PredictiveHashed, Translation, Words,
 };
 
@@ -122,6 +122,7 @@ impl<T: Translation> Pool<T> {
         let size = core.page_size().bytes() as u64;
         let sum = |counter| core.counters.sum(counter);
         let footprint = shared.translation.words().footprint();
+        let beside = Footprint::on_huge_pages(shared.translation.bytes_beside());
         let spaces = self.space_stats();
         let resident_pages = spaces.values().map(|space| space.resident_pages).sum::<u64>();
         let frames = u64::from(core.frames.budget_frames);
@@ -153,8 +154,10 @@ impl<T: Translation> Pool<T> {
             frame_bytes: resident_pages * size,
             metadata_bytes: frames * (FRAME_META_BYTES as u64 + shared.beside_bytes)
                 + FreeList::bytes(core.frames.budget_frames) as u64,
-            translation_bytes: footprint.translation_bytes + shared.translation.bytes_beside(),
-            page_table_bytes: footprint.page_table_bytes + frame_page_table_bytes,
+            translation_bytes: footprint.translation_bytes + beside.translation_bytes,
+            page_table_bytes: footprint.page_table_bytes
+                + beside.page_table_bytes
+                + frame_page_table_bytes,
             frame_page_table_bytes,
             huge_page_bytes,
             promotions: sum(Counter::Promotions),

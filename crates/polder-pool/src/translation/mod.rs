@@ -29,6 +29,8 @@ mod simd;
 #[cfg(feature = "teaching")]
 mod sorted;
 pub(crate) mod swizzle;
+#[cfg(test)]
+mod tests;
 mod vm;
 
 #[cfg(not(loom))]

@@ -83,8 +83,7 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
         frame: FrameId,
     ) -> Result<Option<&'p StateCell>, PoolError>;
 
-    /// E7 and E8, or the end of a claim without a page: the page in this frame, held exclusively or
-    /// in flight, has no word any more. `end` makes it 0.
+    /// E7 and E8: the page in this frame, held exclusively, has no word any more. `end` makes it 0.
     fn remove(
         &self,
         latches: &Latches,
@@ -93,6 +92,19 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
         frame: FrameId,
         end: impl FnOnce(&StateCell),
     );
+
+    /// The end of a claim without a page, by the thread that made it, whose state is `claim`: as
+    /// `remove`, though the space may have been closed since.
+    fn abandon(
+        &self,
+        latches: &Latches,
+        directory: &Self::Directory,
+        page: PageNo,
+        frame: FrameId,
+        (_claim, end): (&StateCell, impl FnOnce(&StateCell)),
+    ) {
+        self.remove(latches, directory, page, frame, end);
+    }
 
     /// P5: the page, held exclusively, is in frame `to` from now on, which has this version, and
     /// nobody holds it. `to` is the caller's, and held no page.
@@ -122,6 +134,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const READ_MODES: ReadModes = ReadModes::ALL;
     /// Whether links may hold frames.
     const SWIZZLES: bool = false;
+    /// Whether a page stays in its frame while a link to it is swizzled.
+    const LINKS_PIN: bool = false;
     /// Where it has the state words.
     type Words: Words;
 

@@ -43,6 +43,7 @@ fn alone(test: &str, case: &str) {
     println!("{}", said.lines().filter(|line| line.contains(" MiB")).collect::<String>());
     let why = String::from_utf8_lossy(&run.stderr);
     assert!(run.status.success(), "{case}: {said}{why}");
+    assert!(said.contains("1 passed"), "{case}: there is no test {test}: {said}");
 }
 
 /// Memory that the process may have had.
@@ -173,10 +174,12 @@ fn each(test: &str, run: impl Fn(TranslationKind)) {
 
 #[test]
 fn many_threads_stay_within_the_budget() {
-    each("many_threads_stay_within_the_budget", threads);
+    let _turn = crate::my_turn();
+    each("resident::many_threads_stay_within_the_budget", threads);
 }
 
 #[test]
 fn many_tables_stay_within_the_budget() {
-    each("many_tables_stay_within_the_budget", tables);
+    let _turn = crate::my_turn();
+    each("resident::many_tables_stay_within_the_budget", tables);
 }

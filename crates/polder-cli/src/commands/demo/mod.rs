@@ -54,7 +54,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<(), Failure> {
     let begun = Instant::now();
     let plan = Plan::new(args);
     let memory = Memory::now();
-    let place = PhysicalPageNo::new(&args.dir, args.keep)?;
+    let place = Place::new(&args.dir, args.keep)?;
     let options = Options::new(place.store()).memory_budget(plan.budget).durability(DURABILITY);
     let findings =
         opened(options.clone().mode(OpenMode::Create), |store| exercise(context, &plan, store))?;
@@ -99,16 +99,16 @@ fn exercise(context: &Context, plan: &Plan, store: &Store) -> Result<Findings, F
 }
 
 /// A directory of the demo's own, removed at the end, however it comes.
-struct PhysicalPageNo {
+struct Place {
     dir: PathBuf,
     keep: bool,
 }
 
-impl PhysicalPageNo {
-    fn new(within: &Path, keep: bool) -> Result<PhysicalPageNo, Failure> {
+impl Place {
+    fn new(within: &Path, keep: bool) -> Result<Place, Failure> {
         let dir = within.join(format!("polder-demo-{}", std::process::id()));
         fs::create_dir(&dir).map_err(Failure::io(format!("cannot make {}", dir.display())))?;
-        Ok(PhysicalPageNo { dir, keep })
+        Ok(Place { dir, keep })
     }
 
     fn store(&self) -> PathBuf {
@@ -116,7 +116,7 @@ impl PhysicalPageNo {
     }
 }
 
-impl Drop for PhysicalPageNo {
+impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep
             && let Err(error) = fs::remove_dir_all(&self.dir)

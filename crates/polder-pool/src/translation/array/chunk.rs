@@ -129,6 +129,9 @@ pub struct ArrayDirectory {
     /// Some page has been in the table for sparse groups.
     pub(super) has_sparse: AtomicBool,
     pub(super) closed: Mutex<bool>,
+    /// The same, for a look without the lock. Then the chunks serve others; they stay here for
+    /// claims that are still to be abandoned.
+    is_closed: AtomicBool,
 }
 
 impl ArrayDirectory {
@@ -140,6 +143,7 @@ impl ArrayDirectory {
             chunks: Default::default(),
             has_sparse: AtomicBool::new(false),
             closed: Mutex::new(false),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -164,10 +168,22 @@ impl ArrayDirectory {
         Some((self.chunk_at(k)?, page.get() - chunk_first(FIRST, k)))
     }
 
-    /// The chunk with this number, if there is one.
+    /// The chunk with this number, if there is one and the space was not closed.
     pub(super) fn chunk_at(&self, k: usize) -> Option<&Chunk> {
-        // SAFETY: null, or a box in `Arrays::chunks`, which is never dropped before the pool.
+        if self.is_closed.load(Ordering::Acquire) { None } else { self.chunk_of_claim(k) }
+    }
+
+    /// The same for a thread that has claimed a page in it, though the space may have been closed
+    /// since: its claim is in there.
+    fn chunk_of_claim(&self, k: usize) -> Option<&Chunk> {
+        // SAFETY: null, or a box in `ArrayWords::chunks`, which is never dropped before the pool.
         unsafe { self.chunks[k].load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The chunk and the entry of a page that the caller has claimed.
+    pub(super) fn claimed(&self, page: PageNo) -> Option<(&Chunk, u64)> {
+        let k = chunk_of(FIRST, page.get());
+        Some((self.chunk_of_claim(k)?, page.get() - chunk_first(FIRST, k)))
     }
 
     /// Makes sure that there is a chunk for the page.
@@ -197,13 +213,14 @@ impl ArrayDirectory {
 
     /// The space is gone: its chunks serve others.
     pub(super) fn close(&self, chunks: &Mutex<Chunks>) {
-        *lock(&self.closed) = true;
+        if std::mem::replace(&mut *lock(&self.closed), true) {
+            return;
+        }
+        self.is_closed.store(true, Ordering::Release);
         let mut chunks = lock(chunks);
         for k in 0..CHUNKS {
             self.origins[k].store(ptr::null_mut(), Ordering::Release);
-            let chunk = self.chunks[k].swap(ptr::null_mut(), Ordering::AcqRel);
-            // SAFETY: null, or a box in `chunks`.
-            if let Some(chunk) = unsafe { chunk.as_ref() } {
+            if let Some(chunk) = self.chunk_of_claim(k) {
                 chunk.owner.store(0, Ordering::Release);
                 chunks.give_back(k, chunk.index);
             }

@@ -256,6 +256,21 @@ impl Words for ArrayWords {
         }
     }
 
+    /// Moves no word: the chunk may be another space's by now.
+    fn abandon(
+        &self,
+        latches: &Latches,
+        directory: &ArrayDirectory,
+        page: PageNo,
+        _: FrameId,
+        (_, end): (&StateCell, impl FnOnce(&StateCell)),
+    ) {
+        if let Some((chunk, entry)) = directory.claimed(page) {
+            let words = GroupWords { arrays: self, directory, chunk, entry, latches };
+            chunk.group(entry).lock().take_out(&words, page, end);
+        }
+    }
+
     fn for_each_present(&self, directory: &ArrayDirectory, visit: &mut dyn FnMut(PageNo)) {
         for chunk in (0..CHUNKS).filter_map(|k| directory.chunk_at(k)) {
             for group in chunk.groups().filter(|group| chunk.group(*group).in_array() > 0) {

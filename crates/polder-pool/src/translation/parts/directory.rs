@@ -7,7 +7,9 @@ use polder_format::{PageId, PageNo, SpaceId};
 use crate::sync::atomic::{AtomicU64, Ordering};
 
 /// What is known of one space, and what a design keeps beside it.
+/// Its count changes with each page that comes or goes: not beside what others read.
 #[derive(Debug)]
+#[repr(align(64))]
 pub struct TableDirectory<B = ()> {
     pub(crate) space: SpaceId,
     /// Pages that have an entry, or are about to.

@@ -124,7 +124,8 @@ impl OwnerCell {
 
     /// For a thread that made it busy, or brings a page into the frame.
     pub(crate) fn set(&self, owner: Owner) {
-        debug_assert_eq!(self.get(), Owner::Busy, "SWIP-1");
+        // Loom runs wrong versions, too, and must see what comes of them.
+        debug_assert!(cfg!(loom) || self.get() == Owner::Busy, "SWIP-1");
         self.0.store(owner.to_bits(), Ordering::Release);
     }
 }

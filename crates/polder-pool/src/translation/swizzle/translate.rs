@@ -22,6 +22,7 @@ impl Translation for Swizzle {
     const READ_MODES: ReadModes =
         ReadModes::no_copies("its links hold frames, which copies change");
     const SWIZZLES: bool = true;
+    const LINKS_PIN: bool = true;
     type Words = ByFrame<SimdTable, RootSwip>;
 
     fn new(config: TranslationConfig) -> Result<Swizzle, PoolError> {

@@ -162,6 +162,18 @@ impl<B: Backing> Words for VirtualMemory<B> {
             directory.present.fetch_sub(1, Ordering::SeqCst);
         }
     }
+
+    fn abandon(
+        &self,
+        _: &Latches,
+        directory: &VmDirectory,
+        _: PageNo,
+        _: FrameId,
+        (claim, end): (&StateCell, impl FnOnce(&StateCell)),
+    ) {
+        end(claim);
+        directory.present.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl<B: Backing> Translation for VirtualMemory<B> {
