@@ -112,7 +112,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<Option<Applied>, TreeError> {
         self.space.when_admitted(|| {
             let stored = Stored::make(&self.space, key, value)?;
-            let result = self.change(key, Wanted::Value(&stored, version), expect);
+            let result = self.change::<true>(key, Wanted::Value(&stored, version), expect);
             if !matches!(result, Ok(Some(_))) {
                 free_pages(&self.space, stored.pages());
             }
@@ -130,12 +130,13 @@ impl<T: Translation> Tree<T> {
     }
 
     fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        self.space.when_admitted(|| self.change(key, Wanted::Nothing, expect))
+        self.space.when_admitted(|| self.change::<false>(key, Wanted::Nothing, expect))
     }
 
-    /// Changes the record of a key. `None`: it is not the expected one.
+    /// Changes the record of a key. `None`: it is not the expected one. Insertions and removals have
+    /// copies of their own (`INSERTS`): what is tried is inlined only where it is tried in one place.
     #[inline(always)]
-    fn change(
+    fn change<const INSERTS: bool>(
         &self,
         key: &[u8],
         wanted: Wanted<'_>,
