@@ -5,7 +5,8 @@
 //! that could be cleared too late or too early.
 //!
 //! * `META-1` A frame that is free, taken or retired holds no page: its page id is null from E6,
-//!   P5 or C6 on until F9, P4 or C6 gives it one.
+//!   P5 or C6 on until F9, P4 or C6 gives it one. (A frame that is its page's own, as all of
+//!   `direct` are, is nobody's to take or give: it may hold its page when a late thread gives it back.)
 //! * `POOL-3` For one frame the version only grows (modulo 2^27, see `WrapCount`), over all pages
 //!   that it ever holds. So no pair (frame, version) stands for two contents.
 //!
