@@ -6,6 +6,7 @@
 //!   answers.
 //! * [`workload`]: a seeded stream of such operations.
 //! * [`pools`]: a disk without faults, and configurations of pools that are as small as may be.
+//! * [`recovery`]: a log in memory, and what a recovery does with it.
 //! * [`effort`]: how many seeds, rounds and steps a test tries in an ordinary run, and in a long
 //!   one.
 //! * [`found`]: data and programs that a test needs, and is skipped without.
@@ -20,6 +21,7 @@ pub mod found;
 pub mod model;
 pub mod pools;
 pub mod random;
+pub mod recovery;
 pub mod workload;
 
 pub use disk::{Counts, Errno, FaultPlan, Operation, SimDisk, When};

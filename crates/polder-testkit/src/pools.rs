@@ -1,11 +1,16 @@
-//! A disk without faults, and pools as small as may be.
+//! A disk without faults, pools as small as may be, and what a disk with faults comes to in them.
 
 #![cfg(not(loom))]
 
+use std::error::Error;
+
 use polder_format::{ChecksumSeed, PageSize, StoreId};
-use polder_pool::{FileState, PoolConfig, Translation};
+use polder_pool::{FileState, PoolConfig, PoolError, Translation};
 
 use crate::disk::{FaultPlan, SimDisk};
+
+/// The store of all pools and logs of tests.
+pub const STORE: StoreId = StoreId([1; 16]);
 
 /// An empty disk that does not fail.
 pub fn disk() -> SimDisk {
@@ -14,11 +19,24 @@ pub fn disk() -> SimDisk {
 
 /// The least budget, so many times.
 pub fn config(times: u64, size: PageSize, file: FileState) -> PoolConfig {
-    let seed = ChecksumSeed::new(StoreId([1; 16]));
+    let seed = ChecksumSeed::new(STORE);
     PoolConfig { file, ..PoolConfig::new(PoolConfig::least_budget(size) * times, size, seed) }
 }
 
 /// The least budget, or one that the tests' data fits if the translation cannot evict.
 pub fn tight<T: Translation>(size: PageSize, file: FileState) -> PoolConfig {
     config(if T::EVICTS { 1 } else { 64 }, size, file)
+}
+
+/// Whether an error of a pool says that the disk has failed or is full.
+pub fn is_of_device(error: &PoolError) -> bool {
+    let said = error.source().map(ToString::to_string).unwrap_or_default();
+    match error {
+        PoolError::Read { .. } | PoolError::Write { .. } | PoolError::Device { .. } => {
+            said.contains("Input/output error")
+        }
+        PoolError::Full { .. } => said.contains("No space left"),
+        PoolError::Exhausted { dirty, .. } => *dirty > 0,
+        _ => false,
+    }
 }

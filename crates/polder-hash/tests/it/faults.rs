@@ -1,7 +1,6 @@
 //! A device that fails, fills up or is slow: errors say what is the matter, what was acknowledged stays,
 //! and what was refused has not happened.
 
-use std::error::Error;
 use std::time::Duration;
 
 use polder_format::PageSize;
@@ -88,16 +87,7 @@ fn survive<T: Translation>(
 }
 
 fn is_of_device(error: &HashError) -> bool {
-    let HashError::Pool(error) = error else { return false };
-    let said = error.source().map(ToString::to_string).unwrap_or_default();
-    match error {
-        PoolError::Read { .. } | PoolError::Write { .. } | PoolError::Device { .. } => {
-            said.contains("Input/output error")
-        }
-        PoolError::Full { .. } => said.contains("No space left"),
-        PoolError::Exhausted { dirty, .. } => *dirty > 0,
-        _ => false,
-    }
+    matches!(error, HashError::Pool(error) if polder_testkit::pools::is_of_device(error))
 }
 
 #[test]

@@ -1,82 +1,25 @@
 //! What the log says of an index, done again after a crash: at every point of the log, and over a file of
 //! which any part was written.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
-use polder_format::log::{Group, LogSeed, LoggedValue, Operation, Record, Records};
-use polder_format::{Lsn, PageId, PageKind, PageSize, SpaceId, StoreId, header_at};
+use polder_format::log::{LoggedValue, Operation};
+use polder_format::{PageKind, PageSize, SpaceId, header_at};
 use polder_hash::bucket::{BucketMut, BucketRef};
 use polder_hash::{HashIndex, KINDS, KeyHash, Prefix, redo};
 use polder_pool::bytes::{PageBuf, PageMut};
-use polder_pool::journal::{Journal, Outgoing, SharedError};
-use polder_pool::{Array, FileState, Pool, PoolConfig, PoolError, Redone, Swizzle, Translation};
+use polder_pool::{Array, FileState, Pool, PoolConfig, Swizzle, Translation};
 use polder_testkit::random::scramble;
+use polder_testkit::recovery::{self, LoggedGroup, MemoryLog};
 use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_tree::Tree;
 use proptest::prelude::*;
 
 use crate::support::*;
 
-const FIRST_LSN: u64 = 4096;
-
-/// A log in memory, which is durable at once.
-#[derive(Debug, Default)]
-struct Memory {
-    /// Each group, and where it ends.
-    groups: Mutex<Vec<(Lsn, Vec<u8>)>>,
-}
-
-impl Memory {
-    fn groups(&self) -> Vec<(Lsn, Vec<u8>)> {
-        self.groups.lock().unwrap().clone()
-    }
-
-    fn len(&self) -> usize {
-        self.groups.lock().unwrap().len()
-    }
-}
-
-impl Journal for Memory {
-    fn reserve(&self, _: u64) -> Result<(), SharedError> {
-        Ok(())
-    }
-
-    fn release(&self, _: u64) {}
-
-    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
-        assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
-        let mut groups = self.groups.lock().unwrap();
-        let start = groups.last().map_or(Lsn(FIRST_LSN), |(end, _)| *end);
-        let bytes = group.seal(LogSeed::new(StoreId([1; 16])), start, 0, 1).to_vec();
-        let end = Lsn(start.0 + bytes.len() as u64);
-        groups.push((end, bytes));
-        end
-    }
-
-    fn end(&self) -> Lsn {
-        self.groups.lock().unwrap().last().map_or(Lsn(FIRST_LSN), |(end, _)| *end)
-    }
-
-    fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
-        Ok(())
-    }
-
-    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
-        Ok(0)
-    }
-
-    fn after_write(&self, _: u64, _: &[PageId]) {}
-
-    fn is_trusted(&self, _: PageId) -> bool {
-        true
-    }
-}
-
-fn logged_pool<T: Translation>(disk: &SimDisk, log: &Arc<Memory>, times: u64) -> Pool<T> {
-    let journal = Some(Arc::clone(log) as Arc<dyn Journal>);
-    pool_of(disk, PoolConfig { journal, ..config::<T>(PageSize::MIN, FileState::NEW) }, times)
+fn logged_pool<T: Translation>(disk: &SimDisk, log: &Arc<MemoryLog>, times: u64) -> Pool<T> {
+    pool_of(disk, log.behind(config::<T>(PageSize::MIN, FileState::NEW)), times)
 }
 
 fn unlogged_pool(disk: &SimDisk, times: u64, file: FileState) -> Pool<Array> {
@@ -97,69 +40,8 @@ fn redo_either(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'sta
     }
 }
 
-/// As a recovery does it: the maps first, then all other pages. A page that its records do not fit must
-/// turn out to be free, or come as a full-page image later.
-fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) {
-    let mut suspects: HashMap<PageId, PoolError> = HashMap::new();
-    let mut pass = |maps: bool| {
-        let mut redoing = pool.redoing(redo_either);
-        for (end, bytes) in groups {
-            let records: Vec<_> = Records::of_group(bytes).map(Result::unwrap).collect();
-            let mut about: Vec<&Record<'_>> = Vec::new();
-            for record in &records {
-                match record.operation {
-                    Operation::Directory { place } if maps => pool.redo_directory(place),
-                    Operation::Directory { .. } => {}
-                    _ if (record.page.space() == SpaceId::FILE) == maps => about.push(record),
-                    _ => {}
-                }
-            }
-            about.sort_by_key(|record| record.page);
-            for of_page in about.chunk_by(|a, b| a.page == b.page) {
-                let page = of_page[0].page;
-                let operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
-                let is_image = matches!(operations[0], Operation::FullPageImage { .. });
-                if suspects.contains_key(&page) && !is_image {
-                    continue;
-                }
-                match redoing.redo(page, *end, &operations).unwrap() {
-                    Redone::Suspect(error) => drop(suspects.insert(page, error)),
-                    Redone::Applied | Redone::Known => drop(suspects.remove(&page)),
-                    other @ Redone::Absent => panic!("{page}: {other:?}"),
-                }
-            }
-        }
-    };
-    pass(true);
-    pool.redo_backing(&backed(groups)).unwrap();
-    pool.redo_maps_done(SPACE, true).unwrap();
-    pass(false);
-    for (page, error) in suspects {
-        assert!(!pool.is_in_use(page).unwrap(), "{page}: {error:?}");
-    }
-}
-
-/// The runs of physical page numbers that the log says were backed.
-fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
-    let mut runs = Vec::new();
-    for record in groups.iter().flat_map(|(_, bytes)| Records::of_group(bytes)).map(Result::unwrap)
-    {
-        match record.operation {
-            _ if record.page.space() != SpaceId::FILE => {}
-            Operation::Patch { backed: pages @ 1.., bytes, .. } => {
-                runs.push((u64::from_le_bytes(bytes.try_into().unwrap()), u64::from(pages)));
-            }
-            Operation::FullPageImage { .. } => runs.push((record.page.page().get(), 1)),
-            _ => {}
-        }
-    }
-    runs
-}
-
-/// By how much the records change the number of entries, as the log counts it.
-fn entries(groups: &[(Lsn, Vec<u8>)]) -> i64 {
-    let records = groups.iter().flat_map(|(_, bytes)| Records::of_group(bytes)).map(Result::unwrap);
-    records.map(|record| record.operation.entries()).sum()
+fn replay(pool: &Pool<Array>, groups: &[LoggedGroup]) {
+    recovery::replay(pool, redo_either, &[SPACE], groups);
 }
 
 /// A key; some have hashes in common, one of which differs from another in its last bit, and one from all
@@ -174,12 +56,12 @@ fn key(number: u64) -> Vec<u8> {
 /// Changes of all kinds; tells after each how many groups there were and what the index held.
 fn work<T: Translation>(
     index: &HashIndex<T>,
-    log: &Memory,
+    log: &MemoryLog,
     model: &mut Model,
     steps: u64,
     random: &mut Random,
 ) -> Vec<(usize, Model)> {
-    let mut history = vec![(log.len(), model.clone())];
+    let mut history = vec![(log.count(), model.clone())];
     for step in 0..steps {
         let key = key(random.below(240));
         // Grows, and shrinks to nearly nothing.
@@ -193,7 +75,7 @@ fn work<T: Translation>(
                 model.insert(key, value);
             }
         }
-        history.push((log.len(), model.clone()));
+        history.push((log.count(), model.clone()));
     }
     history
 }
@@ -201,10 +83,10 @@ fn work<T: Translation>(
 /// Nothing was written in place yet: what the log has is all there is.
 #[test]
 fn each_prefix_of_the_log_gives_what_was_there() {
-    let log = Arc::new(Memory::default());
+    let log = Arc::new(MemoryLog::default());
     let pool = logged_pool::<Swizzle>(&disk(), &log, 16);
     let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
-    let created = log.len();
+    let created = log.count();
     let mut model = Model::new();
     let history = work(&index, &log, &mut model, 900, &mut Random::new(1));
     let groups = log.groups();
@@ -227,7 +109,7 @@ fn each_prefix_of_the_log_gives_what_was_there() {
         assert!(there == *before || Some(&there) == after, "after {prefix} groups");
         assert_sound(&index, there.len());
         assert_content(&index, &there);
-        assert_eq!(entries(&groups[..prefix]), there.len() as i64, "as the log counts");
+        assert_eq!(recovery::entries(&groups[..prefix]), there.len() as i64, "as the log counts");
         // It goes on behind them.
         index.insert(b"more", b"").unwrap();
         assert_sound(&index, there.len() + 1);
@@ -239,22 +121,22 @@ fn each_prefix_of_the_log_gives_what_was_there() {
 /// and longer; then it gets shorter and goes.
 #[test]
 fn chains_that_are_split_come_back() {
-    let log = Arc::new(Memory::default());
+    let log = Arc::new(MemoryLog::default());
     let pool = logged_pool::<Swizzle>(&disk(), &log, 16);
     let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
-    let created = log.len();
+    let created = log.count();
     let hash = 0x5555_5555_5555_5555;
     let mut history = vec![(created, 0)];
     let chained: Vec<_> = (0..40).map(|number| key_with_hash(hash, number)).collect();
     let others: Vec<_> = (0..14).map(|bit| key_with_hash(hash ^ 1 << (63 - bit), bit)).collect();
     for key in chained.iter().chain(&others) {
         index.insert(key, &[1; 300]).unwrap();
-        history.push((log.len(), history.len()));
+        history.push((log.count(), history.len()));
     }
     let all = history.len() - 1;
     for (removed, key) in others.iter().chain(&chained).enumerate() {
         index.remove(key).unwrap();
-        history.push((log.len(), all - removed - 1));
+        history.push((log.count(), all - removed - 1));
     }
     let groups = log.groups();
     for prefix in created..=groups.len() {
@@ -275,7 +157,7 @@ fn chains_that_are_split_come_back() {
 #[test]
 fn the_log_mends_a_file_of_any_age() {
     for seed in 0..6 * scale() {
-        let log = Arc::new(Memory::default());
+        let log = Arc::new(MemoryLog::default());
         let disk = disk();
         let pool = logged_pool::<Swizzle>(&disk, &log, 1);
         let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
@@ -325,7 +207,7 @@ fn the_log_mends_a_file_of_any_age() {
 /// For each page the order of the log is the order of its changes.
 #[test]
 fn what_threads_logged_gives_their_entries() {
-    let log = Arc::new(Memory::default());
+    let log = Arc::new(MemoryLog::default());
     let pool = logged_pool::<Swizzle>(&disk(), &log, 1);
     let index = HashIndex::create(pool.create_space().unwrap()).unwrap();
     thread::scope(|scope| {

@@ -67,16 +67,7 @@ fn survive(prepared: &(Vec<u8>, FileState, Model), plan: FaultPlan, ops: usize, 
 }
 
 fn is_of_device(error: &TreeError) -> bool {
-    let TreeError::Pool(error) = error else { return false };
-    let said = std::error::Error::source(error).map(ToString::to_string).unwrap_or_default();
-    match error {
-        PoolError::Read { .. } | PoolError::Write { .. } | PoolError::Device { .. } => {
-            said.contains("Input/output error")
-        }
-        PoolError::Full { .. } => said.contains("No space left"),
-        PoolError::Exhausted { dirty, .. } => *dirty > 0,
-        _ => false,
-    }
+    matches!(error, TreeError::Pool(error) if polder_testkit::pools::is_of_device(error))
 }
 
 #[test]

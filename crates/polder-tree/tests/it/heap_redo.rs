@@ -2,141 +2,37 @@
 //! of which any part was written.
 
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::thread;
 
-use polder_format::log::{Group, LogSeed, Operation, Record, Records};
-use polder_format::{ChecksumSeed, Lsn, PageId, PageSize, SpaceId, StoreId};
-use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_format::log::Operation;
+use polder_format::{Lsn, PageId, PageSize};
+use polder_pool::journal::Journal;
 use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, PoolError, Redone};
+use polder_testkit::pools::config;
+use polder_testkit::recovery::{self, LoggedGroup, MemoryLog};
 use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_tree::{Heap, KINDS, redo};
 
 use crate::support::*;
 
-const STORE: StoreId = StoreId([1; 16]);
-const FIRST_LSN: u64 = 4096;
-
-/// A log in memory, which is durable at once.
-#[derive(Debug, Default)]
-struct Memory {
-    /// Each group, and where it ends.
-    groups: Mutex<Vec<(Lsn, Vec<u8>)>>,
+fn logged_pool(disk: &SimDisk, log: &Arc<MemoryLog>, times: u64) -> Pool<Array> {
+    pool_of(disk, &log.behind(config(times, PageSize::MIN, FileState::NEW)))
 }
 
-impl Memory {
-    fn groups(&self) -> Vec<(Lsn, Vec<u8>)> {
-        self.groups.lock().unwrap().clone()
-    }
-
-    fn len(&self) -> usize {
-        self.groups.lock().unwrap().len()
-    }
+fn unlogged_pool(disk: &SimDisk, times: u64, file: FileState) -> Pool<Array> {
+    pool_of(disk, &config(times, PageSize::MIN, file))
 }
 
-impl Journal for Memory {
-    fn reserve(&self, _: u64) -> Result<(), SharedError> {
-        Ok(())
-    }
-
-    fn release(&self, _: u64) {}
-
-    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
-        assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
-        let mut groups = self.groups.lock().unwrap();
-        let start = groups.last().map_or(Lsn(FIRST_LSN), |(end, _)| *end);
-        let bytes = group.seal(LogSeed::new(STORE), start, 0, 1).to_vec();
-        let end = Lsn(start.0 + bytes.len() as u64);
-        groups.push((end, bytes));
-        end
-    }
-
-    fn end(&self) -> Lsn {
-        self.groups.lock().unwrap().last().map_or(Lsn(FIRST_LSN), |(end, _)| *end)
-    }
-
-    fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
-        Ok(())
-    }
-
-    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
-        Ok(0)
-    }
-
-    fn after_write(&self, _: u64, _: &[PageId]) {}
-
-    fn is_trusted(&self, _: PageId) -> bool {
-        true
-    }
+fn pool_of(disk: &SimDisk, config: &PoolConfig) -> Pool<Array> {
+    Pool::open(Box::new(disk.clone()), config, &KINDS).unwrap()
 }
 
-fn logged_pool(
-    disk: &SimDisk,
-    log: Option<Arc<Memory>>,
-    times: u64,
-    file: FileState,
-) -> Pool<Array> {
-    let config = PoolConfig {
-        file,
-        journal: log.map(|log| log as Arc<dyn Journal>),
-        ..PoolConfig::new(
-            PoolConfig::least_budget(PageSize::MIN) * times,
-            PageSize::MIN,
-            ChecksumSeed::new(STORE),
-        )
-    };
-    Pool::open(Box::new(disk.clone()), &config, &KINDS).unwrap()
-}
-
-/// As a recovery does it: the maps first, then all other pages. Gives how many records were done.
-fn replay(pool: &Pool<Array>, groups: &[(Lsn, Vec<u8>)]) -> usize {
-    let mut done = 0;
-    let mut pass = |maps: bool| {
-        let mut redoing = pool.redoing(redo);
-        for (end, bytes) in groups {
-            let records: Vec<_> = Records::of_group(bytes).map(Result::unwrap).collect();
-            let mut about: Vec<&Record<'_>> = Vec::new();
-            for record in &records {
-                match record.operation {
-                    Operation::Directory { place } if maps => pool.redo_directory(place),
-                    Operation::Directory { .. } => {}
-                    _ if (record.page.space() == SpaceId::FILE) == maps => about.push(record),
-                    _ => {}
-                }
-            }
-            about.sort_by_key(|record| record.page);
-            for of_page in about.chunk_by(|a, b| a.page == b.page) {
-                let operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
-                match redoing.redo(of_page[0].page, *end, &operations).unwrap() {
-                    Redone::Applied => done += operations.len(),
-                    Redone::Known => {}
-                    other => panic!("{}: {other:?}", of_page[0].page),
-                }
-            }
-        }
-    };
-    pass(true);
-    pool.redo_backing(&backed(groups)).unwrap();
-    pool.redo_maps_done(SPACE, true).unwrap();
-    pass(false);
-    done
-}
-
-/// The runs of physical page numbers that the log says were backed.
-fn backed(groups: &[(Lsn, Vec<u8>)]) -> Vec<(u64, u64)> {
-    let mut runs = Vec::new();
-    for record in groups.iter().flat_map(|(_, bytes)| Records::of_group(bytes)).map(Result::unwrap)
-    {
-        match record.operation {
-            _ if record.page.space() != SpaceId::FILE => {}
-            Operation::Patch { backed: pages @ 1.., bytes, .. } => {
-                runs.push((u64::from_le_bytes(bytes.try_into().unwrap()), u64::from(pages)));
-            }
-            Operation::FullPageImage { .. } => runs.push((record.page.page().get(), 1)),
-            _ => {}
-        }
-    }
-    runs
+/// Each record fits its page. Gives how many records were done.
+fn replay(pool: &Pool<Array>, groups: &[LoggedGroup]) -> usize {
+    let replayed = recovery::replay(pool, redo, &[SPACE], groups);
+    assert_eq!(replayed.suspects, 0);
+    replayed.applied
 }
 
 fn rows_of(heap: &Heap<Array>) -> Vec<Vec<u8>> {
@@ -158,12 +54,12 @@ fn row(random: &mut Random) -> Vec<u8> {
 /// Appends and loads; tells after each step how many groups there were and what the heap held.
 fn work(
     heap: &Heap<Array>,
-    log: &Memory,
+    log: &MemoryLog,
     steps: usize,
     random: &mut Random,
 ) -> Vec<(usize, Vec<Vec<u8>>)> {
     let mut rows = Vec::new();
-    let mut history = vec![(log.len(), rows.clone())];
+    let mut history = vec![(log.count(), rows.clone())];
     for _ in 0..steps {
         if random.chance(0.05) {
             let more: Vec<_> = (0..random.index(40)).map(|_| row(random)).collect();
@@ -174,7 +70,7 @@ fn work(
             heap.append(&new).unwrap();
             rows.push(new);
         }
-        history.push((log.len(), rows.clone()));
+        history.push((log.count(), rows.clone()));
     }
     history
 }
@@ -182,16 +78,16 @@ fn work(
 /// Nothing was written in place yet: what the log has is all there is.
 #[test]
 fn each_prefix_of_the_log_gives_the_rows_that_were_there() {
-    let log = Arc::new(Memory::default());
-    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 16, FileState::NEW);
+    let log = Arc::new(MemoryLog::default());
+    let pool = logged_pool(&disk(), &log, 16);
     let heap = Heap::create(pool.create_space().unwrap()).unwrap();
-    let created = log.len();
+    let created = log.count();
     let history = work(&heap, &log, 150, &mut Random::new(1));
     let groups = log.groups();
     let mut loads = 0;
     for prefix in 0..=groups.len() {
         let disk = disk();
-        let pool = logged_pool(&disk, None, 16, FileState::NEW);
+        let pool = unlogged_pool(&disk, 16, FileState::NEW);
         replay(&pool, &groups[..prefix]);
         let heap = pool.open_space(SPACE).map_err(Into::into).and_then(Heap::open);
         if prefix < created {
@@ -216,9 +112,9 @@ fn each_prefix_of_the_log_gives_the_rows_that_were_there() {
 #[test]
 fn the_log_mends_a_file_of_any_age() {
     for seed in 0..8 * scale() {
-        let log = Arc::new(Memory::default());
+        let log = Arc::new(MemoryLog::default());
         let disk = disk();
-        let pool = logged_pool(&disk, Some(Arc::clone(&log)), 1, FileState::NEW);
+        let pool = logged_pool(&disk, &log, 1);
         let heap = Heap::create(pool.create_space().unwrap()).unwrap();
         let mut random = Random::new(seed);
         let first = work(&heap, &log, 400, &mut random);
@@ -229,7 +125,7 @@ fn the_log_mends_a_file_of_any_age() {
         let groups = log.groups();
         for image in [older, newer] {
             let disk = SimDisk::from_image(&image, FaultPlan::new(1));
-            let pool = logged_pool(&disk, None, 1, FileState::NEW);
+            let pool = unlogged_pool(&disk, 1, FileState::NEW);
             let done = replay(&pool, &groups);
             assert!(done > 0);
             let heap = Heap::open(pool.open_space(SPACE).unwrap()).unwrap();
@@ -238,7 +134,7 @@ fn the_log_mends_a_file_of_any_age() {
             replay(&pool, &groups);
             assert!(rows_of(&heap) == rows, "seed {seed}");
             pool.flush().unwrap();
-            let again = logged_pool(&disk, None, 1, pool.file_state());
+            let again = unlogged_pool(&disk, 1, pool.file_state());
             let heap = Heap::open(again.open_space(SPACE).unwrap()).unwrap();
             assert!(rows_of(&heap) == rows, "seed {seed}");
         }
@@ -250,8 +146,8 @@ fn the_log_mends_a_file_of_any_age() {
 #[test]
 fn what_threads_logged_gives_their_rows() {
     for seed in 0..3 * scale() {
-        let log = Arc::new(Memory::default());
-        let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, FileState::NEW);
+        let log = Arc::new(MemoryLog::default());
+        let pool = logged_pool(&disk(), &log, 1);
         let heap = Heap::create(pool.create_space().unwrap()).unwrap();
         thread::scope(|scope| {
             for t in 0..6 {
@@ -271,7 +167,7 @@ fn what_threads_logged_gives_their_rows() {
         });
         let rows = rows_of(&heap);
         assert_eq!(rows.len(), 6 * 300 * 2);
-        let recovered = logged_pool(&disk(), None, 1, FileState::NEW);
+        let recovered = unlogged_pool(&disk(), 1, FileState::NEW);
         replay(&recovered, &log.groups());
         let heap = Heap::open(recovered.open_space(SPACE).unwrap()).unwrap();
         assert!(rows_of(&heap) == rows, "seed {seed}");
@@ -281,8 +177,8 @@ fn what_threads_logged_gives_their_rows() {
 /// Records of trees are not about pages of heaps.
 #[test]
 fn a_record_of_a_tree_is_refused() {
-    let log = Arc::new(Memory::default());
-    let pool = logged_pool(&disk(), Some(Arc::clone(&log)), 1, FileState::NEW);
+    let log = Arc::new(MemoryLog::default());
+    let pool = logged_pool(&disk(), &log, 1);
     let heap = Heap::create(pool.create_space().unwrap()).unwrap();
     let (id, _) = heap.append(b"row").unwrap();
     let page = PageId::new(heap.space().id(), id.page);

@@ -1,0 +1,187 @@
+//! A log in memory, and what a recovery does with it: to test what a structure logs, and how it
+//! redoes that, without a store.
+
+#![cfg(not(loom))]
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use polder_format::log::{Group, LogSeed, Operation, Record, Records};
+use polder_format::{Lsn, PageId, SpaceId};
+use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::{ApplyRecord, Pool, PoolConfig, PoolError, Redone, Translation};
+
+use crate::pools::STORE;
+
+/// Where the log begins.
+const FIRST_LSN: Lsn = Lsn(4096);
+
+/// The end of a group of records, and its bytes.
+pub type LoggedGroup = (Lsn, Vec<u8>);
+
+/// A log in memory, which is durable at once.
+#[derive(Debug, Default)]
+pub struct MemoryLog {
+    groups: Mutex<Vec<LoggedGroup>>,
+}
+
+impl MemoryLog {
+    /// All groups so far.
+    pub fn groups(&self) -> Vec<LoggedGroup> {
+        self.lock().clone()
+    }
+
+    /// How many groups there are.
+    pub fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    /// The configuration with this log as the pool's journal.
+    pub fn behind(self: &Arc<MemoryLog>, config: PoolConfig) -> PoolConfig {
+        PoolConfig { journal: Some(Arc::clone(self) as Arc<dyn Journal>), ..config }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<LoggedGroup>> {
+        self.groups.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Journal for MemoryLog {
+    fn reserve(&self, _: u64) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn release(&self, _: u64) {}
+
+    fn append(&self, group: &mut Group, reserved: u64) -> Lsn {
+        assert!(group.len() as u64 <= reserved, "more was logged than was reserved");
+        let mut groups = self.lock();
+        let start = groups.last().map_or(FIRST_LSN, |(end, _)| *end);
+        let bytes = group.seal(LogSeed::new(STORE), start, 0, 1).to_vec();
+        let end = Lsn(start.0 + bytes.len() as u64);
+        groups.push((end, bytes));
+        end
+    }
+
+    fn end(&self) -> Lsn {
+        self.lock().last().map_or(FIRST_LSN, |(end, _)| *end)
+    }
+
+    fn await_durable(&self, _: Lsn) -> Result<(), SharedError> {
+        Ok(())
+    }
+
+    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        Ok(0)
+    }
+
+    fn after_write(&self, _: u64, _: &[PageId]) {}
+
+    fn is_trusted(&self, _: PageId) -> bool {
+        true
+    }
+}
+
+/// What a replay has done.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Replayed {
+    /// Records that were done to their pages.
+    pub applied: usize,
+    /// Groups whose records did not fit a page, as it was then.
+    pub suspects: usize,
+}
+
+/// Replays the groups as a recovery does it: the maps first, then all other pages, those of the
+/// structures by `redo`. `spaces` are those that the groups tell of.
+///
+/// # Panics
+/// If a page whose records did not fit it is in use in the end, and no full-page image came later;
+/// and if a page is not there at all.
+pub fn replay<T: Translation>(
+    pool: &Pool<T>,
+    redo: ApplyRecord,
+    spaces: &[SpaceId],
+    groups: &[LoggedGroup],
+) -> Replayed {
+    let mut replay = Replay { pool, redo, suspects: HashMap::new(), done: Replayed::default() };
+    replay.pass(groups, true);
+    pool.redo_backing(&backed(groups)).expect("what was backed before has room again");
+    for space in spaces {
+        pool.redo_maps_done(*space, true).expect("the maps were just redone");
+    }
+    replay.pass(groups, false);
+    for (page, error) in replay.suspects {
+        let is_in_use = pool.is_in_use(page).expect("the maps were just redone");
+        assert!(!is_in_use, "{page}: {error:?}");
+    }
+    replay.done
+}
+
+/// By how much the records change the number of entries, as the log counts it.
+pub fn entries(groups: &[LoggedGroup]) -> i64 {
+    groups.iter().flat_map(records).map(|record| record.operation.entries()).sum()
+}
+
+fn records((_, bytes): &LoggedGroup) -> impl Iterator<Item = Record<'_>> {
+    Records::of_group(bytes).map(|record| record.expect("it was sealed by this log"))
+}
+
+struct Replay<'p, T: Translation> {
+    pool: &'p Pool<T>,
+    redo: ApplyRecord,
+    /// Pages that their records did not fit, until a full-page image comes.
+    suspects: HashMap<PageId, PoolError>,
+    done: Replayed,
+}
+
+impl<T: Translation> Replay<'_, T> {
+    /// The records of maps, or all others.
+    fn pass(&mut self, groups: &[LoggedGroup], maps: bool) {
+        let mut redoing = self.pool.redoing(self.redo);
+        for group in groups {
+            let mut about: Vec<Record<'_>> = Vec::new();
+            for record in records(group) {
+                match record.operation {
+                    Operation::Directory { place } if maps => self.pool.redo_directory(place),
+                    Operation::Directory { .. } => {}
+                    _ if (record.page.space() == SpaceId::FILE) == maps => about.push(record),
+                    _ => {}
+                }
+            }
+            about.sort_by_key(|record| record.page);
+            for of_page in about.chunk_by(|a, b| a.page == b.page) {
+                let page = of_page[0].page;
+                let operations: Vec<_> = of_page.iter().map(|r| r.operation.clone()).collect();
+                let is_image = matches!(operations[0], Operation::FullPageImage { .. });
+                if self.suspects.contains_key(&page) && !is_image {
+                    continue;
+                }
+                match redoing.redo(page, group.0, &operations).expect("the pool has frames") {
+                    Redone::Suspect(error) => {
+                        self.done.suspects += 1;
+                        self.suspects.insert(page, error);
+                        continue;
+                    }
+                    Redone::Applied => self.done.applied += operations.len(),
+                    Redone::Known => {}
+                    Redone::Absent => panic!("{page} is in no space"),
+                }
+                self.suspects.remove(&page);
+            }
+        }
+    }
+}
+
+/// The runs of physical page numbers that the log says were backed.
+fn backed(groups: &[LoggedGroup]) -> Vec<(u64, u64)> {
+    let of_maps = |record: &Record<'_>| record.page.space() == SpaceId::FILE;
+    let run = |record: Record<'_>| match record.operation {
+        Operation::Patch { backed: pages @ 1.., bytes, .. } => {
+            let first = bytes.try_into().expect("what is backed is told by one word of a map");
+            Some((u64::from_le_bytes(first), u64::from(pages)))
+        }
+        Operation::FullPageImage { .. } => Some((record.page.page().get(), 1)),
+        _ => None,
+    };
+    groups.iter().flat_map(records).filter(of_maps).filter_map(run).collect()
+}
