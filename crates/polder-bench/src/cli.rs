@@ -69,7 +69,7 @@ fn parse(
     list += &format!(
         "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
          hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
-         Policies: {}. Ways: {}.\n",
+         Policies: {}. Read modes: {}.\n",
         ReplacementKind::names(),
         ReadMode::names(),
     );

@@ -113,7 +113,7 @@ impl fmt::Display for ReadMode {
 #[non_exhaustive]
 pub enum UnknownReadMode {
     /// The name itself.
-    #[error("there is no way of holding a page {name:?}; there are: {}", ReadMode::names())]
+    #[error("there is no read mode {name:?}; there are: {}", ReadMode::names())]
     Name {
         /// As it was given.
         name: String,

@@ -116,7 +116,7 @@ pub(super) struct StoreArgs {
     pub(super) prefault: bool,
     #[arg(long, value_name = "POLICY", help = replacement_help())]
     pub(super) replacement: Option<ReplacementKind>,
-    #[arg(long, value_name = "WAY", help = hold_help())]
+    #[arg(long, value_name = "MODE", help = hold_help())]
     pub(super) hold: Option<ReadMode>,
     /// Threads that work at once; bulk has one.
     #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]

@@ -77,7 +77,7 @@ pub(super) fn can_have(
     match (offer, replacement, hold) {
         (_, None, None) => Ok(()),
         (None, ..) => Err(format!(
-            "{engine} is not Polder: it has no replacement policy and no way of holding pages to \
+            "{engine} is not Polder: it has no replacement policy and no read mode to \
              choose; engines of Polder take them behind their names, as in polder:array+lru"
         )),
         (Some(Offer { evicts: false, .. }), Some(replacement), _) => Err(format!(
@@ -85,13 +85,13 @@ pub(super) fn can_have(
         )),
         (Some(Offer { not_by_slices: Some(why), .. }), _, Some(hold)) if hold.is_by_cores() => {
             Err(format!(
-                "{engine} can be held in the ways {} and {} alone: {why}",
+                "{engine} has the read modes {} and {} alone: {why}",
                 ReadMode::Optimistic,
                 ReadMode::Shared
             ))
         }
         (Some(Offer { not_by_copy: Some(why), .. }), _, Some(hold)) if hold.copies() => {
-            Err(format!("{engine} cannot be held in the way {hold}: {why}"))
+            Err(format!("{engine} does not have the read mode {hold}: {why}"))
         }
         _ => Ok(()),
     }

@@ -40,7 +40,7 @@ pub mod kind {
     /// [`Operation::Checkpoint`](super::Operation::Checkpoint).
     pub const CHECKPOINT: u8 = 32;
     /// [`Operation::EndOfRecovery`](super::Operation::EndOfRecovery).
-    pub const JOINT: u8 = 33;
+    pub const END_OF_RECOVERY: u8 = 33;
 }
 
 /// Flags of records.
@@ -211,7 +211,7 @@ impl Operation<'_> {
             Operation::Checkpoint(counts) => {
                 (kind::CHECKPOINT, if counts.more { flag::MORE } else { 0 })
             }
-            Operation::EndOfRecovery { .. } => (kind::JOINT, 0),
+            Operation::EndOfRecovery { .. } => (kind::END_OF_RECOVERY, 0),
         }
     }
 
@@ -231,7 +231,7 @@ impl Operation<'_> {
             Operation::Split { .. } => "split",
             Operation::Loaded { .. } => "loaded",
             Operation::Checkpoint(_) => "checkpoint",
-            Operation::EndOfRecovery { .. } => "joint",
+            Operation::EndOfRecovery { .. } => "end of recovery",
         }
     }
 
@@ -469,7 +469,7 @@ fn operation(
         }
         kind::DIRECTORY => Operation::Directory { place: PhysicalPageNo::new(content.word()?) },
         kind::FREED => Operation::Freed,
-        kind::JOINT => Operation::EndOfRecovery { end: Lsn(content.word()?) },
+        kind::END_OF_RECOVERY => Operation::EndOfRecovery { end: Lsn(content.word()?) },
         kind::INSERT => {
             let version = content.word()?;
             let key_len = content.short()?;
