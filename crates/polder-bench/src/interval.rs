@@ -62,7 +62,7 @@ fn depth(n: usize) -> (usize, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Random;
+    use crate::random::{RngExt, stream};
 
     #[test]
     fn depths_are_those_of_the_tables_of_the_sign_test() {
@@ -98,12 +98,12 @@ mod tests {
 
     #[test]
     fn the_interval_holds_the_true_median_as_often_as_it_says() {
-        let mut random = Random::new(1, 0);
+        let mut random = stream(1, 0);
         let trials = 20_000;
         let held = (0..trials)
             .filter(|_| {
                 // A skewed distribution: the square of a uniform number; its median is 1/4.
-                let figures: Vec<f64> = (0..9).map(|_| random.unit().powi(2)).collect();
+                let figures: Vec<f64> = (0..9).map(|_| random.random::<f64>().powi(2)).collect();
                 let found = Median::of(&figures).unwrap();
                 found.low <= 0.25 && 0.25 <= found.high
             })

@@ -22,7 +22,7 @@ mod child;
 mod cli;
 mod compare;
 mod counters;
-pub mod dist;
+mod dist;
 mod durability;
 pub mod engine;
 mod error;
@@ -54,7 +54,6 @@ mod worker;
 pub use bench::{Bench, Mix};
 pub use durability::Durability;
 pub use error::BenchError;
-pub use random::Random;
 pub use sorted::SortedRecords;
 
 use engine::EngineKind;

@@ -44,6 +44,11 @@ fn unscramble(scrambled: u64) -> u64 {
     x.wrapping_sub(STEP)
 }
 
+/// Maps any number to one below `bound`, by the upper half of their product.
+pub(crate) fn reduce(number: u64, bound: u64) -> u64 {
+    ((u128::from(number) * u128::from(bound)) >> 64) as u64
+}
+
 /// Fills `value` with the bytes that belong to this key and salt.
 pub fn fill(key: Key, salt: u64, value: &mut [u8]) {
     let salt = (value.len() >= LEAST_SALTED_BYTES).then_some(salt);

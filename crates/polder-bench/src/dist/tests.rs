@@ -1,4 +1,5 @@
 use super::*;
+use crate::random::stream;
 
 const DRAWS: u64 = 400_000;
 
@@ -14,11 +15,11 @@ fn assert_share(found: u64, share: f64, what: &str) {
 fn zipfian_ranks_have_their_theoretical_frequencies() {
     for theta in [0.5, 0.8, 0.99, 1.0, 1.2, 1.6, 2.0] {
         let count = 1000;
-        let zipf = Zipf::new(count, theta);
-        let mut random = Random::new(3, 0);
+        let zipf = zipf(count, theta);
+        let mut random = stream(3, 0);
         let mut found = vec![0u64; count as usize + 1];
         for _ in 0..DRAWS {
-            found[zipf.rank(&mut random) as usize] += 1;
+            found[zipf.sample(&mut random) as usize] += 1;
         }
         assert_eq!(found[0], 0);
         let sum: f64 = (1..=count).map(|k| (k as f64).powf(-theta)).sum();
@@ -32,19 +33,17 @@ fn zipfian_ranks_have_their_theoretical_frequencies() {
 }
 
 #[test]
-fn a_resized_zipf_is_the_same_as_a_new_one() {
-    let mut grown = Zipf::new(10, 0.99);
-    grown.resize(5000);
-    let new = Zipf::new(5000, 0.99);
-    let (mut a, mut b) = (Random::new(1, 0), Random::new(1, 0));
-    assert!((0..1000).all(|_| grown.rank(&mut a) == new.rank(&mut b)));
+fn a_chooser_that_has_grown_is_the_same_as_a_new_one() {
+    let [mut grown, mut new] = [10, 5000].map(|count| Chooser::new(Dist::Latest, 0.99, count));
+    let (mut a, mut b) = (stream(1, 0), stream(1, 0));
+    assert!((0..1000).all(|_| grown.record(&mut a, 5000) == new.record(&mut b, 5000)));
 }
 
 #[test]
 fn zipfian_records_are_scattered_and_stay_while_the_store_grows() {
     let records = 1_000_000;
     let mut chooser = Chooser::new(Dist::Zipfian, 0.99, records);
-    let mut random = Random::new(4, 0);
+    let mut random = stream(4, 0);
     let mut tenths = [0u64; 10];
     for _ in 0..DRAWS {
         let record = chooser.record(&mut random, records);
@@ -52,7 +51,7 @@ fn zipfian_records_are_scattered_and_stay_while_the_store_grows() {
     }
     // The first rank alone has about 6.5% of the draws, so tenths differ, but none is empty.
     assert!(tenths.iter().all(|&n| n > DRAWS / 20), "{tenths:?}");
-    let (mut a, mut b) = (Random::new(5, 0), Random::new(5, 0));
+    let (mut a, mut b) = (stream(5, 0), stream(5, 0));
     let mut other = chooser.clone();
     assert!(
         (0..1000)
@@ -63,7 +62,7 @@ fn zipfian_records_are_scattered_and_stay_while_the_store_grows() {
 #[test]
 fn latest_prefers_the_last_record_and_follows_growth() {
     let mut chooser = Chooser::new(Dist::Latest, 0.99, 100);
-    let mut random = Random::new(6, 0);
+    let mut random = stream(6, 0);
     for records in [100u64, 1000] {
         let mut found = vec![0u64; records as usize];
         for _ in 0..DRAWS {
@@ -79,7 +78,7 @@ fn latest_prefers_the_last_record_and_follows_growth() {
 #[test]
 fn uniform_is_even() {
     let mut chooser = Chooser::new(Dist::Uniform, 0.99, 10);
-    let mut random = Random::new(7, 0);
+    let mut random = stream(7, 0);
     let mut found = [0u64; 10];
     for _ in 0..DRAWS {
         found[chooser.record(&mut random, 10) as usize] += 1;

@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
 use crate::durability::Durability;
-use crate::random::{Random, reduce};
+use crate::random::{Random, RngExt, stream};
 use crate::records::{self, Key};
 use crate::sorted::SortedRecords;
 
@@ -58,7 +58,7 @@ struct Page([u8; PAGE_BYTES]);
 impl Page {
     fn fill(&mut self, noise: &mut Random) {
         for word in self.0.chunks_exact_mut(8) {
-            word.copy_from_slice(&noise.bits().to_le_bytes());
+            word.copy_from_slice(&noise.random::<u64>().to_le_bytes());
         }
     }
 
@@ -116,7 +116,7 @@ impl Device {
 
     /// Fills the file: each page begins with its number, the rest is noise.
     fn write_all_pages(&self) -> io::Result<()> {
-        let mut noise = Random::new(0, 0);
+        let mut noise = stream(0, 0);
         let mut pages = vec![Page([0; PAGE_BYTES]); PAGES_PER_WRITE];
         let mut first = 0;
         while first < self.pages {
@@ -149,7 +149,7 @@ impl Engine for Device {
         let session = self.writing_sessions.fetch_add(1, Ordering::Relaxed);
         let region = session % self.regions;
         let border = |region: u64| self.pages * region / self.regions;
-        page.fill(&mut Random::new(0, session));
+        page.fill(&mut stream(0, session));
         let (first, end) = (border(region), border(region + 1));
         Ok(Box::new(Writer { device: self, page, first, end, next: first }))
     }
@@ -173,7 +173,7 @@ struct Reader<'a> {
 
 impl Session for Reader<'_> {
     fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
-        let number = reduce(u64::from_be_bytes(*key), self.device.pages);
+        let number = records::reduce(u64::from_be_bytes(*key), self.device.pages);
         self.device.file.read_exact_at(&mut self.page.0, number * PAGE_BYTES as u64)?;
         self.device.reads.fetch_add(1, Ordering::Relaxed);
         if self.page.0[..8] != number.to_le_bytes() {

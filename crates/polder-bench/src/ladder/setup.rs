@@ -16,7 +16,7 @@ use super::plan::Scale;
 use super::side::Side;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::random::Random;
+use crate::random::{Random, stream};
 use crate::usage::return_free_memory;
 
 /// Frames of a pool in which everything stays, for each page that it will have: at half fill, as
@@ -167,7 +167,7 @@ pub(crate) struct Streams {
 impl Streams {
     /// The next stream.
     pub(crate) fn next(&self) -> Random {
-        Random::new(self.round, self.next.fetch_add(1, Relaxed))
+        stream(self.round, self.next.fetch_add(1, Relaxed))
     }
 }
 

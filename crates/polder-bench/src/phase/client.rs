@@ -5,7 +5,7 @@ use crate::dist::{Chooser, Dist};
 use crate::engine::{EngineError, Session};
 use crate::error::BenchError;
 use crate::meter::Meter;
-use crate::random::Random;
+use crate::random::{Random, RngExt, stream};
 use crate::records::{self, Key};
 use crate::space::RecordSpace;
 
@@ -49,7 +49,7 @@ impl<'a, 'b> Client<'a, 'b> {
             thread,
             session,
             mix,
-            random: Random::new(plan.seed, (phase.number << 16) | thread as u64),
+            random: stream(plan.seed, (phase.number << 16) | thread as u64),
             chooser: Chooser::new(dist, plan.theta, records),
             space,
             records,
@@ -63,7 +63,7 @@ impl<'a, 'b> Client<'a, 'b> {
     /// Does one operation of the mix.
     #[inline]
     pub(super) fn operate(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
-        let (mix, roll) = (self.mix, self.random.below(100));
+        let (mix, roll) = (self.mix, self.random.random_range(..100u64));
         let mut border = mix.read;
         if roll < border {
             return self.read(meter);
@@ -108,7 +108,7 @@ impl<'a, 'b> Client<'a, 'b> {
             return self.update_batch(meter);
         }
         let key = records::key(self.choose());
-        records::fill(key, self.random.bits(), &mut self.value);
+        records::fill(key, self.random.random(), &mut self.value);
         let put = meter.time(|| self.session.put(&key, &self.value));
         meter.wrote(1);
         put.map_err(BenchError::engine(self.phase.name))
@@ -118,7 +118,7 @@ impl<'a, 'b> Client<'a, 'b> {
     fn update_batch(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         for at in 0..self.batch.len() {
             let key = records::key(self.choose());
-            let salt = self.random.bits();
+            let salt = self.random.random();
             let (stored, value) = &mut self.batch[at];
             *stored = key;
             records::fill(key, salt, value);
@@ -141,7 +141,7 @@ impl<'a, 'b> Client<'a, 'b> {
     fn modify(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         let record = self.choose();
         let key = records::key(record);
-        let salt = self.random.bits();
+        let salt = self.random.random();
         let mut whole = true;
         let size = self.phase.plan.value_size;
         let found = meter.time(|| {
@@ -158,7 +158,7 @@ impl<'a, 'b> Client<'a, 'b> {
     fn scan(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         let record = self.choose();
         let key = records::key(record);
-        let most = 1 + self.random.below(Mix::MOST_SCANNED);
+        let most = 1 + self.random.random_range(..Mix::MOST_SCANNED);
         let start = u64::from_be_bytes(key);
         // Inserts under way may show up in a scan: any record of any number is right.
         let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);

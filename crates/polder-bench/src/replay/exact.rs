@@ -7,7 +7,7 @@ use super::Tally;
 use super::trace::{Room, Trace, filled};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::random::Random;
+use crate::random::{RngExt, stream};
 
 /// Which page goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -107,7 +107,7 @@ fn ring(
 }
 
 fn random(trace: &Trace, room: &Room<'_>, interrupt: &Interrupt) -> Result<Tally, BenchError> {
-    let mut random = Random::new(1, 0);
+    let mut random = stream(1, 0);
     let mut resident: Vec<u32> = Vec::new();
     let mut is_resident = filled(false, trace.pages as usize, "pages")?;
     let mut used = 0;
@@ -115,7 +115,7 @@ fn random(trace: &Trace, room: &Room<'_>, interrupt: &Interrupt) -> Result<Tally
         let hit = is_resident[page as usize];
         if !hit && room.of(page) <= room.all {
             while used + room.of(page) > room.all {
-                let drawn = random.below(resident.len() as u64);
+                let drawn = random.random_range(..resident.len() as u64);
                 let gone = resident.swap_remove(drawn as usize);
                 is_resident[gone as usize] = false;
                 dirty.evict(gone);

@@ -6,7 +6,7 @@ use super::trace::Trace;
 use super::zipf::made;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::random::Random;
+use crate::random::{Random, RngExt};
 
 const WAREHOUSES: u64 = 10;
 const DISTRICTS: u64 = 10;
@@ -59,7 +59,7 @@ impl Mixed {
 
 /// The specification's skewed choice below `count`: 2.1.6, with its constant 0.
 fn skewed(random: &mut Random, mask: u64, count: u64) -> u64 {
-    (random.below(mask + 1) | random.below(count)) % count
+    (random.random_range(..mask + 1) | random.random_range(..count)) % count
 }
 
 /// One transaction; `orders` are the numbers of the next ones, by district.
@@ -68,8 +68,8 @@ fn transaction(random: &mut Random, orders: &mut [u64], trace: &mut Trace) {
         trace.requests.push(page as u32);
         trace.writes.push(writes);
     };
-    let warehouse = random.below(WAREHOUSES);
-    let district = warehouse * DISTRICTS + random.below(DISTRICTS);
+    let warehouse = random.random_range(..WAREHOUSES);
+    let district = warehouse * DISTRICTS + random.random_range(..DISTRICTS);
     let next = &mut orders[district as usize];
     let order_page =
         |order: u64| ORDER + district * ORDER_PAGES + order / ORDERS_PER_PAGE % ORDER_PAGES;
@@ -80,7 +80,7 @@ fn transaction(random: &mut Random, orders: &mut [u64], trace: &mut Trace) {
     };
     let item = |random: &mut Random| skewed(random, 8191, ITEMS);
     let stock = |item: u64| STOCK + warehouse * STOCK_PAGES + item * STOCK_PAGES / ITEMS;
-    match random.below(100) {
+    match random.random_range(..100u64) {
         // New-order.
         0..45 => {
             access(WAREHOUSE + warehouse, false);
@@ -103,7 +103,7 @@ fn transaction(random: &mut Random, orders: &mut [u64], trace: &mut Trace) {
         // Order-status.
         88..92 => {
             access(customer(random), false);
-            access(order_page(*next - 1 - random.below(ORDERS_PER_PAGE * 20)), false);
+            access(order_page(*next - 1 - random.random_range(..ORDERS_PER_PAGE * 20)), false);
         }
         // Delivery.
         92..96 => {

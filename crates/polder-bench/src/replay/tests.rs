@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use super::*;
+use crate::random::{RngExt, stream};
 use crate::size::parse_bytes;
 
 /// A trace of the data folder. `None`, and a message, where it is absent.
@@ -205,9 +206,9 @@ fn nothing_is_better_than_the_optimum() {
         }
         most
     }
-    let mut random = crate::random::Random::new(3, 0);
+    let mut random = stream(3, 0);
     for _ in 0..200 {
-        let requests: Vec<u32> = (0..12).map(|_| random.below(6) as u32).collect();
+        let requests: Vec<u32> = (0..12).map(|_| random.random_range(..6u64) as u32).collect();
         let trace = Trace { requests, pages: 6, ..Trace::default() };
         let played = Played(trace);
         for frames in [1, 2, 3] {

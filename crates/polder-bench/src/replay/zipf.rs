@@ -1,10 +1,12 @@
 //! Traces that are made: pages by Zipf's law, and the lookups of leanstore.txt, VI-B.
 
+use rand_distr::Distribution;
+
 use super::trace::{Trace, filled};
-use crate::dist::Zipf;
+use crate::dist::zipf;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
-use crate::random::Random;
+use crate::random::{Random, RngExt, stream};
 
 /// A request in so many of a made trace only fills the cache.
 const WARMUP_SHARE: usize = 5;
@@ -25,15 +27,15 @@ pub(crate) struct Zipfian {
 
 impl Zipfian {
     pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
-        let zipf = Zipf::new(u64::from(self.pages), self.theta);
+        let zipf = zipf(self.pages.into(), self.theta);
         let draw = |random: &mut Random, trace: &mut Trace| {
-            trace.requests.push((zipf.rank(random) - 1) as u32);
+            trace.requests.push(zipf.sample(random) as u32 - 1);
         };
         let mut trace = made(self.requests, self.pages, draw, interrupt)?;
         if self.write_percent > 0 {
             // Of another stream, so that the pages are the same whatever is written.
-            let mut random = Random::new(1, 1);
-            let writes = || random.below(100) < u64::from(self.write_percent);
+            let mut random = stream(1, 1);
+            let writes = || random.random_range(..100u64) < u64::from(self.write_percent);
             trace.writes = filled(false, trace.requests.len(), "requests")?;
             trace.writes.fill_with(writes);
         }
@@ -89,9 +91,9 @@ impl Paper {
     pub(super) fn trace(&self, interrupt: &Interrupt) -> Result<Trace, BenchError> {
         let leaves = Self::RECORDS.div_ceil(Self::RECORDS_PER_LEAF);
         let pages = leaves + leaves.div_ceil(Self::CHILDREN);
-        let zipf = Zipf::new(Self::RECORDS, 1.0);
+        let zipf = zipf(Self::RECORDS, 1.0);
         let draw = |random: &mut Random, trace: &mut Trace| {
-            let leaf = (zipf.rank(random) - 1) / Self::RECORDS_PER_LEAF;
+            let leaf = (zipf.sample(random) as u64 - 1) / Self::RECORDS_PER_LEAF;
             trace.requests.push((leaves + leaf / Self::CHILDREN) as u32);
             trace.requests.push(leaf as u32);
         };
@@ -108,7 +110,7 @@ pub(super) fn made(
 ) -> Result<Trace, BenchError> {
     let too_many = || BenchError::Options(format!("{requests} requests do not fit in memory"));
     let requests = usize::try_from(requests).map_err(|_| too_many())?;
-    let mut random = Random::new(1, 0);
+    let mut random = stream(1, 0);
     let mut trace = Trace { pages, warmup: requests / WARMUP_SHARE, ..Trace::default() };
     let most = requests.saturating_add(MOST_PER_DRAW);
     trace.requests.try_reserve_exact(most).map_err(|_| too_many())?;

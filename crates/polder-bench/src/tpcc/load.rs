@@ -4,6 +4,7 @@
 //! its lines) is drawn from a source of that thing's own, so that each table can be made alone.
 
 use polder::Table;
+use rand::seq::SliceRandom;
 
 use super::data::input::{self, percent, within};
 use super::data::keys::{self, DISTRICTS, NAME_BYTES, OrderKey};
@@ -14,7 +15,7 @@ use super::data::{Scale, Tables};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::progress::Tell;
-use crate::random::Random;
+use crate::random::{Random, stream};
 
 /// What each customer has paid, in hundredths.
 const PAID: i64 = 1000;
@@ -119,7 +120,7 @@ impl Loader<'_> {
     /// The random numbers of one thing.
     fn random(&self, source: Source, w: u16, d: u8, n: u32) -> Random {
         let place = u64::from(w) << 40 | u64::from(d) << 32 | u64::from(n);
-        Random::new(self.seed, (source as u64 + 1) << 56 | place)
+        stream(self.seed, (source as u64 + 1) << 56 | place)
     }
 
     fn customers_of_district(&self) -> impl Iterator<Item = u16> + use<> {
@@ -218,11 +219,8 @@ impl Loader<'_> {
 
     /// The customer of each order, from order 1 on: all customers in random order.
     fn customers_of_orders(&self, w: u16, d: u8) -> Vec<u16> {
-        let mut random = self.random(Source::OrdersOf, w, d, 0);
         let mut customers: Vec<u16> = self.customers_of_district().collect();
-        for last in (1..customers.len()).rev() {
-            customers.swap(last, random.below(last as u64 + 1) as usize);
-        }
+        customers.shuffle(&mut self.random(Source::OrdersOf, w, d, 0));
         customers
     }
 

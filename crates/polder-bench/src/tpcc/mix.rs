@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use super::transactions::Transaction;
-use crate::random::Random;
+use crate::random::{Random, RngExt};
 
 /// How transactions are mixed. As text: `standard`, or the percentages of new-order and
 /// stock-level, as in `20:80`.
@@ -30,7 +30,7 @@ impl Mix {
 
     /// Draws the next transaction.
     pub(super) fn draw(self, random: &mut Random) -> Transaction {
-        let mut left = random.below(100);
+        let mut left = random.random_range(..100u64);
         for (transaction, share) in Transaction::ALL.into_iter().zip(self.shares()) {
             if left < share {
                 return transaction;
@@ -86,6 +86,7 @@ impl TryFrom<String> for Mix {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::stream;
 
     #[test]
     fn mixes_are_read_and_written() {
@@ -106,7 +107,7 @@ mod tests {
 
     #[test]
     fn transactions_come_as_often_as_the_mix_says() {
-        let mut random = Random::new(1, 1);
+        let mut random = stream(1, 1);
         let mixes = [0, 20, 50, 100].map(Mix::NewOrders);
         for mix in mixes.into_iter().chain([Mix::Standard]) {
             let mut counts = [0u64; 5];

@@ -12,7 +12,7 @@ use super::transactions::Client;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::{self, Stop};
-use crate::random::Random;
+use crate::random::{Random, RngExt, stream};
 use crate::team::{self, Outcome};
 
 /// Phases up to this length are shown in short intervals, longer ones in long ones.
@@ -49,7 +49,7 @@ impl Run<'_> {
     /// Runs all threads for their time.
     pub(crate) fn run(&self) -> Result<(Outcome, Tally), BenchError> {
         let client = |thread: usize| {
-            let random = Random::new(self.seed, (self.number << 16) | thread as u64);
+            let random = stream(self.seed, (self.number << 16) | thread as u64);
             let warehouses = self.plan.warehouses;
             Ok(Client::new(self.store, self.tables, self.scale, warehouses, random))
         };
@@ -115,7 +115,7 @@ impl Homes {
     }
 
     fn draw(self, random: &mut Random) -> u16 {
-        self.first + self.step * random.below(self.count.into()) as u16
+        self.first + self.step * random.random_range(..self.count)
     }
 }
 
@@ -129,7 +129,7 @@ mod tests {
     fn homes(warehouses: u16, affinity: bool, thread: usize, threads: usize) -> Vec<u16> {
         let plan = TpccPlan { warehouses, affinity, mix: Mix::Standard, check: true };
         let homes = Homes::new(plan, thread, threads);
-        let mut random = Random::new(1, 1);
+        let mut random = stream(1, 1);
         let drawn: BTreeSet<u16> = (0..1000).map(|_| homes.draw(&mut random)).collect();
         drawn.into_iter().collect()
     }

@@ -12,7 +12,7 @@ use super::data::rows::{
 use super::transactions::{Client, End, Transaction};
 use super::*;
 use crate::interrupt::Interrupt;
-use crate::random::Random;
+use crate::random::stream;
 use crate::team::Outcome;
 
 mod conditions;
@@ -79,7 +79,7 @@ impl Loaded {
     }
 
     fn client(&self) -> Client<'_> {
-        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, Random::new(7, 7))
+        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, stream(7, 7))
     }
 
     fn wrong(&self) -> Vec<String> {

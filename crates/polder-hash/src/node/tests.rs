@@ -104,11 +104,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic(seed: u64, hash: u64) {
         let mut page = PageBuf::new(PageSize::MIN);
-        let mut state = seed | 1;
-        for byte in page.bytes_mut() {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            *byte = (state >> 56) as u8;
-        }
+        polder_testkit::Random::new(seed).fill(page.bytes_mut());
         read_all(&page, hash);
         page.bytes_mut().fill(seed as u8);
         read_all(&page, hash);

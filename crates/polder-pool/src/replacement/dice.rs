@@ -2,26 +2,25 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// xorshift64* (G. Marsaglia, "Xorshift RNGs", 2003; S. Vigna, 2016). Begins always the same, so
-/// that a replay can be repeated.
+use fastrand::Rng;
+
+/// The state of a generator that several threads share. Begins always the same, so that a replay
+/// can be repeated.
 #[derive(Debug)]
 pub(super) struct Dice(AtomicU64);
 
 impl Dice {
     pub(super) fn new() -> Dice {
-        Dice(AtomicU64::new(0x9e37_79b9_7f4a_7c15))
+        Dice(AtomicU64::new(0))
     }
 
-    /// A number below `bound`. Two threads may draw the same one, which does not matter here: so
-    /// the state is read and written without a lock.
+    /// A number below `bound`, which is not 0. Two threads may draw the same one, which does not
+    /// matter here: so the state is read and written without a lock.
     pub(super) fn below(&self, bound: u32) -> u32 {
-        let mut state = self.0.load(Ordering::Relaxed);
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        self.0.store(state, Ordering::Relaxed);
-        let upper = state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32;
-        ((upper * u64::from(bound)) >> 32) as u32
+        let mut state = Rng::with_seed(self.0.load(Ordering::Relaxed));
+        let number = state.u32(..bound.max(1));
+        self.0.store(state.get_seed(), Ordering::Relaxed);
+        number
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ladder::graph::{PAGE, Reached, Walk, build, lines_of, pages_of};
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::Setup;
 use crate::ladder::{graph_file, pages};
-use crate::random::Random;
+use crate::random::{RngExt, stream};
 
 const NEIGHBOURS: usize = 44;
 /// The graph is the same in each round and on each side.
@@ -28,8 +28,8 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     let pool = setup.resident_pool::<T>(PAGE, nodes, &[pages::KIND])?;
     let space = pool.create_space()?;
     let made = build(&space, nodes, setup.interrupt, |node, named| {
-        let mut random = Random::new(SEED, node);
-        named.extend((0..NEIGHBOURS).map(|_| random.below(nodes)));
+        let mut random = stream(SEED, node);
+        named.extend((0..NEIGHBOURS).map(|_| random.random_range(..nodes)));
     })?;
     let mut measured = Measured::default();
     measured.push_touched(nodes * lines_of(NEIGHBOURS));

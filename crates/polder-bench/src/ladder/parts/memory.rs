@@ -24,7 +24,7 @@ use crate::ladder::clock::drive_turns;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams};
 use crate::ladder::trees::{Keys, Stored};
-use crate::random::Random;
+use crate::random::{Random, RngExt};
 use crate::records::scramble;
 
 /// Data by budget.
@@ -188,13 +188,15 @@ impl<'a, T: Translation> Asking<'a, T> {
     }
 
     fn once(&self, chooser: &mut Chooser, random: &mut Random) -> Result<(), BenchError> {
-        if self.load == Load::Latest && random.below(INSERT_ONE_IN) == 0 {
+        if self.load == Load::Latest && random.random_range(..INSERT_ONE_IN) == 0 {
             let key = self.keys.key(self.records.fetch_add(1, Relaxed));
             self.tree.insert(&key, Keys::value(key).as_ref(), 0)?;
             return Ok(());
         }
         let record = match self.load {
-            Load::Scattered => scattered(random.below(self.hot), self.hot, self.keys.records),
+            Load::Scattered => {
+                scattered(random.random_range(..self.hot), self.hot, self.keys.records)
+            }
             _ => chooser.record(random, self.records.load(Relaxed)),
         };
         // The latest may be one that another thread is about to insert.

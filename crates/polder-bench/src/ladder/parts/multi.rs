@@ -16,6 +16,7 @@ use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams, settle};
 use crate::ladder::trees::{Keys, Stored, read, resident, touch};
+use crate::random::RngExt;
 
 /// Keys of a query.
 const KEYS: u64 = 10;
@@ -77,7 +78,7 @@ fn asker<T: Translation>(
     move || {
         let mut sum = 0u64;
         for _ in 0..TURN * KEYS {
-            sum = sum.wrapping_add(read(&tree, keys, random.below(keys.records))?);
+            sum = sum.wrapping_add(read(&tree, keys, random.random_range(..keys.records))?);
         }
         std::hint::black_box(sum);
         Ok(TURN)

@@ -16,6 +16,7 @@ use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::{Setup, Streams, in_place, settle};
 use crate::ladder::trees::{Keys, PAGE, Stored, path_to_leaf, reader, resident};
+use crate::random::RngExt;
 
 /// Pages by frames: resident, and out of memory.
 const HALF: f64 = 0.5;
@@ -79,7 +80,7 @@ fn places<T: Translation>(
     let mut found = Vec::new();
     for _ in 0..SAMPLES {
         setup.interrupt.check()?;
-        let key = keys.key(random.below(keys.records));
+        let key = keys.key(random.random_range(..keys.records));
         let places = path_to_leaf(tree, &key, |page| space.is_in_preferred_frame(page))?;
         // Accesses that fault are not asked about, as in the paper.
         found.extend(places.into_iter().flatten());

@@ -10,6 +10,7 @@ use std::collections::HashSet;
 
 use polder_format::{PageNo, PageSize};
 use polder_pool::{AccessHint, Space, Translation};
+use rand::seq::SliceRandom;
 
 use crate::error::BenchError;
 use crate::ladder::measured::{LINE_BYTES, Measured};
@@ -101,10 +102,7 @@ fn sum_of<T: Translation>(space: &Space<T>, numbers: &[PageNo]) -> Result<u64, B
 }
 
 fn shuffled(mut numbers: Vec<PageNo>, setup: &Setup<'_>) -> Vec<PageNo> {
-    let mut random = setup.streams().next();
-    for i in (1..numbers.len()).rev() {
-        numbers.swap(i, random.below(i as u64 + 1) as usize);
-    }
+    numbers.shuffle(&mut setup.streams().next());
     numbers
 }
 

@@ -15,6 +15,7 @@ use crate::error::BenchError;
 use crate::ladder::measured::Measured;
 use crate::ladder::setup::Setup;
 use crate::ladder::trees::PAGE;
+use crate::random::RngExt;
 use crate::records::scramble;
 
 const READERS: usize = 8;
@@ -55,7 +56,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
         let (there, restarts, mut before) = (&there, &restarts, pool.restarts_of_this_thread());
         move || {
             for _ in 0..TURN {
-                let number = random.below(there.load(Ordering::Acquire));
+                let number = random.random_range(..there.load(Ordering::Acquire));
                 let found = tree.contains_key(&key(number))?;
                 found.then_some(()).ok_or(BenchError::Missing { record: number })?;
             }

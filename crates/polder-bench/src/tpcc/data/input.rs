@@ -5,7 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use super::keys::NAME_BYTES;
 use super::rows::ADDRESS_BYTES;
 use super::scale::Scale;
-use crate::random::Random;
+use crate::random::{Random, RngExt};
 
 /// The constant C of the skewed numbers, for each A (clause 2.1.6.1). That of names differs between
 /// load and run, by 65 to 119 and neither 96 nor 112.
@@ -16,17 +16,17 @@ const C_OF_ITEMS: u64 = 7911;
 
 /// A number from `low` to `high`, both included.
 pub(crate) fn within(random: &mut Random, low: u64, high: u64) -> u64 {
-    low + random.below(high - low + 1)
+    random.random_range(low..=high)
 }
 
 /// True in so many of a hundred cases.
 pub(crate) fn percent(random: &mut Random, share: u64) -> bool {
-    random.below(100) < share
+    random.random_range(..100u64) < share
 }
 
 /// NURand(A, `low`, `high`) with this constant.
 fn skewed(random: &mut Random, a: u64, c: u64, low: u64, high: u64) -> u64 {
-    let both = random.below(a + 1) | within(random, low, high);
+    let both = random.random_range(..a + 1) | within(random, low, high);
     (both + c) % (high - low + 1) + low
 }
 
@@ -74,7 +74,7 @@ pub(crate) fn letters(random: &mut Random, text: &mut [u8]) {
     // 64 of them, so that six bits choose one.
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789xy";
     for part in text.chunks_mut(10) {
-        let mut bits = random.bits();
+        let mut bits: u64 = random.random();
         for letter in part {
             *letter = LETTERS[(bits & 63) as usize];
             bits >>= 6;
@@ -99,14 +99,14 @@ pub(crate) fn padded<const N: usize>(random: &mut Random, low: u64) -> [u8; N] {
 
 /// So many digits.
 pub(crate) fn digits<const N: usize>(random: &mut Random) -> [u8; N] {
-    std::array::from_fn(|_| b'0' + random.below(10) as u8)
+    std::array::from_fn(|_| random.random_range(b'0'..=b'9'))
 }
 
 /// `I_DATA` and `S_DATA`: one in ten has a mark in it.
 pub(crate) fn data(random: &mut Random) -> Vec<u8> {
     let mut data = text(random, 26, 50);
     if percent(random, 10) {
-        let at = random.below((data.len() - ORIGINAL.len() + 1) as u64) as usize;
+        let at = random.random_range(..(data.len() - ORIGINAL.len() + 1) as u64) as usize;
         data[at..at + ORIGINAL.len()].copy_from_slice(ORIGINAL);
     }
     data
@@ -146,6 +146,7 @@ pub(crate) fn now() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::stream;
 
     #[test]
     fn names_are_made_of_syllables() {
@@ -168,7 +169,7 @@ mod tests {
 
     #[test]
     fn numbers_are_skewed_and_within_their_bounds() {
-        let mut random = Random::new(1, 1);
+        let mut random = stream(1, 1);
         let mut counts = vec![0u32; 3001];
         for _ in 0..300_000 {
             counts[usize::from(customer(&mut random, Scale::FULL))] += 1;
@@ -189,7 +190,7 @@ mod tests {
 
     #[test]
     fn one_in_ten_has_the_mark() {
-        let mut random = Random::new(2, 2);
+        let mut random = stream(2, 2);
         let texts: Vec<_> = (0..10_000).map(|_| data(&mut random)).collect();
         assert!(texts.iter().all(|text| (26..=50).contains(&text.len())));
         let marked = texts.iter().filter(|text| is_original(text)).count();

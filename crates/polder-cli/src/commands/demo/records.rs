@@ -3,6 +3,8 @@
 //! Even numbers are loaded in order; odd ones are inserted later, in an order that jumps about.
 //! A value is a counter, which updates raise, and a filling that depends on the number.
 
+use fastrand::Rng;
+
 use crate::failure::Failure;
 
 const KEY_BYTES: usize = 8;
@@ -23,10 +25,9 @@ pub fn key(number: u64) -> [u8; KEY_BYTES] {
 /// The value of a number after so many updates.
 pub fn value(number: u64, updates: u64) -> [u8; VALUE_BYTES] {
     let mut value = [0; VALUE_BYTES];
-    for (i, word) in value.chunks_exact_mut(WORD).enumerate() {
-        let content = if i == 0 { updates } else { filling(number, i) };
-        word.copy_from_slice(&content.to_le_bytes());
-    }
+    let (count, filling) = value.split_at_mut(WORD);
+    count.copy_from_slice(&updates.to_le_bytes());
+    Rng::with_seed(number).fill(filling);
     value
 }
 
@@ -56,18 +57,6 @@ pub fn loaded(i: u64) -> u64 {
 pub fn inserted(i: u64, records: u64) -> u64 {
     let place = u128::from(i) * u128::from(STEP) % u128::from(records);
     2 * place as u64 + 1
-}
-
-fn filling(number: u64, word: usize) -> u64 {
-    mix(number.wrapping_add((word as u64) << 56))
-}
-
-/// The end of splitmix64: neighbours become strangers.
-fn mix(mut x: u64) -> u64 {
-    x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    x ^ (x >> 31)
 }
 
 #[cfg(test)]

@@ -98,11 +98,7 @@ proptest! {
     #[test]
     fn no_bytes_make_a_reader_panic(size in page_sizes(), seed: u64, level in 0u8..3, key in key_shapes()) {
         let mut page = PageBuf::new(size);
-        let mut state = seed | 1;
-        for byte in page.bytes_mut() {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            *byte = (state >> 56) as u8;
-        }
+        polder_testkit::Random::new(seed).fill(page.bytes_mut());
         page.bytes_mut()[46] = level;
         read_all(NodeRef::new(page.page()), &key.key(size));
         page.bytes_mut().fill(seed as u8);

@@ -237,11 +237,7 @@ fn fill_after(keys: impl Iterator<Item = u64>) -> f64 {
 fn sorted_loads_leave_full_leaves() {
     let (up, down) = (fill_after(0..2000), fill_after((0..2000).rev()));
     assert!(up > 0.9 && down > 0.9, "{up} {down}");
-    let scramble = |i: u64| {
-        let i = (i + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        (i ^ i >> 31).wrapping_mul(0x94d0_49bb_1331_11eb)
-    };
-    let scrambled = fill_after((0..5000).map(scramble));
+    let scrambled = fill_after((1..=5000).map(polder_testkit::random::scramble));
     assert!((0.6..0.8).contains(&scrambled), "{scrambled}");
 }
 
