@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 use crate::dist::Dist;
 
 /// A workload.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::IntoStaticStr, Serialize, Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Bench {
     /// Insert all records in random order into an empty store.
     Load,
@@ -64,20 +67,7 @@ impl Mix {
 impl Bench {
     /// The name on the command line and in the output.
     pub fn name(self) -> &'static str {
-        match self {
-            Bench::Load => "load",
-            Bench::Bulk => "bulk",
-            Bench::Scan => "scan",
-            Bench::Lookup => "lookup",
-            Bench::YcsbA => "ycsb-a",
-            Bench::YcsbB => "ycsb-b",
-            Bench::YcsbC => "ycsb-c",
-            Bench::YcsbD => "ycsb-d",
-            Bench::YcsbE => "ycsb-e",
-            Bench::YcsbF => "ycsb-f",
-            Bench::Commit => "commit",
-            Bench::Tpcc => "tpcc",
-        }
+        self.into()
     }
 
     /// Whether a round fills a store of its own.

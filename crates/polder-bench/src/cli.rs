@@ -14,7 +14,7 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
-use crate::engine::{EngineKind, Named, device};
+use crate::engine::{EngineKind, Named};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
@@ -28,7 +28,7 @@ mod replay;
 mod resolve;
 mod translations;
 
-use args::{Cli, Command, CompareArgs, DeviceArgs, RunArgs, StoreArgs, TpccArgs};
+use args::{Cli, Command, CompareArgs, RunArgs, StoreArgs, TpccArgs};
 use resolve::{check_device_size, check_options, resolve, resolve_tpcc};
 
 /// The engine of a single run, where none is named and it is there.
@@ -99,7 +99,6 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
     let (bench, args) = match command {
         Command::Worker => return worker::run(engines),
         Command::Compare(args) => return compare(&args, engines),
-        Command::Device(args) => return raw_device(&args),
         Command::Replay(args) => return replay::run(&args),
         Command::Translations(args) => return translations::run(&args),
         Command::TranslationsChild => return ladder::child(),
@@ -159,21 +158,6 @@ fn run_one(
     let result = one_round(named, &plan)?;
     show(&result, args.json)?;
     record(args.record.as_ref(), || result.table())
-}
-
-fn raw_device(args: &DeviceArgs) -> Result<(), BenchError> {
-    let dir = run_dir(args.dir.as_deref())?;
-    let name = device::KIND.name.to_owned();
-    let plan = Plan {
-        records: args.size.div_ceil(device::PAGE_BYTES as u64),
-        threads: args.threads,
-        dist: Bench::Lookup.dist(),
-        seed: args.seed,
-        device_bytes: Some(args.size),
-        ..Plan::new(Bench::Lookup, name, dir.path(), args.seconds)
-    };
-    let result = one_round(device::KIND.into(), &plan)?;
-    show(&result, args.json)
 }
 
 fn one_round(named: Named, plan: &Plan) -> Result<RunResult, BenchError> {

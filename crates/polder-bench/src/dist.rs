@@ -19,8 +19,11 @@ use crate::records::{reduce, scramble};
 pub(crate) const YCSB_THETA: f64 = 0.99;
 
 /// Which records are asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::Display, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Dist {
     /// Every record is equally likely.
     Uniform,
@@ -28,17 +31,6 @@ pub enum Dist {
     Zipfian,
     /// The records inserted last get most requests.
     Latest,
-}
-
-impl Dist {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            Dist::Uniform => "uniform",
-            Dist::Zipfian => "zipfian",
-            Dist::Latest => "latest",
-        }
-    }
 }
 
 /// Draws record numbers.

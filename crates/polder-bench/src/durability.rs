@@ -4,9 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
+use humantime::parse_duration;
 use serde::{Deserialize, Serialize};
-
-use crate::size::parse_duration;
 
 /// How long a write may be lost after its call has returned, should the machine lose power.
 ///
@@ -39,10 +38,12 @@ impl FromStr for Durability {
         match text.split_once(':') {
             None if text == "sync" => Ok(Durability::Sync),
             None if text == "none" => Ok(Durability::None),
-            Some(("periodic", period)) => match parse_duration(period)? {
-                Duration::ZERO => Err("a period of zero is sync".to_owned()),
-                period => Ok(Durability::Periodic(period)),
-            },
+            Some(("periodic", period)) => {
+                match parse_duration(period).map_err(|why| format!("{period:?}: {why}"))? {
+                    Duration::ZERO => Err("a period of zero is sync".to_owned()),
+                    period => Ok(Durability::Periodic(period)),
+                }
+            }
             _ => Err(format!("{text:?} is none of sync, periodic:TIME (as 10ms) and none")),
         }
     }

@@ -63,7 +63,7 @@ impl fmt::Display for Machine {
 fn largest_cache(dir: &Path) -> Option<u64> {
     let sizes = fs::read_dir(dir).ok()?.filter_map(|entry| {
         let size = fs::read_to_string(entry.ok()?.path().join("size")).ok()?;
-        parse_bytes(&size).ok()
+        parse_bytes(&format!("{}iB", size.trim())).ok()
     });
     sizes.max()
 }

@@ -11,6 +11,7 @@ use std::time::Instant;
 use indicatif::ProgressBar;
 use polder_pool::FrameId;
 use polder_pool::replacement::ReplacementKind;
+use strum::VariantArray;
 
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
@@ -75,7 +76,7 @@ impl Player {
     fn name(self) -> String {
         match self {
             Player::Policy(kind) => kind.to_string(),
-            Player::Reference(order) => order.name().to_owned(),
+            Player::Reference(order) => order.to_string(),
             Player::Optimum => "optimum".to_owned(),
         }
     }
@@ -140,7 +141,7 @@ impl Replay {
     /// Policies know frames alone: a cache that is sized in bytes has the references only.
     fn players(&self, size: CacheSize) -> Vec<Player> {
         let policies = self.policies.iter().map(|&kind| Player::Policy(kind));
-        let references = Order::ALL.into_iter().map(Player::Reference);
+        let references = Order::VARIANTS.iter().copied().map(Player::Reference);
         let with_frames = matches!(size, CacheSize::Frames(_));
         let policies = policies.filter(|_| with_frames);
         policies.chain(references).chain([Player::Optimum]).collect()

@@ -148,7 +148,7 @@ impl RunResult {
         let conditions = &self.conditions;
         let dist = match conditions.dist {
             Some(Dist::Uniform) => ", uniform".to_owned(),
-            Some(dist) => format!(", {} {}", dist.name(), conditions.theta),
+            Some(dist) => format!(", {dist} {}", conditions.theta),
             None => String::new(),
         };
         let ns = |ns: Option<u64>| ns.map_or("not timed".to_owned(), |ns| show_ns(ns as f64));

@@ -74,9 +74,6 @@ pub(super) enum Command {
     /// every round gives a line, and the last line is {"bench": .., "engines": {NAME:
     /// {"median_ops_per_s", "ratio", "ratio_low", "ratio_high", ..}}}.
     Compare(CompareArgs),
-    /// The raw device: direct random reads of 4 KiB from a file of its own, one at a time in each
-    /// thread, as fio's psync engine does.
-    Device(DeviceArgs),
     /// Replay traces on the pool's replacement policies, with simulated frames; beside them exact
     /// LRU, FIFO, random replacement and the optimum.
     ///
@@ -190,7 +187,7 @@ pub(super) struct CommonArgs {
 }
 
 /// What TPC-C takes beside what every run does.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(super) struct TpccOptions {
     /// Warehouses of TPC-C, about 120 MB each [default: 10].
     #[arg(long, value_name = "COUNT", value_parser = clap::value_parser!(u16).range(1..=10_000))]
@@ -258,30 +255,6 @@ pub(super) struct CompareArgs {
     pub(super) tpcc: TpccOptions,
     #[command(flatten)]
     pub(super) common: CommonArgs,
-}
-
-/// What the raw device takes.
-#[derive(Debug, Args)]
-pub(super) struct DeviceArgs {
-    /// Directory in which a directory of this run is made and, at the end, removed
-    /// [default: the current one].
-    #[arg(long, value_name = "DIR")]
-    pub(super) dir: Option<PathBuf>,
-    /// Bytes of the file, with KiB, MiB or GiB.
-    #[arg(long, default_value = "1GiB", value_parser = parse_bytes)]
-    pub(super) size: u64,
-    /// Threads, each with one read at a time.
-    #[arg(long, value_name = "COUNT", default_value = "8", value_parser = threads)]
-    pub(super) threads: usize,
-    /// Seconds to measure.
-    #[arg(long, default_value = "10", value_parser = seconds)]
-    pub(super) seconds: f64,
-    /// Start of the random numbers that choose places.
-    #[arg(long, value_name = "NUMBER", default_value_t = 1)]
-    pub(super) seed: u64,
-    /// Print one JSON line.
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 /// What a replay takes.

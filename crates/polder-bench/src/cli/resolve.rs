@@ -24,29 +24,10 @@ pub(super) fn resolve(
     args: &CommonArgs,
     dir: &Path,
 ) -> Result<Plan, BenchError> {
-    if args.dist.is_some() && bench.dist().is_none() {
-        let why = format!("{} touches all records: --dist means nothing to it", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    let batch = args.batch.unwrap_or(1);
-    if batch > 1 && bench != Bench::Commit {
-        return Err(BenchError::Options(format!("--batch is for commit, not {}", bench.name())));
-    }
-    if args.rate.is_some() && bench.mix().is_none() {
-        let why = format!("{} goes as fast as it can: it has no --rate", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    if bench.fills() && (args.load.is_some() || args.store.warmup.is_some()) {
-        let why = format!("{} begins with nothing: it has no --load or --warmup", bench.name());
-        return Err(BenchError::Options(why));
-    }
-    if args.store.threads > 1 && bench == Bench::Bulk {
-        let why = "bulk loads by one thread: it has no --threads";
-        return Err(BenchError::Options(why.to_owned()));
-    }
+    check_options(bench, &TpccOptions::default(), args)?;
     let dist = args.dist.or(bench.dist());
     if args.theta.is_some() && !matches!(dist, Some(Dist::Zipfian | Dist::Latest)) {
-        let dist = dist.map_or("all records", Dist::name);
+        let dist = dist.map_or("all records".to_owned(), |dist| dist.to_string());
         let why = format!("--theta is for zipfian and latest; {} asks for {dist}", bench.name());
         return Err(BenchError::Options(why));
     }
@@ -63,7 +44,7 @@ pub(super) fn resolve(
         theta: args.theta.unwrap_or(YCSB_THETA),
         load: args.load.unwrap_or(plan::LoadOrder::Sorted),
         device_bytes: args.device_size.or(commit_bytes),
-        batch,
+        batch: args.batch.unwrap_or(1),
         rate: args.rate,
         ..of_store(bench, named, seconds, &args.store, dir)
     })
@@ -118,33 +99,34 @@ pub(super) fn resolve_tpcc(
     })
 }
 
-/// Refuses what says nothing to this workload: options of records for TPC-C, and the other way
-/// round.
+/// Refuses what says nothing to this workload.
 pub(super) fn check_options(
     bench: Bench,
-    options: &TpccOptions,
+    tpcc: &TpccOptions,
     args: &CommonArgs,
 ) -> Result<(), BenchError> {
-    let TpccOptions { warehouses, mix, affinity, no_check } = options;
-    let of_tpcc = [
-        ("--warehouses", warehouses.is_some()),
-        ("--mix", mix.is_some()),
-        ("--affinity", *affinity),
-        ("--no-check", *no_check),
+    let (is_tpcc, begins_empty) = (bench == Bench::Tpcc, bench.fills());
+    let said_and_meant = [
+        ("--warehouses", tpcc.warehouses.is_some(), is_tpcc),
+        ("--mix", tpcc.mix.is_some(), is_tpcc),
+        ("--affinity", tpcc.affinity, is_tpcc),
+        ("--no-check", tpcc.no_check, is_tpcc),
+        ("--records", args.records.is_some(), !is_tpcc),
+        ("--value-size", args.value_size.is_some(), !is_tpcc),
+        ("--device-size", args.device_size.is_some(), !is_tpcc),
+        // Where all records are touched none is chosen.
+        ("--dist", args.dist.is_some(), bench.dist().is_some()),
+        ("--theta", args.theta.is_some(), bench.dist().is_some()),
+        ("--load", args.load.is_some(), !is_tpcc && !begins_empty),
+        ("--warmup", args.store.warmup.is_some(), !begins_empty),
+        ("--batch", args.batch.is_some(), bench == Bench::Commit),
+        // What is no mix of operations goes as fast as it can.
+        ("--rate", args.rate.is_some(), bench.mix().is_some()),
+        // A bulk load is one thread's work in every engine.
+        ("--threads", args.store.threads > 1, bench != Bench::Bulk),
     ];
-    let of_records = [
-        ("--records", args.records.is_some()),
-        ("--value-size", args.value_size.is_some()),
-        ("--dist", args.dist.is_some()),
-        ("--theta", args.theta.is_some()),
-        ("--load", args.load.is_some()),
-        ("--batch", args.batch.is_some()),
-        ("--rate", args.rate.is_some()),
-        ("--device-size", args.device_size.is_some()),
-    ];
-    let senseless = if bench == Bench::Tpcc { &of_records[..] } else { &of_tpcc };
-    match senseless.iter().find(|(_, is_there)| *is_there) {
-        Some((option, _)) => Err(BenchError::Options(format!("{} has no {option}", bench.name()))),
+    match said_and_meant.iter().find(|(_, is_said, means_something)| *is_said && !means_something) {
+        Some((option, ..)) => Err(BenchError::Options(format!("{} has no {option}", bench.name()))),
         None => Ok(()),
     }
 }

@@ -1,7 +1,7 @@
 use super::*;
 use crate::dist::Dist;
 use crate::durability::Durability;
-use crate::engine::built_in;
+use crate::engine::{built_in, device};
 
 fn parse(line: &str) -> Result<Cli, clap::Error> {
     let arguments = line.split_whitespace().map(Into::into);
@@ -157,12 +157,12 @@ fn senseless_arguments_are_refused() {
         "x lookup --records 0",
         "x lookup --theta 0",
         "x lookup --seconds 0",
-        "x lookup --pool 5MB",
+        "x lookup --pool 5XB",
         "x commit --durability always",
         "x commit --batch 0",
         "x commit --batch 2M",
         "x commit --rate 0",
-        "x commit --log-limit 4GB",
+        "x commit --log-limit 4XB",
         "x compare lookup",
         "x compare lookup --engines a --rounds 0",
         "x ycsb-g",
@@ -243,7 +243,7 @@ fn the_help_names_the_engines_where_there_is_a_choice() {
         assert!(help.contains("polder:vm-huge") && help.contains("+2q+group"), "{help}");
         assert!(help.contains("hyperbolic") && help.contains("optimistic"), "{help}");
     }
-    for command in ["replay", "translations", "device"] {
+    for command in ["replay", "translations"] {
         assert!(!help(command).contains("polder:"), "{command}");
     }
 }

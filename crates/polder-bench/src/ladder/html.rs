@@ -43,7 +43,7 @@ fn header(results: &Results) -> String {
     let mut text = format!(
         "<h1>The ladder of translations</h1>\n<p>{} data, {} rounds of {} s a measurement, {} \
          threads. {}.</p>\n",
-        results.size.name(),
+        results.size,
         results.rounds,
         results.seconds,
         threads.join(", "),

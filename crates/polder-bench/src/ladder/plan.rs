@@ -9,8 +9,11 @@ use crate::tpcc;
 const SWAP_A_WAREHOUSE: u64 = 256 << 20;
 
 /// How much of everything.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, strum::Display, Serialize, Deserialize,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub(crate) enum Size {
     /// What is timed fits into the processor's caches: shows that all works, and no more.
     Small,
@@ -23,15 +26,6 @@ pub(crate) enum Size {
 }
 
 impl Size {
-    /// The name on the command line.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Size::Small => "small",
-            Size::Medium => "medium",
-            Size::Full => "full",
-        }
-    }
-
     /// The amounts.
     pub(crate) fn scale(self) -> Scale {
         let full = Scale {

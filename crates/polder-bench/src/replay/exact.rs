@@ -10,23 +10,14 @@ use crate::interrupt::Interrupt;
 use crate::random::{RngExt, stream};
 
 /// Which page goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Order {
+    #[strum(to_string = "exact LRU")]
     Lru,
+    #[strum(to_string = "FIFO")]
     Fifo,
     Random,
-}
-
-impl Order {
-    pub(super) const ALL: [Order; 3] = [Order::Lru, Order::Fifo, Order::Random];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Order::Lru => "exact LRU",
-            Order::Fifo => "FIFO",
-            Order::Random => "random",
-        }
-    }
 }
 
 /// Pages in the order in which they go, as a ring through number 0; page `p` has number `p + 1`.

@@ -4,6 +4,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use super::transactions::Transaction;
 use crate::random::{Random, RngExt};
@@ -20,7 +21,7 @@ pub(crate) enum Mix {
 }
 
 impl Mix {
-    /// In percent, in the order of [`Transaction::ALL`].
+    /// In percent, in the order of [`Transaction`].
     fn shares(self) -> [u64; 5] {
         match self {
             Mix::Standard => [45, 43, 4, 4, 4],
@@ -31,7 +32,7 @@ impl Mix {
     /// Draws the next transaction.
     pub(super) fn draw(self, random: &mut Random) -> Transaction {
         let mut left = random.random_range(..100u64);
-        for (transaction, share) in Transaction::ALL.into_iter().zip(self.shares()) {
+        for (transaction, share) in Transaction::VARIANTS.iter().copied().zip(self.shares()) {
             if left < share {
                 return transaction;
             }

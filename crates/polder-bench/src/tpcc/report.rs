@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use serde::{Deserialize, Serialize};
+use strum::VariantArray;
 
 use super::TpccPlan;
 use super::mix::Mix;
@@ -49,7 +50,7 @@ impl KindResult {
     fn new(transaction: Transaction, tally: &KindTally) -> KindResult {
         let KindTally { committed, rolled_back, conflicts, ref latencies } = *tally;
         KindResult {
-            name: transaction.name().to_owned(),
+            name: transaction.to_string(),
             committed,
             rolled_back,
             conflicts,
@@ -93,7 +94,7 @@ impl TpccResult {
         took_s: f64,
         check_s: Option<f64>,
     ) -> TpccResult {
-        let kinds = Transaction::ALL.into_iter().zip(&tally.kinds);
+        let kinds = Transaction::VARIANTS.iter().copied().zip(&tally.kinds);
         let ended = |kind: &KindTally| kind.committed + kind.rolled_back;
         let all: u64 = tally.kinds.iter().map(ended).sum();
         let conflicts: u64 = tally.kinds.iter().map(|kind| kind.conflicts).sum();

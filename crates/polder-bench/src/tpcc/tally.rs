@@ -21,7 +21,7 @@ pub(super) struct KindTally {
 /// Of one thread, or of all.
 #[derive(Debug)]
 pub(crate) struct Tally {
-    /// In the order of [`Transaction::ALL`].
+    /// In the order of [`Transaction`].
     pub(super) kinds: [KindTally; 5],
     /// Transactions that ended in each interval since the start.
     pub(super) over_time: Vec<u64>,

@@ -16,33 +16,14 @@ mod payment;
 mod stock_level;
 
 /// The five transactions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, strum::Display, strum::VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub(crate) enum Transaction {
     NewOrder,
     Payment,
     OrderStatus,
     Delivery,
     StockLevel,
-}
-
-impl Transaction {
-    pub(crate) const ALL: [Transaction; 5] = [
-        Transaction::NewOrder,
-        Transaction::Payment,
-        Transaction::OrderStatus,
-        Transaction::Delivery,
-        Transaction::StockLevel,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Transaction::NewOrder => "new-order",
-            Transaction::Payment => "payment",
-            Transaction::OrderStatus => "order-status",
-            Transaction::Delivery => "delivery",
-            Transaction::StockLevel => "stock-level",
-        }
-    }
 }
 
 /// How a transaction ended.
