@@ -227,7 +227,7 @@ impl<T: Translation> Tree<T> {
 
     /// What was found in a chain, or its error, if the record still has this version. Pages of a
     /// chain that was freed meanwhile may hold anything, or not be readable.
-    fn if_still<R>(
+    pub(crate) fn if_still<R>(
         &self,
         key: &[u8],
         version: u64,

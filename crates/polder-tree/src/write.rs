@@ -15,7 +15,7 @@ use polder_structure::{Applied, Effect};
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Long, free_pages};
+use crate::overflow::{Long, free_pages, read_chain};
 use crate::read::Held;
 use crate::reshape::{Newcomer, is_small};
 use crate::stored::{Stored, check_key};
@@ -83,6 +83,69 @@ impl OldLong {
     }
 }
 
+/// Where the value is kept that a write replaces or removes, for a caller that wants it.
+///
+/// It is copied before the leaf is latched, which happens only if the leaf is still what was copied
+/// from. A caller that does not want it gives `()`, and nothing is left of all this.
+trait Keep {
+    /// What is kept, if it is wanted.
+    fn wanted(&mut self) -> Option<&mut Kept>;
+}
+
+impl Keep for () {
+    #[inline(always)]
+    fn wanted(&mut self) -> Option<&mut Kept> {
+        None
+    }
+}
+
+impl Keep for Kept {
+    #[inline(always)]
+    fn wanted(&mut self) -> Option<&mut Kept> {
+        Some(self)
+    }
+}
+
+/// The value that was there. Each try begins anew, but with what is known of a long value.
+#[derive(Default)]
+struct Kept {
+    found: KeptValue,
+    inline: Vec<u8>,
+    /// That of the record whose pages are known, too ([`OldLong`]).
+    long: Vec<u8>,
+}
+
+#[derive(Default)]
+enum KeptValue {
+    #[default]
+    Nothing,
+    Inline,
+    Long,
+}
+
+impl Kept {
+    /// Copies what the slot has, if it is that of the key.
+    fn copy(&mut self, node: NodeRef<'_>, slot: Result<usize, usize>) {
+        self.found = match slot.map(|slot| node.value(slot)) {
+            Err(_) => KeptValue::Nothing,
+            Ok(Value::Inline { at, len }) => {
+                self.inline.clear();
+                node.page().append_to(at, len, &mut self.inline);
+                KeptValue::Inline
+            }
+            Ok(Value::Overflow { .. }) => KeptValue::Long,
+        };
+    }
+
+    fn into_value(self) -> Option<Vec<u8>> {
+        match self.found {
+            KeptValue::Nothing => None,
+            KeptValue::Inline => Some(self.inline),
+            KeptValue::Long => Some(self.long),
+        }
+    }
+}
+
 /// Which record a write may replace.
 #[derive(Clone, Copy)]
 enum Expect {
@@ -98,8 +161,23 @@ impl<T: Translation> Tree<T> {
     /// [`TreeError::KeyTooLong`], [`TreeError::ValueTooLong`], and those of the pool; nothing has
     /// changed then.
     pub fn insert(&self, key: &[u8], value: &[u8], version: u64) -> Result<Applied, TreeError> {
-        let put = self.put(key, value, version, Expect::Anything);
+        let put = self.put(key, value, version, Expect::Anything, &mut ());
         put.map(|applied| applied.unwrap_or(Applied::NOTHING))
+    }
+
+    /// Gives `key` this value and version word, and gives the value that it had.
+    ///
+    /// # Errors
+    /// Those of [`Tree::insert`].
+    pub fn replace(
+        &self,
+        key: &[u8],
+        value: &[u8],
+        version: u64,
+    ) -> Result<(Applied, Option<Vec<u8>>), TreeError> {
+        let mut kept = Kept::default();
+        let applied = self.put(key, value, version, Expect::Anything, &mut kept)?;
+        Ok((applied.unwrap_or(Applied::NOTHING), kept.into_value()))
     }
 
     /// `None`: the record is not the expected one.
@@ -109,10 +187,12 @@ impl<T: Translation> Tree<T> {
         value: &[u8],
         version: u64,
         expect: Expect,
+        kept: &mut impl Keep,
     ) -> Result<Option<Applied>, TreeError> {
         self.space.when_admitted(|| {
             let stored = Stored::make(&self.space, key, value)?;
-            let result = self.change::<true>(key, Wanted::Value(&stored, version), expect);
+            let wanted = Wanted::Value(&stored, version);
+            let result = self.change::<true>(key, wanted, expect, kept);
             if !matches!(result, Ok(Some(_))) {
                 free_pages(&self.space, stored.pages());
             }
@@ -125,12 +205,27 @@ impl<T: Translation> Tree<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn remove(&self, key: &[u8]) -> Result<Applied, TreeError> {
-        let removed = self.remove_expected(key, Expect::Anything);
+        let removed = self.remove_expected(key, Expect::Anything, &mut ());
         removed.map(|applied| applied.unwrap_or(Applied::NOTHING))
     }
 
-    fn remove_expected(&self, key: &[u8], expect: Expect) -> Result<Option<Applied>, TreeError> {
-        self.space.when_admitted(|| self.change::<false>(key, Wanted::Nothing, expect))
+    /// Removes `key`, and gives the value that it had.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn take(&self, key: &[u8]) -> Result<(Applied, Option<Vec<u8>>), TreeError> {
+        let mut kept = Kept::default();
+        let applied = self.remove_expected(key, Expect::Anything, &mut kept)?;
+        Ok((applied.unwrap_or(Applied::NOTHING), kept.into_value()))
+    }
+
+    fn remove_expected(
+        &self,
+        key: &[u8],
+        expect: Expect,
+        kept: &mut impl Keep,
+    ) -> Result<Option<Applied>, TreeError> {
+        self.space.when_admitted(|| self.change::<false>(key, Wanted::Nothing, expect, kept))
     }
 
     /// Changes the record of a key. `None`: it is not the expected one. Insertions and removals have
@@ -141,6 +236,7 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         wanted: Wanted<'_>,
         expect: Expect,
+        kept: &mut impl Keep,
     ) -> Result<Option<Applied>, TreeError> {
         let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
         loop {
@@ -154,7 +250,7 @@ impl<T: Translation> Tree<T> {
             let mut written = Written::Changed;
             self.space.run(AccessHint::Normal, |attempt| {
                 written =
-                    self.change_leaf(attempt, &mut change, key, (wanted, expect), &mut old)?;
+                    self.change_leaf(attempt, &mut change, key, (wanted, expect), &mut old, kept)?;
                 Ok(())
             })?;
             drop(change);
@@ -173,15 +269,26 @@ impl<T: Translation> Tree<T> {
                     self.split_leaf(Newcomer::Entry(key, stored.as_new()))?;
                 }
                 (Written::Changed | Written::NoRoom, _) => return Ok(None),
-                (Written::HasLong, _) => self.know_long(key, &mut old)?,
+                (Written::HasLong, _) => self.know_long(key, &mut old, kept)?,
             }
             rounds.next::<TreePages, T>(&self.space, Target::Key(key))?;
         }
     }
 
-    /// Finds out the pages of the long value; none if the record has been changed meanwhile.
-    fn know_long(&self, key: &[u8], old: &mut OldLong) -> Result<(), TreeError> {
-        old.pages = self.pages_of_long(key, old.version, old.long)?.unwrap_or_default();
+    /// Finds out the pages of the long value, and what lies in them if that is wanted; no pages if
+    /// the record has been changed meanwhile.
+    fn know_long(
+        &self,
+        key: &[u8],
+        old: &mut OldLong,
+        kept: &mut impl Keep,
+    ) -> Result<(), TreeError> {
+        let bytes = kept.wanted().map(|kept| {
+            kept.long.clear();
+            &mut kept.long
+        });
+        let pages = read_chain(&self.space, old.long, bytes);
+        old.pages = self.if_still(key, old.version, pages)?.unwrap_or_default();
         Ok(())
     }
 
@@ -193,6 +300,7 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         (wanted, expect): (Wanted<'_>, Expect),
         old: &mut OldLong,
+        kept: &mut impl Keep,
     ) -> Result<Written, Restart> {
         // 1. The record is looked for without a latch.
         let leaf = leaf(&self.space, attempt, Target::Key(key))?;
@@ -201,6 +309,9 @@ impl<T: Translation> Tree<T> {
             node.prefetch_free(stored.as_new());
         }
         let slot = node.search_covered(key);
+        if let Some(kept) = kept.wanted() {
+            kept.copy(node, slot);
+        }
         let in_the_way = match slot {
             _ if !expected(node, slot, expect) => Some(Written::Changed),
             _ if is_unknown_long(node, slot, old) => Some(Written::HasLong),
@@ -287,9 +398,9 @@ impl<T: Translation> Tree<T> {
             let expect = Expect::Version(seen);
             let done = match change(value.as_deref()) {
                 Change::Keep => Some(unchanged),
-                Change::Insert(new) => self.put(key, &new, version(), expect)?,
+                Change::Insert(new) => self.put(key, &new, version(), expect, &mut ())?,
                 Change::Remove if seen.is_none() => Some(unchanged),
-                Change::Remove => self.remove_expected(key, expect)?,
+                Change::Remove => self.remove_expected(key, expect, &mut ())?,
             };
             if let Some(applied) = done {
                 return Ok(applied);

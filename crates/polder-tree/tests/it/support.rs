@@ -116,11 +116,25 @@ impl<T: Translation> Ordered for Subject<'_, T> {
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, TreeError> {
         let version = self.next_version();
-        Ok(self.tree.insert(key, value, version)?.effect == Effect::Same)
+        if version.is_multiple_of(2) {
+            return Ok(self.tree.insert(key, value, version)?.effect == Effect::Same);
+        }
+        let before = self.tree.get(key)?;
+        let (applied, old) = self.tree.replace(key, value, version)?;
+        assert_eq!(old, before);
+        assert_eq!(applied.effect, if old.is_some() { Effect::Same } else { Effect::Added });
+        Ok(old.is_some())
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, TreeError> {
-        Ok(self.tree.remove(key)?.effect == Effect::Removed)
+        if self.next_version().is_multiple_of(2) {
+            return Ok(self.tree.remove(key)?.effect == Effect::Removed);
+        }
+        let before = self.tree.get(key)?;
+        let (applied, old) = self.tree.take(key)?;
+        assert_eq!(old, before);
+        assert_eq!(applied.effect == Effect::Removed, old.is_some());
+        Ok(old.is_some())
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, TreeError> {

@@ -68,12 +68,22 @@ fn disjoint<T: Translation>(disk: SimDisk, hold: ReadMode, ops: u64) {
                         }
                         n if (n < 4) == shrinks => {
                             let new = value(key, version, some_len(&mut random));
-                            tree.insert(&bytes, &new, version).unwrap();
-                            model.insert(key, version);
+                            let before = model.insert(key, version);
+                            if version.is_multiple_of(2) {
+                                tree.insert(&bytes, &new, version).unwrap();
+                            } else {
+                                let (_, old) = tree.replace(&bytes, &new, version).unwrap();
+                                assert_eq!(old.map(|old| write_of(key, &old)), before);
+                            }
                         }
                         _ => {
-                            tree.remove(&bytes).unwrap();
-                            model.remove(&key);
+                            let before = model.remove(&key);
+                            if version.is_multiple_of(2) {
+                                tree.remove(&bytes).unwrap();
+                            } else {
+                                let (_, old) = tree.take(&bytes).unwrap();
+                                assert_eq!(old.map(|old| write_of(key, &old)), before);
+                            }
                         }
                     }
                 }
@@ -216,6 +226,47 @@ fn counters_add_up() {
     let counts = (0..COUNTERS).map(|c| count_of(&tree.get(&c.to_be_bytes()).unwrap().unwrap()));
     assert_eq!(counts.sum::<u64>(), THREADS * rounds);
     assert_sound(&tree, COUNTERS);
+}
+
+/// What one write put somewhere another one takes away, and no two of them get the same: every value
+/// that was written is given back once, or is there at the end.
+#[test]
+fn each_value_is_given_back_once() {
+    const KEYS: u64 = 6;
+    let disk = disk();
+    let (_pool, tree) = new_tree::<Array>(&disk, PageSize::MIN);
+    let versions = AtomicU64::new(1);
+    let work = |t: u64| {
+        let mut random = Random::new(t);
+        let (mut written, mut given) = (Vec::new(), Vec::new());
+        for _ in 0..2000 * scale() {
+            let key = random.below(KEYS);
+            let bytes = key.to_be_bytes();
+            let old = if random.chance(0.3) {
+                tree.take(&bytes).unwrap().1
+            } else {
+                let version = versions.fetch_add(1, Ordering::Relaxed);
+                written.push(version);
+                let new = value(key, version, some_len(&mut random));
+                tree.replace(&bytes, &new, version).unwrap().1
+            };
+            given.extend(old.map(|old| write_of(key, &old)));
+        }
+        (written, given)
+    };
+    let (mut written, mut given) = thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = (0..THREADS).map(|t| scope.spawn(move || work(t))).collect();
+        let all = threads.into_iter().map(|thread| thread.join().unwrap());
+        all.reduce(|a, b| ([a.0, b.0].concat(), [a.1, b.1].concat())).unwrap()
+    });
+    for key in 0..KEYS {
+        let last = tree.get(&key.to_be_bytes()).unwrap();
+        given.extend(last.map(|last| write_of(key, &last)));
+    }
+    written.sort_unstable();
+    given.sort_unstable();
+    assert!(written == given, "{} written, {} given back", written.len(), given.len());
 }
 
 /// Keys divisible by eight are there all the time; the others come and go in waves, so that the
