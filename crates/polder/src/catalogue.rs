@@ -10,7 +10,7 @@ const TABLE: u8 = 1;
 const RECORD_BYTES: usize = 16;
 
 /// Longest name of a table in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 255;
+pub const MAX_TABLE_NAME_BYTES: usize = 255;
 
 /// A table's entry in the catalogue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

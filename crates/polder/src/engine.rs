@@ -11,14 +11,15 @@ use polder_log::{Log, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
 use polder_pool::{Pool, PoolError, Translation, lock};
-use polder_tree::{Effect, Tree};
+use polder_tree::{BatchAction, BatchOp, BatchOutcome, Effect, Expected, Tree, apply_batch};
 
-use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
+use crate::catalogue::{MAX_TABLE_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::checkpointer::Checkpointer;
 use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
+use crate::name::Name;
 use crate::opening::{Opened, drop_orphans};
 use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
@@ -32,7 +33,7 @@ const MOST_OWN_BYTES: u64 = 64 << 10;
 pub(crate) struct Engine<T: Translation> {
     pub(crate) pool: Pool<T>,
     pub(crate) catalogue: Tree<T>,
-    /// Handles of tables, by name. Making and dropping tables holds `ddl` as well.
+    /// Handles of tables, by name. Making, renaming and dropping tables holds `ddl` as well.
     tables: RwLock<HashMap<String, Arc<TableCore<T>>>>,
     ddl: Mutex<()>,
     pub(crate) quiesce: Quiesce,
@@ -50,7 +51,8 @@ pub(crate) struct Engine<T: Translation> {
 /// An open table.
 #[derive(Debug)]
 pub(crate) struct TableCore<T: Translation> {
-    pub(crate) name: String,
+    /// Changed by a thread that holds `ddl`.
+    pub(crate) name: Name,
     pub(crate) tree: Tree<T>,
     pub(crate) engine: Arc<Engine<T>>,
     dropped: AtomicBool,
@@ -195,7 +197,7 @@ impl<T: Translation> Engine<T> {
         // A thread that waited for `ddl` may find that another one has opened the table.
         Arc::clone(open.entry(name.to_string()).or_insert_with(|| {
             Arc::new(TableCore {
-                name: name.to_string(),
+                name: Name::new(name),
                 tree,
                 engine: Arc::clone(self),
                 dropped: AtomicBool::new(false),
@@ -208,9 +210,7 @@ impl<T: Translation> Engine<T> {
         self: &Arc<Self>,
         name: &str,
     ) -> Result<Arc<TableCore<T>>, StoreError> {
-        if name.is_empty() || name.len() > MAX_NAME_BYTES {
-            return Err(StoreError::TableName { len: name.len() });
-        }
+        check_name(name)?;
         let _pass = self.quiesce.enter()?;
         let _ddl = lock(&self.ddl);
         if self.record(name)?.is_some() {
@@ -240,7 +240,8 @@ impl<T: Translation> Engine<T> {
         let _pass = self.quiesce.enter()?;
         let table = self.table(name)?;
         let _ddl = lock(&self.ddl);
-        if table.dropped.swap(true, Ordering::SeqCst) {
+        // Meanwhile it may have gone, or got another name.
+        if table.name.get() != name || table.dropped.swap(true, Ordering::SeqCst) {
             return Err(StoreError::NoSuchTable { name: name.to_string() });
         }
         let removed = self.catalogue.remove(name.as_bytes()).map_err(|error| {
@@ -259,6 +260,38 @@ impl<T: Translation> Engine<T> {
             // frees it (R9).
             Err(_) => self.commit(removed.lsn, self.durability),
         }
+    }
+
+    /// Gives a table another name: in the catalogue by one batch, so that a crash leaves it with the
+    /// old one or the new one, and then in memory.
+    pub(crate) fn rename_table(self: &Arc<Self>, name: &str, new: &str) -> Result<(), StoreError> {
+        check_name(new)?;
+        let pass = self.quiesce.enter()?;
+        let ddl = lock(&self.ddl);
+        let record =
+            self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
+        let exists = || StoreError::TableExists { name: new.to_string() };
+        if self.record(new)?.is_some() {
+            return Err(exists());
+        }
+        let record = record.encode();
+        let op = |key, expect, action| BatchOp { tree: &self.catalogue, key, expect, action };
+        let version = self.stamps().take();
+        let mut ops = [
+            op(name.as_bytes(), None, BatchAction::Remove),
+            op(new.as_bytes(), Some(Expected(None)), BatchAction::Insert(&record, version)),
+        ];
+        ops.sort_by_key(|op| op.key);
+        let outcome = apply_batch(&ops).map_err(|error| StoreError::of(CATALOGUE, error))?;
+        let BatchOutcome::Done { lsn, .. } = outcome else { return Err(exists()) };
+        let mut open = self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(table) = open.remove(name) {
+            table.name.set(new);
+            open.insert(new.to_string(), table);
+        }
+        drop(open);
+        drop((ddl, pass));
+        self.commit(lsn, self.durability)
     }
 
     /// Handles of all tables that are open now.
@@ -315,6 +348,13 @@ impl<T: Translation> OnFork for Engine<T> {
     }
 }
 
+fn check_name(name: &str) -> Result<(), StoreError> {
+    match name.len() {
+        1..=MAX_TABLE_NAME_BYTES => Ok(()),
+        len => Err(StoreError::TableName { len }),
+    }
+}
+
 fn decode_record<T: Translation>(
     bytes: &[u8],
     catalogue: &Tree<T>,
@@ -338,7 +378,7 @@ impl<T: Translation> TableCore<T> {
 
     #[cold]
     pub(crate) fn error(&self, error: polder_tree::TreeError) -> StoreError {
-        StoreError::of(&self.name, error)
+        StoreError::of(self.name.get(), error)
     }
 
     pub(crate) fn count(&self, effect: Effect) {

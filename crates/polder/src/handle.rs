@@ -54,6 +54,21 @@ impl Store {
         dispatch!(&self.engine, engine => engine.pool.page_size().bytes() as u32)
     }
 
+    /// Longest key of a table in bytes: an eighth of a page.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use polder::{Options, Store};
+    /// let options = Options::new(dir.path().join("s")).memory_budget(8 << 20).page_size(4096);
+    /// assert_eq!(Store::open(options)?.max_key_bytes(), 512);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_key_bytes(&self) -> usize {
+        polder_tree::node::max_key_len(self.page_size() as usize)
+    }
+
     /// Memory for everything, in bytes.
     pub fn memory_budget(&self) -> u64 {
         dispatch!(&self.engine, engine => engine.memory_budget)

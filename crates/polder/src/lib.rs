@@ -45,6 +45,7 @@ mod handle;
 mod kind;
 pub mod log_dump;
 mod maps;
+mod name;
 mod opening;
 mod options;
 mod page_file;
@@ -58,6 +59,7 @@ mod store;
 mod table;
 
 pub use batch::{BatchError, WriteBatch};
+pub use catalogue::MAX_TABLE_NAME_BYTES;
 pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
@@ -69,6 +71,7 @@ pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 pub use polder_pool::{GroupSize, NodeId, NodeStats, ReadMode, UnknownReadMode};
 pub use polder_tree::Change;
+pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;
 pub use salvage::{

@@ -31,7 +31,7 @@ pub struct Range {
 
 impl fmt::Debug for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        dispatch!(&self.ends, ends => write!(f, "Range of {}", ends.table.name))
+        dispatch!(&self.ends, ends => write!(f, "Range of {}", ends.table.name.get()))
     }
 }
 

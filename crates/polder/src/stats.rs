@@ -115,7 +115,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         .map(|table| {
             let pages = table.tree.space().pages_in_use().unwrap_or(0);
             let stats = TableStats {
-                name: table.name.clone(),
+                name: table.name.get().to_string(),
                 entries: table.len(),
                 pages,
                 ..TableStats::default()

@@ -169,6 +169,32 @@ impl Store {
         dispatch!(&self.engine, engine => engine.drop_table(name))
     }
 
+    /// Gives a table another name, which none may have. Handles of the table, and ranges over it,
+    /// go on under the new name. A crash leaves it with the old name or with the new one.
+    ///
+    /// So a table can be filled under another name, and appear when it is whole:
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # use polder::{Options, Store};
+    /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(8 << 20))?;
+    /// let table = store.create_table("words.new")?;
+    /// table.bulk_load([("apple", "1"), ("pear", "2")])?;
+    /// store.rename_table("words.new", "words")?;
+    /// assert_eq!(store.tables()?, ["words"]);
+    /// assert_eq!(table.name(), "words");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`], [`StoreError::TableExists`] (also where both names are one),
+    /// [`StoreError::TableName`], and those of reading and writing.
+    pub fn rename_table(&self, name: &str, new: &str) -> Result<(), StoreError> {
+        dispatch!(&self.engine, engine => engine.rename_table(name, new))
+    }
+
     /// The names of all tables, in order.
     ///
     /// # Errors

@@ -25,9 +25,9 @@ impl Table {
         Table { core, store, durability }
     }
 
-    /// The table's name.
+    /// The table's name. That of a table that was renamed is the new one, for all its handles.
     pub fn name(&self) -> &str {
-        dispatch!(&self.core, table => &table.name)
+        dispatch!(&self.core, table => table.name.get())
     }
 
     /// The store that it belongs to.

@@ -62,7 +62,7 @@ fn apply<T: Variant>(
         let own = T::of(table).filter(|table| Arc::ptr_eq(&table.engine, engine));
         // A batch that was cleared may hold tables in which it changes nothing any more.
         if own.is_none() && parts.iter().any(|part| part.table == number) {
-            let table = dispatch!(table, table => table.name.clone());
+            let table = dispatch!(table, table => table.name.get().to_string());
             return Err(BatchError::Foreign { table });
         }
         cores.push(own.map(|table| &**table));
@@ -96,7 +96,7 @@ fn apply<T: Variant>(
             BatchOutcome::Unexpected(index) if ready[index].may_try_again => {}
             BatchOutcome::Unexpected(index) => {
                 let part = &ready[index];
-                let table = part.table.map_or(CATALOGUE, |table| &table.name);
+                let table = part.table.map_or(CATALOGUE, |table| table.name.get());
                 return Err(BatchError::Unexpected {
                     table: table.to_string(),
                     key: part.key.to_vec(),

@@ -8,7 +8,7 @@ use polder_format::{Lsn, PageId, SpaceId};
 use super::KeyGap;
 use super::coverage::Coverage;
 use super::replay::{Heir, LeafFound, Stored};
-use crate::catalogue::{MAX_NAME_BYTES, TAG_KEY, TableRecord};
+use crate::catalogue::{MAX_TABLE_NAME_BYTES, TAG_KEY, TableRecord};
 use crate::error::StoreError;
 
 /// Names of tables, in the making.
@@ -37,7 +37,7 @@ impl Catalogue {
     pub(crate) fn names(self) -> Names {
         let named = self.tables.into_iter().filter_map(|(name, space)| {
             let name = String::from_utf8(name).ok()?;
-            (name.len() <= MAX_NAME_BYTES).then_some((space, name))
+            (name.len() <= MAX_TABLE_NAME_BYTES).then_some((space, name))
         });
         let names: BTreeMap<SpaceId, String> = named.collect();
         let dropped = self.dropped.into_iter().filter(|space| !names.contains_key(space)).collect();

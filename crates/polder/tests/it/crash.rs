@@ -141,8 +141,20 @@ const TABLES: [&str; 2] = ["left", "right"];
 /// Each thread has a table of its own as well, which comes and goes.
 const OWN: usize = 2;
 
-fn own_table(thread: u64) -> String {
-    format!("own {thread}")
+/// The names that it has by turns.
+fn own_tables(thread: u64) -> [String; 2] {
+    [format!("own {thread}"), format!("another {thread}")]
+}
+
+/// The name that it has now, and the one that it could have; `None` if it is not there.
+fn own_table(store: &Store, thread: u64) -> Option<[String; 2]> {
+    let [one, other] = own_tables(thread);
+    match [&one, &other].map(|name| store.table(name).is_ok()) {
+        [false, false] => None,
+        [true, false] => Some([one, other]),
+        [false, true] => Some([other, one]),
+        [true, true] => panic!("the table of thread {thread} is there under both names"),
+    }
 }
 
 /// One thing that a thread does, which is there as a whole afterwards or not at all.
@@ -160,6 +172,8 @@ enum Step {
     Shrink,
     /// Makes the thread's own table again, and fills it in order.
     Load(BTreeMap<Vec<u8>, Vec<u8>>),
+    /// Gives the thread's own table, if it is there, its other name.
+    Rename,
 }
 
 impl Step {
@@ -184,7 +198,7 @@ impl Step {
             random.fill(&mut value);
             value
         };
-        let step = match random.below(22) {
+        let step = match random.below(24) {
             0..=9 => Step::Insert(table, key(random), value(random)),
             10..=14 => Step::Remove(table, key(random)),
             15..=16 => Step::Append(table, key(random), random.below(256) as u8),
@@ -202,6 +216,7 @@ impl Step {
                 return vec![Step::Drop, Step::Load(entries)];
             }
             20 => Step::Shrink,
+            21..=22 => Step::Rename,
             _ => Step::Flush,
         };
         vec![step]
@@ -226,7 +241,7 @@ impl Step {
                     };
                 }
             }
-            Step::Flush | Step::Shrink => {}
+            Step::Flush | Step::Shrink | Step::Rename => {}
             Step::Drop => content.retain(|(table, _), _| *table != OWN),
             Step::Load(entries) => content
                 .extend(entries.iter().map(|(key, value)| ((OWN, key.clone()), value.clone()))),
@@ -257,13 +272,17 @@ impl Step {
             }
             Step::Flush => store.flush(),
             Step::Shrink => store.shrink().map(|_| ()),
-            Step::Drop => match store.drop_table(&own_table(thread)) {
-                Err(StoreError::NoSuchTable { .. }) => Ok(()),
-                dropped => dropped,
+            Step::Drop => match own_table(store, thread) {
+                None => Ok(()),
+                Some([name, _]) => store.drop_table(&name),
             },
             Step::Load(entries) => {
-                store.create_table(&own_table(thread))?.bulk_load(entries).map(|_| ())
+                store.create_table(&own_tables(thread)[0])?.bulk_load(entries).map(|_| ())
             }
+            Step::Rename => match own_table(store, thread) {
+                None => Ok(()),
+                Some([name, other]) => store.rename_table(&name, &other),
+            },
         }
     }
 }
@@ -316,7 +335,7 @@ fn work(
 /// What the store holds, by the thread that wrote it.
 fn content(store: &Store, threads: u64) -> Vec<Content> {
     let mut found = vec![Content::new(); threads as usize];
-    let own = (0..threads).map(|thread| (OWN, own_table(thread)));
+    let own = (0..threads).filter_map(|thread| Some((OWN, own_table(store, thread)?[0].clone())));
     let shared = TABLES.iter().map(|name| (*name).to_string()).enumerate();
     for (t, name) in shared.chain(own) {
         let Ok(table) = store.table(&name) else { continue };

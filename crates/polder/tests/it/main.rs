@@ -27,6 +27,7 @@ mod opening;
 mod poison;
 mod real_data;
 mod remains;
+mod rename;
 mod salvage;
 mod salvage_losses;
 mod salvage_random;

@@ -62,6 +62,57 @@ fn names_of_all_lengths_and_scripts() {
 }
 
 #[test]
+fn a_table_is_renamed_for_all_who_use_it() {
+    let disk = disk();
+    let store = open_on(&disk);
+    let (table, other) = (store.create_table("old").unwrap(), store.create_table("other").unwrap());
+    (0..5u8).for_each(|i| _ = table.insert(&[i], b"value").unwrap());
+    let mut range = table.iter();
+    range.next_entry().unwrap();
+    let before = table.name();
+
+    let wrong = [("missing", "new"), ("old", "other"), ("old", "old"), ("old", "")];
+    let wrong = wrong.map(|(name, new)| store.rename_table(name, new).unwrap_err().to_string());
+    assert!(wrong[0].contains("no table `missing`"), "{wrong:?}");
+    assert!(wrong[1].contains("a table `other` already"), "{wrong:?}");
+    assert!(wrong[2].contains("a table `old` already"), "{wrong:?}");
+    assert!(wrong[3].contains("1 to 255 bytes"), "{wrong:?}");
+    assert_eq!(store.tables().unwrap(), ["old", "other"]);
+
+    store.rename_table("old", "new").unwrap();
+    assert_eq!(store.tables().unwrap(), ["new", "other"]);
+    assert_eq!((before, table.name()), ("old", "new"));
+    assert!(matches!(store.table("old"), Err(StoreError::NoSuchTable { .. })));
+    assert!(matches!(store.drop_table("old"), Err(StoreError::NoSuchTable { .. })));
+    // Handles and ranges go on, and new ones are of the same table.
+    assert_eq!(range.by_ref().count(), 4);
+    table.insert(b"more", b"").unwrap();
+    assert_eq!((store.table("new").unwrap().len(), other.len()), (6, 0));
+    let stats = store.stats().tables;
+    assert_eq!(stats.iter().map(|table| &table.name[..]).collect::<Vec<_>>(), ["new", "other"]);
+    // The old name is free, and one handle can see many names.
+    store.create_table("old").unwrap().insert(b"k", b"v").unwrap();
+    for i in 0..100 {
+        let (from, to) = if i % 2 == 0 { ("new", "newer") } else { ("newer", "new") };
+        store.rename_table(from, to).unwrap();
+        assert_eq!(table.name(), to);
+    }
+    store.rename_table("other", "another").unwrap();
+    assert_sound(&store);
+    store.close().unwrap();
+    assert!(matches!(table.get(b"more"), Err(StoreError::Closed)));
+
+    let store = open_on(&disk);
+    assert_eq!(store.tables().unwrap(), ["another", "new", "old"]);
+    assert_eq!(["another", "new", "old"].map(|name| store.table(name).unwrap().len()), [0, 6, 1]);
+    // One that is not open.
+    store.close().unwrap();
+    let store = open_on(&disk);
+    store.rename_table("old", "a").unwrap();
+    assert_eq!(store.table("a").unwrap().get(b"k").unwrap().as_deref(), Some(&b"v"[..]));
+}
+
+#[test]
 fn a_name_can_be_used_again() {
     let disk = disk();
     let store = open_on(&disk);
