@@ -17,7 +17,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let options = LogOptions { limit: LogOptions::LEAST_LIMIT, buffer_bytes: 256 << 10 };
     let file = LogFile::create(Arc::new(disk.clone()), ID, PAGES, &options)?;
     let log = file.begin(Arc::new(data), options, 1)?;
-    let threads = WalWriter::start(&log)?;
+    let threads = WalWriter::start(&log, |_| ())?;
 
     let acknowledged = append(&log, 1, b"acknowledged")?;
     log.await_durable(acknowledged)?;

@@ -58,7 +58,8 @@ impl Log {
         let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
         self.buffer.ring.put(start, bytes, change);
         if self.buffer.wakes(start, end) {
-            self.wal_writer.wake();
+            // A thread that finds the ring full writes it out by itself if need be.
+            let _ = self.wal_writer.wake();
         }
         Lsn(end)
     }
@@ -71,8 +72,10 @@ impl Log {
             if self.failure.is_set() {
                 return false;
             }
-            self.wal_writer.urge();
-            if tries < 10 {
+            if self.wal_writer.urge().is_err() {
+                // No thread can be started: the leader needs no latch, so any thread may lead.
+                let _ = self.write_whole_blocks();
+            } else if tries < 10 {
                 std::thread::yield_now();
             } else {
                 std::thread::sleep(Duration::from_micros(50));

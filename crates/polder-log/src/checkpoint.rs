@@ -11,12 +11,14 @@
 
 #![cfg(not(loom))]
 
+use std::io;
 use std::time::Duration;
 
 use polder_format::Lsn;
 use polder_format::PageId;
 use polder_format::log::{Counts, Group, Operation, TableCount};
 use polder_pool::journal::SharedError;
+use polder_pool::worker::Call;
 use polder_pool::{Pool, PoolError, Translation};
 
 use crate::log::Log;
@@ -49,22 +51,41 @@ pub struct CheckpointMark {
 }
 
 impl Log {
-    /// Waits until a checkpoint is wanted, at most so long. `None`: the log is being closed.
-    pub fn await_checkpoint(&self, most: Duration) -> Option<bool> {
-        if !self.checkpointer.wait(most) {
-            return None;
+    /// Lets a thread start for each checkpoint that is wanted, or for several: `run` makes them as
+    /// long as [`Log::await_checkpoint`] tells it to, and returns then.
+    ///
+    /// # Errors
+    /// That of starting a thread, if a checkpoint is wanted now.
+    pub fn start_checkpoints(&self, run: impl Fn() + Send + Sync + 'static) -> io::Result<()> {
+        self.checkpointer.arm("polder-checkpoint", run)
+    }
+
+    /// For the thread that makes checkpoints: waits until one is wanted. False: none was for so
+    /// long, or the log is being closed, and the thread must return.
+    pub fn await_checkpoint(&self, most: Duration) -> bool {
+        loop {
+            let call = self.checkpointer.wait(most);
+            if call == Call::Stop {
+                return false;
+            }
+            let asked = std::mem::take(&mut lock(&self.reservations.room).wanted);
+            if asked || self.replay_bytes() >= self.reservations.target() / 2 {
+                return true;
+            }
+            if call == Call::Nobody && self.checkpointer.leave() {
+                return false;
+            }
         }
-        let asked = std::mem::take(&mut lock(&self.reservations.room).wanted);
-        Some(asked || self.replay_bytes() >= self.reservations.target() / 2)
     }
 
     /// Asks for a checkpoint, however little the log has grown.
     pub fn want_checkpoint(&self) {
         lock(&self.reservations.room).wanted = true;
-        self.checkpointer.wake();
+        // If no thread can be started the next one who wants a checkpoint tries it again.
+        let _ = self.checkpointer.wake();
     }
 
-    /// Ends the waiting of [`Log::await_checkpoint`].
+    /// Has the thread that makes checkpoints end, and waits for that; no other one starts.
     pub fn stop_checkpoints(&self) {
         self.checkpointer.stop();
     }
@@ -115,7 +136,7 @@ impl Log {
         &self,
         begun: &Begun,
         next_version: u64,
-        mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
+        mark: impl FnOnce(CheckpointMark) -> io::Result<()>,
     ) -> Result<(), SharedError> {
         self.finish(begun, next_version, mark).inspect_err(|_| self.throttle.end())
     }
@@ -124,7 +145,7 @@ impl Log {
         &self,
         begun: &Begun,
         next_version: u64,
-        mark: impl FnOnce(CheckpointMark) -> std::io::Result<()>,
+        mark: impl FnOnce(CheckpointMark) -> io::Result<()>,
     ) -> Result<(), SharedError> {
         self.check()?;
         // K4

@@ -107,8 +107,15 @@ impl Log {
             return self.sync_up_to(Lsn(durable + unsynced));
         }
         if unsynced > WINDOW_BYTES {
-            self.commit.log_syncer.wake();
+            // If it cannot be started somebody waits for a sync soon.
+            let _ = self.commit.log_syncer.wake();
         }
+        self.write_whole_blocks()
+    }
+
+    /// L2 and L3 alone, as far as groups are complete. Waits for no group: the caller may have one
+    /// that is not.
+    pub(crate) fn write_whole_blocks(&self) -> Result<(), SharedError> {
         self.lead(|leader| {
             self.walk(leader, self.tail_at());
             self.write_out(leader, leader.walked / BLOCK * BLOCK)

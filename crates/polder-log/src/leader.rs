@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
 use polder_format::log::LOG_BLOCK_BYTES;
-use polder_pool::signal::Signal;
+use polder_pool::worker::Worker;
 
 use crate::sync::lock;
 use crate::tally::Tally;
@@ -62,7 +62,7 @@ pub(crate) struct GroupCommit {
     is_awaited: AtomicBool,
     /// Nanoseconds within which the log syncer syncs what was appended.
     period: AtomicU64,
-    pub(crate) log_syncer: Signal,
+    pub(crate) log_syncer: Worker,
 }
 
 impl GroupCommit {
@@ -76,7 +76,7 @@ impl GroupCommit {
             durable: AtomicU64::new(at),
             is_awaited: AtomicBool::new(true),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
-            log_syncer: Signal::default(),
+            log_syncer: Worker::default(),
         }
     }
 
@@ -115,7 +115,8 @@ impl GroupCommit {
     pub(crate) fn sync_within(&self, period: Duration) {
         let period = u64::try_from(period.as_nanos()).unwrap_or(u64::MAX).max(100_000);
         if self.period.fetch_min(period, Ordering::Relaxed) > period {
-            self.log_syncer.wake();
+            // If it is not there, it looks when it starts.
+            let _ = self.log_syncer.wake();
         }
     }
 

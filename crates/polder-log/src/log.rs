@@ -13,7 +13,7 @@ use polder_format::log::LogSeed;
 use polder_format::{Lsn, SpaceId};
 use polder_pool::device::Device;
 use polder_pool::journal::SharedError;
-use polder_pool::signal::Signal;
+use polder_pool::worker::Worker;
 
 use crate::error::{LogError, no_memory};
 use crate::failure::Failure;
@@ -70,9 +70,9 @@ pub struct Log {
     pub(crate) double_write: DoubleWriteBuffer,
     /// How long a writer waits for a checkpoint that is behind.
     pub(crate) throttle: Throttle,
-    /// Wakes the WAL writer, and the thread that makes checkpoints.
-    pub(crate) wal_writer: Signal,
-    pub(crate) checkpointer: Signal,
+    /// Writes the ring out as it fills, and makes the file longer before that is needed.
+    pub(crate) wal_writer: Worker,
+    pub(crate) checkpointer: Worker,
 }
 
 impl fmt::Debug for Log {
@@ -114,8 +114,8 @@ impl Log {
             failure: Failure::default(),
             double_write: DoubleWriteBuffer::new(header, next_slot, data),
             throttle: Throttle::default(),
-            wal_writer: Signal::default(),
-            checkpointer: Signal::default(),
+            wal_writer: Worker::default(),
+            checkpointer: Worker::default(),
         };
         log.set_start(start);
         Ok(Arc::new(log))

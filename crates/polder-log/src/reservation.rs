@@ -25,14 +25,30 @@ impl Log {
                 // Prefetches about where the group will go, so that the memory is there when it is
                 // needed.
                 self.buffer.ring.prefetch(tail, bytes);
-                if self.reservations.wants_checkpoint(tail) {
-                    self.checkpointer.wake();
+                if self.reservations.is_alarmed(tail) {
+                    self.call_threads(tail).inspect_err(|_| self.tail.release(bytes))?;
                 }
                 return Ok(());
             }
             self.tail.release(bytes);
             self.make_room(end, bytes + PAD_BYTES)?;
         }
+    }
+
+    /// The log goes on after a rest, or a checkpoint is wanted.
+    #[cold]
+    fn call_threads(&self, tail: u64) -> Result<(), SharedError> {
+        if self.reservations.end_rest()
+            && let Err(error) = self.commit.log_syncer.wake()
+        {
+            self.reservations.has_no_syncer();
+            return Err(no_thread(&error));
+        }
+        if self.reservations.wants_checkpoint(tail) {
+            // If none can be started the log goes on until it is full.
+            let _ = self.checkpointer.wake();
+        }
+        Ok(())
     }
 
     #[cold]
@@ -62,11 +78,17 @@ impl Log {
             return Err(Arc::new(io::Error::new(io::ErrorKind::StorageFull, text)));
         }
         room.wanted = true;
-        self.checkpointer.wake();
+        self.checkpointer.wake().map_err(|error| no_thread(&error))?;
         if let Some(error) = &room.blocked {
             return Err(Arc::clone(error));
         }
         self.reservations.await_room(room);
         self.check()
     }
+}
+
+/// What a change needs besides room in the log.
+fn no_thread(error: &io::Error) -> SharedError {
+    let text = format!("the store cannot start a thread that takes care of its log: {error}");
+    Arc::new(io::Error::new(error.kind(), text))
 }

@@ -13,7 +13,6 @@
 //! the next lap.
 
 use std::cell::UnsafeCell;
-use std::collections::TryReserveError;
 use std::fmt;
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -21,7 +20,7 @@ use std::ptr::NonNull;
 use polder_format::SpaceId;
 use polder_format::log::{GROUP_HEADER_BYTES, LOG_BLOCK_BYTES};
 
-use crate::sync::{AtomicU64, Ordering, Watched};
+use crate::sync::{AtomicU64, NoMemory, Ordering, Watched, Zeroed};
 
 /// No two groups begin in one stretch of so many bytes.
 const MARK_BYTES: u64 = 32;
@@ -76,10 +75,8 @@ impl Mark {
 }
 
 pub(crate) struct Ring {
-    /// A block more than is used, so that the first word can lie at a multiple of a block.
-    words: Box<[UnsafeCell<u64>]>,
-    skip: usize,
-    marks: Box<[AtomicU64]>,
+    words: Zeroed<UnsafeCell<u64>>,
+    marks: Zeroed<AtomicU64>,
     mask: u64,
     /// Which threads touch the words; nothing outside of loom.
     watched: Watched,
@@ -102,19 +99,12 @@ impl fmt::Debug for Ring {
 
 impl Ring {
     /// A ring of `bytes`, a power of two. An error if there is no memory for it.
-    pub(crate) fn new(bytes: u64) -> Result<Ring, TryReserveError> {
+    pub(crate) fn new(bytes: u64) -> Result<Ring, NoMemory> {
         debug_assert!(bytes.is_power_of_two() && bytes >= LOG_BLOCK_BYTES as u64);
-        let count = (bytes as usize + LOG_BLOCK_BYTES) / 8;
-        let (mut words, mut marks) = (Vec::new(), Vec::new());
-        words.try_reserve_exact(count)?;
-        words.extend((0..count).map(|_| UnsafeCell::new(0)));
-        let words = words.into_boxed_slice();
-        let skip = words.as_ptr().align_offset(LOG_BLOCK_BYTES);
-        let mark_count = bytes / MARK_BYTES;
-        marks.try_reserve_exact(mark_count as usize)?;
-        marks.extend((0..mark_count).map(|_| AtomicU64::new(0)));
+        let words = Zeroed::new((bytes / 8) as usize, || UnsafeCell::new(0))?;
+        let marks = Zeroed::new((bytes / MARK_BYTES) as usize, || AtomicU64::new(0))?;
         let watched = Watched::new((bytes / 8) as usize);
-        Ok(Ring { words, skip, marks: marks.into_boxed_slice(), mask: bytes - 1, watched })
+        Ok(Ring { words, marks, mask: bytes - 1, watched })
     }
 
     #[inline]
@@ -126,9 +116,8 @@ impl Ring {
     #[inline]
     fn memory(&self, at: u64) -> (*mut u8, usize) {
         let offset = (at & self.mask) as usize;
-        let len = self.len() as usize;
-        let words = &self.words[self.skip..self.skip + len / 8];
-        (UnsafeCell::raw_get(words.as_ptr().wrapping_add(offset / 8)).cast(), len - offset)
+        let word = self.words.as_ptr().wrapping_add(offset / 8);
+        (UnsafeCell::raw_get(word).cast(), self.len() as usize - offset)
     }
 
     #[inline]
@@ -201,7 +190,7 @@ impl Ring {
     pub(crate) fn piece(&self, from: u64, to: u64) -> Piece {
         debug_assert!(from < to && to - from <= self.len());
         let (at, here) = self.memory(from);
-        // The first word of a box is not null.
+        // The first word of a mapping is not null.
         let at = NonNull::new(at).unwrap_or(NonNull::dangling());
         let len = ((to - from) as usize).min(here);
         self.watched.read(self.words_of(from, len as u64));
@@ -229,7 +218,7 @@ pub(crate) struct Buffer {
 
 impl Buffer {
     /// A ring of `bytes` for the log from `at` on.
-    pub(crate) fn new(bytes: u64, at: u64) -> Result<Buffer, TryReserveError> {
+    pub(crate) fn new(bytes: u64, at: u64) -> Result<Buffer, NoMemory> {
         let wake_mask = !(bytes / WAKE_PART - 1);
         Ok(Buffer { ring: Ring::new(bytes)?, written: AtomicU64::new(at), wake_mask })
     }

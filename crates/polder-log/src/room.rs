@@ -5,6 +5,12 @@
 //!   the log plus all reservations never exceeds what the segments that exist have room for, less
 //!   two: what checkpoints and end-of-recovery records themselves append. An operation that holds
 //!   a reservation asks for no other one.
+//! * `IDLE-1` No group stays unsynced because the log syncer has gone. It goes only if all of the
+//!   log is durable and nothing is reserved: it sets `alarm` to zero first and looks at the
+//!   reservations then; a thread that reserves counts itself in first, and compares with `alarm`
+//!   then (SeqCst on all four: one of the two sees the other). Whoever comes to the alarm calls the
+//!   log syncer, and sets the alarm to where a checkpoint is wanted. So a thread that reserves
+//!   makes one comparison for both.
 
 #![cfg(not(loom))]
 
@@ -31,7 +37,7 @@ pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 pub(crate) struct Tail {
     /// A3: where the next group goes.
     pub(crate) end: sync::AtomicU64,
-    /// Bytes of all log-space reservations, each with its `PAD_BYTES`.
+    /// Bytes of all log-space reservations, each with its `PAD_BYTES`. SeqCst: `IDLE-1`.
     reserved: AtomicU64,
 }
 
@@ -45,7 +51,7 @@ impl Tail {
     #[inline]
     pub(crate) fn reserve(&self, bytes: u64) -> (u64, u64) {
         let need = bytes + PAD_BYTES;
-        let others = self.reserved.fetch_add(need, Ordering::AcqRel);
+        let others = self.reserved.fetch_add(need, Ordering::SeqCst);
         let end = self.end.load(Ordering::Acquire);
         (end, end + others + need)
     }
@@ -67,6 +73,8 @@ pub(crate) struct Room {
     pub(crate) no_growth: bool,
     /// A thread waits for a checkpoint to make room, however little the log has grown.
     pub(crate) wanted: bool,
+    /// The log syncer is here: `alarm` is `trigger`, and not zero.
+    has_syncer: bool,
 }
 
 /// How far the log may go.
@@ -75,8 +83,8 @@ pub(crate) struct Room {
 /// * A reservation is granted only if the log ends below `ceiling` with it and all others
 ///   (`LOG-4`).
 /// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
-/// * `start`, `ceiling` and `trigger` are changed under `room`, or by the one checkpoint; they are
-///   read without.
+/// * `start`, `ceiling`, `trigger` and `alarm` are changed under `room`, or by the one checkpoint;
+///   they are read without.
 #[derive(Debug)]
 pub(crate) struct Reservations {
     /// The most bytes of one reservation.
@@ -88,6 +96,8 @@ pub(crate) struct Reservations {
     start: AtomicU64,
     /// A checkpoint is wanted when the tail is here. Stored after `start`.
     trigger: AtomicU64,
+    /// A thread that reserves at this tail or beyond has somebody to call: `IDLE-1`.
+    alarm: AtomicU64,
     pub(crate) room: Mutex<Room>,
     room_changed: Condvar,
     /// How often a change found the log full.
@@ -102,6 +112,7 @@ impl Reservations {
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(0),
             trigger: AtomicU64::new(0),
+            alarm: AtomicU64::new(0),
             room: Mutex::default(),
             room_changed: Condvar::new(),
             write_stalls: AtomicU64::new(0),
@@ -117,9 +128,44 @@ impl Reservations {
         self.start.load(Ordering::Acquire)
     }
 
+    /// Whether a thread that has reserved at this tail has somebody to call (`IDLE-1`).
     #[inline]
+    pub(crate) fn is_alarmed(&self, tail: u64) -> bool {
+        tail >= self.alarm.load(Ordering::SeqCst)
+    }
+
+    /// Whether a checkpoint is wanted when the log ends here.
     pub(crate) fn wants_checkpoint(&self, tail: u64) -> bool {
         tail >= self.trigger.load(Ordering::Relaxed)
+    }
+
+    /// `IDLE-1`, of the thread that comes to the alarm: whether it must call the log syncer.
+    pub(crate) fn end_rest(&self) -> bool {
+        let mut room = lock(&self.room);
+        let was_at_rest = !std::mem::replace(&mut room.has_syncer, true);
+        self.alarm.store(self.trigger.load(Ordering::Relaxed), Ordering::SeqCst);
+        was_at_rest
+    }
+
+    /// `IDLE-1`, of a log syncer that would go, or of a thread that could not call it. False: a
+    /// thread has reserved, or the log goes on behind `durable`.
+    pub(crate) fn begin_rest(&self, tail: &Tail, durable: u64) -> bool {
+        let mut room = lock(&self.room);
+        self.alarm.store(0, Ordering::SeqCst);
+        // In this order: what is not reserved any more was appended.
+        if tail.reserved.load(Ordering::SeqCst) != 0 || tail.end.load(Ordering::Acquire) > durable {
+            self.alarm.store(self.trigger.load(Ordering::Relaxed), Ordering::SeqCst);
+            return false;
+        }
+        room.has_syncer = false;
+        true
+    }
+
+    /// `IDLE-1`: the log syncer that was called cannot come.
+    pub(crate) fn has_no_syncer(&self) {
+        let mut room = lock(&self.room);
+        room.has_syncer = false;
+        self.alarm.store(0, Ordering::SeqCst);
     }
 
     /// Most bytes of the log that checkpoints may leave.
@@ -155,6 +201,9 @@ impl Reservations {
         let most = if room.no_growth { count } else { space.limit_segments };
         let half = (most - SPARE_SEGMENTS) * share / 2;
         self.trigger.store(start + half, Ordering::Release);
+        if room.has_syncer {
+            self.alarm.store(start + half, Ordering::SeqCst);
+        }
         room.blocked = None;
         drop(room);
         self.room_changed.notify_all();

@@ -1,17 +1,23 @@
 //! The WAL writer and the log syncer: the threads that write and sync the log when nobody waits
-//! for it.
+//! for it. Each starts when it has work, and ends when it has had none for a while.
 //!
 //! Writing without a sync is L2 and L3 alone, of whole blocks. When the unsynced stretch is longer
 //! than the window a sync begins, and at two windows writing waits for it.
+//!
+//! The WAL writer is asked by threads that append, whenever a part of the ring was filled. The log
+//! syncer cannot be: a thread that appends would have to tell it each time. How it goes, and is
+//! called when the log goes on after a rest, is `IDLE-1` (`room.rs`). Before it goes, when nothing
+//! came for a second and all is durable, it has the superblocks tell where the log ends.
 
 #![cfg(not(loom))]
 
+use std::fmt;
 use std::io;
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use polder_format::Lsn;
+use polder_pool::worker::Call;
 
 use crate::leader::{LONGEST_PERIOD, WINDOW_BYTES};
 use crate::log::Log;
@@ -19,27 +25,36 @@ use crate::log::Log;
 /// A thread that is needed again within this time does not wait to be asked.
 const LONGEST_NAP: Duration = Duration::from_millis(10);
 
-/// The running threads; dropping this stops them, and waits for their end. One writes the log as
-/// the buffer fills; the other one syncs it, at least once in each period, while the first one
-/// writes on.
-#[derive(Debug)]
+/// Has the log's threads start when there is work for them; dropping this stops them, and waits
+/// for their end. One writes the log as the buffer fills; the other one syncs it, at least once in
+/// each period, while the first one writes on.
 pub struct WalWriter {
     log: Arc<Log>,
-    threads: Vec<JoinHandle<()>>,
+}
+
+impl fmt::Debug for WalWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WalWriter({:?})", self.log)
+    }
 }
 
 impl WalWriter {
-    /// Starts the threads for `log`.
+    /// Lets the threads for `log` start. When nothing was appended for a second, and all of the log
+    /// is durable, `on_quiet` is told where it ends.
     ///
     /// # Errors
-    /// That of starting a thread.
-    pub fn start(log: &Arc<Log>) -> io::Result<WalWriter> {
-        let mut wal_writer = WalWriter { log: Arc::clone(log), threads: Vec::new() };
-        for (name, run) in [("polder-log", write as fn(&Log)), ("polder-sync", sync)] {
-            let log = Arc::clone(log);
-            let thread = thread::Builder::new().name(name.to_string());
-            wal_writer.threads.push(thread.spawn(move || run(&log))?);
-        }
+    /// That of starting a thread, if one has work now.
+    pub fn start(
+        log: &Arc<Log>,
+        on_quiet: impl Fn(Lsn) + Send + Sync + 'static,
+    ) -> io::Result<WalWriter> {
+        let wal_writer = WalWriter { log: Arc::clone(log) };
+        let theirs = Arc::clone(log);
+        log.wal_writer.arm("polder-log", move || write(&theirs))?;
+        // The superblocks do not tell of the group that a new incarnation begins with.
+        log.commit.log_syncer.wake()?;
+        let theirs = Arc::clone(log);
+        log.commit.log_syncer.arm("polder-sync", move || sync(&theirs, &on_quiet))?;
         Ok(wal_writer)
     }
 }
@@ -48,7 +63,12 @@ impl WalWriter {
 fn write(log: &Log) {
     let mut since = Instant::now();
     let mut before = log.tail_at();
-    while log.wal_writer.wait(LONGEST_PERIOD) {
+    loop {
+        match log.wal_writer.wait(LONGEST_PERIOD) {
+            Call::Stop => return,
+            Call::Nobody if log.wal_writer.leave() => return,
+            _ => {}
+        }
         let _ = log.write_complete();
         log.prepare(!log.wal_writer.is_asked());
         // To wake a thread takes the one that does it tens of microseconds (in a virtual machine),
@@ -63,18 +83,46 @@ fn write(log: &Log) {
     }
 }
 
-fn sync(log: &Log) {
+fn sync(log: &Log, on_quiet: &dyn Fn(Lsn)) {
+    let syncer = &log.commit.log_syncer;
     let mut synced = Instant::now();
+    let (mut end, mut since, mut told) = (log.tail_at(), Instant::now(), None);
     loop {
         let period = log.commit.period();
-        if !log.commit.log_syncer.wait(period.saturating_sub(synced.elapsed())) {
+        if syncer.wait(period.saturating_sub(synced.elapsed())) == Call::Stop {
             return;
         }
-        let durable = log.durable().0;
-        if synced.elapsed() >= period || log.tail_at() - durable > WINDOW_BYTES {
+        let tail = log.tail_at();
+        if synced.elapsed() >= period || tail - log.durable().0 > WINDOW_BYTES {
             synced = Instant::now();
-            let _ = log.sync_up_to(Lsn(log.tail_at()));
+            let _ = log.sync_up_to(Lsn(tail));
         }
+        if tail != end {
+            (end, since) = (tail, Instant::now());
+        } else if since.elapsed() >= LONGEST_PERIOD && log.has_rest() {
+            // What a commit has appended since then comes after this.
+            let durable = log.durable();
+            if told != Some(durable) {
+                on_quiet(durable);
+                told = Some(durable);
+            } else if log.begin_rest() && syncer.leave() {
+                return;
+            }
+        }
+    }
+}
+
+impl Log {
+    /// Whether nothing waits for a sync, as far as one can see.
+    fn has_rest(&self) -> bool {
+        self.failure.is_set() || self.tail_at() == self.durable().0
+    }
+
+    /// `IDLE-1`: from now on the thread that appends next calls the log syncer. False: one is about
+    /// to append, or has.
+    fn begin_rest(&self) -> bool {
+        let durable = if self.failure.is_set() { u64::MAX } else { self.durable().0 };
+        self.reservations.begin_rest(&self.tail, durable)
     }
 }
 
@@ -82,8 +130,5 @@ impl Drop for WalWriter {
     fn drop(&mut self) {
         self.log.wal_writer.stop();
         self.log.commit.log_syncer.stop();
-        for thread in self.threads.drain(..) {
-            let _ = thread.join();
-        }
     }
 }

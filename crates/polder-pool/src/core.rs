@@ -14,7 +14,7 @@ use crate::latch::{Latches, StateCell, StateWord};
 use crate::page::{PageKinds, PageRef};
 use crate::replacement::{AccessHint, Replacement};
 use crate::sync::aside;
-use crate::thread::{Counters, Signal};
+use crate::thread::{Counters, Worker};
 
 /// What becomes of a copy of a page, or of the part of it from an offset on.
 pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);
@@ -39,8 +39,7 @@ pub(crate) struct Core {
     /// Which pages go when room is needed.
     pub(crate) replacement: Arc<dyn Replacement>,
     pub(crate) counters: Counters,
-    /// Wakes the page provider.
-    pub(crate) signal: Signal,
+    pub(crate) page_provider: Worker,
     /// [`Translation::copied_out`](crate::Translation::copied_out).
     pub(crate) copied_out: CopiedOut,
 }

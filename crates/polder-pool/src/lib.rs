@@ -43,6 +43,10 @@ mod testing;
 mod thread;
 pub mod translation;
 
+/// Likewise.
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use machine::memory::Mapping;
 pub use page::bytes;
 #[cfg(all(not(loom), polder_count))]
 pub use sync::counted;
@@ -50,7 +54,7 @@ pub use sync::counted;
 #[doc(hidden)]
 pub use sync::lock;
 #[cfg(not(loom))]
-pub use {machine::fork, thread::signal};
+pub use {machine::fork, thread::worker};
 
 #[cfg(not(loom))]
 pub use {

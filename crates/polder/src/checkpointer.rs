@@ -2,7 +2,7 @@
 
 use std::io;
 use std::sync::{Arc, Mutex};
-use std::thread::{self, JoinHandle};
+use std::thread;
 use std::time::Duration;
 
 use polder_format::{Lsn, Superblock};
@@ -12,7 +12,8 @@ use polder_pool::{Pool, PoolError, Translation, lock};
 use crate::file::write_superblocks;
 use crate::stamps::Stamps;
 
-/// How long the thread sleeps if nobody wakes it; also the pause after a checkpoint that failed.
+/// How long the thread stays if nobody asks; a tenth of it is the pause after a checkpoint that
+/// failed.
 const REST: Duration = Duration::from_secs(1);
 
 /// What a checkpoint needs.
@@ -82,7 +83,7 @@ impl<T: Translation> Checkpointer<T> {
     /// Has the superblocks tell that the log is durable up to `end`, if they do not: nothing was
     /// synced behind it for a while that would tell. Else nobody would know if its last blocks were
     /// lost.
-    fn note_end(&self, end: Lsn) {
+    pub(crate) fn note_end(&self, end: Lsn) {
         // A checkpoint that is under way will tell, and the last one has told.
         let Ok(goes_on) = self.turn.try_lock() else { return };
         let mut superblock = lock(&self.superblock);
@@ -103,23 +104,14 @@ impl<T: Translation> Checkpointer<T> {
         superblock.file_pages = state.file_pages;
     }
 
-    /// Starts the thread, which ends when the log tells it to.
-    pub(crate) fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
+    /// Lets the thread start when the log wants a checkpoint.
+    pub(crate) fn start(self: &Arc<Self>) -> io::Result<()> {
         let checkpointer = Arc::clone(self);
-        let thread = thread::Builder::new().name("polder-checkpoint".to_string());
-        thread.spawn(move || checkpointer.run())
+        self.log.start_checkpoints(move || checkpointer.run())
     }
 
     fn run(&self) {
-        let mut durable = self.log.durable();
-        while let Some(wanted) = self.log.await_checkpoint(REST) {
-            let before = std::mem::replace(&mut durable, self.log.durable());
-            if !wanted {
-                if before == durable {
-                    self.note_end(durable);
-                }
-                continue;
-            }
+        while self.log.await_checkpoint(REST) {
             if let Err(error) = self.checkpoint(false, false) {
                 let text = format!("the log is full, and a checkpoint failed: {error}");
                 self.log.checkpoint_failed(Arc::new(io::Error::other(text)));

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
-use std::thread::JoinHandle;
 
 use polder_format::Lsn;
 use polder_log::{Log, WalWriter};
@@ -38,7 +37,7 @@ pub(crate) struct Engine<T: Translation> {
     ddl: Mutex<()>,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
-    /// The threads of the log and of checkpoints; none once the store is closed.
+    /// What lets the threads of the log and of checkpoints start; none once the store is closed.
     threads: Mutex<Option<Threads>>,
     /// What opening the store had to do.
     pub(crate) recovery: Recovery,
@@ -60,11 +59,11 @@ pub(crate) struct TableCore<T: Translation> {
     entries: EntryCount,
 }
 
-/// The running threads; dropping this stops them, and waits for their end.
+/// The threads, which start when they have work; dropping this stops them, and waits for their
+/// end.
 #[derive(Debug)]
 struct Threads {
     log: Arc<Log>,
-    checkpoints: Option<JoinHandle<()>>,
     /// Last: a checkpoint may need it.
     _wal_writer: WalWriter,
 }
@@ -72,20 +71,17 @@ struct Threads {
 impl Threads {
     fn start<T: Translation>(checkpointer: &Arc<Checkpointer<T>>) -> io::Result<Threads> {
         let log = Arc::clone(&checkpointer.log);
-        let _wal_writer = WalWriter::start(&log)?;
-        Ok(Threads { log, checkpoints: Some(checkpointer.start()?), _wal_writer })
-    }
-
-    fn end_checkpoints(&mut self) {
-        self.log.stop_checkpoints();
-        // It has nothing to tell: what failed there will fail for others as well.
-        let _ = self.checkpoints.take().map(JoinHandle::join);
+        let theirs = Arc::clone(checkpointer);
+        let _wal_writer = WalWriter::start(&log, move |end| theirs.note_end(end))?;
+        let threads = Threads { log, _wal_writer };
+        checkpointer.start()?;
+        Ok(threads)
     }
 }
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        self.end_checkpoints();
+        self.log.stop_checkpoints();
     }
 }
 
@@ -334,8 +330,8 @@ impl<T: Translation> Engine<T> {
     }
 
     fn write_down(&self) -> Result<(), StoreError> {
-        let mut threads = lock(&self.threads).take();
-        threads.iter_mut().for_each(Threads::end_checkpoints);
+        let threads = lock(&self.threads).take();
+        threads.iter().for_each(|threads| threads.log.stop_checkpoints());
         let written = self.checkpointer.checkpoint(true, true);
         drop(threads);
         written.map(drop).map_err(|error| StoreError::of_pool(CATALOGUE, error))

@@ -20,7 +20,7 @@ use crate::sync_disk::SyncDisk;
 fn what_is_flushed_is_found_in_the_order_of_the_log() {
     let disk = disk();
     let log = begin(&disk);
-    let _wal_writer = WalWriter::start(&log).unwrap();
+    let _wal_writer = WalWriter::start(&log, |_| ()).unwrap();
     let threads = 4;
     thread::scope(|scope| {
         for t in 0..threads {

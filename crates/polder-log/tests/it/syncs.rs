@@ -90,7 +90,7 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     let durable = log.durable();
     disk.set_plan(failing_sync(2));
     // It writes segments ahead, as somebody has waited for a sync; in this time nobody else syncs.
-    let wal_writer = WalWriter::start(&log).unwrap();
+    let wal_writer = WalWriter::start(&log, |_| ()).unwrap();
     let filled = Arc::clone(&log);
     let last = in_time(move || {
         let mut last = kept;

@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod copies;
+mod duty;
 mod groups;
 mod pending;
 mod slices;

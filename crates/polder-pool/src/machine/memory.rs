@@ -27,7 +27,7 @@ pub(crate) fn kernel_page_bytes() -> usize {
 
 /// A run of addresses that belongs to us until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Mapping {
+pub struct Mapping {
     base: NonNull<u8>,
     len: usize,
     /// What was mapped, `base` and `len` being the aligned part of it.
@@ -40,8 +40,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Reserves at least `len` bytes at a multiple of `align` (a power of two).
-    pub(crate) fn new(what: &'static str, len: usize, align: usize) -> Result<Mapping, PoolError> {
+    /// Reserves at least `len` bytes at a multiple of `align` (a power of two), and of a page of the
+    /// kernel.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`], which says what it was for.
+    pub fn new(what: &'static str, len: usize, align: usize) -> Result<Mapping, PoolError> {
         let kernel_page = kernel_page_bytes();
         let len = len.next_multiple_of(kernel_page);
         let total = if align > kernel_page { len + align } else { len };
@@ -58,7 +62,8 @@ impl Mapping {
         Ok(Mapping { base, len, mapped: (mapped, total) })
     }
 
-    pub(crate) fn base(&self) -> NonNull<u8> {
+    /// The first byte.
+    pub fn base(&self) -> NonNull<u8> {
         self.base
     }
 

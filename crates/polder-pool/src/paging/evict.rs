@@ -98,7 +98,7 @@ impl<T: Translation> Shared<T> {
         if let Some(frame) = take() {
             let reserve = self.reserve();
             if reserve.is_short(&core.frames.free, reserve.low) {
-                core.signal.wake();
+                core.call_page_provider();
             }
             return Ok(frame);
         }
@@ -109,7 +109,7 @@ impl<T: Translation> Shared<T> {
         if let Some(frame) = take() {
             return Ok(frame);
         }
-        core.signal.wake();
+        core.call_page_provider();
         // ADMIT-2: others go first.
         let is_admitted = core.frames.admission.is_admitted();
         if core.frames.admission.is_crowded() && !is_admitted {

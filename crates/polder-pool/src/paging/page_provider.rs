@@ -4,56 +4,69 @@
 #![cfg(not(loom))]
 
 use std::sync::Arc;
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use crate::core::Core;
 use crate::shared::Shared;
+use crate::thread::Call;
 use crate::translation::Translation;
 
-/// How long the page provider rests when a sweep freed nothing, or nobody asks.
+/// How long the page provider rests when a sweep freed nothing.
 const REST: Duration = Duration::from_millis(10);
+/// It ends when nobody has asked for so long.
+const STAY: Duration = Duration::from_secs(1);
 /// How many frames it frees before it looks at the watermarks again.
 const GOAL: usize = 64;
 
-/// The running thread; dropping this stops it and waits for its end.
+/// Has a page provider start when free frames are short; dropping this stops it and waits for its
+/// end.
 #[derive(Debug)]
-pub(crate) struct PageProvider<T: Translation> {
-    shared: Arc<Shared<T>>,
-    thread: Option<JoinHandle<()>>,
-}
+pub(crate) struct PageProvider<T: Translation>(Arc<Shared<T>>);
 
 impl<T: Translation> PageProvider<T> {
-    /// Starts the page provider, where the translation can evict at all. If the system has no
-    /// thread to give, the threads that fault evict by themselves.
-    pub(crate) fn start(shared: &Arc<Shared<T>>) -> PageProvider<T> {
+    /// There will be one, where the translation can evict at all.
+    pub(crate) fn new(shared: &Arc<Shared<T>>) -> PageProvider<T> {
         let theirs = Arc::clone(shared);
-        let run = move || {
-            let mut rest = false;
-            while theirs.core.signal.wait(Duration::MAX) {
-                if rest {
-                    theirs.core.signal.rest(REST);
-                }
-                rest = !theirs.fill_reserve();
-            }
-        };
-        let thread = T::EVICTS
-            .then(|| thread::Builder::new().name("polder-writer".into()).spawn(run).ok())
-            .flatten();
-        PageProvider { shared: Arc::clone(shared), thread }
+        if T::EVICTS {
+            // Where no thread starts the threads that fault evict by themselves.
+            let _ = shared.core.page_provider.arm("polder-writer", move || theirs.provide());
+        }
+        PageProvider(Arc::clone(shared))
     }
 }
 
 impl<T: Translation> Drop for PageProvider<T> {
     fn drop(&mut self) {
-        self.shared.core.signal.stop();
-        if let Some(thread) = self.thread.take() {
-            // A page provider that panicked has nothing to say that the next fault would not.
-            let _ = thread.join();
-        }
+        self.0.core.page_provider.stop();
+    }
+}
+
+impl Core {
+    /// Free frames are short. If the system has no thread to give, the threads that fault evict by
+    /// themselves.
+    #[inline]
+    pub(crate) fn call_page_provider(&self) {
+        let _ = self.page_provider.wake();
     }
 }
 
 impl<T: Translation> Shared<T> {
+    /// The page provider's thread.
+    fn provide(&self) {
+        let (worker, mut rest) = (&self.core.page_provider, false);
+        loop {
+            match worker.wait(STAY) {
+                Call::Stop => return,
+                Call::Nobody if worker.leave() => return,
+                _ => {}
+            }
+            if rest {
+                worker.rest(REST);
+            }
+            rest = !self.fill_reserve();
+        }
+    }
+
     /// Evicts until the high watermark is reached. False if a sweep frees nothing.
     fn fill_reserve(&self) -> bool {
         let reserve = self.reserve();

@@ -41,9 +41,9 @@ impl<T: Translation> fmt::Debug for Pool<T> {
 }
 
 impl<T: Translation> Pool<T> {
-    /// A handle to a pool that was made; starts its threads.
+    /// A handle to a pool that was made, whose threads start when they have work.
     pub(crate) fn from_shared(shared: Arc<Shared<T>>) -> Pool<T> {
-        let (writer, readers) = (PageProvider::start(&shared), Readers::new(&shared));
+        let (writer, readers) = (PageProvider::new(&shared), Readers::new(&shared));
         Pool { inner: Arc::new(Inner { shared, readers, _writer: writer }) }
     }
 

@@ -24,7 +24,7 @@ use crate::replacement::{Replacement, ReplacementKind};
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
 use crate::sync::CachePadded;
-use crate::thread::{Counters, Signal};
+use crate::thread::{Counters, Worker};
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
 
 impl<T: Translation> Pool<T> {
@@ -130,7 +130,7 @@ impl<T: Translation> Pool<T> {
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
             replacement,
             counters: Counters::new(),
-            signal: Signal::default(),
+            page_provider: Worker::default(),
             copied_out: T::copied_out,
         };
         let translation = T::new(frame_config)?;

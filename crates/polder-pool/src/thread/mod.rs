@@ -2,13 +2,14 @@
 
 pub(crate) mod counters;
 pub(crate) mod dice;
+pub(crate) mod duty;
 pub(crate) mod holding;
-pub mod signal;
+pub mod worker;
 
 #[cfg(not(loom))]
 pub(crate) use {
     counters::{Counter, Counters},
     dice::one_in,
     holding::Holding,
-    signal::Signal,
+    worker::{Call, Worker},
 };
