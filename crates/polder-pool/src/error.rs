@@ -2,6 +2,7 @@
 
 #![cfg(not(loom))]
 
+use std::error::Error;
 use std::io;
 use std::sync::Arc;
 
@@ -191,9 +192,32 @@ pub enum PoolError {
         /// The contradiction.
         what: &'static str,
     },
+    /// An operation of a structure ended with an error of its own
+    /// ([`Attempt::fail`](crate::Attempt::fail)).
+    #[error(transparent)]
+    Structure {
+        /// What the structure says.
+        source: Arc<dyn Error + Send + Sync>,
+    },
 }
 
 impl PoolError {
+    /// An error of a structure. One that is the pool's stays what it is.
+    pub fn of_structure(error: impl Into<Box<dyn Error + Send + Sync>>) -> PoolError {
+        match error.into().downcast::<PoolError>() {
+            Ok(error) => *error,
+            Err(error) => PoolError::Structure { source: Arc::from(error) },
+        }
+    }
+
+    /// The error of a structure that this is, if it is one of this type.
+    pub fn structure_error<E: Error + 'static>(&self) -> Option<&E> {
+        match self {
+            PoolError::Structure { source } => source.downcast_ref(),
+            _ => None,
+        }
+    }
+
     /// Whether this speaks of what the device holds (and so may be news of a page that was freed
     /// meanwhile).
     pub(crate) fn is_about_content(&self) -> bool {

@@ -8,6 +8,8 @@
 
 #![cfg(not(loom))]
 
+use std::error::Error;
+
 use polder_format::PageId;
 
 use crate::core::Core;
@@ -249,10 +251,27 @@ impl<'p> Attempt<'p> {
         self.obstacles.waited
     }
 
-    /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`.
+    /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`. That is a
+    /// [`PoolError`], or any other error, or a text: the operation gives it as
+    /// [`PoolError::Structure`] then, in which [`PoolError::structure_error`] finds it again.
+    ///
+    /// ```
+    /// # use polder_format::{ChecksumSeed, PageKind, PageSize, StoreId};
+    /// # use polder_pool::{AccessHint, Array, Pool, PoolConfig, PoolError};
+    /// # use polder_testkit::{FaultPlan, SimDisk};
+    /// # let config = PoolConfig::new(16 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+    /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
+    /// # let pool: Pool<Array> = Pool::open(device, &config, &[])?;
+    /// # let space = pool.create_space()?;
+    /// let found: Result<(), PoolError> = space.run(AccessHint::Normal, |attempt| {
+    ///     Err(attempt.fail(std::fmt::Error))
+    /// });
+    /// assert!(found.unwrap_err().structure_error::<std::fmt::Error>().is_some());
+    /// # Ok::<(), PoolError>(())
+    /// ```
     #[cold]
-    pub fn fail(&mut self, error: PoolError) -> Restart {
-        self.interrupted.failure = Some(error);
+    pub fn fail(&mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Restart {
+        self.interrupted.failure = Some(PoolError::of_structure(error));
         Restart
     }
 
