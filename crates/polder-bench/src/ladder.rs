@@ -38,6 +38,7 @@ mod out;
 mod pages;
 mod parts;
 mod plan;
+mod prelude;
 mod results;
 mod setup;
 mod side;

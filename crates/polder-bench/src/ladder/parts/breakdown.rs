@@ -15,15 +15,9 @@
 //! page. So the last two are steps on one way. Slices have a price of their own: to find the core,
 //! and to look at the word again. A step that saves time comes out below zero.
 
-use polder_pool::{Direct, ReadMode, Translation};
+use polder_pool::{Direct, ReadMode};
 
-use crate::dist::Dist;
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, settle};
-use crate::ladder::side::Side;
-use crate::ladder::trees::{Keys, reader, resident};
-use crate::progress::turns;
+use crate::ladder::prelude::*;
 
 /// The ways, and what each adds to the one before.
 const STEPS: [(&str, ReadMode); 4] = [

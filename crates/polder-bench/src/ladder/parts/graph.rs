@@ -7,14 +7,11 @@
 //! comes first changes from round to round.
 
 use polder_format::PageNo;
-use polder_pool::{Space, Translation};
 
-use crate::error::BenchError;
 use crate::ladder::graph::{PAGE, Reached, Walk, build, lines_of, pages_of};
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
+use crate::ladder::prelude::*;
 use crate::ladder::{graph_file, pages};
-use crate::random::{RngExt, stream};
+use crate::random::stream;
 
 const NEIGHBOURS: usize = 44;
 /// The graph is the same in each round and on each side.

@@ -9,14 +9,8 @@
 //! tenth of the leaves. Before a step of at most the budget is measured its new leaves are loaded,
 //! and each step runs unmeasured for as long as it is measured then, by other requests.
 
-use polder_pool::Translation;
-
 use super::lookup::chains;
-use crate::dist::Dist;
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::trees::{Keys, Stored, reader, touch};
+use crate::ladder::prelude::*;
 
 /// The data by the budget.
 const TIMES: f64 = 4.0;

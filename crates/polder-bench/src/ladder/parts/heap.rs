@@ -6,12 +6,9 @@
 use std::ops::ControlFlow;
 
 use polder_format::PageSize;
-use polder_pool::{AccessHint, Pool, Translation};
-use polder_tree::{Heap, KINDS};
+use polder_tree::Heap;
 
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
+use crate::ladder::prelude::*;
 
 const PAGE_BYTES: u32 = 8192;
 /// What a heap page keeps for itself, and beside each row.

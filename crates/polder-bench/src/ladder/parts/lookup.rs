@@ -5,16 +5,10 @@
 //! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
 
 use std::num::NonZeroU32;
-use std::time::{Duration, Instant};
-
-use polder_pool::{Pool, Translation};
+use std::time::Duration;
 
 use crate::counters::{Counters, Event};
-use crate::dist::Dist;
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, in_place, settle};
-use crate::ladder::trees::{Keys, reader, resident};
+use crate::ladder::prelude::*;
 
 /// Chains this long and longer are counted together.
 const LONGEST: usize = 4;

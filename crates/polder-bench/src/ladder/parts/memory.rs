@@ -12,20 +12,8 @@
 //! frames, which are fewer the more of them huge pages back, are a figure of their own. *All* are
 //! both and the metadata of frames.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
-use polder_pool::{Pool, PoolStats, Translation};
-use polder_tree::Tree;
-
-use crate::dist::{Chooser, Dist, YCSB_THETA};
-use crate::error::BenchError;
-use crate::ladder::clock::drive_turns;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, Streams};
-use crate::ladder::trees::{Keys, Stored};
-use crate::random::{Random, RngExt};
-use crate::records::scramble;
+use crate::ladder::prelude::*;
+use crate::random::Random;
 
 /// Data by budget.
 const TIMES: [u64; 3] = [1, 10, 100];

@@ -8,20 +8,11 @@
 //! each page of the data would take, where what the map takes beside its words counts against it:
 //! it says something of maps alone.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-
+use polder_pool::FileState;
 use polder_pool::device::OpenKind;
-use polder_pool::{FileState, Pool, Translation};
-use polder_tree::{KINDS, Tree};
 
 use super::memory::translation_by_frames;
-use crate::dist::{Chooser, Dist, YCSB_THETA};
-use crate::error::BenchError;
-use crate::ladder::clock::drive_turns;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, Streams, open};
-use crate::ladder::trees::{Keys, PAGE, bytes_of, records_of};
+use crate::ladder::prelude::*;
 
 /// Data by budget, at the end of each step; those that the records are enough for.
 const STEPS: [u64; 6] = [1, 2, 5, 10, 20, LAST];

@@ -9,14 +9,7 @@
 //! Counts by groups of cores cost memory for each frame. They are in the pool's metadata, whose
 //! bytes for each frame are a figure, too.
 
-use polder_pool::Translation;
-use polder_tree::Tree;
-
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, Streams, settle};
-use crate::ladder::trees::{Keys, Stored, read, resident, touch};
-use crate::random::RngExt;
+use crate::ladder::prelude::*;
 
 /// Keys of a query.
 const KEYS: u64 = 10;

@@ -8,15 +8,7 @@
 //! number more can: *possible* are all of them while there are as many frames, else as many as
 //! there are frames.
 
-use polder_pool::{Pool, PoolStats, Translation};
-use polder_tree::Tree;
-
-use crate::dist::Dist;
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, Streams, in_place, settle};
-use crate::ladder::trees::{Keys, PAGE, Stored, path_to_leaf, reader, resident};
-use crate::random::RngExt;
+use crate::ladder::prelude::*;
 
 /// Pages by frames: resident, and out of memory.
 const HALF: f64 = 0.5;

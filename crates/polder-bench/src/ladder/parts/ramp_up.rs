@@ -4,12 +4,7 @@
 //! The curve begins with the first transactions, when the store is open and its tables are found;
 //! the time until throughput is nine tenths of what it settles at has the opening in it.
 
-use std::time::Instant;
-
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::stores::Loaded;
+use crate::ladder::prelude::*;
 
 /// How long a run is, in measurements of other parts.
 const LENGTH: f64 = 10.0;

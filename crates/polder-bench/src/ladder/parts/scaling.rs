@@ -8,10 +8,7 @@
 //! it is so on every machine with several nodes. How many frames are taken, and which share of
 //! them from another node (none where there is one), are figures of the run that is measured.
 
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::stores::Loaded;
+use crate::ladder::prelude::*;
 
 /// One thing after the other.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,13 +9,10 @@
 use std::collections::HashSet;
 
 use polder_format::{PageNo, PageSize};
-use polder_pool::{AccessHint, Space, Translation};
 use rand::seq::SliceRandom;
 
-use crate::error::BenchError;
-use crate::ladder::measured::{LINE_BYTES, Measured};
 use crate::ladder::pages::{self, CONTENT_AT};
-use crate::ladder::setup::{Setup, in_place, settle};
+use crate::ladder::prelude::*;
 
 const PAGE_BYTES: u32 = 8192;
 const ROW_BYTES: usize = 1024;

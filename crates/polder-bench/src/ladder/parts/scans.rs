@@ -7,18 +7,9 @@
 //! Measured are whole scans of the large table, at least one, for at least as long as a measurement
 //! takes, and what the other thread scans of the small one meanwhile.
 
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
-use std::time::Instant;
+use polder_tree::Cursor;
 
-use polder_pool::Translation;
-use polder_tree::{Cursor, Tree};
-
-use crate::error::BenchError;
-use crate::ladder::clock::{AN_HOUR, Driven, drive};
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::trees::{Stored, records_of};
+use crate::ladder::prelude::*;
 
 /// What a table has: its metric, and its size in parts.
 const TABLES: [(&str, f64); 2] = [("large table", 10.0), ("small table", 0.7)];

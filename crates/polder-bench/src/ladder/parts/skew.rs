@@ -11,17 +11,8 @@
 //! long as it is measured then.
 
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{Pool, Translation};
-use polder_tree::Tree;
 
-use crate::dist::Chooser;
-use crate::error::BenchError;
-use crate::ladder::clock::Driven;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::{Setup, Streams};
-use crate::ladder::side::Side;
-use crate::ladder::trees::{Keys, Stored, reader_of, touch};
-use crate::progress::turns;
+use crate::ladder::prelude::*;
 
 /// The data by the budget.
 const TIMES: u64 = 5;

@@ -5,18 +5,10 @@
 //! changes inner nodes. Timed are the descents; the one that inserts is a ninth thread. What each
 //! reader had to begin again is counted by itself.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use polder_pool::Translation;
-use polder_tree::{KINDS, Tree};
-
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::trees::PAGE;
-use crate::random::RngExt;
-use crate::records::scramble;
+use crate::ladder::prelude::*;
 
 const READERS: usize = 8;
 /// Keys that are there before.

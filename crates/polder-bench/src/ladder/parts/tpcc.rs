@@ -8,11 +8,7 @@
 //! one measurement to the next, by all sides alike.
 
 use super::tpcc_larger::{MIXES, push};
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::stores::Loaded;
-use crate::tpcc::Mix;
+use crate::ladder::prelude::*;
 
 /// Threads of the run that is not measured.
 const WARMING_THREADS: usize = 1;

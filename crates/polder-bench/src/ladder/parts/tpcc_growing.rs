@@ -13,11 +13,8 @@
 
 use polder::Stats;
 
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
 use crate::ladder::memory_group::enter;
-use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, Ran, TpccStore, growth_bytes};
+use crate::ladder::prelude::*;
 use crate::ladder::watched;
 
 /// Budget by data at the beginning.

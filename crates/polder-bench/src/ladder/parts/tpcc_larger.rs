@@ -13,12 +13,8 @@
 
 use polder::Stats;
 
-use crate::error::BenchError;
-use crate::ladder::measured::Measured;
-use crate::ladder::setup::Setup;
-use crate::ladder::stores::{Checkpoints, Loaded, Ran, TpccStore};
+use crate::ladder::prelude::*;
 use crate::ladder::watched::{self, Sample};
-use crate::tpcc::Mix;
 
 /// Budget by data.
 const BUDGET: f64 = 0.25;
