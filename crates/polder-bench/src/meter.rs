@@ -41,17 +41,27 @@ pub(crate) fn new_histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, LONGEST_NS, DIGITS).expect("the bounds are valid constants")
 }
 
-/// What ends a phase before its time: an interrupt, or an error in another thread.
+/// What ends the work of all threads: an interrupt, an error in one of them, or the end of the time.
 #[derive(Debug)]
 pub(crate) struct Stop<'a> {
     pub(crate) interrupt: &'a Interrupt,
-    pub(crate) failed: AtomicBool,
+    pub(crate) over: AtomicBool,
 }
 
-impl Stop<'_> {
+impl<'a> Stop<'a> {
+    /// Nothing of it has come.
+    pub(crate) fn new(interrupt: &'a Interrupt) -> Stop<'a> {
+        Stop { interrupt, over: AtomicBool::new(false) }
+    }
+
+    /// Ends it.
+    pub(crate) fn set(&self) {
+        self.over.store(true, Ordering::Relaxed);
+    }
+
     /// Whether it has come.
     pub(crate) fn is_set(&self) -> bool {
-        self.failed.load(Ordering::Relaxed) || self.interrupt.is_set()
+        self.over.load(Ordering::Relaxed) || self.interrupt.is_set()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::plan::Plan;
 use crate::records;
 use crate::schedule::Schedule;
 use crate::space::RecordSpace;
-use crate::team::{self, Outcome};
+use crate::team::{Outcome, Team};
 
 mod client;
 mod reader;
@@ -169,7 +169,13 @@ impl Phase<'_> {
             session.finish().map_err(BenchError::engine(self.name))?;
             Ok(meter.finish())
         };
-        let done = team::run(self.plan.threads, self.plan.counters, self.interrupt, session, work)?;
+        let team = Team {
+            threads: self.plan.threads,
+            counters: self.plan.counters,
+            limit: None,
+            interrupt: self.interrupt,
+        };
+        let done = team.run(session, work)?;
         let mut latencies = meter::new_histogram();
         for reading in &done.readings {
             latencies.add(&reading.latencies).expect("all histograms have the same bounds");

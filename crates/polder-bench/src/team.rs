@@ -1,9 +1,13 @@
 //! Threads that do the same thing at once, timed together.
+//!
+//! Nobody begins before all are prepared. Timed is the span from the begin of the first thread to
+//! the end of the last. What the system counts is read while all wait to begin, and after the last
+//! has ended.
 
-use std::sync::Barrier;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{self, ScopedJoinHandle};
-use std::time::Instant;
+use std::fs;
+use std::sync::{OnceLock, mpsc};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 
@@ -11,6 +15,10 @@ use crate::counters::{Counters, Counts};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::Stop;
+use crate::usage::Usage;
+
+/// How often the thread that waits for the end of the time looks for another reason to stop.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
 /// What came out of a phase of a workload, of all threads together.
 #[derive(Debug)]
@@ -25,15 +33,30 @@ pub(crate) struct Outcome {
     pub(crate) counts: Option<Counts>,
 }
 
+/// Who works, and for how long.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Team<'a> {
+    pub(crate) threads: usize,
+    /// Count what the processor does in the threads.
+    pub(crate) counters: bool,
+    /// Tell the threads to stop after this time; without it, they know by themselves.
+    pub(crate) limit: Option<Duration>,
+    pub(crate) interrupt: &'a Interrupt,
+}
+
 /// What all threads of a team have done.
 #[derive(Debug)]
 pub(crate) struct Done<R> {
-    /// From the begin of the first thread to the end of the last.
     pub(crate) seconds: f64,
     /// `None` where nothing was counted, or not in all threads.
     pub(crate) counts: Option<Counts>,
     /// Of each thread.
     pub(crate) readings: Vec<R>,
+    /// Processor time of the whole process, its background threads too.
+    pub(crate) cpu_s: f64,
+    /// Interrupts that made a processor forget addresses, of the whole system: the kernel does not
+    /// say for which process. `None` where it does not say at all.
+    pub(crate) shootdowns: Option<u64>,
 }
 
 /// What one thread has done.
@@ -44,45 +67,107 @@ struct Part<R> {
     reading: R,
 }
 
-/// Has `threads` threads `work` at once, each with what it has prepared, and counts what the
-/// processor does in them if that is wanted. Nobody begins before all are prepared; the first
-/// failure stops all, and is what is given.
-pub(crate) fn run<S, R: Send>(
-    threads: usize,
-    counters: bool,
-    interrupt: &Interrupt,
-    prepare: impl Fn(usize) -> Result<S, BenchError> + Sync,
-    work: impl Fn(usize, S, &Stop<'_>) -> Result<R, BenchError> + Sync,
-) -> Result<Done<R>, BenchError> {
-    let stop = Stop { interrupt, failed: AtomicBool::new(false) };
-    let gate = Barrier::new(threads);
-    let one = |thread: usize| -> Result<Part<R>, BenchError> {
-        let prepared = prepare(thread);
-        let counters = if counters { Counters::open().ok() } else { None };
-        // A thread comes here also with a failure, or the others would wait for ever.
-        gate.wait();
-        let counting = counters.filter(|counters| counters.start().is_ok());
-        let started = Instant::now();
-        let reading = prepared.and_then(|prepared| work(thread, prepared, &stop));
-        let counts = counting.and_then(|counters| counters.stop().ok());
-        stop.failed.fetch_or(reading.is_err(), Ordering::Relaxed);
-        Ok(Part { started, ended: Instant::now(), counts, reading: reading? })
-    };
-    let parts: Vec<_> = thread::scope(|scope| {
-        let one = &one;
-        let threads: Vec<_> = (0..threads).map(|thread| scope.spawn(move || one(thread))).collect();
-        let join = |thread: ScopedJoinHandle<'_, _>| {
-            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+impl Team<'_> {
+    /// Has all threads `work` at once, each with what it has prepared. The first failure stops all,
+    /// and is what is given.
+    pub(crate) fn run<S, R: Send>(
+        &self,
+        prepare: impl Fn(usize) -> Result<S, BenchError> + Sync,
+        work: impl Fn(usize, S, &Stop<'_>) -> Result<R, BenchError> + Sync,
+    ) -> Result<Done<R>, BenchError> {
+        let stop = Stop::new(self.interrupt);
+        // Whether to begin, once that is known.
+        let gate = OnceLock::new();
+        let one = |thread: usize, ready: mpsc::Sender<()>| -> Result<Part<R>, BenchError> {
+            let prepared = prepare(thread);
+            let counters = if self.counters { Counters::open().ok() } else { None };
+            let _ = ready.send(());
+            // The end of all senders tells that no more will be ready.
+            drop(ready);
+            if !gate.wait() {
+                return Err(BenchError::Interrupted);
+            }
+            let counting = counters.filter(|counters| counters.start().is_ok());
+            let started = Instant::now();
+            let reading = prepared.and_then(|prepared| work(thread, prepared, &stop));
+            let counts = counting.and_then(|counters| counters.stop().ok());
+            let reading = reading.inspect_err(|_| stop.set())?;
+            Ok(Part { started, ended: Instant::now(), counts, reading })
         };
-        threads.into_iter().map(join).collect()
-    });
-    interrupt.check()?;
-    let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let first = parts.iter().map(|part| part.started).min();
-    let last = parts.iter().map(|part| part.ended).max();
-    Ok(Done {
-        seconds: first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64()),
-        counts: parts.iter().map(|part| part.counts).collect::<Option<Vec<_>>>().map(Counts::sum),
-        readings: parts.into_iter().map(|part| part.reading).collect(),
-    })
+        let (parts, usage, flushed) = thread::scope(|scope| {
+            let (one, mut workers) = (&one, Vec::new());
+            let (sender, ready) = mpsc::channel();
+            for thread in 0..self.threads {
+                let sender = sender.clone();
+                let spawned =
+                    thread::Builder::new().spawn_scoped(scope, move || one(thread, sender));
+                workers.push(spawned.map_err(|source| {
+                    // Those that wait end.
+                    let _ = gate.set(false);
+                    BenchError::Threads { started: thread, wanted: self.threads, source }
+                })?);
+            }
+            drop(sender);
+            // A thread that is never ready has panicked: it is joined below.
+            let all_ready = ready.iter().count() == self.threads;
+            let before = (Usage::now(), shootdowns());
+            let _ = gate.set(all_ready);
+            if let Some(limit) = self.limit.filter(|_| all_ready) {
+                wait(limit, &stop);
+            }
+            let join = |worker: thread::ScopedJoinHandle<'_, _>| {
+                worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            let parts: Vec<Result<Part<R>, BenchError>> = workers.into_iter().map(join).collect();
+            Ok::<_, BenchError>((parts, before.0, before.1))
+        })?;
+        self.interrupt.check()?;
+        let parts = parts.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let first = parts.iter().map(|part| part.started).min();
+        let last = parts.iter().map(|part| part.ended).max();
+        let counts = parts.iter().map(|part| part.counts).collect::<Option<Vec<_>>>();
+        Ok(Done {
+            seconds: first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64()),
+            counts: counts.map(Counts::sum),
+            cpu_s: Usage::now().cpu_s - usage.cpu_s,
+            shootdowns: shootdowns().zip(flushed).map(|(now, before)| now.saturating_sub(before)),
+            readings: parts.into_iter().map(|part| part.reading).collect(),
+        })
+    }
+}
+
+/// Waits for the end of the time, or of the work, and ends it.
+fn wait(limit: Duration, stop: &Stop<'_>) {
+    let started = Instant::now();
+    while !stop.is_set() {
+        let left = limit.saturating_sub(started.elapsed());
+        if left.is_zero() {
+            break;
+        }
+        thread::sleep(left.min(PATIENCE));
+    }
+    stop.set();
+}
+
+/// TLB shootdowns of all processors since the system began.
+fn shootdowns() -> Option<u64> {
+    sum_of_line(&fs::read_to_string("/proc/interrupts").ok()?, "TLB:")
+}
+
+/// The sum of the numbers behind a label.
+fn sum_of_line(text: &str, label: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(label))?;
+    Some(line.split_whitespace().map_while(|word| word.parse::<u64>().ok()).sum())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interrupts_are_summed_over_processors() {
+        let text = "  0: 5 6 IO\n TLB:   10   32   TLB shootdowns\n";
+        assert_eq!(sum_of_line(text, "TLB:"), Some(42));
+        assert_eq!(sum_of_line(text, "RES:"), None);
+    }
 }

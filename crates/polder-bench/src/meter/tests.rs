@@ -1,13 +1,9 @@
 use super::*;
 
-fn stop(interrupt: &Interrupt) -> Stop<'_> {
-    Stop { interrupt, failed: AtomicBool::new(false) }
-}
-
 #[test]
 fn fast_operations_are_sampled_and_weighted() {
     let never = Interrupt::silent();
-    let stop = stop(&never);
+    let stop = Stop::new(&never);
     let mut meter = Meter::start(None, Timing::Sampled, &stop);
     for _ in 0..1600 {
         meter.time(|| ());
@@ -22,7 +18,7 @@ fn fast_operations_are_sampled_and_weighted() {
 #[test]
 fn slow_operations_are_timed_each_and_the_limit_ends_the_phase() {
     let never = Interrupt::silent();
-    let stop = stop(&never);
+    let stop = Stop::new(&never);
     let mut meter = Meter::start(Some(Duration::from_millis(30)), Timing::Sampled, &stop);
     while !meter.is_over() {
         meter.time(|| std::thread::sleep(Duration::from_micros(200)));
@@ -37,8 +33,8 @@ fn slow_operations_are_timed_each_and_the_limit_ends_the_phase() {
 #[test]
 fn an_error_elsewhere_ends_the_phase() {
     let never = Interrupt::silent();
-    let stop = stop(&never);
-    stop.failed.store(true, Ordering::Relaxed);
+    let stop = Stop::new(&never);
+    stop.set();
     let mut meter = Meter::start(None, Timing::Sampled, &stop);
     for _ in 0..SPARSE {
         meter.time(|| ());
@@ -52,7 +48,7 @@ fn an_error_elsewhere_ends_the_phase() {
 /// An open loop of a thousand operations a second, whose first takes this long.
 fn stalled(stall: Duration, limit: Duration) -> Reading {
     let never = Interrupt::silent();
-    let stop = stop(&never);
+    let stop = Stop::new(&never);
     let timing = Timing::Open(Schedule::new(1000.0, 0, 1));
     let mut meter = Meter::start(Some(limit), timing, &stop);
     let mut stall = Some(stall);
@@ -78,7 +74,7 @@ fn in_an_open_loop_a_stall_counts_against_those_that_it_kept_waiting() {
     // In a closed loop the stall would be one operation of many.
     let mut never = Some(Duration::from_millis(200));
     let silent = Interrupt::silent();
-    let stop = stop(&silent);
+    let stop = Stop::new(&silent);
     let limit = Some(Duration::from_millis(210));
     let mut meter = Meter::start(limit, Timing::Each, &stop);
     while !meter.is_over() {

@@ -13,7 +13,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::{self, Stop};
 use crate::random::{Random, RngExt, stream};
-use crate::team::{self, Outcome};
+use crate::team::{Outcome, Team};
 
 /// Phases up to this length are shown in short intervals, longer ones in long ones.
 const SHORT_SECONDS: f64 = 30.0;
@@ -54,7 +54,8 @@ impl Run<'_> {
             Ok(Client::new(self.store, self.tables, self.scale, warehouses, random))
         };
         let work = |thread, client, stop: &Stop<'_>| self.one_thread(thread, client, stop);
-        let done = team::run(self.threads, self.counters, self.interrupt, client, work)?;
+        let Run { threads, counters, interrupt, .. } = *self;
+        let done = Team { threads, counters, limit: None, interrupt }.run(client, work)?;
         let mut all = Tally::new(self.seconds, self.interval);
         done.readings.iter().for_each(|tally| all.add(tally));
         let mut latencies = meter::new_histogram();

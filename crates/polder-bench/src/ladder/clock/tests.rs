@@ -1,4 +1,7 @@
+use std::thread;
+
 use super::*;
+use crate::team::PATIENCE;
 
 #[test]
 fn all_threads_work_until_the_time_is_over() {
@@ -85,11 +88,4 @@ fn a_worker_that_is_not_made_does_not_leave_the_others_waiting() {
         assert!(thread != 1, "no worker");
         || Ok(1)
     });
-}
-
-#[test]
-fn interrupts_are_summed_over_processors() {
-    let text = "  0: 5 6 IO\n TLB:   10   32   TLB shootdowns\n";
-    assert_eq!(sum_of_line(text, "TLB:"), Some(42));
-    assert_eq!(sum_of_line(text, "RES:"), None);
 }
