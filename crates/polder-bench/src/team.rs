@@ -87,7 +87,7 @@ impl Team<'_> {
             if !gate.wait() {
                 return Err(BenchError::Interrupted);
             }
-            let counting = counters.filter(|counters| counters.start().is_ok());
+            let counting = counters.and_then(|counters| counters.start().ok());
             let started = Instant::now();
             let reading = prepared.and_then(|prepared| work(thread, prepared, &stop));
             let counts = counting.and_then(|counters| counters.stop().ok());

@@ -52,9 +52,7 @@ fn counted(
     mut turn: impl FnMut() -> Result<u64, BenchError>,
     measured: &mut Measured,
 ) -> Result<(), BenchError> {
-    let Some(counters) = Counters::open().ok().filter(|counters| counters.start().is_ok()) else {
-        return Ok(());
-    };
+    let Ok(counters) = Counters::open().and_then(Counters::start) else { return Ok(()) };
     let (began, limit) = (Instant::now(), Duration::from_secs_f64(setup.seconds));
     let mut lookups = 0;
     while began.elapsed() < limit {
