@@ -3,94 +3,115 @@
 mod plots;
 mod svg;
 
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+
 use super::criteria::{Judged, Verdict};
 use super::plan::Size;
-use super::results::{Results, Skipped};
+use super::results::Results;
 use super::side::Side;
+use super::writes::Writes;
 use crate::interval::Median;
-use plots::{Axis, Plot, SECTIONS, Section};
-use svg::{Bar, Point, Series, bars, curves, escape, lines, swatch};
+use plots::{Axis, Plot, SECTIONS};
+use svg::{Bar, Point, Series, bars, curves, lines, swatch};
 
 const STYLE: &str = include_str!("html/style.css");
 
 /// The whole page.
 pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
-    let mut body = header(results);
-    body += &criteria(judged);
-    for Section { title, plots } in SECTIONS.iter() {
-        let plots: String = plots
-            .iter()
-            .flat_map(|plot| plot.for_each_metric(results))
-            .map(|plot| figure(results, &plot))
-            .collect();
-        if !plots.is_empty() {
-            body += &format!("<h2>{}</h2>\n<div class=\"plots\">\n{plots}</div>\n", escape(title));
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                title { "Polder: the ladder of translations" }
+                style { (PreEscaped(STYLE)) }
+            }
+            body {
+                main {
+                    (header(results))
+                    (criteria(judged))
+                    @for section in SECTIONS.iter() {
+                        @let plots: Vec<Plot> =
+                            section.plots.iter().flat_map(|plot| plot.for_each_metric(results)).collect();
+                        @if !plots.is_empty() {
+                            h2 { (section.title) }
+                            div.plots { @for plot in &plots { (figure(results, plot)) } }
+                        }
+                    }
+                    (shared_writes(results))
+                    (missing(results))
+                }
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn header(results: &Results) -> Markup {
+    let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
+    html! {
+        h1 { "The ladder of translations" }
+        p {
+            (results.size) " data, " (results.rounds) " rounds of " (results.seconds)
+            " s a measurement, " (threads.join(", ")) " threads. " (results.machine) "."
+        }
+        p {
+            "Each run is a process of its own, and in each round every translation has its turn. Shown \
+             are medians over rounds; whiskers and the figures in parentheses are the interval of the \
+             median by the exact sign test (at least 95% from 6 rounds on). Ratios compare runs of the \
+             same round; verdicts say where what is gone to is less than twice the largest cache."
+        }
+        @if results.size == Size::Small {
+            p.note {
+                "At this size what is timed fits into the processor's caches: the figures show that \
+                 everything works, and no more."
+            }
+        }
+        @if !results.complete {
+            p.note { "Interrupted: this is what was measured until then." }
         }
     }
-    body += &shared_writes(results);
-    body += &skipped(results);
-    body += &failures(results);
-    format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
-         <title>Polder: the ladder of translations</title>\n<style>\n{STYLE}</style>\n</head>\n\
-         <body>\n<main>\n{body}</main>\n</body>\n</html>\n"
-    )
 }
 
-fn header(results: &Results) -> String {
-    let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
-    let mut text = format!(
-        "<h1>The ladder of translations</h1>\n<p>{} data, {} rounds of {} s a measurement, {} \
-         threads. {}.</p>\n",
-        results.size,
-        results.rounds,
-        results.seconds,
-        threads.join(", "),
-        escape(&results.machine.to_string()),
-    );
-    text += "<p>Each run is a process of its own, and in each round every translation has its turn. \
-             Shown are medians over rounds; whiskers and the figures in parentheses are the interval \
-             of the median by the exact sign test (at least 95% from 6 rounds on). Ratios compare \
-             runs of the same round; verdicts say where what is gone to is less than twice the \
-             largest cache.</p>\n";
-    if results.size == Size::Small {
-        text += "<p class=\"note\">At this size what is timed fits into the processor's caches: \
-                 the figures show that everything works, and no more.</p>\n";
+fn criteria(judged: &[Judged]) -> Markup {
+    let verdict = |judged: &Judged| match judged.verdict {
+        Verdict::Pass => ("pass", "✓"),
+        Verdict::Fail => ("fail", "✗"),
+        Verdict::NotMeasured => ("none", "–"),
+    };
+    let rows = html! {
+        @for judged in judged {
+            @let (class, sign) = verdict(judged);
+            tr {
+                td { (judged.what) }
+                td { (judged.bound) }
+                td.figure { (judged.shown()) }
+                td class=(class) { (sign) " " (judged.said) }
+            }
+        }
+    };
+    html! {
+        h2 { "What must hold" }
+        (table(&["Ratio", "Bound", "Measured", "Verdict"], rows))
     }
-    if !results.complete {
-        text += "<p class=\"note\">Interrupted: this is what was measured until then.</p>\n";
-    }
-    text
 }
 
-fn criteria(judged: &[Judged]) -> String {
-    let mut rows = String::new();
-    for judged in judged {
-        let (class, sign) = match judged.verdict {
-            Verdict::Pass => ("pass", "✓"),
-            Verdict::Fail => ("fail", "✗"),
-            Verdict::NotMeasured => ("none", "–"),
-        };
-        rows += &format!(
-            "<tr><td>{}</td><td>{}</td><td class=\"figure\">{}</td>\
-             <td class=\"{class}\">{sign} {}</td></tr>\n",
-            escape(judged.what),
-            judged.bound,
-            judged.shown(),
-            escape(&judged.said),
-        );
+fn table(titles: &[&str], rows: Markup) -> Markup {
+    html! {
+        div.wide {
+            table {
+                @if !titles.is_empty() { thead { tr { @for title in titles { th { (title) } } } } }
+                tbody { (rows) }
+            }
+        }
     }
-    format!(
-        "<h2>What must hold</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>Ratio</th>\
-         <th>Bound</th><th>Measured</th><th>Verdict</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
-         </table></div>\n"
-    )
 }
 
 /// A plot with all that belongs to it.
-fn figure(results: &Results, plot: &Plot) -> String {
+fn figure(results: &Results, plot: &Plot) -> Markup {
     let series = series(results, plot);
+    let has_names = matches!(plot.axis, Axis::None | Axis::At(_));
     let drawn = match &plot.axis {
         Axis::None | Axis::At(_) => {
             let bar = |series: &Series| {
@@ -102,30 +123,32 @@ fn figure(results: &Results, plot: &Plot) -> String {
         Axis::Named(_) => lines(&series, plot.scale, &|v| plot.unit.tick(v)),
         Axis::Many(_) | Axis::Seconds => curves(&series, &|v| plot.unit.tick(v)),
     };
-    let drawn =
-        drawn.unwrap_or_else(|| "<p class=\"none\">Not measured in this run.</p>\n".to_owned());
-    let mut text = format!(
-        "<figure>\n<h3>{}</h3>\n<p class=\"unit\">{}{}</p>\n{drawn}",
-        escape(&plot.title),
-        escape(plot.unit.name()),
-        match &plot.axis {
-            Axis::Named(name) | Axis::Many(name) => format!(", by {}", escape(name)),
-            Axis::Seconds => ", by seconds".to_owned(),
-            Axis::At(at) => format!(", {at} thread"),
-            Axis::None => String::new(),
-        },
-    );
-    let has_names = matches!(plot.axis, Axis::None | Axis::At(_));
-    if !has_names && !series.is_empty() {
-        text += &legend(&series);
+    html! {
+        figure {
+            h3 { (plot.title) }
+            p.unit {
+                (plot.unit.name())
+                @match &plot.axis {
+                    Axis::Named(name) | Axis::Many(name) => { ", by " (name) },
+                    Axis::Seconds => { ", by seconds" },
+                    Axis::At(at) => { ", " (at) " thread" },
+                    Axis::None => {},
+                }
+            }
+            @match drawn {
+                Some(drawn) => { (PreEscaped(drawn)) },
+                None => { p.none { "Not measured in this run." } },
+            }
+            @if !has_names && !series.is_empty() {
+                ul.legend { @for line in &series { li { (swatch(line.style)) (line.name) } } }
+            }
+            figcaption {
+                b { "Paper:" } " " (plot.paper)
+                @if !plot.ours.is_empty() { " " b { "Here:" } " " (plot.ours) }
+            }
+            (values(&series, plot))
+        }
     }
-    text += &format!("<figcaption><b>Paper:</b> {}", escape(&plot.paper));
-    if !plot.ours.is_empty() {
-        text += &format!(" <b>Here:</b> {}", escape(&plot.ours));
-    }
-    text += "</figcaption>\n";
-    text += &values(&series, plot);
-    text + "</figure>\n"
 }
 
 /// One for each side, and one for each metric beside the first; of a plot of several metrics of one
@@ -169,91 +192,84 @@ fn first_round(results: &Results, part: &str, metric: &str, side: &str, at: f64)
     Median::of(&[figures.iter().find(|figure| figure.round == round)?.value])
 }
 
-fn legend(series: &[Series]) -> String {
-    let entry =
-        |series: &Series| format!("<li>{}{}</li>\n", swatch(series.style), escape(&series.name));
-    format!("<ul class=\"legend\">\n{}</ul>\n", series.iter().map(entry).collect::<String>())
+/// All figures of a plot as a table, folded away; those of many points are in the other file alone.
+fn values(series: &[Series], plot: &Plot) -> Markup {
+    let has_place = matches!(plot.axis, Axis::Named(_) | Axis::Many(_));
+    let points =
+        || series.iter().flat_map(|of| of.points.iter().map(move |point| (&of.name, point)));
+    if points().next().is_none() || matches!(plot.axis, Axis::Seconds) {
+        return Markup::default();
+    }
+    let rows = html! {
+        @for (name, point) in points() {
+            tr {
+                td { (name) }
+                @if has_place { td.figure { (point.at) } }
+                td.figure { (point.shown(&|value| plot.unit.show(value))) }
+            }
+        }
+    };
+    html! { details { summary { "Figures" } (table(&[], rows)) } }
 }
 
-/// All figures of a plot as a table, folded away; those of many points are in the other file alone.
-fn values(series: &[Series], plot: &Plot) -> String {
-    let mut rows = String::new();
-    if matches!(plot.axis, Axis::Seconds) {
-        return rows;
+fn shared_writes(results: &Results) -> Markup {
+    let Some(writes) = &results.writes else { return Markup::default() };
+    let titles = [
+        "Translation",
+        "Readers hold",
+        "Stores a lookup",
+        "Read-modify-writes",
+        "Shared by neighbourhood alone",
+    ];
+    let figures = |of: Writes| [of.stores, of.updates, of.by_neighbourhood];
+    let rows = html! {
+        @for side in &writes.sides {
+            tr {
+                td { (side.translation) }
+                td { (side.hold) }
+                @match side.a_lookup {
+                    Some(writes) => {
+                        @for count in figures(writes) { td.figure { (format!("{count:.2}")) } }
+                    },
+                    None => { td.none colspan="3" { "refused" } },
+                }
+            }
+        }
+    };
+    html! {
+        h2 { "Writes to shared cache lines" }
+        p {
+            "Counted, not timed: lookups by " (writes.threads) " threads (one on each core where pages \
+             are held by cores) among " (writes.keys) " resident keys, by a build whose atomics count. \
+             This is what many cores would wait for. Pages that move and marks that are taken off are \
+             left out."
+        }
+        (table(&titles, rows))
     }
-    for series in series {
-        for point in &series.points {
-            let place = match plot.axis {
-                Axis::Named(_) | Axis::Many(_) => format!("<td class=\"figure\">{}</td>", point.at),
-                _ => String::new(),
-            };
-            let show = |value| escape(&plot.unit.show(value));
-            rows += &format!(
-                "<tr><td>{}</td>{place}<td class=\"figure\">{} ({} to {})</td></tr>\n",
-                escape(&series.name),
-                show(point.value),
-                show(point.low),
-                show(point.high),
-            );
+}
+
+/// Sides that had no turn, and runs that gave nothing.
+fn missing(results: &Results) -> Markup {
+    html! {
+        @if !results.skipped.is_empty() {
+            h2 { "Sides that were skipped" }
+            ul {
+                @for skipped in &results.skipped {
+                    li { (skipped.part) ", " (skipped.side) ": " (skipped.why) }
+                }
+            }
+        }
+        @if !results.failures.is_empty() {
+            h2 { "Runs that failed" }
+            ul {
+                @for failed in &results.failures {
+                    li {
+                        (failed.part) ", " (failed.side) ", round " (failed.round + 1) ": " (failed.why)
+                    }
+                }
+            }
         }
     }
-    if rows.is_empty() {
-        return rows;
-    }
-    format!(
-        "<details><summary>Figures</summary>\n<div class=\"wide\"><table><tbody>\n{rows}</tbody>\
-         </table></div>\n</details>\n"
-    )
-}
-
-fn shared_writes(results: &Results) -> String {
-    let Some(writes) = &results.writes else { return String::new() };
-    let mut rows = String::new();
-    for side in &writes.sides {
-        let figures = match side.a_lookup {
-            Some(writes) => [writes.stores, writes.updates, writes.by_neighbourhood]
-                .map(|count| format!("<td class=\"figure\">{count:.2}</td>"))
-                .concat(),
-            None => "<td class=\"none\" colspan=\"3\">refused</td>".to_owned(),
-        };
-        let (translation, hold) = (escape(&side.translation), escape(&side.hold));
-        rows += &format!("<tr><td>{translation}</td><td>{hold}</td>{figures}</tr>\n");
-    }
-    format!(
-        "<h2>Writes to shared cache lines</h2>\n<p>Counted, not timed: lookups by {} threads (one on \
-         each core where pages are held by cores) among {} resident keys, by a build whose atomics \
-         count. This is what many cores would wait for. Pages that move and marks that are taken \
-         off are left out.</p>\n<div class=\"wide\"><table>\n<thead><tr><th>Translation</th>\
-         <th>Readers hold</th><th>Stores a lookup</th><th>Read-modify-writes</th>\
-         <th>Shared by neighbourhood alone</th></tr></thead>\n<tbody>\n{rows}</tbody>\n\
-         </table></div>\n",
-        writes.threads, writes.keys,
-    )
-}
-
-fn skipped(results: &Results) -> String {
-    if results.skipped.is_empty() {
-        return String::new();
-    }
-    let row = |skipped: &Skipped| {
-        let (part, side) = (escape(&skipped.part), escape(&skipped.side));
-        format!("<li>{part}, {side}: {}</li>\n", escape(&skipped.why))
-    };
-    let rows: String = results.skipped.iter().map(row).collect();
-    format!("<h2>Sides that were skipped</h2>\n<ul>\n{rows}</ul>\n")
-}
-
-fn failures(results: &Results) -> String {
-    if results.failures.is_empty() {
-        return String::new();
-    }
-    let row = |failure: &super::results::Failure| {
-        let (part, side) = (escape(&failure.part), escape(&failure.side));
-        let (round, why) = (failure.round + 1, escape(&failure.why));
-        format!("<li>{part}, {side}, round {round}: {why}</li>\n")
-    };
-    let rows: String = results.failures.iter().map(row).collect();
-    format!("<h2>Runs that failed</h2>\n<ul>\n{rows}</ul>\n")
 }
 
 #[cfg(test)]

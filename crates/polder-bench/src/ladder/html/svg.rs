@@ -1,13 +1,11 @@
-//! Bars and lines as SVG text. Colours are those of the page's style sheet, so that they follow
-//! light and dark; what a mark stands for is also its tooltip. Figures that are not finite are
-//! left out.
+//! Bars and lines as SVG. Colours are those of the page's style sheet, so that they follow light and
+//! dark; what a mark stands for is also its tooltip. Figures that are not finite are left out.
 //!
 //! Drawn by hand, for a library would have to do as well. plotters (0.3), of which this would need
 //! the SVG backend alone, has no tooltips, no colours of a style sheet and no dashes of SVG: it
 //! cuts lines into pieces that end at whole units of the drawing, and dashed ones get kinks.
 
-use std::fmt::Write as _;
-
+use maud::{Markup, html};
 use serde::Deserialize;
 
 /// Units of the drawing: as many as pixels on a phone, so that text keeps its size.
@@ -38,6 +36,11 @@ pub(super) struct Point {
 impl Point {
     fn is_finite(&self) -> bool {
         [self.at, self.value, self.low, self.high].iter().all(|figure| figure.is_finite())
+    }
+
+    /// The figure with its interval, for people.
+    pub(super) fn shown(&self, show: &dyn Fn(f64) -> String) -> String {
+        format!("{} ({} to {})", show(self.value), show(self.low), show(self.high))
     }
 }
 
@@ -91,14 +94,8 @@ impl Style {
     }
 
     fn stroke(self) -> String {
-        format!(
-            "stroke:var(--c{});stroke-dasharray:{}",
-            self.colour,
-            match self.dashes {
-                "" => "none",
-                dashes => dashes,
-            }
-        )
+        let dashes = if self.dashes.is_empty() { "none" } else { self.dashes };
+        format!("stroke:var(--c{});stroke-dasharray:{dashes}", self.colour)
     }
 }
 
@@ -142,11 +139,6 @@ pub(super) enum Scale {
     Log,
 }
 
-/// Text for HTML and SVG.
-pub(super) fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-}
-
 /// Bars from left to right, one below the other; `None` if there is nothing to draw.
 pub(super) fn bars(bars: &[Bar], show: &dyn Fn(f64) -> String) -> Option<String> {
     let bars: Vec<&Bar> = bars.iter().filter(|bar| bar.point.is_finite()).collect();
@@ -156,33 +148,24 @@ pub(super) fn bars(bars: &[Bar], show: &dyn Fn(f64) -> String) -> Option<String>
     }
     let most = if most > 0.0 { most } else { 1.0 };
     let x = |value: f64| NAME_WIDTH + value.max(0.0) / most * (WIDTH - NAME_WIDTH - VALUE_WIDTH);
-    let mut out = open(BAR_STEP * bars.len() as f64);
-    for (i, Bar { name, style, point }) in bars.into_iter().enumerate() {
-        let (top, middle) = (i as f64 * BAR_STEP, (i as f64 + 0.5) * BAR_STEP);
-        let (value, name) = (escape(&show(point.value)), escape(name));
-        let pale = if style.pale { " pale" } else { "" };
-        let _ = writeln!(
-            out,
-            "<g><title>{name}: {value} ({} to {})</title>\
-             <text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{name}</text>\
-             <rect class=\"bar{pale}\" style=\"fill:var(--c{})\" x=\"{NAME_WIDTH}\" y=\"{:.1}\" \
-             width=\"{:.1}\" height=\"{BAR_HEIGHT}\" rx=\"2\"/>\
-             <line class=\"whisker\" x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>\
-             <text x=\"{:.1}\" y=\"{:.1}\">{value}</text></g>",
-            escape(&show(point.low)),
-            escape(&show(point.high)),
-            NAME_WIDTH - 8.0,
-            middle + 4.5,
-            style.colour,
-            top + (BAR_STEP - BAR_HEIGHT) / 2.0,
-            x(point.value) - NAME_WIDTH,
-            x(point.low),
-            x(point.high),
-            x(point.high) + 6.0,
-            middle + 4.5,
-        );
-    }
-    Some(out + "</svg>\n")
+    let row = |i: usize, Bar { name, style, point }: &Bar| {
+        let middle = (i as f64 + 0.5) * BAR_STEP;
+        let (text_y, whisker_y) = (units(middle + 4.5), units(middle));
+        html! {
+            g {
+                title { (name) ": " (point.shown(show)) }
+                text x=(units(NAME_WIDTH - 8.0)) y=(text_y) text-anchor="end" { (name) }
+                rect.bar.pale[style.pale] style={ "fill:var(--c" (style.colour) ")" }
+                    x=(NAME_WIDTH) y=(units(middle - BAR_HEIGHT / 2.0))
+                    width=(units(x(point.value) - NAME_WIDTH)) height=(BAR_HEIGHT) rx="2" {}
+                line.whisker x1=(units(x(point.low))) x2=(units(x(point.high)))
+                    y1=(whisker_y) y2=(whisker_y) {}
+                text x=(units(x(point.high) + 6.0)) y=(text_y) { (show(point.value)) }
+            }
+        }
+    };
+    let rows = html! { @for (i, bar) in bars.iter().enumerate() { (row(i, bar)) } };
+    Some(drawing(BAR_STEP * bars.len() as f64, rows))
 }
 
 /// Lines over places that stand evenly beside each other; `None` if there is nothing to draw.
@@ -191,14 +174,44 @@ pub(super) fn lines(
     scale: Scale,
     show: &dyn Fn(f64) -> String,
 ) -> Option<String> {
-    let points = || series.iter().flat_map(Series::finite);
-    let mut places: Vec<f64> = points().map(|point| point.at).collect();
+    let points = series.iter().flat_map(Series::finite);
+    let mut places: Vec<f64> = points.map(|point| point.at).collect();
     places.sort_by(f64::total_cmp);
     places.dedup();
     if places.is_empty() {
         return None;
     }
-    let (from, to, ticks) = range(points(), scale);
+    let x = |at: f64| {
+        let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
+        LEFT + (index + 0.5) / places.len() as f64 * (WIDTH - LEFT - RIGHT)
+    };
+    Some(chart(series, scale, show, &places, x, true))
+}
+
+/// Lines over numbers, for many points: without marks and intervals. `None` if there is nothing to
+/// draw.
+pub(super) fn curves(series: &[Series], show: &dyn Fn(f64) -> String) -> Option<String> {
+    let points = series.iter().flat_map(Series::finite);
+    let last = points.map(|point| point.at).reduce(f64::max)?;
+    let step = round_step(if last > 0.0 { last } else { 1.0 } / TICKS);
+    let width = (last / step).ceil().max(1.0) * step;
+    let x = |at: f64| LEFT + (at / width).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
+    // Of the digits behind what the step has, none means anything.
+    let place = |i: u32| (f64::from(i) * step * 1e9).round() / 1e9;
+    let places: Vec<f64> = (0..=(width / step).round() as u32).map(place).collect();
+    Some(chart(series, Scale::Linear, show, &places, x, false))
+}
+
+/// Lines on a grid; with marks, each point has one, and its interval.
+fn chart(
+    series: &[Series],
+    scale: Scale,
+    show: &dyn Fn(f64) -> String,
+    places: &[f64],
+    x: impl Fn(f64) -> f64,
+    has_marks: bool,
+) -> String {
+    let (from, to, ticks) = range(series.iter().flat_map(Series::finite), scale);
     let y = |value: f64| {
         let share = match scale {
             Scale::Linear => (value - from) / (to - from),
@@ -206,90 +219,44 @@ pub(super) fn lines(
         };
         HEIGHT - BOTTOM - share.clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM)
     };
-    let x = |at: f64| {
-        let index = places.iter().position(|place| *place == at).unwrap_or(0) as f64;
-        LEFT + (index + 0.5) / places.len() as f64 * (WIDTH - LEFT - RIGHT)
-    };
-    let mut out = open(HEIGHT) + &grid(&ticks, y, show);
-    for at in &places {
-        out += &place(x(*at), *at);
-    }
-    for line in series {
-        let Series { name, style, .. } = line;
-        let (stroke, way) = (style.stroke(), line.way(x, y));
-        let _ = writeln!(out, "<polyline class=\"line\" style=\"{stroke}\" points=\"{way}\"/>",);
-        for p in line.finite() {
-            let _ = writeln!(
-                out,
-                "<g style=\"stroke:var(--c{0});fill:var(--c{0})\"><title>{1}: {2} ({3} to \
-                 {4})</title><line x1=\"{5:.1}\" x2=\"{5:.1}\" y1=\"{6:.1}\" y2=\"{7:.1}\"/>\
-                 <circle cx=\"{5:.1}\" cy=\"{8:.1}\" r=\"3.5\"/></g>",
-                style.colour,
-                escape(name),
-                escape(&show(p.value)),
-                escape(&show(p.low)),
-                escape(&show(p.high)),
-                x(p.at),
-                y(p.low),
-                y(p.high),
-                y(p.value),
-            );
+    let mark = |name: &str, colour: usize, point: &Point| {
+        let x = units(x(point.at));
+        html! {
+            g style={ "stroke:var(--c" (colour) ");fill:var(--c" (colour) ")" } {
+                title { (name) ": " (point.shown(show)) }
+                line x1=(x) x2=(x) y1=(units(y(point.low))) y2=(units(y(point.high))) {}
+                circle cx=(x) cy=(units(y(point.value))) r="3.5" {}
+            }
         }
-    }
-    Some(out + "</svg>\n")
+    };
+    let content = html! {
+        @for tick in ticks {
+            line.grid x1=(LEFT) x2=(units(WIDTH - RIGHT)) y1=(units(y(tick))) y2=(units(y(tick))) {}
+            text.faint x=(units(LEFT - 6.0)) y=(units(y(tick) + 4.5)) text-anchor="end" { (show(tick)) }
+        }
+        @for place in places {
+            text.faint x=(units(x(*place))) y=(units(HEIGHT - 6.0)) text-anchor="middle" { (place) }
+        }
+        @for line in series {
+            polyline.line.thin[!has_marks] style=(line.style.stroke()) points=(line.way(&x, y)) {
+                title { (line.name) }
+            }
+            @for point in line.finite().filter(|_| has_marks) {
+                (mark(&line.name, line.style.colour, point))
+            }
+        }
+    };
+    drawing(HEIGHT, content)
 }
 
-/// Lines over numbers, for many points: without marks and intervals. `None` if there is nothing to
-/// draw.
-pub(super) fn curves(series: &[Series], show: &dyn Fn(f64) -> String) -> Option<String> {
-    let points = || series.iter().flat_map(Series::finite);
-    let last = points().map(|point| point.at).reduce(f64::max)?;
-    let (_, to, ticks) = range(points(), Scale::Linear);
-    let step = round_step(if last > 0.0 { last } else { 1.0 } / TICKS);
-    let width = (last / step).ceil().max(1.0) * step;
-    let x = |at: f64| LEFT + (at / width).clamp(0.0, 1.0) * (WIDTH - LEFT - RIGHT);
-    let y = |value: f64| HEIGHT - BOTTOM - (value / to).clamp(0.0, 1.0) * (HEIGHT - TOP - BOTTOM);
-    let mut out = open(HEIGHT) + &grid(&ticks, y, show);
-    for i in 0..=(width / step).round() as u32 {
-        // Of the digits behind what the step has, none means anything.
-        let at = (f64::from(i) * step * 1e9).round() / 1e9;
-        out += &place(x(at), at);
-    }
-    for line in series {
-        let (stroke, way) = (line.style.stroke(), line.way(x, y));
-        let name = escape(&line.name);
-        let _ = writeln!(
-            out,
-            "<polyline class=\"line thin\" style=\"{stroke}\" points=\"{way}\"><title>{name}</title>\
-             </polyline>",
-        );
-    }
-    Some(out + "</svg>\n")
+/// A length of the drawing, to a tenth.
+fn units(length: f64) -> String {
+    format!("{length:.1}")
 }
 
-/// The lines across a plot, with what they stand for.
-fn grid(ticks: &[f64], y: impl Fn(f64) -> f64, show: &dyn Fn(f64) -> String) -> String {
-    let mut out = String::new();
-    for tick in ticks {
-        let (y, label) = (y(*tick), escape(&show(*tick)));
-        let _ = writeln!(
-            out,
-            "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-             <text class=\"faint\" x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
-            WIDTH - RIGHT,
-            LEFT - 6.0,
-            y + 4.5,
-        );
-    }
-    out
-}
-
-/// What stands below a place on the axis.
-fn place(x: f64, what: f64) -> String {
-    format!(
-        "<text class=\"faint\" x=\"{x:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{what}</text>\n",
-        HEIGHT - 6.0
-    )
+fn drawing(height: f64, content: Markup) -> String {
+    let view = format!("0 0 {WIDTH} {height}");
+    html! { svg.plot viewBox=(view) role="img" { (content) } }.into_string()
 }
 
 /// The lowest and highest value of an axis, and where its lines are.
@@ -328,16 +295,12 @@ fn round_step(least: f64) -> f64 {
 }
 
 /// A short piece of a line, for a legend.
-pub(super) fn swatch(style: Style) -> String {
-    format!(
-        "<svg viewBox=\"0 0 26 10\" aria-hidden=\"true\"><line style=\"{};stroke-width:3\" x1=\"0\" \
-         x2=\"26\" y1=\"5\" y2=\"5\"/></svg>",
-        style.stroke()
-    )
-}
-
-fn open(height: f64) -> String {
-    format!("<svg class=\"plot\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\">\n")
+pub(super) fn swatch(style: Style) -> Markup {
+    html! {
+        svg viewBox="0 0 26 10" aria-hidden="true" {
+            line style={ (style.stroke()) ";stroke-width:3" } x1="0" x2="26" y1="5" y2="5" {}
+        }
+    }
 }
 
 #[cfg(test)]

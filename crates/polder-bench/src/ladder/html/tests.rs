@@ -1,6 +1,7 @@
 use super::super::criteria::judge;
+use super::super::results::Skipped;
 use super::super::results::testing::empty;
-use super::super::writes::{Counted, SharedWrites, Writes};
+use super::super::writes::{Counted, SharedWrites};
 use super::*;
 
 fn shown(results: &Results) -> String {
