@@ -35,13 +35,13 @@ pub(crate) fn check(
     let mut wrong = Vec::new();
     for w in 1..=warehouses {
         interrupt.check()?;
-        let taken = row::<Warehouse>(&tables.warehouse, &keys::warehouse(w))?.get(Warehouse::YTD);
+        let taken = row::<Warehouse>(&tables.warehouse, &keys::warehouse(w))?.ytd.get();
         let mut taken_by_districts = 0;
         for d in 1..=DISTRICTS {
             let district = row::<District>(&tables.district, &keys::district(w, d))?;
-            taken_by_districts += district.get(District::YTD);
+            taken_by_districts += district.ytd.get();
             let found = Found::of(tables, w, d)?;
-            found.check(district.get(District::NEXT_O_ID), &mut |condition, what| {
+            found.check(district.next_o_id.get(), &mut |condition, what| {
                 wrong.push(format!("condition {condition}: warehouse {w}, district {d}: {what}"));
             });
         }
@@ -71,7 +71,7 @@ impl Found {
                 .ok_or_else(|| BenchError::no_row(&tables.orders, key))?;
             found.orders += 1;
             found.last_order = number;
-            found.lines_said += u64::from(order.get(Order::OL_CNT));
+            found.lines_said += u64::from(order.ol_cnt);
         }
         found.lines = count(tables.order_line.range(all.clone()), |_| ())?;
         found.undelivered = count(tables.new_order.range(all), |key| {

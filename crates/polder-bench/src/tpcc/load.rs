@@ -131,10 +131,10 @@ impl Loader<'_> {
         let mut random = self.random(Source::Items, 0, 0, 0);
         (1..=self.scale.items).map(move |i| {
             let mut row = Row::<Item, _>::new();
-            row.set(Item::IM_ID, within(&mut random, 1, 10_000) as u32);
-            row.set(Item::NAME, input::padded(&mut random, 14));
-            row.set(Item::PRICE, within(&mut random, 100, 10_000) as u32);
-            row.data_mut().push(&input::data(&mut random));
+            row.im_id.set(within(&mut random, 1, 10_000) as u32);
+            row.name = input::padded(&mut random, 14);
+            row.price.set(within(&mut random, 100, 10_000) as u32);
+            row.push(&input::data(&mut random));
             (keys::item(i), row.into_bytes())
         })
     }
@@ -142,10 +142,10 @@ impl Loader<'_> {
     fn warehouse(&self, w: u16) -> ([u8; 2], Vec<u8>) {
         let mut random = self.random(Source::Warehouse, w, 0, 0);
         let mut row = Row::<Warehouse, _>::new();
-        row.set(Warehouse::NAME, input::padded(&mut random, 6));
-        row.set(Warehouse::ADDRESS, input::address(&mut random));
-        row.set(Warehouse::TAX, input::tax(&mut random));
-        row.set(Warehouse::YTD, self.paid_in_district() * i64::from(DISTRICTS));
+        row.name = input::padded(&mut random, 6);
+        row.address = input::address(&mut random);
+        row.tax.set(input::tax(&mut random));
+        row.ytd.set(self.paid_in_district() * i64::from(DISTRICTS));
         (keys::warehouse(w), row.into_bytes())
     }
 
@@ -153,11 +153,9 @@ impl Loader<'_> {
         let mut random = self.random(Source::Stock, w, 0, 0);
         (1..=self.scale.items).map(move |i| {
             let mut row = Row::<Stock, _>::new();
-            let mut dist = [0; 240];
-            input::letters(&mut random, &mut dist);
-            row.set(Stock::QUANTITY, within(&mut random, 10, 100) as i16);
-            row.set(Stock::DIST, dist);
-            row.data_mut().push(&input::data(&mut random));
+            input::letters(&mut random, row.dist.as_flattened_mut());
+            row.quantity.set(within(&mut random, 10, 100) as i16);
+            row.push(&input::data(&mut random));
             (keys::stock(w, i), row.into_bytes())
         })
     }
@@ -165,11 +163,11 @@ impl Loader<'_> {
     fn district(&self, w: u16, d: u8) -> ([u8; 4], Vec<u8>) {
         let mut random = self.random(Source::District, w, d, 0);
         let mut row = Row::<District, _>::new();
-        row.set(District::NAME, input::padded(&mut random, 6));
-        row.set(District::ADDRESS, input::address(&mut random));
-        row.set(District::TAX, input::tax(&mut random));
-        row.set(District::YTD, self.paid_in_district());
-        row.set(District::NEXT_O_ID, self.scale.orders_per_district() + 1);
+        row.name = input::padded(&mut random, 6);
+        row.address = input::address(&mut random);
+        row.tax.set(input::tax(&mut random));
+        row.ytd.set(self.paid_in_district());
+        row.next_o_id.set(self.scale.orders_per_district() + 1);
         (keys::district(w, d), row.into_bytes())
     }
 
@@ -190,19 +188,19 @@ impl Loader<'_> {
             let mut row = Row::<Customer, _>::new();
             let (last, first) = self.name(w, d, c);
             let is_bad = percent(&mut random, 10);
-            row.set(Customer::FIRST, first);
-            row.set(Customer::MIDDLE, *b"OE");
-            row.set(Customer::LAST, last);
-            row.set(Customer::ADDRESS, input::address(&mut random));
-            row.set(Customer::PHONE, input::digits(&mut random));
-            row.set(Customer::SINCE, self.now);
-            row.set(Customer::CREDIT, if is_bad { *b"BC" } else { *b"GC" });
-            row.set(Customer::CREDIT_LIM, 5_000_000);
-            row.set(Customer::DISCOUNT, within(&mut random, 0, 5000) as u32);
-            row.set(Customer::BALANCE, -PAID);
-            row.set(Customer::YTD_PAYMENT, PAID);
-            row.set(Customer::PAYMENT_CNT, 1);
-            row.data_mut().push(&input::text(&mut random, 300, 500));
+            row.first = first;
+            row.middle = *b"OE";
+            row.last = last;
+            row.address = input::address(&mut random);
+            row.phone = input::digits(&mut random);
+            row.since.set(self.now);
+            row.credit = if is_bad { *b"BC" } else { *b"GC" };
+            row.credit_lim.set(5_000_000);
+            row.discount.set(within(&mut random, 0, 5000) as u32);
+            row.balance.set(-PAID);
+            row.ytd_payment.set(PAID);
+            row.payment_cnt.set(1);
+            row.push(&input::text(&mut random, 300, 500));
             (keys::customer(w, d, c), row.into_bytes())
         })
     }
@@ -246,11 +244,11 @@ impl Loader<'_> {
         (1..).zip(self.customers_of_orders(w, d)).map(move |(o, c)| {
             let carrier = within(&mut random, 1, 10) as u8;
             let mut row = Row::<Order, _>::new();
-            row.set(Order::C_ID, c);
-            row.set(Order::ENTRY_D, self.now);
-            row.set(Order::CARRIER_ID, if o < self.first_undelivered() { carrier } else { 0 });
-            row.set(Order::OL_CNT, self.lines_of_order(w, d, o));
-            row.set(Order::ALL_LOCAL, 1);
+            row.c_id.set(c);
+            row.entry_d.set(self.now);
+            row.carrier_id = if o < self.first_undelivered() { carrier } else { 0 };
+            row.ol_cnt = self.lines_of_order(w, d, o);
+            row.all_local = 1;
             (keys::order(w, d, o), row.into_bytes())
         })
     }
@@ -264,12 +262,12 @@ impl Loader<'_> {
             let amount = within(&mut random, 1, 999_999) as i64;
             let is_delivered = o < self.first_undelivered();
             let mut row = Row::<OrderLine, _>::new();
-            row.set(OrderLine::I_ID, item);
-            row.set(OrderLine::SUPPLY_W_ID, w);
-            row.set(OrderLine::DELIVERY_D, if is_delivered { self.now } else { 0 });
-            row.set(OrderLine::QUANTITY, 5);
-            row.set(OrderLine::AMOUNT, if is_delivered { 0 } else { amount });
-            row.set(OrderLine::DIST_INFO, input::padded(&mut random, 24));
+            row.i_id.set(item);
+            row.supply_w_id.set(w);
+            row.delivery_d.set(if is_delivered { self.now } else { 0 });
+            row.quantity = 5;
+            row.amount.set(if is_delivered { 0 } else { amount });
+            row.dist_info = input::padded(&mut random, 24);
             (keys::order_line(w, d, o, line), row.into_bytes())
         })
     }
@@ -278,14 +276,14 @@ impl Loader<'_> {
         let mut random = self.random(Source::History, w, d, 0);
         self.customers_of_district().map(move |c| {
             let mut row = Row::<History, _>::new();
-            row.set(History::C_ID, c);
-            row.set(History::C_D_ID, d);
-            row.set(History::C_W_ID, w);
-            row.set(History::D_ID, d);
-            row.set(History::W_ID, w);
-            row.set(History::DATE, self.now);
-            row.set(History::AMOUNT, PAID);
-            row.data_mut().push(&input::text(&mut random, 12, 24));
+            row.c_id.set(c);
+            row.c_d_id = d;
+            row.c_w_id.set(w);
+            row.d_id = d;
+            row.w_id.set(w);
+            row.date.set(self.now);
+            row.amount.set(PAID);
+            row.push(&input::text(&mut random, 12, 24));
             (keys::history(w, d, PAID * i64::from(c)), row.into_bytes())
         })
     }

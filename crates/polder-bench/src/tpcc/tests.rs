@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::data::keys::{self, DISTRICTS};
 use super::data::rows::{
-    Customer, District, Field, Fixed, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
+    Customer, District, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
 };
 use super::transactions::{Client, End, Transaction};
 use super::*;
@@ -93,8 +93,8 @@ impl Loaded {
     }
 }
 
-fn get<K: Kind, T: Fixed>(table: &polder::Table, key: &[u8], field: Field<K, T>) -> T {
-    Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap().get(field)
+fn get<K: Kind, T>(table: &polder::Table, key: &[u8], field: impl FnOnce(&K) -> T) -> T {
+    field(&Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap())
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn a_load_has_all_rows_and_is_consistent() {
     let lines = tables.order_line.len() as f64 / (30 * districts) as f64;
     assert!((9.0..11.0).contains(&lines), "{lines} lines an order");
     // What the specification says of sums: 10.00 from each customer.
-    let taken = get(&tables.warehouse, &keys::warehouse(2), Warehouse::YTD);
+    let taken = get(&tables.warehouse, &keys::warehouse(2), |row: &Warehouse| row.ytd.get());
     assert_eq!(taken, 1000 * 30 * i64::from(DISTRICTS));
 }
 
@@ -143,8 +143,8 @@ fn indexes_agree_with_their_tables() {
             for c in 1..=Scale::TINY.customers_per_district {
                 let key = keys::customer(w, d, c);
                 let (last, first) = (
-                    get(&tables.customer, &key, Customer::LAST),
-                    get(&tables.customer, &key, Customer::FIRST),
+                    get(&tables.customer, &key, |row: &Customer| row.last),
+                    get(&tables.customer, &key, |row: &Customer| row.first),
                 );
                 let key = keys::customer_by_name(w, d, &last, &first, c);
                 assert!(tables.customer_by_name.contains_key(&key).unwrap());
@@ -154,7 +154,7 @@ fn indexes_agree_with_their_tables() {
     for entry in tables.orders.iter() {
         let (key, row) = entry.unwrap();
         let (c, o) =
-            (Row::<Order, _>::of(row).unwrap().get(Order::C_ID), keys::order_number(&key).unwrap());
+            (Row::<Order, _>::of(row).unwrap().c_id.get(), keys::order_number(&key).unwrap());
         let (w, d) = (1..=2)
             .flat_map(|w| (1..=DISTRICTS).map(move |d| (w, d)))
             .find(|(w, d)| key == keys::order(*w, *d, o))
@@ -169,7 +169,7 @@ fn indexes_agree_with_their_tables() {
 fn an_order_changes_what_it_should() {
     let loaded = Loaded::small();
     let (tables, mut client) = (&loaded.tables, loaded.client());
-    let sum = |field| {
+    let sum = |field: fn(&Stock) -> u32| {
         let keys = (1..=2).flat_map(|w| (1..=200).map(move |i| keys::stock(w, i)));
         keys.map(|key| u64::from(get(&tables.stock, &key, field))).sum::<u64>()
     };
@@ -187,28 +187,29 @@ fn an_order_changes_what_it_should() {
     let (mut quantity, mut lines, mut remote) = (0, 0, 0);
     let mut local_orders = 0;
     for d in 1..=DISTRICTS {
-        let next = get(&tables.district, &keys::district(1, d), District::NEXT_O_ID);
+        let next =
+            get(&tables.district, &keys::district(1, d), |row: &District| row.next_o_id.get());
         for o in 31..next {
             let of_order = keys::order_lines(1, d, o..o + 1);
             let mut here = 0;
             for entry in tables.order_line.range(of_order) {
                 let row = Row::<OrderLine, _>::of(entry.unwrap().1).unwrap();
-                quantity += u64::from(row.get(OrderLine::QUANTITY));
+                quantity += u64::from(row.quantity);
                 lines += 1;
-                here += u64::from(row.get(OrderLine::SUPPLY_W_ID) == 2);
-                assert_eq!(row.get(OrderLine::DELIVERY_D), 0);
+                here += u64::from(row.supply_w_id.get() == 2);
+                assert_eq!(row.delivery_d.get(), 0);
             }
             remote += here;
-            let is_local = get(&tables.orders, &keys::order(1, d, o), Order::ALL_LOCAL);
+            let is_local = get(&tables.orders, &keys::order(1, d, o), |row: &Order| row.all_local);
             assert_eq!(is_local == 1, here == 0);
             local_orders += u64::from(is_local);
         }
     }
     // Of an item that comes twice in an order each line counts.
-    assert_eq!(sum(Stock::YTD), quantity);
-    assert_eq!((sum(Stock::ORDER_CNT), sum(Stock::REMOTE_CNT)), (lines, remote));
+    assert_eq!(sum(|row| row.ytd.get()), quantity);
+    assert_eq!((sum(|row| row.order_cnt.get()), sum(|row| row.remote_cnt.get())), (lines, remote));
     assert!(remote > 0 && local_orders > 0);
-    let left = |i| get(&tables.stock, &keys::stock(1, i), Stock::QUANTITY);
+    let left = |i| get(&tables.stock, &keys::stock(1, i), |row: &Stock| row.quantity.get());
     assert!((1..=200).all(|i| (10..=100).contains(&left(i))));
     loaded.assert_sound();
 }
@@ -220,17 +221,17 @@ fn payments_are_counted_everywhere() {
     for _ in 0..200 {
         client.run(Transaction::Payment, 1).unwrap();
     }
-    let taken = get(&tables.warehouse, &keys::warehouse(1), Warehouse::YTD) - 300_000;
+    let taken =
+        get(&tables.warehouse, &keys::warehouse(1), |row: &Warehouse| row.ytd.get()) - 300_000;
     assert_eq!(tables.history.len(), 600 + 200);
     let (mut paid, mut count, mut notes) = (0, 0, 0);
     for entry in tables.customer.iter() {
         let row = Row::<Customer, _>::of(entry.unwrap().1).unwrap();
-        paid += row.get(Customer::YTD_PAYMENT) - 1000;
-        count += row.get(Customer::PAYMENT_CNT) - 1;
-        assert_eq!(row.get(Customer::BALANCE), -row.get(Customer::YTD_PAYMENT));
+        paid += row.ytd_payment.get() - 1000;
+        count += row.payment_cnt.get() - 1;
+        assert_eq!(row.balance.get(), -row.ytd_payment.get());
         let has_note = row.data().contains(&b'|');
-        let has_paid_badly =
-            row.get(Customer::CREDIT) == *b"BC" && row.get(Customer::PAYMENT_CNT) > 1;
+        let has_paid_badly = row.credit == *b"BC" && row.payment_cnt.get() > 1;
         assert_eq!(has_note, has_paid_badly);
         notes += u32::from(has_note);
         assert!((300..=500).contains(&row.data().len()));
@@ -240,7 +241,7 @@ fn payments_are_counted_everywhere() {
     let mut of_history = 0;
     for entry in tables.history.iter() {
         let row = Row::<History, _>::of(entry.unwrap().1).unwrap();
-        of_history += row.get(History::AMOUNT);
+        of_history += row.amount.get();
         assert!((12..=24).contains(&row.data().len()), "{:?}", row.data());
     }
     assert_eq!(of_history, taken + 600 * 1000);
@@ -257,16 +258,16 @@ fn deliveries_take_the_oldest_orders_until_there_are_none() {
         let key = keys::order(1, d, oldest);
         assert!(!tables.new_order.contains_key(&key).unwrap());
         assert!(tables.new_order.contains_key(&keys::order(1, d, oldest + 1)).unwrap());
-        assert!((1..=10).contains(&get(&tables.orders, &key, Order::CARRIER_ID)));
+        assert!((1..=10).contains(&get(&tables.orders, &key, |row: &Order| row.carrier_id)));
         let mut amount = 0;
         for entry in tables.order_line.range(keys::order_lines(1, d, oldest..oldest + 1)) {
             let row = Row::<OrderLine, _>::of(entry.unwrap().1).unwrap();
-            amount += row.get(OrderLine::AMOUNT);
-            assert!(row.get(OrderLine::DELIVERY_D) > 0);
+            amount += row.amount.get();
+            assert!(row.delivery_d.get() > 0);
         }
-        let c = keys::customer(1, d, get(&tables.orders, &key, Order::C_ID));
-        assert_eq!(get(&tables.customer, &c, Customer::BALANCE), amount - 1000);
-        assert_eq!(get(&tables.customer, &c, Customer::DELIVERY_CNT), 1);
+        let c = keys::customer(1, d, get(&tables.orders, &key, |row: &Order| row.c_id.get()));
+        assert_eq!(get(&tables.customer, &c, |row: &Customer| row.balance.get()), amount - 1000);
+        assert_eq!(get(&tables.customer, &c, |row: &Customer| row.delivery_cnt.get()), 1);
     }
     loaded.assert_sound();
     for _ in 0..20 {

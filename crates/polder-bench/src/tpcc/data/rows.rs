@@ -7,169 +7,106 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A value that takes always as many bytes.
-pub(crate) trait Fixed: Copy {
-    const BYTES: usize;
-    fn read(bytes: &[u8]) -> Self;
-    fn write(self, bytes: &mut [u8]);
+use zerocopy::little_endian::{I16, I64, U16, U32, U64};
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
+
+/// A warehouse.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Warehouse {
+    pub(crate) name: [u8; 10],
+    pub(crate) address: [u8; ADDRESS_BYTES],
+    pub(crate) tax: U32,
+    pub(crate) ytd: I64,
 }
 
-macro_rules! fixed_numbers {
-    ($($number:ty),+) => {
-        $(impl Fixed for $number {
-            const BYTES: usize = size_of::<$number>();
-
-            #[inline]
-            fn read(bytes: &[u8]) -> $number {
-                let mut number = [0; size_of::<$number>()];
-                number.copy_from_slice(bytes);
-                <$number>::from_le_bytes(number)
-            }
-
-            #[inline]
-            fn write(self, bytes: &mut [u8]) {
-                bytes.copy_from_slice(&self.to_le_bytes());
-            }
-        })+
-    };
+/// A district.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct District {
+    pub(crate) name: [u8; 10],
+    pub(crate) address: [u8; ADDRESS_BYTES],
+    pub(crate) tax: U32,
+    pub(crate) ytd: I64,
+    pub(crate) next_o_id: U32,
 }
 
-fixed_numbers!(u8, u16, i16, u32, u64, i64);
-
-impl<const N: usize> Fixed for [u8; N] {
-    const BYTES: usize = N;
-
-    #[inline]
-    fn read(bytes: &[u8]) -> [u8; N] {
-        let mut text = [0; N];
-        text.copy_from_slice(bytes);
-        text
-    }
-
-    #[inline]
-    fn write(self, bytes: &mut [u8]) {
-        bytes.copy_from_slice(&self);
-    }
+/// A customer; behind it `C_DATA`, of at most [`CUSTOMER_DATA_BYTES`].
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Customer {
+    pub(crate) first: [u8; 16],
+    pub(crate) middle: [u8; 2],
+    pub(crate) last: [u8; 16],
+    pub(crate) address: [u8; ADDRESS_BYTES],
+    pub(crate) phone: [u8; 16],
+    pub(crate) since: U64,
+    pub(crate) credit: [u8; 2],
+    pub(crate) credit_lim: I64,
+    pub(crate) discount: U32,
+    pub(crate) balance: I64,
+    pub(crate) ytd_payment: I64,
+    pub(crate) payment_cnt: U32,
+    pub(crate) delivery_cnt: U32,
 }
 
-/// A kind of row.
-pub(crate) trait Kind {
-    /// Bytes of what is at fixed places.
-    const BYTES: usize;
+/// A payment; behind it `H_DATA`.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct History {
+    pub(crate) c_id: U16,
+    pub(crate) c_d_id: u8,
+    pub(crate) c_w_id: U16,
+    pub(crate) d_id: u8,
+    pub(crate) w_id: U16,
+    pub(crate) date: U64,
+    pub(crate) amount: I64,
 }
 
-/// Where a row of kind `K` has a value.
-pub(crate) struct Field<K, T> {
-    at: usize,
-    kind: PhantomData<(K, T)>,
+/// An order.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Order {
+    pub(crate) c_id: U16,
+    pub(crate) entry_d: U64,
+    /// 0: none yet.
+    pub(crate) carrier_id: u8,
+    pub(crate) ol_cnt: u8,
+    pub(crate) all_local: u8,
 }
 
-impl<K, T> Clone for Field<K, T> {
-    fn clone(&self) -> Self {
-        *self
-    }
+/// A line of an order.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct OrderLine {
+    pub(crate) i_id: U32,
+    pub(crate) supply_w_id: U16,
+    /// 0: not delivered.
+    pub(crate) delivery_d: U64,
+    pub(crate) quantity: u8,
+    pub(crate) amount: I64,
+    pub(crate) dist_info: [u8; 24],
 }
 
-impl<K, T> Copy for Field<K, T> {}
-
-/// Makes kinds of rows, each with its fields in their order.
-macro_rules! rows {
-    ($($(#[$doc:meta])* $kind:ident { $($(#[$note:meta])* $field:ident: $type:ty,)* })+) => {
-        $($(#[$doc])*
-        #[repr(C, packed)]
-        #[allow(non_snake_case, dead_code)] // It is there for its layout.
-        pub(crate) struct $kind {
-            $($(#[$note])* $field: $type,)*
-        }
-
-        impl $kind {
-            $($(#[$note])*
-            pub(crate) const $field: Field<$kind, $type> =
-                Field { at: std::mem::offset_of!($kind, $field), kind: PhantomData };)*
-        }
-
-        impl Kind for $kind {
-            const BYTES: usize = size_of::<$kind>();
-        })+
-    };
+/// An item; behind it `I_DATA`.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Item {
+    pub(crate) im_id: U32,
+    pub(crate) name: [u8; 24],
+    pub(crate) price: U32,
 }
 
-rows! {
-    /// A warehouse.
-    Warehouse {
-        NAME: [u8; 10],
-        ADDRESS: [u8; ADDRESS_BYTES],
-        TAX: u32,
-        YTD: i64,
-    }
-    /// A district.
-    District {
-        NAME: [u8; 10],
-        ADDRESS: [u8; ADDRESS_BYTES],
-        TAX: u32,
-        YTD: i64,
-        NEXT_O_ID: u32,
-    }
-    /// A customer; behind it `C_DATA`, of at most [`CUSTOMER_DATA_BYTES`].
-    Customer {
-        FIRST: [u8; 16],
-        MIDDLE: [u8; 2],
-        LAST: [u8; 16],
-        ADDRESS: [u8; ADDRESS_BYTES],
-        PHONE: [u8; 16],
-        SINCE: u64,
-        CREDIT: [u8; 2],
-        CREDIT_LIM: i64,
-        DISCOUNT: u32,
-        BALANCE: i64,
-        YTD_PAYMENT: i64,
-        PAYMENT_CNT: u32,
-        DELIVERY_CNT: u32,
-    }
-    /// A payment; behind it `H_DATA`.
-    History {
-        C_ID: u16,
-        C_D_ID: u8,
-        C_W_ID: u16,
-        D_ID: u8,
-        W_ID: u16,
-        DATE: u64,
-        AMOUNT: i64,
-    }
-    /// An order.
-    Order {
-        C_ID: u16,
-        ENTRY_D: u64,
-        /// 0: none yet.
-        CARRIER_ID: u8,
-        OL_CNT: u8,
-        ALL_LOCAL: u8,
-    }
-    /// A line of an order.
-    OrderLine {
-        I_ID: u32,
-        SUPPLY_W_ID: u16,
-        /// 0: not delivered.
-        DELIVERY_D: u64,
-        QUANTITY: u8,
-        AMOUNT: i64,
-        DIST_INFO: [u8; 24],
-    }
-    /// An item; behind it `I_DATA`.
-    Item {
-        IM_ID: u32,
-        NAME: [u8; 24],
-        PRICE: u32,
-    }
-    /// What a warehouse has of an item; behind it `S_DATA`.
-    Stock {
-        QUANTITY: i16,
-        YTD: u32,
-        ORDER_CNT: u32,
-        REMOTE_CNT: u32,
-        /// `S_DIST_01` to `S_DIST_10`.
-        DIST: [u8; 10 * DIST_BYTES],
-    }
+/// What a warehouse has of an item; behind it `S_DATA`.
+#[derive(FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(crate) struct Stock {
+    pub(crate) quantity: I16,
+    pub(crate) ytd: U32,
+    pub(crate) order_cnt: U32,
+    pub(crate) remote_cnt: U32,
+    /// `S_DIST_01` to `S_DIST_10`.
+    pub(crate) dist: [[u8; DIST_BYTES]; 10],
 }
 
 /// Two streets and a city of 20 each, state and zip.
@@ -178,6 +115,11 @@ pub(crate) const ADDRESS_BYTES: usize = 20 + 20 + 20 + 2 + 9;
 pub(crate) const DIST_BYTES: usize = 24;
 /// The longest `C_DATA`.
 pub(crate) const CUSTOMER_DATA_BYTES: usize = 500;
+
+/// What is at fixed places of a row.
+pub(crate) trait Kind: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned {}
+
+impl<K: FromBytes + IntoBytes + KnownLayout + Immutable + Unaligned> Kind for K {}
 
 /// A row of this kind, in bytes that are at least as long as its fields.
 #[derive(Debug, Clone)]
@@ -190,45 +132,54 @@ impl<K: Kind, B: Deref<Target = [u8]>> Row<K, B> {
     /// None if the bytes are too short to be one.
     #[inline]
     pub(crate) fn of(bytes: B) -> Option<Row<K, B>> {
-        (bytes.len() >= K::BYTES).then_some(Row { bytes, kind: PhantomData })
-    }
-
-    #[inline]
-    pub(crate) fn get<T: Fixed>(&self, field: Field<K, T>) -> T {
-        T::read(&self.bytes[field.at..field.at + T::BYTES])
+        (bytes.len() >= size_of::<K>()).then_some(Row { bytes, kind: PhantomData })
     }
 
     /// The text behind the fields.
     pub(crate) fn data(&self) -> &[u8] {
-        &self.bytes[K::BYTES..]
+        &self.bytes[size_of::<K>()..]
     }
 }
 
-impl<B: Deref<Target = [u8]>> Row<Stock, B> {
-    /// `S_DIST_xx` of a district.
+impl<K: Kind, B: Deref<Target = [u8]>> Deref for Row<K, B> {
+    type Target = K;
+
     #[inline]
-    pub(crate) fn dist(&self, d: u8) -> [u8; DIST_BYTES] {
-        let at = Stock::DIST.at + usize::from(d.clamp(1, 10) - 1) * DIST_BYTES;
-        Fixed::read(&self.bytes[at..at + DIST_BYTES])
+    fn deref(&self) -> &K {
+        let fields = K::ref_from_bytes(&self.bytes[..size_of::<K>()]);
+        fields.unwrap_or_else(|_| unreachable!("any bytes of this length are fields"))
     }
 }
 
-impl<K: Kind, B: DerefMut<Target = [u8]>> Row<K, B> {
+impl<K: Kind, B: DerefMut<Target = [u8]>> DerefMut for Row<K, B> {
     #[inline]
-    pub(crate) fn set<T: Fixed>(&mut self, field: Field<K, T>, value: T) {
-        value.write(&mut self.bytes[field.at..field.at + T::BYTES]);
+    fn deref_mut(&mut self) -> &mut K {
+        let fields = K::mut_from_bytes(&mut self.bytes[..size_of::<K>()]);
+        fields.unwrap_or_else(|_| unreachable!("any bytes of this length are fields"))
     }
 }
 
 impl<K: Kind> Row<K, Vec<u8>> {
     /// A row of zeros, with nothing behind its fields.
     pub(crate) fn new() -> Row<K, Vec<u8>> {
-        Row { bytes: vec![0; K::BYTES], kind: PhantomData }
+        Row { bytes: vec![0; size_of::<K>()], kind: PhantomData }
     }
 
-    /// The text behind the fields, to change.
-    pub(crate) fn data_mut(&mut self) -> Data<'_> {
-        Data { bytes: &mut self.bytes, begin: K::BYTES }
+    /// Leaves nothing behind the fields.
+    pub(crate) fn clear_data(&mut self) {
+        self.bytes.truncate(size_of::<K>());
+    }
+
+    /// Puts text behind all there is.
+    pub(crate) fn push(&mut self, text: &[u8]) {
+        self.bytes.extend_from_slice(text);
+    }
+
+    /// Puts text in front of that behind the fields, and cuts the whole at this length.
+    pub(crate) fn push_front(&mut self, text: &[u8], most: usize) {
+        let begin = size_of::<K>();
+        self.bytes.splice(begin..begin, text.iter().copied());
+        self.bytes.truncate(begin + most);
     }
 
     /// All of it.
@@ -246,74 +197,66 @@ impl<K: Kind> Row<K, Vec<u8>> {
     pub(crate) fn copy_from(&mut self, bytes: &[u8]) -> bool {
         self.bytes.clear();
         self.bytes.extend_from_slice(bytes);
-        let fits = bytes.len() >= K::BYTES;
-        self.bytes.resize(bytes.len().max(K::BYTES), 0);
+        let fits = bytes.len() >= size_of::<K>();
+        self.bytes.resize(bytes.len().max(size_of::<K>()), 0);
         fits
     }
 }
 
-/// The text behind the fields of a row.
-pub(crate) struct Data<'r> {
-    bytes: &'r mut Vec<u8>,
-    begin: usize,
-}
-
-impl Data<'_> {
-    pub(crate) fn push(&mut self, text: &[u8]) {
-        self.bytes.extend_from_slice(text);
-    }
-
-    /// Puts text in front, and cuts the whole at this length.
-    pub(crate) fn push_front(&mut self, text: &[u8], most: usize) {
-        self.bytes.splice(self.begin..self.begin, text.iter().copied());
-        self.bytes.truncate(self.begin + most);
+impl Stock {
+    /// `S_DIST_xx` of a district.
+    #[inline]
+    pub(crate) fn dist_of(&self, d: u8) -> [u8; DIST_BYTES] {
+        self.dist[usize::from(d.clamp(1, 10) - 1)]
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::mem::offset_of;
+
     use super::*;
 
     #[test]
     fn fields_follow_each_other() {
-        assert_eq!((OrderLine::I_ID.at, OrderLine::SUPPLY_W_ID.at), (0, 4));
-        assert_eq!((OrderLine::DELIVERY_D.at, OrderLine::DIST_INFO.at), (6, 23));
-        assert_eq!(OrderLine::BYTES, 47);
-        assert_eq!(Customer::BYTES, 16 + 2 + 16 + 71 + 16 + 8 + 2 + 8 + 4 + 8 + 8 + 4 + 4);
+        assert_eq!((offset_of!(OrderLine, i_id), offset_of!(OrderLine, supply_w_id)), (0, 4));
+        assert_eq!((offset_of!(OrderLine, delivery_d), offset_of!(OrderLine, dist_info)), (6, 23));
+        assert_eq!(size_of::<OrderLine>(), 47);
+        assert_eq!(size_of::<Customer>(), 16 + 2 + 16 + 71 + 16 + 8 + 2 + 8 + 4 + 8 + 8 + 4 + 4);
     }
 
     #[test]
     fn what_is_set_is_there_and_nothing_else_has_changed() {
         let mut row = Row::<Stock, _>::new();
-        row.set(Stock::QUANTITY, -7);
-        row.set(Stock::REMOTE_CNT, 3);
-        row.data_mut().push(b"ORIGINAL");
-        assert_eq!((row.get(Stock::QUANTITY), row.get(Stock::YTD)), (-7, 0));
-        assert_eq!((row.get(Stock::REMOTE_CNT), row.data()), (3, &b"ORIGINAL"[..]));
-        let mut dist = [b'a'; 240];
-        dist[216..].fill(b'z');
-        row.set(Stock::DIST, dist);
-        assert_eq!((row.dist(1), row.dist(10)), ([b'a'; 24], [b'z'; 24]));
+        row.quantity.set(-7);
+        row.remote_cnt.set(3);
+        row.push(b"ORIGINAL");
+        assert_eq!((row.quantity.get(), row.ytd.get()), (-7, 0));
+        assert_eq!((row.remote_cnt.get(), row.data()), (3, &b"ORIGINAL"[..]));
+        let mut dist = [[b'a'; 24]; 10];
+        dist[9] = [b'z'; 24];
+        row.dist = dist;
+        assert_eq!((row.dist_of(1), row.dist_of(10)), ([b'a'; 24], [b'z'; 24]));
         let bytes = row.into_bytes();
-        assert_eq!(bytes.len(), Stock::BYTES + 8);
+        assert_eq!(bytes.len(), size_of::<Stock>() + 8);
         assert_eq!(bytes[..2], (-7i16).to_le_bytes());
     }
 
     #[test]
     fn rows_that_are_too_short_are_refused() {
-        let bytes = [0; District::BYTES];
+        let bytes = [0; size_of::<District>()];
         assert!(Row::<District, _>::of(&bytes[..]).is_some());
         assert!(Row::<District, _>::of(&bytes[1..]).is_none());
         let mut row = Row::<District, _>::new();
         assert!(!row.copy_from(&bytes[1..]));
-        assert_eq!(row.get(District::NEXT_O_ID), 0);
+        assert_eq!(row.next_o_id.get(), 0);
     }
 
     #[test]
     fn data_is_cut_at_its_length() {
         let mut row = Row::<Customer, _>::new();
-        row.data_mut().push(&[b'x'; 495]);
-        row.data_mut().push_front(b"1 2 3 4|", CUSTOMER_DATA_BYTES);
+        row.push(&[b'x'; 495]);
+        row.push_front(b"1 2 3 4|", CUSTOMER_DATA_BYTES);
         assert_eq!(row.data().len(), 500);
         assert!(row.data().starts_with(b"1 2 3 4|xxx"));
     }

@@ -22,13 +22,13 @@ fn broken(damage: impl FnOnce(&Tables)) -> Vec<String> {
 fn condition_1_adds_up_what_was_taken() {
     let taken = broken(|tables| {
         patch::<Warehouse>(&tables.warehouse, &keys::warehouse(2), |row| {
-            row.set(Warehouse::YTD, row.get(Warehouse::YTD) + 1);
+            row.ytd += 1;
         });
     });
     assert_eq!(taken, ["condition 1: warehouse 2 has taken 300001, its districts 300000"]);
     let taken = broken(|tables| {
         patch::<District>(&tables.district, &keys::district(1, 3), |row| {
-            row.set(District::YTD, row.get(District::YTD) - 5);
+            row.ytd -= 5;
         });
     });
     assert_eq!(taken, ["condition 1: warehouse 1 has taken 300000, its districts 299995"]);
@@ -38,7 +38,7 @@ fn condition_1_adds_up_what_was_taken() {
 fn condition_2_knows_the_last_order() {
     let next = broken(|tables| {
         patch::<District>(&tables.district, &keys::district(1, 10), |row| {
-            row.set(District::NEXT_O_ID, 32);
+            row.next_o_id.set(32);
         });
     });
     let [orders, new_orders] = &next[..] else { panic!("{next:?}") };
@@ -75,7 +75,7 @@ fn condition_4_counts_lines() {
     assert_eq!(lost.len(), 1);
     assert!(lost[0].starts_with("condition 4: warehouse 1, district 9: orders have"), "{lost:?}");
     let said = broken(|tables| {
-        patch::<Order>(&tables.orders, &keys::order(1, 1, 1), |row| row.set(Order::OL_CNT, 16));
+        patch::<Order>(&tables.orders, &keys::order(1, 1, 1), |row| row.ol_cnt = 16);
     });
     assert_eq!(said.len(), 1);
     assert!(said[0].starts_with("condition 4: warehouse 1, district 1:"), "{said:?}");

@@ -24,23 +24,23 @@ impl Client<'_> {
         changes.remove(&tables.new_order, &key, version);
 
         let version = read(&tables.orders, &key, &mut rows.order)?;
-        rows.order.set(Order::CARRIER_ID, carrier);
+        rows.order.carrier_id = carrier;
         changes.replace(&tables.orders, &key, version, rows.order.bytes());
 
         let now = input::now();
         let mut sum = 0;
-        for line in 1..=rows.order.get(Order::OL_CNT) {
+        for line in 1..=rows.order.ol_cnt {
             let key = keys::order_line(w, d, o, line);
             let version = read(&tables.order_line, &key, &mut rows.line)?;
-            sum += rows.line.get(OrderLine::AMOUNT);
-            rows.line.set(OrderLine::DELIVERY_D, now);
+            sum += rows.line.amount.get();
+            rows.line.delivery_d.set(now);
             changes.replace(&tables.order_line, &key, version, rows.line.bytes());
         }
 
-        let (key, row) = (keys::customer(w, d, rows.order.get(Order::C_ID)), &mut rows.customer);
+        let (key, row) = (keys::customer(w, d, rows.order.c_id.get()), &mut rows.customer);
         let version = read(&tables.customer, &key, row)?;
-        row.set(Customer::BALANCE, row.get(Customer::BALANCE) + sum);
-        row.set(Customer::DELIVERY_CNT, row.get(Customer::DELIVERY_CNT) + 1);
+        row.balance += sum;
+        row.delivery_cnt += 1;
         changes.replace(&tables.customer, &key, version, row.bytes());
         Ok(Some(()))
     }

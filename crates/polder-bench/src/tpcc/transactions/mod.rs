@@ -4,7 +4,9 @@ use polder::{BatchError, Store, Table, WriteBatch};
 
 use super::data::input::{self, percent, within};
 use super::data::keys::{self, DISTRICTS, NAME_BYTES};
-use super::data::rows::{Customer, District, Kind, Order, OrderLine, Row, Stock, Warehouse};
+use super::data::rows::{
+    Customer, District, History, Kind, Order, OrderLine, Row, Stock, Warehouse,
+};
 use super::data::{Scale, Tables};
 use crate::error::BenchError;
 use crate::random::Random;
@@ -63,6 +65,7 @@ struct Rows {
     order: Row<Order, Vec<u8>>,
     line: Row<OrderLine, Vec<u8>>,
     stock: Row<Stock, Vec<u8>>,
+    history: Row<History, Vec<u8>>,
 }
 
 /// What a transaction is going to write.
@@ -130,9 +133,9 @@ fn read<K: Kind>(table: &Table, key: &[u8], row: &mut Row<K, Vec<u8>>) -> Result
 fn look<K: Kind, R>(
     table: &Table,
     key: &[u8],
-    look: impl FnOnce(Row<K, &[u8]>) -> R,
+    look: impl FnOnce(&K) -> R,
 ) -> Result<R, BenchError> {
-    let found = table.get_with(key, |bytes| Row::of(bytes).map(look))?.flatten();
+    let found = table.get_with(key, |bytes| Row::of(bytes).map(|row| look(&row)))?.flatten();
     found.ok_or_else(|| BenchError::no_row(table, key))
 }
 
@@ -158,6 +161,7 @@ impl<'a> Client<'a> {
                 order: Row::new(),
                 line: Row::new(),
                 stock: Row::new(),
+                history: Row::new(),
             },
             found: Vec::new(),
             conflicts: 0,

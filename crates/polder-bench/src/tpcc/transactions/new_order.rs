@@ -69,20 +69,20 @@ impl Client<'_> {
     pub(super) fn new_order(&mut self, input: &Input) -> Tried {
         let Input { w, d, c, .. } = *input;
         let Tables { warehouse, customer, orders, order_by_customer, new_order, .. } = self.tables;
-        let tax = look(warehouse, &keys::warehouse(w), |row| row.get(Warehouse::TAX))?;
+        let tax = look(warehouse, &keys::warehouse(w), |row: &Warehouse| row.tax.get())?;
         let (district_tax, o) = self.take_order_number(w, d)?;
-        let discount = look(customer, &keys::customer(w, d, c), |row| {
+        let discount = look(customer, &keys::customer(w, d, c), |row: &Customer| {
             // The terminal shows them.
-            std::hint::black_box((row.get(Customer::LAST), row.get(Customer::CREDIT)));
-            row.get(Customer::DISCOUNT)
+            std::hint::black_box((row.last, row.credit));
+            row.discount.get()
         })?;
         let order = &mut self.rows.order;
-        order.set(Order::C_ID, c);
-        order.set(Order::ENTRY_D, input::now());
-        order.set(Order::CARRIER_ID, 0);
-        order.set(Order::OL_CNT, input.count as u8);
+        order.c_id.set(c);
+        order.entry_d.set(input::now());
+        order.carrier_id = 0;
+        order.ol_cnt = input.count as u8;
         let is_local = input.lines().iter().all(|line| line.supply == w);
-        order.set(Order::ALL_LOCAL, is_local.into());
+        order.all_local = is_local.into();
         self.changes.insert(orders, &keys::order(w, d, o), order.bytes());
         self.changes.insert(order_by_customer, &keys::order_by_customer(w, d, c, o), &[]);
         self.changes.insert(new_order, &keys::order(w, d, o), &[]);
@@ -98,14 +98,14 @@ impl Client<'_> {
         let (table, key, row) =
             (&self.tables.district, keys::district(w, d), &mut self.rows.district);
         let version = read(table, &key, row)?;
-        let number = row.get(District::NEXT_O_ID);
+        let number = row.next_o_id.get();
         if number >= keys::LAST_ORDER {
             let why = format!("warehouse {w}, district {d} has as many orders as it can have");
             return Err(BenchError::Options(why));
         }
-        row.set(District::NEXT_O_ID, number + 1);
+        row.next_o_id.set(number + 1);
         self.changes.replace(table, &key, version, row.bytes());
-        Ok((row.get(District::TAX), number))
+        Ok((row.tax.get(), number))
     }
 
     /// Takes all items from stock. Gives the sum of their prices; none if there is no such item.
@@ -116,7 +116,7 @@ impl Client<'_> {
         for (index, line) in input.lines().iter().enumerate() {
             let item = self.tables.item.get_with(&keys::item(line.item), |bytes| {
                 let item = Row::<Item, _>::of(bytes)?;
-                Some((item.get(Item::PRICE), input::is_original(item.data())))
+                Some((item.price.get(), input::is_original(item.data())))
             })?;
             let Some((price, is_original)) = item.flatten() else { return Ok(None) };
             let before = input.lines()[..index].iter().position(|b| b.is_of_same_stock(*line));
@@ -131,12 +131,12 @@ impl Client<'_> {
             let amount = i64::from(line.quantity) * i64::from(price);
             sum += amount;
             let row = &mut self.rows.line;
-            row.set(OrderLine::I_ID, line.item);
-            row.set(OrderLine::SUPPLY_W_ID, line.supply);
-            row.set(OrderLine::DELIVERY_D, 0);
-            row.set(OrderLine::QUANTITY, line.quantity);
-            row.set(OrderLine::AMOUNT, amount);
-            row.set(OrderLine::DIST_INFO, dist);
+            row.i_id.set(line.item);
+            row.supply_w_id.set(line.supply);
+            row.delivery_d.set(0);
+            row.quantity = line.quantity;
+            row.amount.set(amount);
+            row.dist_info = dist;
             let key = keys::order_line(w, d, o, index as u8 + 1);
             self.changes.insert(&self.tables.order_line, &key, row.bytes());
         }
@@ -156,13 +156,13 @@ impl Client<'_> {
         let key = keys::stock(first.supply, first.item);
         let version = read(table, &key, row)?;
         for line in lines.iter().filter(|line| line.is_of_same_stock(first)) {
-            let left = row.get(Stock::QUANTITY) - i16::from(line.quantity);
-            row.set(Stock::QUANTITY, if left >= 10 { left } else { left + 91 });
-            row.set(Stock::YTD, row.get(Stock::YTD) + u32::from(line.quantity));
-            row.set(Stock::ORDER_CNT, row.get(Stock::ORDER_CNT) + 1);
-            row.set(Stock::REMOTE_CNT, row.get(Stock::REMOTE_CNT) + u32::from(line.supply != w));
+            let left = row.quantity.get() - i16::from(line.quantity);
+            row.quantity.set(if left >= 10 { left } else { left + 91 });
+            row.ytd += u32::from(line.quantity);
+            row.order_cnt += 1;
+            row.remote_cnt += u32::from(line.supply != w);
         }
         self.changes.replace(table, &key, version, row.bytes());
-        Ok((row.dist(d), input::is_original(row.data())))
+        Ok((row.dist_of(d), input::is_original(row.data())))
     }
 }

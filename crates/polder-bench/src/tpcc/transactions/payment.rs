@@ -2,7 +2,7 @@
 
 use std::io::{Cursor, Write};
 
-use super::super::data::rows::{CUSTOMER_DATA_BYTES, History};
+use super::super::data::rows::CUSTOMER_DATA_BYTES;
 use super::new_order::other_warehouse;
 use super::*;
 
@@ -38,60 +38,49 @@ impl Client<'_> {
 
         let (key, row) = (keys::warehouse(w), &mut rows.warehouse);
         let version = read(&tables.warehouse, &key, row)?;
-        row.set(Warehouse::YTD, row.get(Warehouse::YTD) + amount);
+        row.ytd += amount;
         changes.replace(&tables.warehouse, &key, version, row.bytes());
 
         let (key, row) = (keys::district(w, d), &mut rows.district);
         let version = read(&tables.district, &key, row)?;
-        let taken = row.get(District::YTD) + amount;
-        row.set(District::YTD, taken);
+        let taken = row.ytd.get() + amount;
+        row.ytd.set(taken);
         changes.replace(&tables.district, &key, version, row.bytes());
 
         let (key, row) = (keys::customer(c_w, c_d, c), &mut rows.customer);
         let version = read(&tables.customer, &key, row)?;
-        row.set(Customer::BALANCE, row.get(Customer::BALANCE) - amount);
-        row.set(Customer::YTD_PAYMENT, row.get(Customer::YTD_PAYMENT) + amount);
-        row.set(Customer::PAYMENT_CNT, row.get(Customer::PAYMENT_CNT) + 1);
-        if row.get(Customer::CREDIT) == *b"BC" {
+        row.balance -= amount;
+        row.ytd_payment += amount;
+        row.payment_cnt += 1;
+        if row.credit == *b"BC" {
             let mut note = Cursor::new([0; 64]);
             // Six numbers of at most six digits fit.
             let _ = write!(note, "{c} {c_d} {c_w} {d} {w} {amount}|");
             let len = note.position() as usize;
-            row.data_mut().push_front(&note.get_ref()[..len], CUSTOMER_DATA_BYTES);
+            row.push_front(&note.get_ref()[..len], CUSTOMER_DATA_BYTES);
         }
         changes.replace(&tables.customer, &key, version, row.bytes());
 
-        let mut history = [0; History::BYTES + 24];
-        let len = fill_history(&mut history, input, c, &rows.warehouse, &rows.district);
-        changes.insert(&tables.history, &keys::history(w, d, taken), &history[..len]);
+        fill_history(rows, input, c);
+        let history = rows.history.bytes();
+        changes.insert(&tables.history, &keys::history(w, d, taken), history);
         self.commit()
     }
 }
 
-/// Makes the row of a payment; gives its length.
-fn fill_history(
-    bytes: &mut [u8],
-    input: &Input,
-    c: u16,
-    warehouse: &Row<Warehouse, Vec<u8>>,
-    district: &Row<District, Vec<u8>>,
-) -> usize {
-    let Some(mut row) = Row::<History, _>::of(&mut *bytes) else { return 0 };
-    row.set(History::C_ID, c);
-    row.set(History::C_D_ID, input.c_d);
-    row.set(History::C_W_ID, input.c_w);
-    row.set(History::D_ID, input.d);
-    row.set(History::W_ID, input.w);
-    row.set(History::DATE, input::now());
-    row.set(History::AMOUNT, input.amount);
+/// Makes the row of a payment of which warehouse and district are read.
+fn fill_history(rows: &mut Rows, input: &Input, c: u16) {
+    let row = &mut rows.history;
+    row.c_id.set(c);
+    row.c_d_id = input.c_d;
+    row.c_w_id.set(input.c_w);
+    row.d_id = input.d;
+    row.w_id.set(input.w);
+    row.date.set(input::now());
+    row.amount.set(input.amount);
+    row.clear_data();
     // Both names, with four spaces between.
-    let mut len = History::BYTES;
-    let names =
-        [warehouse.get(Warehouse::NAME), *b"    \0\0\0\0\0\0", district.get(District::NAME)];
-    for name in names {
-        let of_name = name.iter().position(|byte| *byte == 0).unwrap_or(name.len());
-        bytes[len..len + of_name].copy_from_slice(&name[..of_name]);
-        len += of_name;
+    for name in [&rows.warehouse.name[..], b"    ", &rows.district.name] {
+        row.push(name.split(|byte| *byte == 0).next().unwrap_or_default());
     }
-    len
 }
