@@ -74,7 +74,7 @@ fn child(dir: &Path, records: u64, updates: u64, memory: u64) -> Result<(), Box<
         random =
             random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let key = (random >> 33) % records;
-        table.insert(&key.to_be_bytes(), &random.to_le_bytes().repeat(15))?;
+        table.put(key.to_be_bytes(), random.to_le_bytes().repeat(15))?;
     }
     let written = begun.elapsed();
     store.flush()?;

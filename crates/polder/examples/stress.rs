@@ -313,7 +313,7 @@ impl Setup {
         if let Some(loaded) = loaded {
             for _ in 0..20 {
                 let i = random.below(entries + 10);
-                let found = tally.time("get", true, || table.get(&i.to_be_bytes()))?;
+                let found = tally.time("get", true, || table.get(i.to_be_bytes()))?;
                 if let Some(found) = found
                     && found != (i < loaded).then(|| value(i).to_vec())
                 {
@@ -404,7 +404,7 @@ impl Worker<'_> {
     fn insert(&mut self, number: u64) -> Result<(), Failure> {
         let new = value(&mut self.random, self.thread, number);
         let (own, key) = (self.own, key(self.thread, number));
-        if let Some(added) = self.time("insert", || own.insert(&key, &new))? {
+        if let Some(added) = self.time("insert", || own.put(&key, &new))? {
             let before = self.model.insert(number, new);
             if added != before.is_none() {
                 return Err(format!("insert of {number} has added: {added}").into());
@@ -415,7 +415,7 @@ impl Worker<'_> {
 
     fn remove(&mut self, number: u64) -> Result<(), Failure> {
         let (own, key) = (self.own, key(self.thread, number));
-        if let Some(removed) = self.time("remove", || own.remove(&key))?
+        if let Some(removed) = self.time("remove", || own.delete(&key))?
             && removed != self.model.remove(&number).is_some()
         {
             return Err(format!("remove of {number} has removed: {removed}").into());
@@ -476,7 +476,7 @@ impl Worker<'_> {
 
     fn count(&mut self) -> Result<(), Failure> {
         let (counters, at) = (self.counters, self.random.below(COUNTERS));
-        let counted = self.time("count", || counters.update_with(&at.to_be_bytes(), add_one))?;
+        let counted = self.time("count", || counters.update_with(at.to_be_bytes(), add_one))?;
         if counted.is_some() {
             self.added[at as usize].fetch_add(1, Relaxed);
         }
@@ -510,13 +510,13 @@ impl Worker<'_> {
             let mut batch = WriteBatch::new();
             for key in &keys {
                 match removes {
-                    true => batch.remove(pairs, key),
-                    false => batch.insert(pairs, key, &new),
+                    true => batch.delete(pairs, key),
+                    false => batch.put(pairs, key, &new),
                 };
             }
-            batch.insert(own, &keys[0], &new);
-            batch.update_with(counters, &at.to_be_bytes(), add_one);
-            batch.update_with(counters, &at.to_be_bytes(), add_one);
+            batch.put(own, &keys[0], &new);
+            batch.update_with(counters, at.to_be_bytes(), add_one);
+            batch.update_with(counters, at.to_be_bytes(), add_one);
             store.apply(batch)
         })?;
         if applied.is_some() {
@@ -565,7 +565,7 @@ fn compare(store: &Store, known: &Known, added: &[u64]) -> Result<(), Failure> {
     }
     let counters = store.table("counters")?;
     for (at, expected) in added.iter().enumerate() {
-        let found = counters.get(&(at as u64).to_be_bytes())?;
+        let found = counters.get((at as u64).to_be_bytes())?;
         let found = found.map_or(0, |v| u64::from_le_bytes(v.try_into().unwrap_or_default()));
         if found != *expected {
             return Err(format!("counter {at} is {found}, not {expected}").into());

@@ -6,9 +6,10 @@ mod ready;
 
 use std::ops::Range;
 
-use polder_tree::{Change, Expected};
+use polder_tree::Expected;
 
 use crate::any::{Any, Tables};
+use crate::change::Change;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::table::Table;
@@ -26,19 +27,19 @@ use crate::table::Table;
 /// # use polder::{BatchError, Options, Store, WriteBatch};
 /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(16 << 20))?;
 /// let (accounts, log) = (store.open_table("accounts")?, store.open_table("log")?);
-/// accounts.insert(b"a", b"10")?;
-/// let seen = accounts.version(b"a")?;
+/// accounts.put("a", "10")?;
+/// let seen = accounts.version("a")?;
 ///
 /// let transfer = |version| {
 ///     let mut batch = WriteBatch::new();
-///     batch.expect(&accounts, b"a", version);
-///     batch.insert(&accounts, b"a", b"7").insert(&accounts, b"b", b"3");
-///     batch.insert(&log, b"1", b"a to b: 3").tag(b"entry 1");
+///     batch.expect(&accounts, "a", version);
+///     batch.put(&accounts, "a", "7").put(&accounts, "b", "3");
+///     batch.put(&log, "1", "a to b: 3").tag("entry 1");
 ///     batch
 /// };
 /// store.apply(transfer(seen))?;
-/// assert_eq!(accounts.get(b"b")?.as_deref(), Some(&b"3"[..]));
-/// assert_eq!(store.tag()?.as_deref(), Some(&b"entry 1"[..]));
+/// assert_eq!(accounts.get("b")?, Some(b"3".to_vec()));
+/// assert_eq!(store.tag()?, Some(b"entry 1".to_vec()));
 /// // `a` is another one by now: nothing is done.
 /// let again = store.apply(transfer(seen));
 /// assert!(matches!(again, Err(BatchError::Unexpected { .. })));
@@ -167,15 +168,22 @@ impl<'c> WriteBatch<'c> {
         begin..self.bytes.len()
     }
 
-    /// Gives `key` a value.
-    pub fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) -> &mut Self {
-        let value = self.keep(value);
-        self.write(table, key, Action::Insert(value))
+    /// Gives `key` a value, whether it is there or not, as [`Table::put`] does.
+    #[doc(alias = "insert")]
+    pub fn put(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> &mut Self {
+        let value = self.keep(value.as_ref());
+        self.write(table, key.as_ref(), Action::Insert(value))
     }
 
-    /// Removes `key`, if it is there.
-    pub fn remove(&mut self, table: &Table, key: &[u8]) -> &mut Self {
-        self.write(table, key, Action::Remove)
+    /// Deletes `key`, if it is there, as [`Table::delete`] does.
+    #[doc(alias = "remove")]
+    pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> &mut Self {
+        self.write(table, key.as_ref(), Action::Remove)
     }
 
     /// Changes `key` as [`Table::update_with`] does. `change` sees what the parts before this one
@@ -184,23 +192,28 @@ impl<'c> WriteBatch<'c> {
     pub fn update_with(
         &mut self,
         table: &Table,
-        key: &[u8],
+        key: impl AsRef<[u8]>,
         change: impl FnMut(Option<&[u8]>) -> Change + 'c,
     ) -> &mut Self {
-        self.push(table, key, None, Action::Update(Box::new(change)))
+        self.push(table, key.as_ref(), None, Action::Update(Box::new(change)))
     }
 
     /// Lets the batch be done only if `key` still has this version word ([`Table::version`]), or is
     /// still not there (`None`).
-    pub fn expect(&mut self, table: &Table, key: &[u8], version: Option<u64>) -> &mut Self {
-        self.push(table, key, Some(Expected(version)), Action::Look)
+    pub fn expect(
+        &mut self,
+        table: &Table,
+        key: impl AsRef<[u8]>,
+        version: Option<u64>,
+    ) -> &mut Self {
+        self.push(table, key.as_ref(), Some(Expected(version)), Action::Look)
     }
 
     /// Bytes that are kept with the batch, in place of those of the batch before: an index of a
     /// replicated log that was applied, say. [`Store::tag`](crate::Store::tag) reads them. At most
     /// 64 MiB, as a value.
-    pub fn tag(&mut self, tag: &[u8]) -> &mut Self {
-        self.tag = Some(tag.to_vec());
+    pub fn tag(&mut self, tag: impl AsRef<[u8]>) -> &mut Self {
+        self.tag = Some(tag.as_ref().to_vec());
         self
     }
 

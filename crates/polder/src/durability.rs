@@ -11,8 +11,8 @@ use std::time::Duration;
 /// let options = Options::new(dir.path().join("s")).memory_budget(16 << 20);
 /// let store = Store::open(options.durability(Durability::None))?;
 /// let table = store.open_table("t")?;
-/// table.insert(b"soon", b"durable")?;
-/// table.with_durability(Durability::Sync).insert(b"now", b"durable")?; // and all before it
+/// table.put("soon", "durable")?;
+/// table.with_durability(Durability::Sync).put("now", "durable")?; // and all before it
 /// # Ok(())
 /// # }
 /// ```

@@ -12,10 +12,10 @@
 //! # let path = dir.path().join("store");
 //! let store = Store::open(Options::new(&path).memory_budget(16 << 20))?;
 //! let cities = store.open_table("cities")?;
-//! cities.insert(b"Groningen", b"238147")?;
-//! cities.insert(b"Delft", b"109577")?;
-//! assert_eq!(cities.get(b"Delft")?.as_deref(), Some(&b"109577"[..]));
-//! for entry in cities.prefix(b"G") {
+//! cities.put("Groningen", "238147")?;
+//! cities.put("Delft", "109577")?;
+//! assert_eq!(cities.get("Delft")?, Some(b"109577".to_vec()));
+//! for entry in cities.prefix("G") {
 //!     let (name, _) = entry?;
 //!     assert_eq!(name, b"Groningen");
 //! }
@@ -31,6 +31,7 @@
 mod any;
 mod batch;
 mod catalogue;
+mod change;
 mod check;
 mod check_deep;
 mod checkpointer;
@@ -42,6 +43,7 @@ mod entry_count;
 mod error;
 mod file;
 mod handle;
+mod key_range;
 mod kind;
 pub mod log_dump;
 mod maps;
@@ -60,17 +62,18 @@ mod table;
 
 pub use batch::{BatchError, WriteBatch};
 pub use catalogue::MAX_TABLE_NAME_BYTES;
+pub use change::Change;
 pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
 pub use handle::Store;
+pub use key_range::KeyRange;
 pub use kind::TranslationKind;
 pub use options::{OpenMode, Options};
 pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 pub use polder_pool::{GroupSize, NodeId, NodeStats, ReadMode, UnknownReadMode};
-pub use polder_tree::Change;
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

@@ -236,7 +236,7 @@ mod tests {
         let store = open(&data, &log);
         store.create_table("known").unwrap();
         let table = store.create_table("newer").unwrap();
-        table.insert(b"key", b"value").unwrap();
+        table.put(b"key", b"value").unwrap();
         let Any::Array(engine) = &store.engine else { panic!("the default is an array") };
         let mut record = engine.catalogue.get(b"newer").unwrap().unwrap();
         record[0] += 1;

@@ -92,7 +92,7 @@ impl Range {
     /// # use polder::{Options, Store};
     /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(8 << 20))?;
     /// # let table = store.open_table("names")?;
-    /// # table.insert(b"1", b"Ada")?;
+    /// # table.put("1", "Ada")?;
     /// let mut range = table.iter();
     /// let first = match range.next() {
     ///     // Once more, if it is worth it.

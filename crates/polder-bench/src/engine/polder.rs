@@ -168,14 +168,14 @@ impl Session for Client {
     }
 
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {
-        self.0.insert(key, value)?;
+        self.0.put(key, value)?;
         Ok(())
     }
 
     fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
         let mut batch = WriteBatch::new();
         for (key, value) in entries {
-            batch.insert(&self.0, key, value);
+            batch.put(&self.0, key, value);
         }
         Ok(self.0.store().apply(batch)?)
     }

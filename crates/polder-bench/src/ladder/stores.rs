@@ -250,7 +250,7 @@ impl TpccStore<'_> {
         let work = || -> Result<(), BenchError> {
             while let Some(name) = next() {
                 let table = self.store.table(&name)?;
-                let mut entries = table.range::<&[u8]>(..);
+                let mut entries = table.range(..);
                 while entries.next_entry()?.is_some() {
                     self.setup.interrupt.check()?;
                 }

@@ -127,7 +127,7 @@ fn a_load_has_all_rows_and_is_consistent() {
 #[test]
 fn a_load_is_the_same_for_a_seed() {
     let rows = |loaded: &Loaded| {
-        let stock = loaded.tables.stock.get(&keys::stock(2, 77)).unwrap();
+        let stock = loaded.tables.stock.get(keys::stock(2, 77)).unwrap();
         (stock, loaded.tables.customer_by_name.first().unwrap())
     };
     assert_eq!(rows(&Loaded::small()), rows(&Loaded::small()));
@@ -147,7 +147,7 @@ fn indexes_agree_with_their_tables() {
                     get(&tables.customer, &key, |row: &Customer| row.first),
                 );
                 let key = keys::customer_by_name(w, d, &last, &first, c);
-                assert!(tables.customer_by_name.contains_key(&key).unwrap());
+                assert!(tables.customer_by_name.contains_key(key).unwrap());
             }
         }
     }
@@ -160,7 +160,7 @@ fn indexes_agree_with_their_tables() {
             .find(|(w, d)| key == keys::order(*w, *d, o))
             .unwrap();
         let index = keys::order_by_customer(w, d, c, o);
-        assert!(tables.order_by_customer.contains_key(&index).unwrap());
+        assert!(tables.order_by_customer.contains_key(index).unwrap());
     }
     assert_eq!(tables.order_by_customer.len(), tables.orders.len());
 }
@@ -256,8 +256,8 @@ fn deliveries_take_the_oldest_orders_until_there_are_none() {
     let oldest = Scale::TINY.orders_per_district() - Scale::TINY.undelivered + 1;
     for d in 1..=DISTRICTS {
         let key = keys::order(1, d, oldest);
-        assert!(!tables.new_order.contains_key(&key).unwrap());
-        assert!(tables.new_order.contains_key(&keys::order(1, d, oldest + 1)).unwrap());
+        assert!(!tables.new_order.contains_key(key).unwrap());
+        assert!(tables.new_order.contains_key(keys::order(1, d, oldest + 1)).unwrap());
         assert!((1..=10).contains(&get(&tables.orders, &key, |row: &Order| row.carrier_id)));
         let mut amount = 0;
         for entry in tables.order_line.range(keys::order_lines(1, d, oldest..oldest + 1)) {

@@ -12,7 +12,7 @@ use crate::text;
 pub fn run(context: &Context, args: &DelArgs) -> Result<(), Failure> {
     let key = text::given(&args.key, args.text.escaped)?;
     let removed = with_store_to_write_once(&args.store, &args.durability, |store| {
-        Ok(store.table(&args.table)?.remove(&key)?)
+        Ok(store.table(&args.table)?.delete(&key)?)
     })?;
     if !removed {
         return Err(no_such_key(&args.table, &key));

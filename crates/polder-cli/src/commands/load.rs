@@ -65,7 +65,7 @@ fn load(
         summary.lines += 1;
         let why = match row {
             Err(why) => why,
-            Ok((key, value)) => match table.insert(&key, &value) {
+            Ok((key, value)) => match table.put(&key, &value) {
                 Ok(new) => {
                     summary.loaded += 1;
                     summary.new += u64::from(new);

@@ -13,7 +13,7 @@ pub fn run(context: &Context, args: &PutArgs) -> Result<(), Failure> {
     let key = text::given(&args.key, args.text.escaped)?;
     let value = text::given(&args.value, args.text.escaped)?;
     let new = with_store_to_write_once(&args.store, &args.durability, |store| {
-        Ok(store.open_table(&args.table)?.insert(&key, &value)?)
+        Ok(store.open_table(&args.table)?.put(&key, &value)?)
     })?;
     if context.json {
         output::print_json(&json!({ "key": text::json(&key), "new": new }))

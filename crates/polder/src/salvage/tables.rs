@@ -117,12 +117,12 @@ impl<'s> Tables<'s> {
         match value {
             Some(value) => {
                 made.lost.remove(key);
-                made.table.insert(key, value)?;
+                made.table.put(key, value)?;
             }
             None => {
                 // An older value would be a wrong one.
                 made.lost.insert(key.to_vec());
-                made.table.remove(key)?;
+                made.table.delete(key)?;
             }
         }
         Ok(())
@@ -178,7 +178,7 @@ impl Made {
             }
             drop(range);
             for key in gone {
-                self.table.remove(&key)?;
+                self.table.delete(&key)?;
             }
             if seen < KEYS_A_STEP {
                 return Ok(());
@@ -225,7 +225,7 @@ impl Heir for Tables<'_> {
         if self.is_there(space, lsn) {
             let made = made(&mut self.made, self.store, &self.names, space)?;
             made.lost.remove(key);
-            made.table.remove(key)?;
+            made.table.delete(key)?;
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ fn filled(translation: TranslationKind) -> (Store, Vec<Table>) {
     let table = |i| store.open_table(&format!("t{i}")).unwrap();
     let tables: Vec<Table> = (0..TABLES).map(table).collect();
     for i in 0..RECORDS {
-        tables[(i % TABLES) as usize].insert(&key(i), &[i as u8; 300]).unwrap();
+        tables[(i % TABLES) as usize].put(key(i), [i as u8; 300]).unwrap();
     }
     (store, tables)
 }
@@ -44,13 +44,13 @@ fn run(tables: &[Table], threads: u64) -> (u64, Duration) {
                     let table = &tables[(i % TABLES) as usize];
                     let before = Instant::now();
                     match at >> 32 & 3 {
-                        0 => table.insert(&key(i), &[i as u8; 320]).map(|_| ()).unwrap(),
+                        0 => table.put(key(i), [i as u8; 320]).map(|_| ()).unwrap(),
                         1 => {
                             let found = table.range(key(i)..).take(20).map(Result::unwrap).count();
                             assert!(found <= 20);
                         }
                         _ => {
-                            let value = table.get(&key(i)).unwrap();
+                            let value = table.get(key(i)).unwrap();
                             assert!(value.is_none_or(|value| value[0] == i as u8));
                         }
                     }
@@ -92,7 +92,7 @@ fn a_batch_that_wants_too_much_is_refused_at_once() {
             for i in (0..RECORDS).cycle() {
                 let before = Instant::now();
                 let at = i.wrapping_mul(7919) % RECORDS;
-                assert!(tables[(at % TABLES) as usize].get(&key(at)).unwrap().is_some());
+                assert!(tables[(at % TABLES) as usize].get(key(at)).unwrap().is_some());
                 slowest = slowest.max(before.elapsed());
                 if over.load(Ordering::Relaxed) {
                     break;
@@ -103,7 +103,7 @@ fn a_batch_that_wants_too_much_is_refused_at_once() {
         for _ in 0..3 {
             let mut batch = WriteBatch::new();
             for i in (0..RECORDS).step_by(RECORDS as usize / 300) {
-                batch.insert(&tables[(i % TABLES) as usize], &key(i), b"x");
+                batch.put(&tables[(i % TABLES) as usize], key(i), b"x");
             }
             let before = Instant::now();
             let error = store.apply(batch).unwrap_err();
@@ -113,7 +113,7 @@ fn a_batch_that_wants_too_much_is_refused_at_once() {
         over.store(true, Ordering::Relaxed);
         assert!(reader.join().unwrap() < Duration::from_secs(1));
     });
-    assert_eq!(tables[0].get(&key(0)).unwrap().as_deref(), Some(&[0; 300][..]));
+    assert_eq!(tables[0].get(key(0)).unwrap().as_deref(), Some(&[0; 300][..]));
 }
 
 /// Many that want just what they may have.
@@ -129,7 +129,7 @@ fn large_batches_take_turns() {
                     let mut batch = WriteBatch::new();
                     for i in 0..30 {
                         let i = (i * RECORDS / 30 + thread * 7 + round) % RECORDS;
-                        batch.insert(&tables[(i % TABLES) as usize], &key(i), &[i as u8; 310]);
+                        batch.put(&tables[(i % TABLES) as usize], key(i), [i as u8; 310]);
                     }
                     let before = Instant::now();
                     store.apply(batch).unwrap();

@@ -15,7 +15,7 @@ fn writes_and_reads(hold: ReadMode, readers: usize) -> (u64, u64, Duration) {
     let store = Store::open(options).unwrap();
     let table = store.open_table("t").unwrap();
     for i in 0..8 {
-        table.insert(&[i], &[i; 100]).unwrap();
+        table.put([i], [i; 100]).unwrap();
     }
     let (reads, slowest, over) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let time = |operation: &dyn Fn()| {
@@ -28,14 +28,14 @@ fn writes_and_reads(hold: ReadMode, readers: usize) -> (u64, u64, Duration) {
         for _ in 0..readers {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
-                    time(&|| assert_eq!(table.get(&[3]).unwrap().unwrap().len(), 100));
+                    time(&|| assert_eq!(table.get([3]).unwrap().unwrap().len(), 100));
                     reads.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(500) {
-            time(&|| _ = table.insert(&[3], &[writes as u8; 100]).unwrap());
+            time(&|| _ = table.put([3], [writes as u8; 100]).unwrap());
             writes += 1;
         }
         over.store(true, Ordering::Relaxed);

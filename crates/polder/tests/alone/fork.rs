@@ -36,7 +36,7 @@ fn in_child(run: impl FnOnce() -> bool) {
 
 fn is_refused(store: &Store, table: &Table) -> bool {
     let results: Vec<Result<(), StoreError>> = vec![
-        table.insert(b"k", b"2").map(drop),
+        table.put(b"k", b"2").map(drop),
         table.get(b"k").map(drop),
         table.iter().next().map_or(Ok(()), |entry| entry.map(drop)),
         store.flush(),
@@ -55,7 +55,7 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
     let (path, other) = (dir.path().join("store"), dir.path().join("other"));
     let store = Store::open(quick(&path)).unwrap();
     let table = store.open_table("t").unwrap();
-    table.insert(b"k", b"1").unwrap();
+    table.put(b"k", b"1").unwrap();
     let handles = (store.clone(), table.clone());
     in_child(|| {
         let (store, table) = handles;
@@ -63,13 +63,13 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
         // The handles go; and it may have stores of its own.
         drop((store, table));
         let own = Store::open(quick(&other)).unwrap();
-        own.open_table("t").unwrap().insert(b"k", b"child").unwrap();
+        own.open_table("t").unwrap().put(b"k", b"child").unwrap();
         own.close().unwrap();
         refused
     });
     // The lock is held still, and the store is whole.
     in_child(|| Store::open(quick(&path)).is_err());
-    table.insert(b"l", b"2").unwrap();
+    table.put(b"l", b"2").unwrap();
     assert_eq!(table.get(b"k").unwrap(), Some(b"1".to_vec()));
     assert_sound(&store);
     drop(table);

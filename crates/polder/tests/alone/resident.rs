@@ -125,7 +125,7 @@ fn threads(translation: TranslationKind) {
     let store = Store::open_on(data, log, options).unwrap();
     let table = store.open_table("t").unwrap();
     for key in 0..RECORDS {
-        table.insert(&key.to_be_bytes(), &[1; 7000]).unwrap();
+        table.put(key.to_be_bytes(), [1; 7000]).unwrap();
     }
     IS_SLOW.store(true, Ordering::Relaxed);
     thread::scope(|scope| {
@@ -134,7 +134,7 @@ fn threads(translation: TranslationKind) {
             scope.spawn(move || {
                 for i in 0..6 {
                     let key = (thread * 7919 + i * 104_729) % RECORDS;
-                    table.insert(&key.to_be_bytes(), &[2; 7000]).unwrap();
+                    table.put(key.to_be_bytes(), [2; 7000]).unwrap();
                 }
             });
         }
@@ -154,7 +154,7 @@ fn tables(translation: TranslationKind) {
         .map(|i| {
             let table =
                 store.create_table(&format!("t{i}")).unwrap_or_else(|e| panic!("{i}: {e:?}"));
-            table.insert(b"key", b"value").unwrap();
+            table.put(b"key", b"value").unwrap();
             table
         })
         .collect();

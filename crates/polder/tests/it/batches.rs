@@ -21,10 +21,10 @@ fn all_changes_are_made() {
     let disks = disk();
     let store = open_on(&disks);
     let (a, b) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
-    a.insert(b"goes", b"1").unwrap();
-    a.insert(b"grows", b"2").unwrap();
+    a.put(b"goes", b"1").unwrap();
+    a.put(b"grows", b"2").unwrap();
     let mut batch = WriteBatch::new();
-    batch.insert(&b, b"new", &[7; 9000]).remove(&a, b"goes").remove(&a, b"was never there");
+    batch.put(&b, b"new", [7; 9000]).delete(&a, b"goes").delete(&a, b"was never there");
     batch.update_with(&a, b"grows", |old| Change::Insert([old.unwrap(), b"+"].concat()));
     batch.update_with(&b, b"stays away", |old| match old {
         None => Change::Keep,
@@ -52,17 +52,17 @@ fn expecting(
     let store = open_on(&disk());
     let tables = ["a", "b"].map(|name| store.open_table(name).unwrap());
     let [a, b] = &tables;
-    a.insert(b"k", b"1").unwrap();
+    a.put(b"k", b"1").unwrap();
     let old = a.version(b"k").unwrap();
     assert_eq!(a.get_versioned(b"k").unwrap(), Some((old.unwrap(), b"1".to_vec())));
     // The same value again is another version.
-    a.insert(b"k", b"1").unwrap();
+    a.put(b"k", b"1").unwrap();
     let new = a.version(b"k").unwrap();
     assert_ne!(old, new);
 
     let expected = version(old, new);
     let mut batch = WriteBatch::new();
-    batch.insert(a, b"a", b"x").insert(b, b"z", &[1; 5000]).remove(a, b"k").tag(b"tag");
+    batch.put(a, b"a", b"x").put(b, b"z", [1; 5000]).delete(a, b"k").tag(b"tag");
     batch.expect(&tables[table], key, expected);
     let Err(error) = store.apply(batch) else {
         assert_eq!(content(a), [(b"a".to_vec(), b"x".to_vec())]);
@@ -99,12 +99,12 @@ fn a_failed_expectation_is_named_and_nothing_is_done() {
 fn several_changes_of_one_key_are_made_in_order() {
     let store = open_on(&disk());
     let table = store.open_table("t").unwrap();
-    table.insert(b"k", b"before").unwrap();
+    table.put(b"k", b"before").unwrap();
     let version = table.version(b"k").unwrap();
     let mut seen = Vec::new();
     let mut batch = WriteBatch::new();
-    batch.insert(&table, b"k", b"first").remove(&table, b"k").insert(&table, b"k", b"last");
-    batch.insert(&table, b"gone", b"x").remove(&table, b"gone");
+    batch.put(&table, b"k", b"first").delete(&table, b"k").put(&table, b"k", b"last");
+    batch.put(&table, b"gone", b"x").delete(&table, b"gone");
     // Expectations are about what was there before the batch.
     batch.expect(&table, b"k", version).expect(&table, b"gone", None);
     batch.update_with(&table, b"k", |old| {
@@ -125,8 +125,8 @@ fn an_update_sees_what_the_parts_before_it_have_made() {
     let add = |old: Option<&[u8]>| Change::Insert(vec![old.map_or(0, |old| old[0]) + 1]);
     let mut batch = WriteBatch::new();
     batch.update_with(&a, b"twice", add).update_with(&a, b"twice", add);
-    batch.update_with(&b, b"set", add).insert(&b, b"set", &[10]).update_with(&b, b"set", add);
-    batch.insert(&a, b"gone", &[7]).remove(&a, b"gone").update_with(&a, b"gone", add);
+    batch.update_with(&b, b"set", add).put(&b, b"set", [10]).update_with(&b, b"set", add);
+    batch.put(&a, b"gone", [7]).delete(&a, b"gone").update_with(&a, b"gone", add);
     batch.update_with(&a, b"removed", add).update_with(&a, b"removed", |_| Change::Remove);
     batch.update_with(&a, b"kept", add).update_with(&a, b"kept", |_| Change::Keep);
     // Keys of one name in two tables, a key that begins as another one does.
@@ -170,31 +170,31 @@ fn an_expectation_holds_for_the_write_behind_it() {
     let refused = |batch| matches!(store.apply(batch), Err(BatchError::Unexpected { .. }));
     // New, replaced, removed: by a writer that knows the version alone.
     let mut batch = WriteBatch::new();
-    batch.expect(&a, b"k", None).insert(&a, b"k", b"1");
+    batch.expect(&a, b"k", None).put(&a, b"k", b"1");
     assert_eq!(batch.len(), 2);
     store.apply(batch).unwrap();
     let first = version();
     let mut batch = WriteBatch::new();
-    batch.expect(&a, b"k", first).insert(&a, b"k", b"2");
+    batch.expect(&a, b"k", first).put(&a, b"k", b"2");
     store.apply(batch).unwrap();
     for old in [None, first] {
         let mut batch = WriteBatch::new();
-        batch.insert(&b, b"k", b"x").expect(&a, b"k", old).remove(&a, b"k");
+        batch.put(&b, b"k", b"x").expect(&a, b"k", old).delete(&a, b"k");
         assert!(refused(batch));
     }
     // Two expectations of one key, of which one is wrong, in both orders.
     for versions in [[first, version()], [version(), first]] {
         let mut batch = WriteBatch::new();
-        batch.expect(&a, b"k", versions[0]).expect(&a, b"k", versions[1]).insert(&a, b"k", b"3");
+        batch.expect(&a, b"k", versions[0]).expect(&a, b"k", versions[1]).put(&a, b"k", b"3");
         assert!(refused(batch));
     }
     // The write behind is another table's, or another key's.
     for (table, key) in [(&b, &b"k"[..]), (&a, b"l")] {
         let mut batch = WriteBatch::new();
-        batch.expect(&a, b"k", first).insert(table, key, b"3");
+        batch.expect(&a, b"k", first).put(table, key, b"3");
         assert!(refused(batch));
         let mut batch = WriteBatch::new();
-        batch.expect(&a, b"k", version()).insert(table, key, b"3").remove(table, key);
+        batch.expect(&a, b"k", version()).put(table, key, b"3").delete(table, key);
         store.apply(batch).unwrap();
     }
     // An update asks for itself, and an expectation before it is still one.
@@ -203,7 +203,7 @@ fn an_expectation_holds_for_the_write_behind_it() {
     assert!(refused(batch));
     assert_eq!((content(&a), b.len()), (vec![(b"k".to_vec(), b"2".to_vec())], 0));
     let mut batch = WriteBatch::new();
-    batch.expect(&a, b"k", version()).remove(&a, b"k").insert(&a, b"k", b"4");
+    batch.expect(&a, b"k", version()).delete(&a, b"k").put(&a, b"k", b"4");
     store.apply(batch).unwrap();
     assert_eq!(content(&a), [(b"k".to_vec(), b"4".to_vec())]);
     assert_sound(&store);
@@ -215,12 +215,12 @@ fn a_batch_is_applied_again_and_used_again() {
     let (table, theirs) = (mine.open_table("t").unwrap(), other.open_table("t").unwrap());
     let mut batch = WriteBatch::new();
     let mut asked = 0;
-    batch.insert(&table, b"k", b"1").tag(b"tag").update_with(&table, b"count", |_| {
+    batch.put(&table, b"k", b"1").tag(b"tag").update_with(&table, b"count", |_| {
         asked += 1;
         Change::Insert(vec![asked])
     });
     mine.apply_mut(&mut batch).unwrap();
-    table.remove(b"k").unwrap();
+    table.delete(b"k").unwrap();
     mine.apply_mut(&mut batch).unwrap();
     assert_eq!((batch.len(), batch.is_empty()), (2, false));
     assert_eq!(table.get(b"k").unwrap(), Some(b"1".to_vec()));
@@ -229,7 +229,7 @@ fn a_batch_is_applied_again_and_used_again() {
     assert_eq!((batch.len(), batch.is_empty()), (0, true));
     mine.apply_mut(&mut batch).unwrap();
     // Nothing of the first use is left: no tag, no table.
-    batch.insert(&theirs, b"k", b"2");
+    batch.put(&theirs, b"k", b"2");
     other.apply_mut(&mut batch).unwrap();
     assert_eq!((other.tag().unwrap(), theirs.get(b"k").unwrap()), (None, Some(b"2".to_vec())));
     assert!(matches!(mine.apply_mut(&mut batch), Err(BatchError::Foreign { .. })));
@@ -248,7 +248,7 @@ fn full_leaves_change_in_place_or_are_split() {
         let mut model = std::collections::BTreeMap::new();
         for i in 0..40u64 {
             let value = vec![i as u8; random.index(300)];
-            table.insert(&number(i * 4), &value).unwrap();
+            table.put(number(i * 4), &value).unwrap();
             model.insert(number(i * 4).to_vec(), value);
         }
         for batch_number in 0..10u8 {
@@ -260,11 +260,11 @@ fn full_leaves_change_in_place_or_are_split() {
                 match random.chance(0.6) {
                     true => {
                         let value = vec![batch_number; random.index(300)];
-                        batch.insert(&table, &key, &value);
+                        batch.put(&table, key, &value);
                         model.insert(key.to_vec(), value);
                     }
                     false => {
-                        batch.remove(&table, &key);
+                        batch.delete(&table, key);
                         model.remove(&key[..]);
                     }
                 }
@@ -289,7 +289,7 @@ fn transfers_keep_the_sum() {
     let value = |amount: u64| number(amount).to_vec();
     let amount = |value: &[u8]| u64::from_be_bytes(value.try_into().unwrap());
     for account in 0..ACCOUNTS {
-        tables.iter().for_each(|t| assert!(t.insert(&number(account), &value(1000)).unwrap()));
+        tables.iter().for_each(|t| assert!(t.put(number(account), value(1000)).unwrap()));
     }
     let again = AtomicU64::new(0);
     thread::scope(|scope| {
@@ -310,22 +310,22 @@ fn transfers_keep_the_sum() {
                     let mut batch = WriteBatch::new();
                     batch.durability(durability);
                     if t % 2 == 0 {
-                        let (v0, old0) = from.get_versioned(&keys[0]).unwrap().unwrap();
-                        let (v1, old1) = to.get_versioned(&keys[1]).unwrap().unwrap();
+                        let (v0, old0) = from.get_versioned(keys[0]).unwrap().unwrap();
+                        let (v1, old1) = to.get_versioned(keys[1]).unwrap().unwrap();
                         // Somebody may come in between.
                         thread::yield_now();
                         let left = amount(&old0).wrapping_sub(moved);
-                        batch.expect(from, &keys[0], Some(v0)).expect(to, &keys[1], Some(v1));
-                        batch.insert(from, &keys[0], &value(left));
-                        batch.insert(to, &keys[1], &value(amount(&old1).wrapping_add(moved)));
+                        batch.expect(from, keys[0], Some(v0)).expect(to, keys[1], Some(v1));
+                        batch.put(from, keys[0], value(left));
+                        batch.put(to, keys[1], value(amount(&old1).wrapping_add(moved)));
                     } else {
                         let add = move |more: u64| {
                             move |old: Option<&[u8]>| {
                                 Change::Insert(value(amount(old.unwrap()).wrapping_add(more)))
                             }
                         };
-                        batch.update_with(from, &keys[0], add(0u64.wrapping_sub(moved)));
-                        batch.update_with(to, &keys[1], add(moved));
+                        batch.update_with(from, keys[0], add(0u64.wrapping_sub(moved)));
+                        batch.update_with(to, keys[1], add(moved));
                     }
                     match store.apply(batch) {
                         Ok(()) => done += 1,
@@ -364,10 +364,10 @@ fn batches_are_a_btree_map() {
                 if random.chance(0.6) {
                     let long = random.chance(0.05);
                     let value = vec![round as u8; random.index(if long { 20_000 } else { 700 })];
-                    batch.insert(&tables[t], &key, &value);
+                    batch.put(&tables[t], &key, &value);
                     models[t].entries.insert(key, value);
                 } else {
-                    batch.remove(&tables[t], &key);
+                    batch.delete(&tables[t], &key);
                     models[t].entries.remove(&key);
                 }
             }
@@ -392,7 +392,7 @@ fn many_large_records_into_an_empty_table() {
         for i in 0..90u64 {
             // Up, down, and all over the place.
             let key = [i, 1000 - i, i * 37 % 90][order as usize];
-            batch.insert(&table, &number(key), &[i as u8; 1000]);
+            batch.put(&table, number(key), [i as u8; 1000]);
         }
         store.apply(batch).unwrap();
         for store in [store, open_on(&disks.crash(order))] {
@@ -410,13 +410,13 @@ fn a_batch_that_is_too_large_is_refused() {
     let store = open_on(&disks);
     let table = store.open_table("t").unwrap();
     for i in 0..3000u64 {
-        table.with_durability(Durability::None).insert(&number(i), &[1; 900]).unwrap();
+        table.with_durability(Durability::None).put(number(i), [1; 900]).unwrap();
     }
     let before = content(&table);
     // More bytes than the log takes at once.
     let mut batch = WriteBatch::new();
     (0..1000).for_each(|i| {
-        batch.insert(&table, &number(i), &[2; 900]);
+        batch.put(&table, number(i), [2; 900]);
     });
     let error = store.apply(batch).unwrap_err();
     assert!(matches!(error, BatchError::Store(StoreError::Log { .. })), "{error:?}");
@@ -425,7 +425,7 @@ fn a_batch_that_is_too_large_is_refused() {
     // More leaves than a batch may hold.
     let mut batch = WriteBatch::new();
     (0..3000).step_by(3).for_each(|i| {
-        batch.remove(&table, &number(i));
+        batch.delete(&table, number(i));
     });
     let error = store.apply(batch).unwrap_err();
     let BatchError::Store(StoreError::BatchTooLarge { limit }) = error else {
@@ -436,7 +436,7 @@ fn a_batch_that_is_too_large_is_refused() {
     assert!(text.contains(&format!("{limit} pages")), "{text}");
     // A key and a value that no table takes.
     let mut batch = WriteBatch::new();
-    batch.insert(&table, b"fine", b"1").insert(&table, &[1; 513], b"1");
+    batch.put(&table, b"fine", b"1").put(&table, [1; 513], b"1");
     let error = store.apply(batch).unwrap_err();
     assert!(matches!(error, BatchError::Store(StoreError::KeyTooLong { .. })), "{error:?}");
 
@@ -446,7 +446,7 @@ fn a_batch_that_is_too_large_is_refused() {
     // Nothing is lost to what was tried, and others may go on.
     let mut batch = WriteBatch::new();
     (0..50).for_each(|i| {
-        batch.insert(&table, &number(i), &[2; 900]);
+        batch.put(&table, number(i), [2; 900]);
     });
     store.apply(batch).unwrap();
     assert_eq!(store.stats().tables[0].pages, pages);
@@ -467,7 +467,7 @@ fn tables_of_another_store_are_refused() {
         let theirs = other.open_table("theirs").unwrap();
         for store in [&mine, &other] {
             let mut batch = WriteBatch::new();
-            batch.insert(&table, b"k", b"v").insert(&theirs, b"k", b"v");
+            batch.put(&table, b"k", b"v").put(&theirs, b"k", b"v");
             let error = store.apply(batch).unwrap_err();
             assert!(matches!(error, BatchError::Foreign { .. }), "{error:?}");
             assert!(error.to_string().contains("another store"), "{error}");
@@ -476,7 +476,7 @@ fn tables_of_another_store_are_refused() {
     }
     mine.drop_table("mine").unwrap();
     let mut batch = WriteBatch::new();
-    batch.insert(&table, b"k", b"v");
+    batch.put(&table, b"k", b"v");
     let error = mine.apply(batch).unwrap_err();
     assert!(matches!(error, BatchError::Store(StoreError::Dropped { .. })), "{error:?}");
 }
@@ -489,13 +489,13 @@ fn a_tag_comes_and_goes_with_its_batch() {
     let table = store.open_table("t").unwrap();
     for i in 1..=40 {
         let mut batch = WriteBatch::new();
-        batch.insert(&table, b"index", &number(i)).tag(&number(i));
+        batch.put(&table, b"index", number(i)).tag(number(i));
         store.apply(batch).unwrap();
     }
     // Neither other writes nor batches without a tag touch it.
-    table.insert(b"other", b"x").unwrap();
+    table.put(b"other", b"x").unwrap();
     let mut untagged = WriteBatch::new();
-    untagged.insert(&table, b"other", b"y");
+    untagged.put(&table, b"other", b"y");
     store.apply(untagged).unwrap();
     for seed in 0..5 {
         let store = open_on(&disks.crash(seed));
@@ -509,7 +509,7 @@ fn a_tag_comes_and_goes_with_its_batch() {
     assert_eq!(store.tag().unwrap(), Some(number(40).to_vec()));
     // A long one, alone.
     let mut batch = WriteBatch::new();
-    batch.tag(&[9; 30_000]);
+    batch.tag([9; 30_000]);
     assert!(!batch.is_empty());
     store.apply(batch).unwrap();
     let crashed = open_on(&disks.crash(1));
@@ -519,7 +519,7 @@ fn a_tag_comes_and_goes_with_its_batch() {
     let table = store.table("t").unwrap();
     for i in 50..250 {
         let mut batch = WriteBatch::new();
-        batch.insert(&table, b"index", &number(i)).tag(&number(i)).durability(Durability::None);
+        batch.put(&table, b"index", number(i)).tag(number(i)).durability(Durability::None);
         store.apply(batch).unwrap();
         if i % 20 == 0 {
             let store = open_on(&disks.crash(i));
@@ -545,18 +545,18 @@ fn version_words_are_not_given_out_again_after_a_crash() {
     let store = open_on(&disks);
     let (first, second) = (store.table("first").unwrap(), store.create_table("second").unwrap());
     for i in 0..100 {
-        second.insert(&number(i), &long).unwrap();
+        second.put(number(i), &long).unwrap();
     }
     let mut seen = std::collections::HashSet::new();
     for (table, entries) in [(&first, 50), (&second, 100)] {
         for i in 0..entries {
-            let version = table.version(&number(i)).unwrap().unwrap();
+            let version = table.version(number(i)).unwrap().unwrap();
             assert!(seen.insert(version), "{version} of {i} in {}", table.name());
         }
     }
     let mut batch = WriteBatch::new();
     for i in 0..10 {
-        batch.remove(&first, &number(i)).remove(&second, &number(i));
+        batch.delete(&first, number(i)).delete(&second, number(i));
     }
     store.apply(batch).unwrap();
     assert_sound(&store);

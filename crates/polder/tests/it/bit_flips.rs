@@ -47,10 +47,10 @@ impl Sample {
                 let mut value = vec![0; if random.chance(0.05) { 6000 } else { 200 }];
                 random.fill(&mut value);
                 if random.chance(0.8) {
-                    batch.insert(&tables[t], &key, &value);
+                    batch.put(&tables[t], &key, &value);
                     content.insert((t, key), value);
                 } else {
-                    batch.remove(&tables[t], &key);
+                    batch.delete(&tables[t], &key);
                     content.remove(&(t, key));
                 }
             }

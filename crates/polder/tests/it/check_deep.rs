@@ -14,9 +14,9 @@ fn sample() -> (Disks, Store) {
     let store = disks.open(tight("simulated").durability(Durability::None)).unwrap();
     let table = store.create_table("t").unwrap();
     for i in 0..3000u64 {
-        table.insert(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+        table.put(i.to_be_bytes(), [i as u8; 100]).unwrap();
     }
-    table.insert(b"long", &[1; 20_000]).unwrap();
+    table.put(b"long", [1; 20_000]).unwrap();
     store.checkpoint().unwrap();
     (disks, store)
 }
@@ -39,7 +39,7 @@ fn places(disks: &Disks, wanted: PageKind) -> Vec<(usize, PageId)> {
 #[test]
 fn a_sound_store_is_sound() {
     let (_disks, store) = sample();
-    store.table("t").unwrap().insert(b"and", b"one more").unwrap();
+    store.table("t").unwrap().put(b"and", b"one more").unwrap();
     let mut phases = Vec::new();
     let report = store.check_deep(&mut |phase, done, all| {
         assert!(done <= all, "{phase:?}: {done} of {all}");
@@ -60,7 +60,7 @@ fn a_recovered_store_is_sound() {
     for seed in 0..20 {
         let (disks, store) = sample();
         for i in 0..1000u64 {
-            store.table("t").unwrap().insert(&(i * 3).to_be_bytes(), &[2; 200]).unwrap();
+            store.table("t").unwrap().put((i * 3).to_be_bytes(), [2; 200]).unwrap();
         }
         let after = disks.crash(seed);
         let store = after.open(tight("simulated")).unwrap();
@@ -119,7 +119,7 @@ fn the_live_log_is_read() {
     let (disks, store) = sample();
     let table = store.table("t").unwrap();
     for i in 0..200u64 {
-        table.insert(&i.to_be_bytes(), b"once more").unwrap();
+        table.put(i.to_be_bytes(), b"once more").unwrap();
     }
     store.flush().unwrap();
     let image = disks.log.image();

@@ -17,8 +17,8 @@ fn whoever_comes_after_the_close_hears_of_it() {
     let disk = disk();
     let store = open_on(&disk);
     let table = store.open_table("t").unwrap();
-    table.insert(b"a", b"1").unwrap();
-    table.insert(b"b", b"2").unwrap();
+    table.put(b"a", b"1").unwrap();
+    table.put(b"b", b"2").unwrap();
     let (clone, mut range) = (store.clone(), table.iter());
     range.next().unwrap().unwrap();
     store.close().unwrap();
@@ -27,8 +27,8 @@ fn whoever_comes_after_the_close_hears_of_it() {
         table.get_with(b"a", |_| ()).map(drop),
         table.get_versioned_with(b"a", |_, _| ()).map(drop),
         table.contains_key(b"a").map(drop),
-        table.insert(b"c", b"").map(drop),
-        table.remove(b"a").map(drop),
+        table.put(b"c", b"").map(drop),
+        table.delete(b"a").map(drop),
         table.update_with(b"a", |_| Change::Keep),
         table.first().map(drop),
         table.last().map(drop),
@@ -120,11 +120,11 @@ fn a_close_waits_for_reads_of_the_device() {
     let log = Box::new(disks.log.clone());
     let store = Store::open_on(Box::new(data.clone()), log, quick("gated")).unwrap();
     let table = store.table("t").unwrap();
-    table.get(&0u64.to_be_bytes()).unwrap();
+    table.get(0u64.to_be_bytes()).unwrap();
     data.gate.store(NEXT, Ordering::SeqCst);
     let is_closed = AtomicBool::new(false);
     thread::scope(|scope| {
-        let reader = scope.spawn(|| table.get(&40_000u64.to_be_bytes()));
+        let reader = scope.spawn(|| table.get(40_000u64.to_be_bytes()));
         while data.gate.load(Ordering::SeqCst) != WAITS {
             thread::yield_now();
         }
@@ -194,7 +194,7 @@ fn a_close_waits_for_writers() {
                 scope.spawn(move || {
                     for i in 0.. {
                         let key = (i * 4 + t).to_be_bytes();
-                        match table.insert(&key, &[t as u8; 200]) {
+                        match table.put(key, [t as u8; 200]) {
                             Ok(new) => assert!(new),
                             Err(StoreError::Closed) => return,
                             Err(error) => panic!("{error}"),
@@ -221,7 +221,7 @@ fn a_close_waits_for_writers() {
 fn a_failed_close_is_told_and_loses_nothing() {
     let disk = disk();
     let store = open_on(&disk);
-    store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+    store.open_table("t").unwrap().put(b"k", b"v").unwrap();
     disk.set_plan(&FaultPlan::new(1).fail(Operation::Write, When::From(0), Errno::IO));
     let error = store.close().unwrap_err();
     assert!(full_text(&error).contains("Input/output error"), "{}", full_text(&error));
@@ -253,7 +253,7 @@ fn a_check_tells_how_far_it_is_and_can_be_stopped() {
     assert!(report.stopped && report.pages < 30, "{report:?}");
     assert_eq!(report.faults, []);
     // Writers go on afterwards.
-    store.table("a").unwrap().insert(b"k", b"v").unwrap();
+    store.table("a").unwrap().put(b"k", b"v").unwrap();
 }
 
 #[test]
@@ -270,9 +270,9 @@ fn a_check_among_writers_finds_nothing() {
                     let key = random.below(3000).to_be_bytes();
                     if random.chance(0.5) {
                         let len = if random.chance(0.02) { 9000 } else { 250 };
-                        table.insert(&key, &vec![1; len]).unwrap();
+                        table.put(key, vec![1; len]).unwrap();
                     } else {
-                        table.remove(&key).unwrap();
+                        table.delete(key).unwrap();
                     }
                 }
             });
@@ -295,8 +295,8 @@ fn a_store_shrinks_while_it_is_used() {
     let value = |i: u64| vec![i as u8; 300];
     for i in 0..3000u64 {
         let extra = store.open_table("extra").unwrap();
-        extra.insert(&i.to_be_bytes(), &[0; 300]).unwrap();
-        stays.insert(&i.to_be_bytes(), &value(i)).unwrap();
+        extra.put(i.to_be_bytes(), [0; 300]).unwrap();
+        stays.put(i.to_be_bytes(), value(i)).unwrap();
     }
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -307,9 +307,9 @@ fn a_store_shrinks_while_it_is_used() {
                 while !stop.load(Ordering::Relaxed) {
                     let i = random.below(3000);
                     if t % 2 == 0 {
-                        assert_eq!(stays.get(&i.to_be_bytes()).unwrap().unwrap(), value(i));
+                        assert_eq!(stays.get(i.to_be_bytes()).unwrap().unwrap(), value(i));
                     } else {
-                        stays.insert(&i.to_be_bytes(), &value(i)).unwrap();
+                        stays.put(i.to_be_bytes(), value(i)).unwrap();
                     }
                 }
             });
@@ -327,7 +327,7 @@ fn a_store_shrinks_while_it_is_used() {
     store.close().unwrap();
     let store = open_on(&disk);
     let stays = store.table("stays").unwrap();
-    (0..3000u64).for_each(|i| assert_eq!(stays.get(&i.to_be_bytes()).unwrap().unwrap(), value(i)));
+    (0..3000u64).for_each(|i| assert_eq!(stays.get(i.to_be_bytes()).unwrap().unwrap(), value(i)));
     assert_sound(&store);
 }
 
@@ -337,12 +337,12 @@ fn figures_add_up() {
     let store = open_on(&disk);
     let table = store.open_table("t").unwrap();
     let small = store.open_table("small").unwrap();
-    small.insert(b"k", b"v").unwrap();
+    small.put(b"k", b"v").unwrap();
     for i in 0..5000u64 {
-        table.insert(&i.to_be_bytes(), &[1; 400]).unwrap();
+        table.put(i.to_be_bytes(), [1; 400]).unwrap();
     }
     for i in 0..5000u64 {
-        table.get(&i.to_be_bytes()).unwrap().unwrap();
+        table.get(i.to_be_bytes()).unwrap().unwrap();
     }
     let stats = store.stats();
     assert_eq!((stats.page_size_bytes, stats.memory_budget_bytes), (4096, store.memory_budget()));
@@ -399,7 +399,7 @@ fn nothing_is_written_behind_a_close() {
                 })
                 .collect();
             for i in 0..50u64 + round {
-                table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
+                table.put(i.to_be_bytes(), [1; 100]).unwrap();
             }
             store.close().unwrap();
             let written = (disks.data.counts().writes, disks.log.counts().writes);

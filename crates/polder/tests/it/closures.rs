@@ -10,15 +10,15 @@ use crate::support::*;
 /// All that changes a store, or waits until nobody does.
 fn write_in_all_ways(store: &Store, table: &Table) -> Vec<Result<(), StoreError>> {
     let mut batch = WriteBatch::new();
-    batch.insert(table, b"key", b"by a batch");
+    batch.put(table, b"key", b"by a batch");
     let applied = store.apply(batch).map_err(|error| match error {
         BatchError::Store(error) => error,
         other => panic!("{other}"),
     });
     vec![
-        table.insert(b"key", b"by an insert").map(drop),
-        table.insert(b"another", b"").map(drop),
-        table.remove(b"key").map(drop),
+        table.put(b"key", b"by an insert").map(drop),
+        table.put(b"another", b"").map(drop),
+        table.delete(b"key").map(drop),
         table.update_with(b"key", |_| Change::Remove),
         table.bulk_load([(b"a", b"")]).map(drop),
         applied,
@@ -40,7 +40,7 @@ fn assert_all_refused(results: Vec<Result<(), StoreError>>) {
 fn the_closure_of_an_update_reads_and_does_not_write() {
     let store = open_on(&disk());
     let table = store.open_table("t").unwrap();
-    table.insert(b"key", b"old").unwrap();
+    table.put(b"key", b"old").unwrap();
     let mut calls = 0;
     let mut change = |old: Option<&[u8]>| {
         calls += 1;
@@ -56,7 +56,7 @@ fn the_closure_of_an_update_reads_and_does_not_write() {
     store.apply(batch).unwrap();
     assert_eq!(calls, 2);
     // Behind it everything goes again.
-    table.insert(b"key", b"new").unwrap();
+    table.put(b"key", b"new").unwrap();
     assert_sound(&store);
 }
 
@@ -64,7 +64,7 @@ fn the_closure_of_an_update_reads_and_does_not_write() {
 fn the_entries_of_a_bulk_load_do_not_write() {
     let store = open_on(&disk());
     let (table, other) = (store.open_table("t").unwrap(), store.open_table("other").unwrap());
-    other.insert(b"k", b"v").unwrap();
+    other.put(b"k", b"v").unwrap();
     let entries = (0..3u64).map(|i| {
         assert_all_refused(write_in_all_ways(&store, &table));
         (i.to_be_bytes(), other.get(b"k").unwrap().unwrap())
@@ -79,7 +79,7 @@ fn the_closure_of_an_update_writes_to_another_store() {
     let (table, theirs) = (mine.open_table("t").unwrap(), other.open_table("t").unwrap());
     table
         .update_with(b"k", |_| {
-            theirs.insert(b"k", b"1").unwrap();
+            theirs.put(b"k", b"1").unwrap();
             theirs
                 .update_with(b"k", |_| {
                     assert_all_refused(write_in_all_ways(&mine, &table));
@@ -108,14 +108,14 @@ impl Drop for AtTheEnd {
         let Some((store, table)) = self.0.take() else { return };
         let one = |_: Option<&[u8]>| Change::Insert(b"1".to_vec());
         for i in 0..200u64 {
-            table.insert(&i.to_be_bytes(), &[7; 300]).unwrap();
+            table.put(i.to_be_bytes(), [7; 300]).unwrap();
         }
-        assert_eq!(table.get(&7u64.to_be_bytes()).unwrap(), Some(vec![7; 300]));
-        table.remove(&1u64.to_be_bytes()).unwrap();
+        assert_eq!(table.get(7u64.to_be_bytes()).unwrap(), Some(vec![7; 300]));
+        table.delete(1u64.to_be_bytes()).unwrap();
         table.update_with(b"updated", one).unwrap();
-        table.with_durability(Durability::Sync).insert(b"synced", b"1").unwrap();
+        table.with_durability(Durability::Sync).put(b"synced", b"1").unwrap();
         let mut batch = WriteBatch::new();
-        batch.insert(&table, b"batch", b"1").update_with(&table, b"asked", one);
+        batch.put(&table, b"batch", b"1").update_with(&table, b"asked", one);
         store.apply(batch).unwrap();
         store.create_table("late").unwrap().bulk_load([(b"a", b"1")]).unwrap();
         store.flush().unwrap();
@@ -135,7 +135,7 @@ fn a_store_is_used_in_the_destructor_of_a_thread_local() {
             // Made first, destroyed last.
             AT_THE_END.with(|at_the_end| {
                 if uses_it_before {
-                    handles.1.insert(&0u64.to_be_bytes(), b"before").unwrap();
+                    handles.1.put(0u64.to_be_bytes(), b"before").unwrap();
                 }
                 at_the_end.0.replace(Some(handles));
             });

@@ -250,8 +250,8 @@ impl Step {
 
     fn run(&self, store: &Store, tables: &[Table], thread: u64) -> Result<(), StoreError> {
         match self {
-            Step::Insert(table, key, value) => tables[*table].insert(key, value).map(|_| ()),
-            Step::Remove(table, key) => tables[*table].remove(key).map(|_| ()),
+            Step::Insert(table, key, value) => tables[*table].put(key, value).map(|_| ()),
+            Step::Remove(table, key) => tables[*table].delete(key).map(|_| ()),
             Step::Append(table, key, byte) => tables[*table].update_with(key, |old| {
                 let mut new = old.unwrap_or_default().to_vec();
                 new.push(*byte);
@@ -261,8 +261,8 @@ impl Step {
                 let mut batch = polder::WriteBatch::new();
                 for (table, key, value) in changes {
                     match value {
-                        Some(value) => batch.insert(&tables[*table], key, value),
-                        None => batch.remove(&tables[*table], key),
+                        Some(value) => batch.put(&tables[*table], key, value),
+                        None => batch.delete(&tables[*table], key),
                     };
                 }
                 store.apply(batch).map(|_| ()).map_err(|error| match error {

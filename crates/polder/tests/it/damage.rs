@@ -32,7 +32,7 @@ impl Sample {
                 let key = (i * 7919 % count).to_be_bytes().to_vec();
                 let mut value = vec![0; if i % 60 == 3 { 9000 } else { 150 }];
                 Random::new(i).fill(&mut value);
-                table.insert(&key, &value).unwrap();
+                table.put(&key, &value).unwrap();
                 model.entries.insert(key, value);
             }
             tables.insert(name, model);

@@ -23,7 +23,7 @@ fn a_drop_that_fails_has_left_the_table() {
             let store = open_on(&disks);
             let table = store.open_table("t").unwrap();
             for i in 0..200u64 {
-                table.insert(&i.to_be_bytes(), &[1; 3000]).unwrap();
+                table.put(i.to_be_bytes(), [1; 3000]).unwrap();
             }
             drop(table);
             store.close().unwrap();

@@ -68,10 +68,10 @@ fn entries(second: bool) -> [Entries; 2] {
 /// Makes of `table` what it holds `after`.
 fn change(batch: &mut WriteBatch<'_>, table: &Table, before: &Entries, after: &Entries) {
     for key in before.keys().filter(|key| !after.contains_key(*key)) {
-        batch.remove(table, key);
+        batch.delete(table, key);
     }
     for (key, value) in after.iter().filter(|(key, value)| before.get(*key) != Some(value)) {
-        batch.insert(table, key, value);
+        batch.put(table, key, value);
     }
 }
 
@@ -104,7 +104,7 @@ fn make_fixtures(folder: &Path) {
     let disks = disk();
     let store = open_on(&disks);
     apply(&store, &Default::default(), &entries(false), b"the first batch");
-    store.open_table("dropped").unwrap().insert(b"k", b"v").unwrap();
+    store.open_table("dropped").unwrap().put(b"k", b"v").unwrap();
     store.drop_table("dropped").unwrap();
     store.close().unwrap();
     save(&folder.join("closed"), &disks.copy());
@@ -136,7 +136,7 @@ fn lives_on(path: &Path, second: bool) {
     let store = Store::open(tight(path)).unwrap();
     assert_holds(&store, second);
     let table = store.open_table("new").unwrap();
-    (0..500u64).for_each(|i| assert!(table.insert(&i.to_be_bytes(), &[1; 300]).unwrap()));
+    (0..500u64).for_each(|i| assert!(table.put(i.to_be_bytes(), [1; 300]).unwrap()));
     store.drop_table("new").unwrap();
     assert_holds(&store, second);
     store.close().unwrap();

@@ -15,7 +15,7 @@ fn fill(store: &Store) -> Model {
     while refused < 200 {
         let key = random.next_u64().to_be_bytes().to_vec();
         let len = if random.chance(0.03) { 20_000 } else { 400 };
-        match table.insert(&key, &vec![key[0]; len]) {
+        match table.put(&key, vec![key[0]; len]) {
             Ok(new) => {
                 assert!(new);
                 model.entries.insert(key, vec![0; len]);
@@ -44,11 +44,11 @@ fn fill(store: &Store) -> Model {
 fn empty_a_little(store: &Store, model: &mut Model) {
     let table = store.open_table("t").unwrap();
     for key in model.entries.keys().step_by(2).cloned().collect::<Vec<_>>() {
-        assert!(table.remove(&key).unwrap());
+        assert!(table.delete(&key).unwrap());
         model.entries.remove(&key);
     }
     for i in 0..50u64 {
-        table.insert(&i.to_be_bytes(), &[1; 400]).unwrap();
+        table.put(i.to_be_bytes(), [1; 400]).unwrap();
         model.entries.insert(i.to_be_bytes().to_vec(), vec![1; 400]);
     }
     assert_content(&table, model);
@@ -82,7 +82,7 @@ fn a_full_simulated_disk() {
         let table = store.table("t").unwrap();
         let before = table.len();
         for i in 0..3000u64 {
-            table.insert(&i.to_be_bytes(), &[2; 400]).unwrap();
+            table.put(i.to_be_bytes(), [2; 400]).unwrap();
         }
         assert_eq!(table.len(), before + 3000);
         assert_sound(&store);
@@ -101,7 +101,7 @@ fn a_full_file_system() {
     let before = table.len();
     mount.resize("16M");
     for i in 0..1000u64 {
-        table.insert(&i.to_be_bytes(), &[0; 400]).unwrap();
+        table.put(i.to_be_bytes(), [0; 400]).unwrap();
     }
     assert_eq!(table.len(), before + 1000);
     store.drop_table("t").unwrap();

@@ -14,7 +14,7 @@ const ROWS: u64 = 2000;
 
 fn insert_rows(table: &Table) {
     for i in 0..ROWS {
-        table.insert(&i.to_be_bytes(), &[i as u8; 500]).unwrap();
+        table.put(i.to_be_bytes(), [i as u8; 500]).unwrap();
     }
 }
 
@@ -23,10 +23,10 @@ fn read_and_remove(store: &Store) {
     let table = store.table("t").unwrap();
     assert_eq!(table.len(), ROWS);
     for i in 0..ROWS {
-        assert_eq!(table.get(&i.to_be_bytes()).unwrap().unwrap(), [i as u8; 500]);
+        assert_eq!(table.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 500]);
     }
     for i in (0..ROWS).step_by(2) {
-        assert!(table.remove(&i.to_be_bytes()).unwrap());
+        assert!(table.delete(i.to_be_bytes()).unwrap());
     }
     assert_eq!(table.len(), ROWS / 2);
     assert_sound(store);
@@ -59,7 +59,7 @@ fn a_file_system_without_a_free_block() {
     let store = Store::open(quick(&path)).unwrap();
     let table = store.table("t").unwrap();
     for i in (1..ROWS).step_by(4) {
-        assert!(table.remove(&i.to_be_bytes()).unwrap());
+        assert!(table.delete(i.to_be_bytes()).unwrap());
     }
     store.flush().unwrap();
     let copy = tempfile::tempdir().unwrap();

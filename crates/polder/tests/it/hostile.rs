@@ -59,7 +59,7 @@ impl Sample {
         let store = open_on(&disks);
         let (table, mut random) = (store.create_table("t").unwrap(), Random::new(1));
         for i in 0..KEYS {
-            table.insert(&key(i * 389 % KEYS), &value(&mut random)).unwrap();
+            table.put(key(i * 389 % KEYS), value(&mut random)).unwrap();
         }
         assert_sound(&store);
         drop(table);
@@ -325,8 +325,8 @@ fn operate(store: &Store, table: &Table, random: &mut Random) {
                 for _ in 0..12 {
                     let key = some_key(random);
                     match random.chance(0.7) {
-                        true => batch.insert(table, &key, &value(random)),
-                        false => batch.remove(table, &key),
+                        true => batch.put(table, &key, value(random)),
+                        false => batch.delete(table, &key),
                     };
                 }
                 match store.apply(batch) {
@@ -340,8 +340,8 @@ fn operate(store: &Store, table: &Table, random: &mut Random) {
                     match random.below(5) {
                         0 => drop(note(table.get(&key))),
                         1 => drop(note(table.get_with(&key, <[u8]>::len))),
-                        2 => drop(note(table.remove(&key))),
-                        _ => drop(note(table.insert(&key, &value(random)))),
+                        2 => drop(note(table.delete(&key))),
+                        _ => drop(note(table.put(&key, value(random)))),
                     }
                 }
             }

@@ -64,16 +64,16 @@ fn options(path: &Path, level: usize) -> Options {
 fn write(store: &Store, tables: &[Table], changes: Changes) {
     if let [(table, key, value)] = &changes[..] {
         match value {
-            Some(value) => tables[*table].insert(key, value).unwrap(),
-            None => tables[*table].remove(key).unwrap(),
+            Some(value) => tables[*table].put(key, value).unwrap(),
+            None => tables[*table].delete(key).unwrap(),
         };
         return;
     }
     let mut batch = WriteBatch::new();
     for (table, key, value) in &changes {
         match value {
-            Some(value) => batch.insert(&tables[*table], key, value),
-            None => batch.remove(&tables[*table], key),
+            Some(value) => batch.put(&tables[*table], key, value),
+            None => batch.delete(&tables[*table], key),
         };
     }
     store.apply(batch).unwrap();

@@ -53,7 +53,7 @@ fn stays_bounded(write: impl Fn(&Store, &Table, &mut Random) -> u64) {
 /// Inserts a random one of `keys`.
 fn insert(table: &Table, random: &mut Random, keys: u64, len: usize) -> u64 {
     let value = vec![random.below(256) as u8; len];
-    table.insert(&random.below(keys).to_be_bytes(), &value).unwrap();
+    table.put(random.below(keys).to_be_bytes(), &value).unwrap();
     len as u64
 }
 
@@ -82,7 +82,7 @@ fn batches() {
         batch.durability(Durability::None);
         let count = 1 + random.below(60);
         for _ in 0..count {
-            batch.insert(table, &random.below(2000).to_be_bytes(), &[random.below(256) as u8; 500]);
+            batch.put(table, random.below(2000).to_be_bytes(), [random.below(256) as u8; 500]);
         }
         store.apply(batch).unwrap();
         count * 500

@@ -25,12 +25,12 @@ fn sample(dir: &Path) -> std::path::PathBuf {
     let store = Store::open(options(&dir.join("live"))).unwrap();
     let table = store.create_table("t").unwrap();
     store.checkpoint().unwrap();
-    table.insert(b"k\xff", b"value").unwrap();
-    table.insert(b"k\xff", b"longer value").unwrap();
-    table.insert(b"long", &[1; 9000]).unwrap();
-    table.remove(b"k\xff").unwrap();
+    table.put(b"k\xff", b"value").unwrap();
+    table.put(b"k\xff", b"longer value").unwrap();
+    table.put(b"long", [1; 9000]).unwrap();
+    table.delete(b"k\xff").unwrap();
     let later = store.create_table("later").unwrap();
-    later.insert(b"a", b"b").unwrap();
+    later.put(b"a", b"b").unwrap();
     let crashed = dir.join("crashed");
     fs::create_dir(&crashed).unwrap();
     for file in ["data", "log"] {

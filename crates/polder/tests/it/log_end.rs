@@ -29,14 +29,14 @@ impl Sample {
         let churn = store.create_table("churn").unwrap().with_durability(Durability::None);
         // A sync for each, so that a group begins in each block.
         for i in 0..if used_again { 800u64 } else { 0 } {
-            churn.insert(&(i % 100).to_be_bytes(), &[9; 900]).unwrap();
+            churn.put((i % 100).to_be_bytes(), [9; 900]).unwrap();
             store.flush().unwrap();
             if i % 100 == 99 {
                 store.checkpoint().unwrap();
             }
         }
         let table = store.create_table("t").unwrap();
-        (0..20u64).for_each(|i| assert!(table.insert(&i.to_be_bytes(), b"v").unwrap()));
+        (0..20u64).for_each(|i| assert!(table.put(i.to_be_bytes(), b"v").unwrap()));
         Sample { dir, store: Some(store), rows: 20 }
     }
 

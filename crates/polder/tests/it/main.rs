@@ -17,6 +17,7 @@ mod fixture;
 mod full;
 mod full_opening;
 mod hostile;
+mod keys;
 mod kill;
 mod log_bound;
 mod log_dump;

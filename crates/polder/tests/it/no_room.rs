@@ -14,7 +14,7 @@ const MUCH_BYTES: u64 = 8 << 20;
 
 fn insert(table: &Table, model: &mut Model, key: u64, len: usize) -> Result<(), StoreError> {
     let (key, value) = (key.to_be_bytes(), vec![key as u8; len]);
-    table.insert(&key, &value)?;
+    table.put(key, &value)?;
     model.entries.insert(key.to_vec(), value);
     Ok(())
 }
@@ -48,7 +48,7 @@ fn overwrite(table: &Table, model: &mut Model, seed: u64) {
             let sync = random.chance(0.01);
             let durability = if sync { Durability::Sync } else { Durability::None };
             written += value.len() as u64;
-            table.with_durability(durability).insert(key, &value).unwrap();
+            table.with_durability(durability).put(key, &value).unwrap();
             model.entries.insert(key.clone(), value);
         }
     }
@@ -70,7 +70,7 @@ fn a_full_data_disk() {
         store.checkpoint().unwrap();
         for (i, removed) in model.entries.keys().cloned().collect::<Vec<_>>().iter().enumerate() {
             if i % 3 != 0 {
-                assert!(table.remove(removed).unwrap());
+                assert!(table.delete(removed).unwrap());
                 model.entries.remove(removed);
             }
         }
@@ -148,7 +148,7 @@ fn a_log_that_cannot_be_made() {
         assert_eq!(disks.data.len().unwrap(), 0, "nothing is left");
         disks.log.set_plan(FaultPlan::new(1));
         let store = open_on(&disks);
-        store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+        store.open_table("t").unwrap().put(b"k", b"v").unwrap();
         assert_eq!(open_on(&disks.crash(capacity)).table("t").unwrap().len(), 1);
     }
 }

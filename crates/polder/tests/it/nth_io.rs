@@ -90,12 +90,12 @@ fn workload(mut disks: Disks, what: &str) -> bool {
             let (key, value) = ((i * 7 + life) % WRITES, value(i));
             match i % 6 {
                 5 => {
-                    let removed = table.remove(&key.to_be_bytes());
+                    let removed = table.delete(key.to_be_bytes());
                     known.wrote(key, None, removed.map(drop));
                 }
                 4 => {
                     let mut batch = WriteBatch::new();
-                    batch.insert(&table, &key.to_be_bytes(), &value);
+                    batch.put(&table, key.to_be_bytes(), &value);
                     let done = store.apply(batch).map_err(|error| match error {
                         polder::BatchError::Store(error) => error,
                         other => panic!("{other}"),
@@ -103,7 +103,7 @@ fn workload(mut disks: Disks, what: &str) -> bool {
                     known.wrote(key, Some(value), done);
                 }
                 _ => {
-                    let inserted = table.insert(&key.to_be_bytes(), &value);
+                    let inserted = table.put(key.to_be_bytes(), &value);
                     known.wrote(key, Some(value), inserted.map(drop));
                 }
             }

@@ -28,7 +28,7 @@ fn modes_do_what_they_say() {
     assert!(!path.exists(), "asking for what is not there makes nothing");
 
     let store = Store::open(tight(&path).mode(OpenMode::Create)).unwrap();
-    store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+    store.open_table("t").unwrap().put(b"k", b"v").unwrap();
     assert_eq!(store.path(), path);
     store.close().unwrap();
     let error = refused(tight(&path).mode(OpenMode::Create));
@@ -135,7 +135,7 @@ fn one_holder_at_a_time_in_a_process() {
     // Without a close the last handle closes.
     let store = Store::open(tight(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
-    table.insert(b"k", b"v").unwrap();
+    table.put(b"k", b"v").unwrap();
     drop(store);
     assert!(matches!(refused(tight(dir.path())), OpenError::Locked { .. }), "a table holds it");
     drop(table);
@@ -150,7 +150,7 @@ const HELD: &str = "POLDER_TEST_HELD_STORE";
 fn child_that_holds_a_store() {
     let Some(path) = std::env::var_os(HELD) else { return };
     let store = Store::open(tight(Path::new(&path))).unwrap();
-    store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+    store.open_table("t").unwrap().put(b"k", b"v").unwrap();
     println!("\nholding");
     std::io::stdout().flush().unwrap();
     // Until it is killed.
@@ -216,7 +216,7 @@ fn a_copy_of_an_open_store_is_recovered() {
     drop(copied);
     let table = store.open_table("t").unwrap();
     for i in 0..5000u64 {
-        table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
+        table.put(i.to_be_bytes(), [1; 100]).unwrap();
     }
     store.flush().unwrap();
     let copied = copy_store();
@@ -312,7 +312,7 @@ fn a_store_that_could_not_be_made_leaves_nothing() {
         assert!(text.contains("No space") || text.contains("full"), "{kilobytes}: {text}");
         disk.data.set_plan(FaultPlan::new(1));
         let store = open().unwrap();
-        store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+        store.open_table("t").unwrap().put(b"k", b"v").unwrap();
         store.close().unwrap();
         assert_eq!(open().unwrap().table("t").unwrap().len(), 1);
     }
@@ -354,13 +354,13 @@ fn stores_beside_each_other() {
                 for i in 0..1500u64 {
                     let key = (i * 4 + t).to_be_bytes();
                     for (s, table) in tables.iter().enumerate() {
-                        table.insert(&key, &[s as u8; 50]).unwrap();
-                        assert_eq!(table.get(&key).unwrap().unwrap(), [s as u8; 50]);
+                        table.put(key, [s as u8; 50]).unwrap();
+                        assert_eq!(table.get(key).unwrap().unwrap(), [s as u8; 50]);
                     }
                     // From within one store's update into the others'.
                     tables[0]
                         .update_with(b"sum", |old| {
-                            tables[1].insert(&key, &[1; 50]).unwrap();
+                            tables[1].put(key, [1; 50]).unwrap();
                             polder::Change::Insert(old.unwrap_or_default().to_vec())
                         })
                         .unwrap();
@@ -377,7 +377,7 @@ fn stores_beside_each_other() {
     for (s, store) in open().iter().enumerate() {
         let table = store.table("t").unwrap();
         for i in 0..6000u64 {
-            assert_eq!(table.get(&i.to_be_bytes()).unwrap().unwrap(), [s as u8; 50]);
+            assert_eq!(table.get(i.to_be_bytes()).unwrap().unwrap(), [s as u8; 50]);
         }
     }
 }

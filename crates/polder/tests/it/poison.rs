@@ -28,7 +28,7 @@ fn assert_tells(error: &StoreError, what: &str) {
 fn assert_poisoned(store: &Store, table: &Table, what: &str) {
     let batch = |store: &Store| {
         let mut batch = WriteBatch::new();
-        batch.insert(table, b"batch", b"1");
+        batch.put(table, b"batch", b"1");
         store.apply(batch).map_err(|error| match error {
             polder::BatchError::Store(error) => error,
             other => panic!("{other}"),
@@ -37,9 +37,9 @@ fn assert_poisoned(store: &Store, table: &Table, what: &str) {
     for _ in 0..3 {
         let quick = table.with_durability(Durability::None);
         let written = [
-            table.insert(b"late", b"1").map(drop),
-            quick.insert(b"late", b"1").map(drop),
-            table.remove(&0u64.to_be_bytes()).map(drop),
+            table.put(b"late", b"1").map(drop),
+            quick.put(b"late", b"1").map(drop),
+            table.delete(0u64.to_be_bytes()).map(drop),
             quick.bulk_load([(b"a", b"b")]).map(drop),
             batch(store),
             store.create_table("late").map(drop),
@@ -63,7 +63,7 @@ fn acknowledged(disks: &Disks) -> (Store, Table) {
     let store = open_on(disks);
     let table = store.open_table("t").unwrap();
     for i in 0..20u64 {
-        table.insert(&i.to_be_bytes(), &[i as u8; 100]).unwrap();
+        table.put(i.to_be_bytes(), [i as u8; 100]).unwrap();
     }
     (store, table)
 }
@@ -71,7 +71,7 @@ fn acknowledged(disks: &Disks) -> (Store, Table) {
 fn assert_acknowledged(store: &Store) {
     let table = store.table("t").unwrap();
     for i in 0..20u64 {
-        assert_eq!(table.get(&i.to_be_bytes()).unwrap().unwrap(), [i as u8; 100]);
+        assert_eq!(table.get(i.to_be_bytes()).unwrap().unwrap(), [i as u8; 100]);
     }
     assert_sound(store);
 }
@@ -81,7 +81,7 @@ fn assert_recovers(disks: &Disks) {
     for disks in [disks.crash(1), disks.crash(2), disks.clone()] {
         let store = open_on(&disks);
         assert_acknowledged(&store);
-        store.table("t").unwrap().insert(b"again", b"1").unwrap();
+        store.table("t").unwrap().put(b"again", b"1").unwrap();
         store.close().unwrap();
         let store = open_on(&disks);
         assert!(store.table("t").unwrap().contains_key(b"again").unwrap());
@@ -95,7 +95,7 @@ fn a_failed_sync_of_the_log() {
     let (store, table) = acknowledged(&disks);
     let before = superblocks(&disks);
     fail_next_sync(&disks.log);
-    let error = table.insert(b"unlucky", b"1").unwrap_err();
+    let error = table.put(b"unlucky", b"1").unwrap_err();
     assert!(matches!(error, StoreError::NotDurable { .. }), "{error:?}");
     assert_tells(&error, LOG);
     assert_poisoned(&store, &table, LOG);
@@ -155,7 +155,7 @@ fn pages_written_since_the_last_good_sync_are_not_read_back() {
     let value = |i: u64, round: u8| vec![i as u8 ^ round; 500];
     let write = |round| {
         for i in 0..ENTRIES {
-            quick.insert(&i.to_be_bytes(), &value(i, round)).unwrap();
+            quick.put(i.to_be_bytes(), value(i, round)).unwrap();
         }
     };
     write(0);
@@ -166,7 +166,7 @@ fn pages_written_since_the_last_good_sync_are_not_read_back() {
     store.checkpoint().unwrap_err();
     let mut distrusted = 0;
     for i in 0..ENTRIES {
-        match table.get(&i.to_be_bytes()) {
+        match table.get(i.to_be_bytes()) {
             Ok(found) => assert_eq!(found, Some(value(i, 1))),
             Err(error) => {
                 let text = full_text(&error);
@@ -182,7 +182,7 @@ fn pages_written_since_the_last_good_sync_are_not_read_back() {
         let store = open_on(&disks);
         let table = store.table("t").unwrap();
         for i in 0..ENTRIES {
-            assert_eq!(table.get(&i.to_be_bytes()).unwrap(), Some(value(i, 1)), "{i}");
+            assert_eq!(table.get(i.to_be_bytes()).unwrap(), Some(value(i, 1)), "{i}");
         }
         assert_sound(&store);
     }
@@ -195,7 +195,7 @@ fn pages_that_could_not_be_written_are_written_later() {
     let disks = disk();
     let (store, table) = acknowledged(&disks);
     store.checkpoint().unwrap();
-    table.insert(&0u64.to_be_bytes(), &[0; 100]).unwrap();
+    table.put(0u64.to_be_bytes(), [0; 100]).unwrap();
     // More often than there are slots for second copies.
     for _ in 0..40 {
         let fail = |operation| FaultPlan::new(3).fail(operation, When::From(0), Errno::IO);

@@ -27,7 +27,7 @@ fn stored(entries: Vec<(Vec<u8>, Vec<u8>)>, prefix: &[u8]) {
     let store = Store::open(quick(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
     for (key, value) in &entries {
-        table.insert(key, value).unwrap();
+        table.put(key, value).unwrap();
     }
     assert_content(&table, &model);
     let found: Vec<_> = table.prefix(prefix).map(|entry| entry.unwrap().0).collect();

@@ -17,7 +17,7 @@ fn sample(path: &Path) {
     let store = Store::open(quick(path)).unwrap();
     let table = store.open_table("t").unwrap();
     for i in 0..500u64 {
-        table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
+        table.put(i.to_be_bytes(), [1; 100]).unwrap();
     }
     drop(table);
     store.close().unwrap();
@@ -104,7 +104,7 @@ fn what_an_interrupted_create_leaves_is_no_obstacle() {
     for log in [empty(), zeros, torn, header] {
         let disks = Disks { data: empty(), log };
         let store = open_on(&disks);
-        store.open_table("t").unwrap().insert(b"k", b"v").unwrap();
+        store.open_table("t").unwrap().put(b"k", b"v").unwrap();
         store.close().unwrap();
         assert_eq!(open_on(&disks).table("t").unwrap().len(), 1);
     }

@@ -31,7 +31,7 @@ fn a_crash_leaves_one_name() {
             });
             scope.spawn(|| {
                 for i in 0..u64::MAX {
-                    other.insert(&(i % 50).to_be_bytes(), b"").unwrap();
+                    other.put((i % 50).to_be_bytes(), b"").unwrap();
                     if stop.load(Ordering::Relaxed) {
                         break;
                     }

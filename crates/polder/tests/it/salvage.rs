@@ -47,7 +47,7 @@ impl Sample {
         let store = Store::open(options(&live)).unwrap();
         let gone = store.create_table("gone").unwrap();
         for i in 0..500u64 {
-            gone.insert(&i.to_be_bytes(), &[7; SHORT]).unwrap();
+            gone.put(i.to_be_bytes(), [7; SHORT]).unwrap();
         }
         for name in ["large", "small", "empty"] {
             store.create_table(name).unwrap();
@@ -78,12 +78,12 @@ impl Sample {
         for _ in 0..keys {
             let key = random.below(keys).to_be_bytes().to_vec();
             if round > 0 && random.below(3) == 0 {
-                assert_eq!(table.remove(&key).unwrap(), content.remove(&key).is_some());
+                assert_eq!(table.delete(&key).unwrap(), content.remove(&key).is_some());
                 continue;
             }
             let mut value = vec![0; if random.below(100) == 0 { LONG } else { SHORT }];
             random.fill(&mut value);
-            table.insert(&key, &value).unwrap();
+            table.put(&key, &value).unwrap();
             let history = self.history.entry((table.name().to_string(), key.clone())).or_default();
             history.push(value.clone());
             content.insert(key, value);
@@ -297,7 +297,7 @@ fn with_a_damaged_page_of_a_long_value() {
     let mut content = Content::new();
     for i in 0..50u8 {
         let value = vec![i; LONG];
-        table.insert(&[i], &value).unwrap();
+        table.put([i], &value).unwrap();
         content.insert(vec![i], value);
     }
     store.close().unwrap();
@@ -389,7 +389,7 @@ fn a_dropped_table_stays_dropped() {
     let store = Store::open(options(&live)).unwrap();
     for name in ["gone", "here"] {
         let table = store.create_table(name).unwrap();
-        (0..100u64).for_each(|i| assert!(table.insert(&i.to_be_bytes(), b"v").unwrap()));
+        (0..100u64).for_each(|i| assert!(table.put(i.to_be_bytes(), b"v").unwrap()));
     }
     store.drop_table("gone").unwrap();
     store.close().unwrap();
@@ -408,7 +408,7 @@ fn maps_that_are_older_than_a_page_are_not_believed() {
     let store = Store::open(options(&live)).unwrap();
     // A log so short that it asks for no checkpoint by itself.
     let table = store.create_table("t").unwrap().with_durability(polder::Durability::None);
-    let insert = |i: u64| assert!(table.insert(&i.to_be_bytes(), &[3; SHORT]).unwrap());
+    let insert = |i: u64| assert!(table.put(i.to_be_bytes(), [3; SHORT]).unwrap());
     (0..1000).for_each(insert);
     store.checkpoint().unwrap();
     // More than the budget: the first of these leaves are evicted, and the maps stay in memory.
@@ -434,7 +434,7 @@ fn pages_of_any_size_are_found() {
         let store = Store::open(options("old").page_size(page_size)).unwrap();
         let table = store.create_table("t").unwrap();
         for i in 0..3000u64 {
-            table.insert(&i.to_be_bytes(), &[1; 100]).unwrap();
+            table.put(i.to_be_bytes(), [1; 100]).unwrap();
         }
         store.close().unwrap();
         let data = dir.path().join("old").join("data");
@@ -494,7 +494,7 @@ fn loads_that_failed_bring_nothing() {
     let during = entries(2000).inspect(|(key, _)| {
         if *key == 1000u64.to_be_bytes() {
             // By another thread: this one is inside of the load.
-            let write = || written.insert(key, &[4; SHORT]).unwrap();
+            let write = || written.put(key, [4; SHORT]).unwrap();
             std::thread::scope(|scope| scope.spawn(write).join().unwrap());
         }
     });

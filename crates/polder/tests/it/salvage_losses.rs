@@ -31,12 +31,12 @@ impl Sample {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(options(dir.path().join("s"))).unwrap();
         let table = store.create_table("t").unwrap();
-        (0..ROWS).for_each(|i| assert!(table.insert(&i.to_be_bytes(), &[1; 100]).unwrap()));
+        (0..ROWS).for_each(|i| assert!(table.put(i.to_be_bytes(), [1; 100]).unwrap()));
         let small = store.create_table("small").unwrap();
-        (0..SMALL).for_each(|i| assert!(small.insert(&i.to_be_bytes(), &[i as u8; 9000]).unwrap()));
+        (0..SMALL).for_each(|i| assert!(small.put(i.to_be_bytes(), [i as u8; 9000]).unwrap()));
         store.checkpoint().unwrap();
         let before = fs::read(dir.path().join("s/data")).unwrap();
-        (0..ROWS).for_each(|i| assert!(!table.insert(&i.to_be_bytes(), &[2; 100]).unwrap()));
+        (0..ROWS).for_each(|i| assert!(!table.put(i.to_be_bytes(), [2; 100]).unwrap()));
         let sample = Sample { dir, before };
         sample.churn(&store);
         store.close().unwrap();
@@ -47,7 +47,7 @@ impl Sample {
     fn churn(&self, store: &Store) {
         let churn = store.open_table("churn").unwrap();
         for i in 0..6000u64 {
-            churn.insert(&(i % 10).to_be_bytes(), &[3; 900]).unwrap();
+            churn.put((i % 10).to_be_bytes(), [3; 900]).unwrap();
         }
     }
 
@@ -191,12 +191,12 @@ fn an_older_copy_of_a_leaf() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(options(dir.path().join("s"))).unwrap();
     let table = store.create_table("t").unwrap();
-    (0..ROWS).for_each(|i| assert!(table.insert(&i.to_be_bytes(), &[1; 100]).unwrap()));
+    (0..ROWS).for_each(|i| assert!(table.put(i.to_be_bytes(), [1; 100]).unwrap()));
     store.checkpoint().unwrap();
     let before = fs::read(dir.path().join("s/data")).unwrap();
     let mut sample = Sample { dir, before };
     sample.churn(&store);
-    assert!(!table.insert(&8u64.to_be_bytes(), &[2; 100]).unwrap());
+    assert!(!table.put(8u64.to_be_bytes(), [2; 100]).unwrap());
     drop(table);
     store.close().unwrap();
     let leaves = sample.leaves();
@@ -220,7 +220,7 @@ fn an_older_copy_of_a_leaf_with_other_entries() {
     let sample = Sample::new();
     let store = Store::open(options(sample.dir.path().join("s"))).unwrap();
     let t = store.table("t").unwrap();
-    (0..20u64).for_each(|i| assert!(t.remove(&i.to_be_bytes()).unwrap()));
+    (0..20u64).for_each(|i| assert!(t.delete(i.to_be_bytes()).unwrap()));
     drop(t);
     sample.churn(&store);
     store.close().unwrap();

@@ -63,7 +63,7 @@ impl Sample {
         let closed = number.is_multiple_of(2);
         let store = Store::open(options(&live)).unwrap();
         let gone = store.create_table("gone").unwrap();
-        (0..200u64).for_each(|i| assert!(gone.insert(&i.to_be_bytes(), &[7; 120]).unwrap()));
+        (0..200u64).for_each(|i| assert!(gone.put(i.to_be_bytes(), [7; 120]).unwrap()));
         store.create_table("empty").unwrap();
         let mut tables = BTreeMap::from([("empty".to_string(), Content::new())]);
         for (name, keys) in TABLES.into_iter().zip([900, 8]) {
@@ -151,13 +151,13 @@ impl Sample {
 fn change(table: &Table, content: &mut Content, random: &mut Random, keys: u64) {
     let key = random.below(keys).to_be_bytes().to_vec();
     if random.chance(0.25) {
-        table.remove(&key).unwrap();
+        table.delete(&key).unwrap();
         content.remove(&key);
         return;
     }
     let mut value = vec![0; if random.chance(0.02) { 9000 } else { 120 }];
     random.fill(&mut value);
-    table.insert(&key, &value).unwrap();
+    table.put(&key, &value).unwrap();
     content.insert(key, value);
 }
 
@@ -167,7 +167,7 @@ fn churn(store: &Store, random: &mut Random) {
     let mut value = vec![0; 900];
     for i in 0..6000u64 {
         random.fill(&mut value);
-        table.insert(&(i % 20).to_be_bytes(), &value).unwrap();
+        table.put((i % 20).to_be_bytes(), &value).unwrap();
     }
 }
 

@@ -111,11 +111,23 @@ impl Ordered for Subject<'_> {
     type Error = StoreError;
 
     fn insert(&mut self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
-        self.0.insert(key, value).map(|new| !new)
+        if value.len().is_multiple_of(2) {
+            return Ok(!self.0.put(key, value)?);
+        }
+        let before = self.0.get(key)?;
+        let old = self.0.insert(key, value)?;
+        assert_eq!(old, before);
+        Ok(old.is_some())
     }
 
     fn remove(&mut self, key: &[u8]) -> Result<bool, StoreError> {
-        self.0.remove(key)
+        let before = self.0.get(key)?;
+        if before.as_ref().is_some_and(|value| value.len().is_multiple_of(2)) {
+            return self.0.delete(key);
+        }
+        let old = self.0.remove(key)?;
+        assert_eq!(old, before);
+        Ok(old.is_some())
     }
 
     fn get(&mut self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
@@ -132,7 +144,7 @@ impl Ordered for Subject<'_> {
         reverse: bool,
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
-        let range = self.0.range::<&[u8]>((from, to));
+        let range = self.0.range((from, to));
         if reverse { range.rev().take(limit).collect() } else { range.take(limit).collect() }
     }
 

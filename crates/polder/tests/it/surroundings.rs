@@ -19,7 +19,7 @@ fn use_store(path: &Path) -> Result<(), OpenError> {
     let store = Store::open(tight(path))?;
     let table = store.open_table("t").unwrap();
     for i in 0..50u64 {
-        table.insert(&i.to_be_bytes(), &[1; 3000]).unwrap();
+        table.put(i.to_be_bytes(), [1; 3000]).unwrap();
     }
     assert_sound(&store);
     drop(table);

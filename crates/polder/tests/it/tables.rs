@@ -24,7 +24,7 @@ fn names_of_all_lengths_and_scripts() {
     names.dedup();
     for (i, name) in names.iter().enumerate() {
         let table = store.create_table(name).unwrap();
-        table.insert(b"number", i.to_string().as_bytes()).unwrap();
+        table.put(b"number", i.to_string().as_bytes()).unwrap();
         assert_eq!(table.name(), name);
     }
     assert_eq!(store.tables().unwrap(), names);
@@ -66,7 +66,7 @@ fn a_table_is_renamed_for_all_who_use_it() {
     let disk = disk();
     let store = open_on(&disk);
     let (table, other) = (store.create_table("old").unwrap(), store.create_table("other").unwrap());
-    (0..5u8).for_each(|i| _ = table.insert(&[i], b"value").unwrap());
+    (0..5u8).for_each(|i| _ = table.put([i], b"value").unwrap());
     let mut range = table.iter();
     range.next_entry().unwrap();
     let before = table.name();
@@ -120,11 +120,11 @@ fn a_name_can_be_used_again() {
         let table = store.create_table("again").unwrap();
         assert_eq!((table.len(), table.first().unwrap()), (0, None));
         for i in 0..500u64 {
-            table.insert(&i.to_be_bytes(), &[round; 100]).unwrap();
+            table.put(i.to_be_bytes(), [round; 100]).unwrap();
         }
-        assert_eq!(table.get(&7u64.to_be_bytes()).unwrap().unwrap(), [round; 100]);
+        assert_eq!(table.get(7u64.to_be_bytes()).unwrap().unwrap(), [round; 100]);
         store.drop_table("again").unwrap();
-        for gone in [table.get(b"k").map(drop), table.insert(b"k", b"").map(drop)] {
+        for gone in [table.get(b"k").map(drop), table.put(b"k", b"").map(drop)] {
             assert!(
                 matches!(gone, Err(StoreError::Dropped { ref name }) if name == "again"),
                 "{gone:?}"
@@ -193,7 +193,7 @@ fn ranges_of_all_bounds_and_from_both_ends() {
     let mut keys: Vec<Vec<u8>> = vec![vec![], vec![0], vec![0, 0], vec![255], vec![255, 255]];
     keys.extend((0..400u16).map(|i| (i * 3).to_be_bytes().to_vec()));
     for key in keys {
-        table.insert(&key, &[key.len() as u8; 100]).unwrap();
+        table.put(&key, [key.len() as u8; 100]).unwrap();
         map.insert(key.clone(), vec![key.len() as u8; 100]);
     }
     let mut random = Random::new(1);
@@ -248,7 +248,7 @@ fn prefixes() {
         }
     }
     for key in &keys {
-        table.insert(key, b"").unwrap();
+        table.put(key, b"").unwrap();
     }
     keys.sort();
     for prefix in keys.iter().chain([&b"b"[..].to_vec(), &vec![255; 9]]) {
@@ -267,29 +267,29 @@ fn limits_are_told() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(quick(dir.path())).unwrap();
     let table = store.open_table("t").unwrap();
-    table.insert(&[1; 512], b"longest key").unwrap();
+    table.put([1; 512], b"longest key").unwrap();
     let long = [1; 513];
-    let error = table.insert(&long, b"").unwrap_err();
+    let error = table.put(long, b"").unwrap_err();
     assert!(matches!(error, StoreError::KeyTooLong { len: 513, limit: 512 }));
     assert!(error.to_string().contains("513") && error.to_string().contains("512"), "{error}");
     assert!(matches!(
-        table.update_with(&long, |_| Change::Insert(vec![])),
+        table.update_with(long, |_| Change::Insert(vec![])),
         Err(StoreError::KeyTooLong { .. })
     ));
-    assert_eq!(table.get(&long).unwrap(), None);
-    assert!(!table.contains_key(&long).unwrap() && !table.remove(&long).unwrap());
+    assert_eq!(table.get(long).unwrap(), None);
+    assert!(!table.contains_key(long).unwrap() && !table.delete(long).unwrap());
 
     // A value of 64 MiB passes through a pool of one: the longest, and one byte too long.
     let mut value = vec![0; 64 << 20];
     Random::new(5).fill(&mut value);
-    table.insert(b"longest value", &value).unwrap();
+    table.put(b"longest value", &value).unwrap();
     let same = table.get_with(b"longest value", |found| found == value).unwrap();
     assert_eq!(same, Some(true));
     value.push(0);
-    let error = table.insert(b"k", &value).unwrap_err();
+    let error = table.put(b"k", &value).unwrap_err();
     assert!(matches!(error, StoreError::ValueTooLong { limit: 67_108_864, .. }), "{error}");
     assert_eq!(table.len(), 2);
-    table.remove(b"longest value").unwrap();
+    table.delete(b"longest value").unwrap();
     assert_sound(&store);
     store.shrink().unwrap();
     assert!(store.stats().file_bytes < 1 << 20);
@@ -302,7 +302,7 @@ fn values_of_all_lengths_are_lent_and_copied() {
     for len in [0, 1, 100, 1000, 1013, 1014, 1015, 1023, 1024, 1025, 4000, 4096, 50_000] {
         let mut value = vec![0; len];
         Random::new(len as u64).fill(&mut value);
-        table.insert(b"k", &value).unwrap();
+        table.put(b"k", &value).unwrap();
         assert_eq!(table.get(b"k").unwrap().as_ref(), Some(&value));
         assert_eq!(table.get_with(b"k", |found| found == value).unwrap(), Some(true));
         let with = table.get_versioned_with(b"k", |version, found| (version, found.to_vec()));
@@ -335,20 +335,20 @@ fn updates_of_one_key_are_one_step() {
                         let old = old.map_or(0, |old| u32::from_be_bytes(old.try_into().unwrap()));
                         Change::Insert((old + 1).to_be_bytes().to_vec())
                     };
-                    table.update_with(&(i % 5).to_be_bytes(), add).unwrap();
+                    table.update_with((i % 5).to_be_bytes(), add).unwrap();
                 }
             });
         }
     });
     for counter in 0..5u32 {
-        assert_eq!(table.get(&counter.to_be_bytes()).unwrap().unwrap(), 800u32.to_be_bytes());
+        assert_eq!(table.get(counter.to_be_bytes()).unwrap().unwrap(), 800u32.to_be_bytes());
     }
     assert!(calls.into_inner() >= 4000);
     assert_eq!(table.len(), 5);
     table.update_with(b"none", |old| if old.is_none() { Change::Keep } else { panic!() }).unwrap();
     table.update_with(b"none", |_| Change::Remove).unwrap();
     assert_eq!(table.len(), 5);
-    table.update_with(&0u32.to_be_bytes(), |_| Change::Remove).unwrap();
+    table.update_with(0u32.to_be_bytes(), |_| Change::Remove).unwrap();
     assert_eq!(table.len(), 4);
 }
 
@@ -364,11 +364,11 @@ fn the_number_of_entries() {
             scope.spawn(move || {
                 for i in 0..1000 * scale() {
                     let key = (i * 8 + t).to_be_bytes();
-                    assert!(table.insert(&key, b"v").unwrap());
-                    assert!(!table.insert(&key, b"w").unwrap());
+                    assert!(table.put(key, b"v").unwrap());
+                    assert!(!table.put(key, b"w").unwrap());
                     if i % 3 == 0 {
-                        assert!(table.remove(&key).unwrap());
-                        assert!(!table.remove(&key).unwrap());
+                        assert!(table.delete(key).unwrap());
+                        assert!(!table.delete(key).unwrap());
                     }
                 }
             });
@@ -399,7 +399,7 @@ fn the_number_of_entries() {
 fn dropped_in_use(store: &Store) {
     let stays = store.open_table("stays").unwrap();
     for i in 0..2000u64 {
-        stays.insert(&i.to_be_bytes(), &[0xee; 64]).unwrap();
+        stays.put(i.to_be_bytes(), [0xee; 64]).unwrap();
     }
     for round in 0..12 * scale() {
         let table = store.create_table("goes").unwrap();
@@ -407,7 +407,7 @@ fn dropped_in_use(store: &Store) {
         let long = [round as u8; 9000];
         for i in 0..1500u64 {
             let value = if i % 100 == 0 { &long[..] } else { &mark[..] };
-            table.insert(&i.to_be_bytes(), value).unwrap();
+            table.put(i.to_be_bytes(), value).unwrap();
         }
         let begun = Instant::now();
         thread::scope(|scope| {
@@ -420,8 +420,8 @@ fn dropped_in_use(store: &Store) {
                         let bytes = key.to_be_bytes();
                         let fine = |value: &[u8]| value.iter().all(|byte| *byte == round as u8);
                         let done = match t % 3 {
-                            0 => table.get(&bytes).map(|v| assert!(fine(&v.unwrap()))),
-                            1 => table.insert(&bytes, &mark).map(|new| assert!(!new)),
+                            0 => table.get(bytes).map(|v| assert!(fine(&v.unwrap()))),
+                            1 => table.put(bytes, mark).map(|new| assert!(!new)),
                             _ => table.range(bytes..).take(200).try_for_each(|entry| {
                                 entry.map(|(_, value)| assert!(fine(&value)))
                             }),
@@ -429,7 +429,7 @@ fn dropped_in_use(store: &Store) {
                         if let Err(error) = done {
                             break error;
                         }
-                        let other = stays.get(&key.to_be_bytes()).unwrap().unwrap();
+                        let other = stays.get(key.to_be_bytes()).unwrap().unwrap();
                         assert_eq!(other, [0xee; 64]);
                     };
                     assert!(matches!(error, StoreError::Dropped { .. }), "{}", full_text(&error));
@@ -441,8 +441,8 @@ fn dropped_in_use(store: &Store) {
         assert!(begun.elapsed() < Duration::from_secs(30));
         // The next one may use the same frames and physical pages at once.
         let next = store.create_table("next").unwrap();
-        next.insert(b"k", b"v").unwrap();
-        assert!(matches!(table.get(&1u64.to_be_bytes()), Err(StoreError::Dropped { .. })));
+        next.put(b"k", b"v").unwrap();
+        assert!(matches!(table.get(1u64.to_be_bytes()), Err(StoreError::Dropped { .. })));
         store.drop_table("next").unwrap();
     }
     assert_sound(store);
@@ -469,8 +469,8 @@ fn room_comes_back() {
     let file = || std::fs::metadata(dir.path().join("data")).unwrap().len();
     let (first, second) = (store.open_table("a").unwrap(), store.open_table("b").unwrap());
     for i in 0..10_000u64 {
-        first.insert(&i.to_be_bytes(), &[1; 300]).unwrap();
-        second.insert(&i.to_be_bytes(), &[2; 300]).unwrap();
+        first.put(i.to_be_bytes(), [1; 300]).unwrap();
+        second.put(i.to_be_bytes(), [2; 300]).unwrap();
     }
     store.checkpoint().unwrap();
     let full = file();
@@ -479,7 +479,7 @@ fn room_comes_back() {
     let gone = store.shrink().unwrap();
     assert!(file() < full * 6 / 10, "{} of {full} are left, {gone} less", file());
     for i in 0..9_900u64 {
-        assert!(second.remove(&i.to_be_bytes()).unwrap());
+        assert!(second.delete(i.to_be_bytes()).unwrap());
     }
     store.shrink().unwrap();
     assert!(file() < 1 << 20, "{} of {full} are left", file());

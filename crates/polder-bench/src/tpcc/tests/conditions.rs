@@ -8,7 +8,7 @@ use super::*;
 fn patch<K: Kind>(table: &Table, key: &[u8], change: impl FnOnce(&mut Row<K, Vec<u8>>)) {
     let mut row = Row::<K, _>::of(table.get(key).unwrap().unwrap()).unwrap();
     change(&mut row);
-    table.insert(key, row.bytes()).unwrap();
+    table.put(key, row.bytes()).unwrap();
 }
 
 /// What is said of a store that is broken in this way.
@@ -46,13 +46,13 @@ fn condition_2_knows_the_last_order() {
     assert_eq!(*orders, format!("{place} there are 30, the last 30"));
     assert_eq!(*new_orders, format!("{place} the last new one is 30"));
     let gap = broken(|tables| {
-        tables.orders.remove(&keys::order(2, 1, 7)).unwrap();
+        tables.orders.delete(keys::order(2, 1, 7)).unwrap();
     });
     assert!(gap[0].starts_with("condition 2: warehouse 2, district 1:"), "{gap:?}");
     // The lines of the lost order are still there.
     assert!(gap[1].starts_with("condition 4: warehouse 2, district 1:"), "{gap:?}");
     let newest = broken(|tables| {
-        tables.new_order.remove(&keys::order(1, 1, 30)).unwrap();
+        tables.new_order.delete(keys::order(1, 1, 30)).unwrap();
     });
     assert_eq!(newest.len(), 1);
     assert!(newest[0].ends_with("the next order is 31, but the last new one is 29"), "{newest:?}");
@@ -61,7 +61,7 @@ fn condition_2_knows_the_last_order() {
 #[test]
 fn condition_3_knows_the_open_orders() {
     let gap = broken(|tables| {
-        tables.new_order.remove(&keys::order(2, 4, 25)).unwrap();
+        tables.new_order.delete(keys::order(2, 4, 25)).unwrap();
     });
     let what = "condition 3: warehouse 2, district 4: new orders 22 to 30, but there are 8";
     assert_eq!(gap, [what]);
@@ -70,7 +70,7 @@ fn condition_3_knows_the_open_orders() {
 #[test]
 fn condition_4_counts_lines() {
     let lost = broken(|tables| {
-        tables.order_line.remove(&keys::order_line(1, 9, 30, 1)).unwrap();
+        tables.order_line.delete(keys::order_line(1, 9, 30, 1)).unwrap();
     });
     assert_eq!(lost.len(), 1);
     assert!(lost[0].starts_with("condition 4: warehouse 1, district 9: orders have"), "{lost:?}");
@@ -85,7 +85,7 @@ fn condition_4_counts_lines() {
 fn a_district_without_open_orders_is_consistent() {
     let none = broken(|tables| {
         for o in 22..=30 {
-            tables.new_order.remove(&keys::order(1, 1, o)).unwrap();
+            tables.new_order.delete(keys::order(1, 1, o)).unwrap();
         }
     });
     assert!(none.is_empty(), "{none:?}");
@@ -96,8 +96,8 @@ fn rows_that_are_missing_or_cut_off_are_named() {
     let loaded = Loaded::small();
     let key = keys::district(2, 2);
     let check = || check(&loaded.tables, 2, &Interrupt::silent()).unwrap_err().to_string();
-    loaded.tables.district.insert(&key, b"short").unwrap();
+    loaded.tables.district.put(key, b"short").unwrap();
     assert!(check().contains("table district"), "{}", check());
-    loaded.tables.district.remove(&key).unwrap();
+    loaded.tables.district.delete(key).unwrap();
     assert!(check().contains("table district"), "{}", check());
 }

@@ -20,7 +20,7 @@ impl Client<'_> {
         let oldest = open.next_entry()?.and_then(|(key, _)| keys::order_number(key));
         let Some(o) = oldest else { return Ok(Some(())) };
         let key = keys::order(w, d, o);
-        let Some(version) = tables.new_order.version(&key)? else { return Ok(None) };
+        let Some(version) = tables.new_order.version(key)? else { return Ok(None) };
         changes.remove(&tables.new_order, &key, version);
 
         let version = read(&tables.orders, &key, &mut rows.order)?;

@@ -82,7 +82,7 @@ impl Changes {
 
     fn insert(&mut self, table: &Table, key: &[u8], value: &[u8]) {
         self.bytes += (key.len() + value.len()) as u64;
-        self.batch.insert(table, key, value);
+        self.batch.put(table, key, value);
     }
 
     /// Changes a row that was read in this version.
@@ -95,7 +95,7 @@ impl Changes {
     fn remove(&mut self, table: &Table, key: &[u8], version: u64) {
         self.bytes += key.len() as u64;
         self.batch.expect(table, key, Some(version));
-        self.batch.remove(table, key);
+        self.batch.delete(table, key);
     }
 }
 
@@ -229,7 +229,7 @@ impl<'a> Client<'a> {
         };
         self.found.clear();
         let prefix = keys::customers_of_name(w, d, &name);
-        let mut customers = self.tables.customer_by_name.prefix(&prefix);
+        let mut customers = self.tables.customer_by_name.prefix(prefix);
         while let Some((key, _)) = customers.next_entry()? {
             self.found.extend(keys::customer_of_name(key).map(u32::from));
         }

@@ -114,7 +114,7 @@ impl Client<'_> {
         let mut sum = 0;
         let mut dists = [([0; DIST_BYTES], false); MOST_LINES];
         for (index, line) in input.lines().iter().enumerate() {
-            let item = self.tables.item.get_with(&keys::item(line.item), |bytes| {
+            let item = self.tables.item.get_with(keys::item(line.item), |bytes| {
                 let item = Row::<Item, _>::of(bytes)?;
                 Some((item.price.get(), input::is_original(item.data())))
             })?;

@@ -134,7 +134,7 @@ impl<'a> Work<'a> {
 
     fn look_up(&self, i: u64) -> Result<u64, Failure> {
         let number = records::loaded(i);
-        match self.table.get_with(&records::key(number), |value| records::verify(number, value))? {
+        match self.table.get_with(records::key(number), |value| records::verify(number, value))? {
             Some(verdict) => verdict.map(|_| 1),
             None => Err(Failure::Damaged(format!("record {number} is missing"))),
         }
@@ -147,7 +147,7 @@ impl<'a> Work<'a> {
             return self.update(random);
         }
         let number = records::inserted(i, self.plan.records);
-        if self.table.insert(&records::key(number), &records::value(number, 0))? {
+        if self.table.put(records::key(number), records::value(number, 0))? {
             Ok(1)
         } else {
             Err(Failure::Damaged(format!("record {number} was there before it was inserted")))
@@ -157,7 +157,7 @@ impl<'a> Work<'a> {
     fn update(&self, random: &mut Rng) -> Result<u64, Failure> {
         let number = records::loaded(random.u64(..self.plan.records));
         let mut verdict = Ok(());
-        self.table.update_with(&records::key(number), |value| {
+        self.table.update_with(records::key(number), |value| {
             let updates = value.map_or_else(
                 || Err(Failure::Damaged(format!("record {number} is missing"))),
                 |value| records::verify(number, value),
