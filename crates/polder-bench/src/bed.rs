@@ -251,6 +251,7 @@ impl<'a> Bed<'a> {
         let dir = self.store_dir();
         fs::create_dir(&dir).map_err(BenchError::file(&dir))?;
         let setup = Setup {
+            engine: self.named.kind.name,
             dir: &dir,
             cache_bytes: self.plan.pool_bytes,
             prefault: self.plan.prefault,

@@ -45,7 +45,7 @@ impl EngineKind {
     /// Whether it has a way to run this workload at this durability; if not, why not.
     pub(crate) fn can_run(&self, bench: Bench, durability: Durability) -> Result<(), String> {
         let name = self.name;
-        if bench == Bench::Tpcc && !polder::is_one(name) {
+        if bench == Bench::Tpcc && polder::translation_of(name).is_none() {
             return Err(format!("{name} is not Polder: tpcc runs on Polder's tables and batches"));
         }
         if self.is_bare && !matches!(bench, Bench::Lookup | Bench::Commit) {
@@ -65,6 +65,8 @@ impl fmt::Debug for EngineKind {
 /// With what a store is made.
 #[derive(Debug, Clone)]
 pub struct Setup<'a> {
+    /// The name of the engine.
+    pub engine: &'a str,
     /// An empty directory of its own.
     pub dir: &'a Path,
     /// Bytes of memory that it may use as its cache.

@@ -11,7 +11,8 @@
 //! what the device does inside.
 
 use std::fs;
-use std::io;
+
+use rustix::time::{ClockId, clock_gettime};
 
 /// The kernel counts bytes; a request is taken to be one page.
 const DEVICE_PAGE_BYTES: u64 = 4096;
@@ -36,7 +37,7 @@ impl Usage {
         let io = fs::read_to_string("/proc/self/io").unwrap_or_default();
         let written_bytes = field(&io, "write_bytes:");
         Usage {
-            cpu_s: cpu_seconds().unwrap_or(0.0),
+            cpu_s: cpu_seconds(),
             device_reads: field(&io, "read_bytes:").unwrap_or(0) / DEVICE_PAGE_BYTES,
             device_writes: written_bytes.unwrap_or(0) / DEVICE_PAGE_BYTES,
             written_bytes,
@@ -67,16 +68,9 @@ fn field(text: &str, label: &str) -> Option<u64> {
     rest.split_whitespace().next()?.parse().ok()
 }
 
-fn cpu_seconds() -> io::Result<f64> {
-    let mut usage = std::mem::MaybeUninit::<libc::rusage>::zeroed();
-    // SAFETY: the pointer is to memory of the size of an rusage, which the call fills.
-    if unsafe { libc::getrusage(libc::RUSAGE_SELF, usage.as_mut_ptr()) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the call succeeded; and all-zero bytes are a valid rusage anyway.
-    let usage = unsafe { usage.assume_init() };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 * 1e-6;
-    Ok(seconds(usage.ru_utime) + seconds(usage.ru_stime))
+fn cpu_seconds() -> f64 {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
 #[cfg(test)]

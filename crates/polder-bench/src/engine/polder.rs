@@ -4,68 +4,34 @@
 //! kept back in a session and nothing is prepared for a phase: each call is one operation of the
 //! store.
 
-use std::sync::LazyLock;
-
 use polder::{
     Change, OpenMode, Options, ReadMode, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
 };
 
-use super::{Access, Create, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
+use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
 use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
 
-/// One translation's engine, and what may be chosen there.
-struct Offer {
-    kind: EngineKind,
-    evicts: bool,
-    not_by_slices: Option<&'static str>,
-    not_by_copy: Option<&'static str>,
-}
-
-/// Makes an offer of each translation that a store can have.
-macro_rules! offers {
-    (
-        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
-        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
-        $($rest:tt)*
-    ) => {
-        vec![$(offers!($evicting),)* $(offers!($resident),)*]
-    };
-    ($kind:ident) => {
-        offer(TranslationKind::$kind, |setup| {
-            Ok(Box::new(Polder::create(setup, TranslationKind::$kind)?))
-        })
-    };
-}
-
-static OFFERS: LazyLock<Vec<Offer>> = LazyLock::new(|| polder_pool::translations!(offers));
-
-fn offer(kind: TranslationKind, create: Create) -> Offer {
-    Offer {
-        kind: EngineKind {
-            // There are a few, in a list that lives as long as the program.
-            name: format!("polder:{}", kind.name()).leak(),
-            about: kind.about(),
-            is_bare: false,
-            durability,
-            create,
-        },
-        evicts: kind.evicts(),
-        not_by_slices: kind.read_modes().no_slices,
-        not_by_copy: kind.read_modes().no_copies,
-    }
-}
-
 /// One engine for each translation.
 pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
-    OFFERS.iter().map(|offer| offer.kind)
+    TranslationKind::ALL.into_iter().map(|kind| EngineKind {
+        // There are a few, in a list that is made once or twice in the life of the program.
+        name: format!("{PREFIX}{}", kind.name()).leak(),
+        about: kind.about(),
+        is_bare: false,
+        durability: |_| Ok(()),
+        create: |setup| Ok(Box::new(Polder::create(setup)?)),
+    })
 }
 
-/// Whether the engine of this name is one of them.
-pub(super) fn is_one(engine: &str) -> bool {
-    OFFERS.iter().any(|offer| offer.kind.name == engine)
+/// The translation of the engine of this name, if it is one of these.
+pub(super) fn translation_of(engine: &str) -> Option<TranslationKind> {
+    engine.strip_prefix(PREFIX)?.parse().ok()
 }
+
+/// What the names of all engines of Polder begin with.
+const PREFIX: &str = "polder:";
 
 /// Whether these may be chosen for the engine of this name; if not, why not.
 pub(super) fn can_have(
@@ -73,32 +39,28 @@ pub(super) fn can_have(
     replacement: Option<ReplacementKind>,
     hold: Option<ReadMode>,
 ) -> Result<(), String> {
-    let offer = OFFERS.iter().find(|offer| offer.kind.name == engine);
-    match (offer, replacement, hold) {
-        (_, None, None) => Ok(()),
-        (None, ..) => Err(format!(
-            "{engine} is not Polder: it has no replacement policy and no read mode to \
-             choose; engines of Polder take them behind their names, as in polder:array+lru"
-        )),
-        (Some(Offer { evicts: false, .. }), Some(replacement), _) => Err(format!(
-            "{engine} never evicts: the replacement policy {replacement} is not for it"
-        )),
-        (Some(Offer { not_by_slices: Some(why), .. }), _, Some(hold)) if hold.is_by_cores() => {
-            Err(format!(
-                "{engine} has the read modes {} and {} alone: {why}",
-                ReadMode::Optimistic,
-                ReadMode::Shared
-            ))
-        }
-        (Some(Offer { not_by_copy: Some(why), .. }), _, Some(hold)) if hold.copies() => {
-            Err(format!("{engine} does not have the read mode {hold}: {why}"))
-        }
-        _ => Ok(()),
+    let Some(kind) = translation_of(engine) else {
+        return match (replacement, hold) {
+            (None, None) => Ok(()),
+            _ => Err(format!(
+                "{engine} is not Polder: it has no replacement policy and no read mode to choose; \
+                 engines of Polder take them behind their names, as in polder:array+lru"
+            )),
+        };
+    };
+    if let Some(policy) = replacement.filter(|_| !kind.evicts()) {
+        return Err(format!(
+            "{engine} never evicts: the replacement policy {policy} is not for it"
+        ));
     }
-}
-
-/// All of them.
-fn durability(_: Durability) -> Result<(), &'static str> {
+    let (modes, hold) = (kind.read_modes(), hold.unwrap_or_default());
+    if let Some(why) = modes.no_slices.filter(|_| hold.is_by_cores()) {
+        let (optimistic, shared) = (ReadMode::Optimistic, ReadMode::Shared);
+        return Err(format!("{engine} has the read modes {optimistic} and {shared} alone: {why}"));
+    }
+    if let Some(why) = modes.no_copies.filter(|_| hold.copies()) {
+        return Err(format!("{engine} does not have the read mode {hold}: {why}"));
+    }
     Ok(())
 }
 
@@ -108,7 +70,8 @@ struct Polder {
 }
 
 impl Polder {
-    fn create(setup: &Setup<'_>, translation: TranslationKind) -> Result<Polder, EngineError> {
+    fn create(setup: &Setup<'_>) -> Result<Polder, EngineError> {
+        let translation = translation_of(setup.engine).ok_or("no translation has that name")?;
         let options = Options::new(setup.dir.join("store"))
             .memory_budget(setup.cache_bytes)
             .translation(translation)

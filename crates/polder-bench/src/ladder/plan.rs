@@ -1,12 +1,11 @@
 //! How much data the ladder works on.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
 use serde::{Deserialize, Serialize};
 
 use crate::tpcc;
-
-/// A warehouse is some 128 MiB and the budget twice that: as much is swapped at most, and half is
-/// expected.
-const SWAP_A_WAREHOUSE: u64 = 256 << 20;
 
 /// How much of everything.
 #[derive(
@@ -28,57 +27,18 @@ pub(crate) enum Size {
 impl Size {
     /// The amounts.
     pub(crate) fn scale(self) -> Scale {
-        let full = Scale {
-            records: 50_000_000,
-            scan_bytes: 5_000_000_000,
-            // A scan copies each page, whatever the rows: many times the largest caches.
-            heap_bytes: 4_000_000_000,
-            graph_nodes: 2_000_000,
-            memory_records: 10_000_000,
-            growing_records: 10_000_000,
-            tpcc: tpcc::Scale::FULL,
-            warehouses: 10,
-            larger_warehouses: 10,
-            growing_warehouses: 4,
-            swap_bytes: 4 * SWAP_A_WAREHOUSE,
-        };
-        match self {
-            Size::Full => full,
-            Size::Medium => Scale {
-                records: full.records / 10,
-                scan_bytes: full.scan_bytes / 10,
-                heap_bytes: full.heap_bytes / 10,
-                graph_nodes: full.graph_nodes / 10,
-                // A hundredth of the data must be a pool of some size.
-                memory_records: full.memory_records / 5,
-                growing_records: full.growing_records / 5,
-                warehouses: 2,
-                larger_warehouses: 2,
-                growing_warehouses: 2,
-                swap_bytes: 2 * SWAP_A_WAREHOUSE,
-                ..full
-            },
-            Size::Small => Scale {
-                records: 50_000,
-                scan_bytes: 16_000_000,
-                heap_bytes: 2_000_000,
-                graph_nodes: 2_000,
-                // A hundredth of the data must still hold all inner nodes.
-                memory_records: 1_000_000,
-                growing_records: 60_000,
-                tpcc: tpcc::Scale::TINY,
-                warehouses: 2,
-                // What stock-level asks for must not fit into the least budget that there is.
-                larger_warehouses: 16,
-                growing_warehouses: 2,
-                swap_bytes: 64 << 20,
-            },
-        }
+        let of = |size: &str| SCALES.get(size).copied();
+        of(&self.to_string()).expect("a test reads each size of the file")
     }
 }
 
+static SCALES: LazyLock<BTreeMap<String, Scale>> = LazyLock::new(|| {
+    toml::from_str(include_str!("sizes.toml")).expect("a test reads each size of the file")
+});
+
 /// Amounts of data.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(crate) struct Scale {
     /// Records of a tree.
     pub(crate) records: u64,
@@ -92,7 +52,7 @@ pub(crate) struct Scale {
     pub(crate) memory_records: u64,
     /// Records of the tree that grows to many times its budget.
     pub(crate) growing_records: u64,
-    /// Rows of a warehouse of TPC-C.
+    /// Rows of a warehouse of TPC-C: `full` or `tiny`.
     pub(crate) tpcc: tpcc::Scale,
     /// Warehouses of TPC-C.
     pub(crate) warehouses: u16,
@@ -103,4 +63,19 @@ pub(crate) struct Scale {
     pub(crate) growing_warehouses: u16,
     /// Free swap that these need there, where all that is beyond the budget is swapped.
     pub(crate) swap_bytes: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum;
+
+    use super::*;
+
+    #[test]
+    fn larger_sizes_have_more_of_everything_that_is_timed() {
+        let scales: Vec<Scale> = Size::value_variants().iter().map(|size| size.scale()).collect();
+        let timed = |scale: &Scale| [scale.records, scale.scan_bytes, scale.graph_nodes];
+        assert!(scales.is_sorted_by_key(timed), "{scales:?}");
+        assert_eq!(SCALES.len(), scales.len());
+    }
 }

@@ -158,11 +158,8 @@ fn forget(path: &Path) -> std::io::Result<()> {
     let file = File::open(path)?;
     file.sync_all()?;
     #[cfg(target_os = "linux")]
-    {
-        let file = std::os::fd::AsRawFd::as_raw_fd(&file);
-        // SAFETY: this call takes numbers alone. It advises, and what it says does not matter.
-        unsafe { libc::posix_fadvise(file, 0, 0, libc::POSIX_FADV_DONTNEED) };
-    }
+    // It advises, and what it says does not matter.
+    let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use super::*;
 /// A device of so many pages for so many threads; `None` where there is no direct I/O.
 fn device(dir: &std::path::Path, pages: u64, threads: usize) -> Option<Device> {
     let setup = Setup {
+        engine: KIND.name,
         dir,
         prefault: false,
         cache_bytes: 0,

@@ -5,6 +5,7 @@ use crate::records;
 
 fn setup(dir: &Path) -> Setup<'_> {
     Setup {
+        engine: "polder:array",
         dir,
         prefault: false,
         cache_bytes: 64 << 20,
@@ -26,7 +27,7 @@ fn policy_and_hold_come_to_the_store() {
     let frames = |replacement, hold| {
         let dir = tempfile::tempdir().unwrap();
         let setup = Setup { replacement, hold, ..setup(dir.path()) };
-        Polder::create(&setup, TranslationKind::Array).unwrap().store.stats().frames
+        Polder::create(&setup).unwrap().store.stats().frames
     };
     let plain = frames(ReplacementKind::Clock, ReadMode::Optimistic);
     assert!(frames(ReplacementKind::TwoQueues, ReadMode::Optimistic) < plain);
@@ -36,8 +37,8 @@ fn policy_and_hold_come_to_the_store() {
 #[test]
 fn a_batch_is_stored_and_the_last_of_a_key_stays() {
     let dir = tempfile::tempdir().unwrap();
-    let setup = setup(dir.path());
     for kind in kinds() {
+        let setup = Setup { engine: kind.name, ..setup(dir.path()) };
         let store = (kind.create)(&setup).unwrap();
         let mut session = store.session(Access::Mixed).unwrap();
         let entry = |record: u64, salt: u64| {

@@ -1,9 +1,12 @@
 //! How many rows there are of each kind.
 
+use serde::Deserialize;
+
 use super::keys::DISTRICTS;
 
 /// The cardinalities of clause 1.2.1; smaller ones are for tests.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(from = "Named")]
 pub(crate) struct Scale {
     pub(crate) items: u32,
     pub(crate) customers_per_district: u16,
@@ -12,6 +15,23 @@ pub(crate) struct Scale {
     pub(crate) undelivered: u32,
     /// Different last names.
     pub(crate) last_names: u64,
+}
+
+/// The scales that a file can name.
+#[derive(Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Named {
+    Full,
+    Tiny,
+}
+
+impl From<Named> for Scale {
+    fn from(named: Named) -> Scale {
+        match named {
+            Named::Full => Scale::FULL,
+            Named::Tiny => Scale::TINY,
+        }
+    }
 }
 
 impl Scale {
