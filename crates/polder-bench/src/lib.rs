@@ -46,6 +46,7 @@ mod schedule;
 mod size;
 mod sorted;
 mod space;
+mod table;
 mod team;
 mod tpcc;
 mod usage;

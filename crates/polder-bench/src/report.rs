@@ -12,6 +12,7 @@ use crate::interval::{Median, median};
 use crate::latencies::Latencies;
 use crate::plan::{Plan, data_bytes};
 use crate::size::{show_bytes, show_count, show_ns};
+use crate::table::table;
 use crate::team::Outcome;
 use crate::tpcc::{Tally, TpccResult, TpccSummary};
 
@@ -190,9 +191,7 @@ impl RunResult {
             conditions.threads,
             conditions.durability,
         );
-        for (name, value) in rows {
-            let _ = writeln!(text, "  {name:<19} {value}");
-        }
+        text += &table(&[], rows.into_iter().map(|(name, value)| vec![name.to_owned(), value]));
         text += &self.tpcc.as_ref().map(TpccResult::table).unwrap_or_default();
         text
     }
@@ -310,10 +309,7 @@ impl Comparison {
             }
         }
         text.push('\n');
-        let width = self.engines.iter().map(|(name, _)| name.len()).max().unwrap_or(0).max(16);
-        let _ = writeln!(
-            text,
-            "  {:<width$} {:>12} {:>8} {:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9} {:>9}",
+        let titles = [
             "engine",
             "median",
             "ratio",
@@ -325,29 +321,27 @@ impl Comparison {
             "p99",
             "p99.9",
             "longest",
-            "write amp"
-        );
-        for (name, engine) in &self.engines {
-            let interval = format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high);
+            "write amp",
+        ];
+        let row = |(name, engine): &(String, EngineSummary)| {
             let ns = |figure: Option<f64>| figure.map_or("-".to_owned(), show_ns);
-            let latencies = engine.latencies.map(ns);
-            let factor = |figure: Option<f64>| figure.map_or("-".to_owned(), |f| format!("{f:.2}"));
-            let _ = writeln!(
-                text,
-                "  {name:<width$} {:>12} {:>8.3} {interval:>18} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} \
-                 {:>9} {:>9}",
+            let Latencies { p50_ns, p99_ns, p999_ns, max_ns } = engine.latencies.map(ns);
+            vec![
+                name.clone(),
                 format!("{}/s", show_count(engine.median_ops_per_s)),
-                engine.ratio,
+                format!("{:.3}", engine.ratio),
+                format!("{:.3} to {:.3}", engine.ratio_low, engine.ratio_high),
                 ns(engine.cpu_s_per_op.map(|s| s * 1e9)),
                 engine.peak_rss_bytes.map_or("-".to_owned(), show_bytes),
                 format!("{}/s", show_count(engine.device_reads_per_s.unwrap_or(0.0))),
-                latencies.p50_ns,
-                latencies.p99_ns,
-                latencies.p999_ns,
-                latencies.max_ns,
-                factor(engine.write_amplification),
-            );
-        }
+                p50_ns,
+                p99_ns,
+                p999_ns,
+                max_ns,
+                engine.write_amplification.map_or("-".to_owned(), |factor| format!("{factor:.2}")),
+            ]
+        };
+        text += &table(&titles, self.engines.iter().map(row));
         if let Some((first, summary)) = self.engines.first() {
             let _ = writeln!(
                 text,

@@ -269,13 +269,10 @@ fn said(
 
 /// The criteria as a table for a terminal.
 pub(crate) fn table(judged: &[Judged]) -> String {
-    let width = judged.iter().map(|judged| judged.what.len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for judged in judged {
-        let Judged { what, bound, said, .. } = judged;
-        text += &format!("{what:width$}  {bound:>12}  {:<22}  {said}\n", judged.shown());
-    }
-    text
+    let row = |judged: &Judged| {
+        vec![judged.what.to_owned(), judged.bound.clone(), judged.shown(), judged.said.clone()]
+    };
+    crate::table::table(&[], judged.iter().map(row))
 }
 
 #[cfg(test)]

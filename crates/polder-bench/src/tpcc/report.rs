@@ -1,7 +1,5 @@
 //! What a round of TPC-C says beside what every round does.
 
-use std::fmt::Write as _;
-
 use serde::{Deserialize, Serialize};
 use strum::VariantArray;
 
@@ -12,6 +10,7 @@ use super::transactions::Transaction;
 use crate::interval::median;
 use crate::latencies::Latencies;
 use crate::size::{show_count, show_ns};
+use crate::table::table;
 
 /// Of one round.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -124,40 +123,33 @@ impl TpccResult {
 
     /// The lines of a table behind those of every round.
     pub(crate) fn table(&self) -> String {
-        let mut text = format!(
-            "  {:<19} {}/min\n  {:<19} {:.4} a transaction\n",
-            "new orders",
-            show_count(self.tpmc),
-            "conflicts",
-            self.conflicts_per_op
-        );
         let check = self.check_s.map_or("not looked at".to_owned(), |s| format!("hold ({s:.2} s)"));
-        let _ = writeln!(text, "  {:<19} {check}", "conditions 1 to 4");
-        let _ = writeln!(
-            text,
-            "  {:<19} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}",
-            "transaction", "committed", "conflicts", "rollbacks", "p50", "p99", "p99.9", "longest"
-        );
-        for kind in &self.transactions {
-            let latencies = kind.latencies.map(|ns| show_ns(ns as f64));
-            let _ = writeln!(
-                text,
-                "  {:<19} {:>10} {:>10} {:>10} {:>9} {:>9} {:>9} {:>9}",
-                kind.name,
-                kind.committed,
-                kind.conflicts,
-                kind.rolled_back,
-                latencies.p50_ns,
-                latencies.p99_ns,
-                latencies.p999_ns,
-                latencies.max_ns,
-            );
-        }
+        let mut rows = vec![
+            vec!["new orders".to_owned(), format!("{}/min", show_count(self.tpmc))],
+            vec!["conflicts".to_owned(), format!("{:.4} a transaction", self.conflicts_per_op)],
+            vec!["conditions 1 to 4".to_owned(), check],
+        ];
         if let Some((low, high)) = self.extremes() {
-            let (low, high) = (show_count(low), show_count(high));
-            let _ = writeln!(text, "  {:<19} {low}/s to {high}/s: {}", "over time", self.plot());
+            let range = format!("{}/s to {}/s", show_count(low), show_count(high));
+            rows.push(vec!["over time".to_owned(), format!("{range}: {}", self.plot())]);
         }
-        text
+        let titles = [
+            "transaction",
+            "committed",
+            "conflicts",
+            "rollbacks",
+            "p50",
+            "p99",
+            "p99.9",
+            "longest",
+        ];
+        let kinds = self.transactions.iter().map(|kind| {
+            let Latencies { p50_ns, p99_ns, p999_ns, max_ns } =
+                kind.latencies.map(|ns| show_ns(ns as f64));
+            let counts = [kind.committed, kind.conflicts, kind.rolled_back].map(|n| n.to_string());
+            [&[kind.name.clone()][..], &counts, &[p50_ns, p99_ns, p999_ns, max_ns]].concat()
+        });
+        table(&[], rows) + &table(&titles, kinds)
     }
 
     /// Of the intervals, the slowest and the fastest.
