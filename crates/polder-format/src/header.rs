@@ -24,6 +24,10 @@ pub mod header_at {
 pub struct PageKind(pub u8);
 
 impl PageKind {
+    /// The kinds below this one are Polder's, all from here on belong to the structures of others. Two
+    /// of them that choose the same number cannot be in one store, which says so when the second is
+    /// registered; a store never tells one's pages from the other's by guessing.
+    pub const FIRST_OF_OTHERS: PageKind = PageKind(128);
     /// A piece of a paged array.
     pub const ARRAY: PageKind = PageKind(1);
     /// An allocation map.

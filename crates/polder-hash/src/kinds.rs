@@ -7,6 +7,7 @@ use crate::bucket::{self, BucketRef};
 use crate::hash::Prefix;
 use crate::node::NodeRef;
 use crate::page;
+use crate::redo::redo;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with hash indexes.
 pub const KINDS: [KindOps; 2] = [
@@ -27,6 +28,7 @@ pub const KINDS: [KindOps; 2] = [
                 })
             },
         }),
+        redo: None,
     },
     KindOps {
         kind: PageKind::HASH_BUCKET,
@@ -41,5 +43,6 @@ pub const KINDS: [KindOps; 2] = [
                 page::verify_below(next, 0, Prefix::only(hash))
             },
         }),
+        redo: Some(redo),
     },
 ];

@@ -12,9 +12,7 @@ use polder_structure::page::copy_of;
 use crate::bucket::{BucketMut, BucketRef, max_entry_len};
 use crate::hash::{KeyHash, Side};
 
-/// Does one record to its page. To be given to [`Pool::redoing`](polder_pool::Pool::redoing), by
-/// itself or, for a pool with other structures as well, for pages of the kind
-/// [`HASH_BUCKET`](polder_format::PageKind::HASH_BUCKET).
+/// Does one record to its bucket. The pool does so by the page's kind ([`KINDS`](crate::KINDS)).
 ///
 /// # Errors
 /// If the record cannot be about this page. The page is then to be thrown away.

@@ -11,8 +11,14 @@ use polder_pool::{
 };
 
 /// Our kind of page: a number behind the header.
-const COUNTER: KindOps =
-    KindOps { kind: PageKind(200), name: "counter", max_layout: 1, check: |_| Ok(()), links: None };
+const COUNTER: KindOps = KindOps {
+    kind: PageKind(200),
+    name: "counter",
+    max_layout: 1,
+    check: |_| Ok(()),
+    links: None,
+    redo: None,
+};
 const COUNT_AT: usize = 32;
 
 /// A page that counts. Nothing is latched when this returns.

@@ -123,6 +123,7 @@ const TEST_KIND: KindOps = KindOps {
         offset: |_, index| LINKS_AT + 8 * index,
         fits: |_, _, _| Ok(()),
     }),
+    redo: None,
 };
 
 /// A page that is linked.

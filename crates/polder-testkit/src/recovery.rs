@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use polder_format::log::{Group, LogSeed, Operation, Record, Records};
 use polder_format::{Lsn, PageId, SpaceId};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
-use polder_pool::{ApplyRecord, Pool, PoolConfig, PoolError, Redone, Translation};
+use polder_pool::{Pool, PoolConfig, PoolError, Redone, Translation};
 
 use crate::pools::STORE;
 
@@ -92,18 +92,17 @@ pub struct Replayed {
 }
 
 /// Replays the groups as a recovery does it: the maps first, then all other pages, those of the
-/// structures by `redo`. `spaces` are those that the groups tell of.
+/// structures by their kinds. `spaces` are those that the groups tell of.
 ///
 /// # Panics
 /// If a page whose records did not fit it is in use in the end, and no full-page image came later;
 /// and if a page is not there at all.
 pub fn replay<T: Translation>(
     pool: &Pool<T>,
-    redo: ApplyRecord,
     spaces: &[SpaceId],
     groups: &[LoggedGroup],
 ) -> Replayed {
-    let mut replay = Replay { pool, redo, suspects: HashMap::new(), done: Replayed::default() };
+    let mut replay = Replay { pool, suspects: HashMap::new(), done: Replayed::default() };
     replay.pass(groups, true);
     pool.redo_backing(&backed(groups)).expect("what was backed before has room again");
     for space in spaces {
@@ -128,7 +127,6 @@ fn records((_, bytes): &LoggedGroup) -> impl Iterator<Item = Record<'_>> {
 
 struct Replay<'p, T: Translation> {
     pool: &'p Pool<T>,
-    redo: ApplyRecord,
     /// Pages that their records did not fit, until a full-page image comes.
     suspects: HashMap<PageId, PoolError>,
     done: Replayed,
@@ -137,7 +135,7 @@ struct Replay<'p, T: Translation> {
 impl<T: Translation> Replay<'_, T> {
     /// The records of maps, or all others.
     fn pass(&mut self, groups: &[LoggedGroup], maps: bool) {
-        let mut redoing = self.pool.redoing(self.redo);
+        let mut redoing = self.pool.redoing();
         for group in groups {
             let mut about: Vec<Record<'_>> = Vec::new();
             for record in records(group) {

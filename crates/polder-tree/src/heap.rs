@@ -42,13 +42,8 @@ use polder_structure::{create_root, link_new};
 use page::{HeapRef, append, copy_rows, init, max_row_len};
 
 /// The heap's kind of pages.
-pub(crate) const KIND: KindOps = KindOps {
-    kind: PageKind::HEAP,
-    name: "heap page",
-    max_layout: 1,
-    check: |page| HeapRef::new(page).verify_shape(),
-    links: None,
-};
+pub(crate) const KIND: KindOps =
+    KindOps::plain(PageKind::HEAP, "heap page", |page| HeapRef::new(page).verify_shape());
 
 /// Why a heap could not do what it was asked.
 #[derive(Debug, Clone, thiserror::Error)]

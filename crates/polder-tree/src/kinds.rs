@@ -6,6 +6,7 @@ use polder_pool::{KindOps, OwnedLinks};
 use crate::heap;
 use crate::node::NodeRef;
 use crate::overflow;
+use crate::redo::redo;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with trees and
 /// heaps.
@@ -24,6 +25,7 @@ pub const KINDS: [KindOps; 4] = [
                 index.map_or(Ok(()), |index| node.verify_child(index, NodeRef::new(below)))
             },
         }),
+        redo: Some(redo),
     },
     KindOps {
         kind: PageKind::TREE_LEAF,
@@ -31,13 +33,8 @@ pub const KINDS: [KindOps; 4] = [
         max_layout: 1,
         check: |page| NodeRef::new(page).verify_shape(),
         links: None,
+        redo: Some(redo),
     },
-    KindOps {
-        kind: PageKind::OVERFLOW,
-        name: "overflow page",
-        max_layout: 1,
-        check: overflow::verify_shape,
-        links: None,
-    },
+    KindOps::plain(PageKind::OVERFLOW, "overflow page", overflow::verify_shape),
     heap::KIND,
 ];

@@ -10,7 +10,7 @@ use polder_pool::ReadMode;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation, lock};
-use polder_tree::{KINDS, Tree, redo};
+use polder_tree::{KINDS, Tree};
 
 use crate::catalogue::{TAG_KEY, TableRecord};
 use crate::checkpointer::Checkpointer;
@@ -150,7 +150,7 @@ impl Opening {
         // R8: a page that cannot be read, or does not fit its record, is suspect: its records are
         //     skipped until one brings its full-page image, or it turns out that the page is free.
         //     Suspects that are left are damage: an error.
-        recover(&again, &found, &pool, redo, &mut recovered, &mut progress)
+        recover(&again, &found, &pool, &mut recovered, &mut progress)
             .map_err(|error| self.log_error(error))?;
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);

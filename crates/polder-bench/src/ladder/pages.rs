@@ -13,6 +13,7 @@ pub(crate) const KIND: KindOps = KindOps {
     max_layout: 1,
     check: |_| Ok(()),
     links: None,
+    redo: None,
 };
 
 /// Where content begins.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::thread;
 
 use polder_format::log::{LoggedValue, Operation};
-use polder_format::{PageKind, PageSize, SpaceId, header_at};
+use polder_format::{PageSize, SpaceId};
 use polder_hash::bucket::{BucketMut, BucketRef};
 use polder_hash::{HashIndex, KINDS, KeyHash, Prefix, redo};
-use polder_pool::bytes::{PageBuf, PageMut};
+use polder_pool::bytes::PageBuf;
 use polder_pool::{Array, FileState, Pool, PoolConfig, Swizzle, Translation};
 use polder_testkit::random::scramble;
 use polder_testkit::recovery::{self, LoggedGroup, MemoryLog};
@@ -32,16 +32,8 @@ fn pool_of<T: Translation>(disk: &SimDisk, config: PoolConfig, times: u64) -> Po
     Pool::open(Box::new(disk.clone()), &config, &kinds).unwrap()
 }
 
-/// How a pool with both structures redoes: the kind of the page tells whose record it is.
-fn redo_either(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static str> {
-    match PageKind(page.u8(header_at::KIND)) {
-        PageKind::HASH_BUCKET => redo(operation, page),
-        _ => polder_tree::redo(operation, page),
-    }
-}
-
 fn replay(pool: &Pool<Array>, groups: &[LoggedGroup]) {
-    recovery::replay(pool, redo_either, &[SPACE], groups);
+    recovery::replay(pool, &[SPACE], groups);
 }
 
 /// A key; some have hashes in common, one of which differs from another in its last bit, and one from all

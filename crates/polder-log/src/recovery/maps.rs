@@ -7,7 +7,7 @@
 
 use polder_format::log::{Operation, Records};
 use polder_format::{FormatError, Lsn, SpaceId};
-use polder_pool::{ApplyRecord, Pool, Translation};
+use polder_pool::{Pool, Translation};
 
 use super::found::Found;
 use super::redoing::Redoing;
@@ -19,10 +19,9 @@ pub(super) fn redo_maps<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
-    apply: ApplyRecord,
 ) -> Result<u64, LogError> {
     let Some((first, last)) = found.maps else { return Ok(0) };
-    let mut redoing = Redoing::new(pool, apply);
+    let mut redoing = Redoing::new(pool);
     let mut backed = Vec::new();
     file.visit_again(found, (first, Lsn(last.0 + 1)), &mut |header, bytes| {
         let mut records = Vec::new();

@@ -15,7 +15,7 @@ use std::thread;
 
 use polder_format::log::Record;
 use polder_format::{Lsn, PageId, SpaceId};
-use polder_pool::{ApplyRecord, Pool, PoolError, Translation, threads_with_room};
+use polder_pool::{Pool, PoolError, Translation, threads_with_room};
 
 use super::found::Found;
 use super::redoing::Redoing;
@@ -44,14 +44,13 @@ pub(super) fn redo_pages<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
-    apply: ApplyRecord,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Outcome, LogError> {
     thread::scope(|scope| {
         let start = |_| {
             let (sender, receiver) = sync_channel::<Deal>(2);
             let work = move || -> Result<Outcome, LogError> {
-                let mut redoing = Redoing::new(pool, apply);
+                let mut redoing = Redoing::new(pool);
                 receiver.iter().try_for_each(|deal| redo_deal(&mut redoing, &deal))?;
                 Ok((redoing.suspects, redoing.redone))
             };
@@ -61,7 +60,7 @@ pub(super) fn redo_pages<T: Translation>(
         let wanted = threads_with_room(wanted as usize);
         let (senders, workers): (Vec<_>, Vec<_>) = (0..wanted).map_while(start).unzip();
         if senders.is_empty() {
-            let mut redoing = Redoing::new(pool, apply);
+            let mut redoing = Redoing::new(pool);
             let mut hand = |_, deal| redo_deal(&mut redoing, &deal).map(|()| true);
             deal(file, found, 1, &mut hand, progress)?;
             return Ok((redoing.suspects, redoing.redone));

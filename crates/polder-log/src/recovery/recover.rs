@@ -1,6 +1,6 @@
 //! Doing again what the log tells: R6 to R8.
 
-use polder_pool::{ApplyRecord, Pool, Translation};
+use polder_pool::{Pool, Translation};
 
 use super::found::Found;
 use super::maps::redo_maps;
@@ -41,15 +41,14 @@ pub fn recover<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
-    apply: ApplyRecord,
     recovered: &mut Recovered,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(), LogError> {
     let total = 2 * (found.end.0 - found.start.0);
     let half = total / 2;
-    recovered.redone += redo_maps(file, found, pool, apply)?;
+    recovered.redone += redo_maps(file, found, pool)?;
     pool.redo_maps_done(found.next_space, found.maps.is_some())?;
-    let (suspects, redone) = redo_pages(file, found, pool, apply, &mut |done| {
+    let (suspects, redone) = redo_pages(file, found, pool, &mut |done| {
         progress(Progress { done: half + done, total });
     })?;
     recovered.redone += redone;

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use polder_format::log::{Operation, Record};
 use polder_format::{Lsn, PageId};
-use polder_pool::{ApplyRecord, Pool, PoolError, Redo, Redone, Translation};
+use polder_pool::{Pool, PoolError, Redo, Redone, Translation};
 
 /// What redoes records, and what has come of it.
 pub(super) struct Redoing<'p, T: Translation> {
@@ -21,8 +21,8 @@ pub(super) struct Redoing<'p, T: Translation> {
 }
 
 impl<'p, T: Translation> Redoing<'p, T> {
-    pub(super) fn new(pool: &'p Pool<T>, apply: ApplyRecord) -> Redoing<'p, T> {
-        Redoing { redo: pool.redoing(apply), suspects: HashMap::new(), redone: 0 }
+    pub(super) fn new(pool: &'p Pool<T>) -> Redoing<'p, T> {
+        Redoing { redo: pool.redoing(), suspects: HashMap::new(), redone: 0 }
     }
 
     /// The records of one group, which ends at `end`: those of one page one behind the other.

@@ -1,5 +1,5 @@
 //! What the pool must know of the pages of each kind: how to check one that came from the device,
-//! and where its links are.
+//! where its links are, and how a record of the log is done to one again.
 //!
 //! Structures register their kinds when a pool is opened. Checking bytes before anyone else sees
 //! them is what lets all later code rely on a page's offsets; where links are must be known to the
@@ -7,9 +7,16 @@
 
 #![cfg(not(loom))]
 
+use polder_format::log::Operation;
 use polder_format::{FormatError, PageHeader, PageId, PageKind, header_at};
 
-use crate::page::bytes::PageRef;
+use crate::page::bytes::{PageMut, PageRef};
+
+/// How a record of a structure is done to its page again.
+///
+/// # Errors
+/// If the record cannot be about this page. The page is then to be thrown away.
+pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
 
 /// One kind of page.
 #[derive(Debug, Clone, Copy)]
@@ -24,6 +31,22 @@ pub struct KindOps {
     pub check: fn(PageRef<'_>) -> Result<(), &'static str>,
     /// Its links, if it has any that own.
     pub links: Option<OwnedLinks>,
+    /// How the structure's own records are done again. `None`: its pages are logged as full-page
+    /// images and patches alone, which the pool does again by itself.
+    pub redo: Option<ApplyRecord>,
+}
+
+impl KindOps {
+    /// A kind of pages with one layout, whose pages own no others and are logged as full-page images
+    /// and patches alone: all that a structure needs that is changed by edits
+    /// (`polder_structure::Edit`).
+    pub const fn plain(
+        kind: PageKind,
+        name: &'static str,
+        check: fn(PageRef<'_>) -> Result<(), &'static str>,
+    ) -> KindOps {
+        KindOps { kind, name, max_layout: 1, check, links: None, redo: None }
+    }
 }
 
 /// Where the links of a page are that *own*: the page that one leads to is reached by no other. (A
@@ -74,6 +97,17 @@ impl PageKinds {
         let first = first as usize;
         let turned = move |i| (first % count + i) % count;
         (0..count).map(move |i| (turned(i) as u32, offset(turned(i))))
+    }
+
+    /// Does a record of a structure to its page again, by the page's kind.
+    pub(crate) fn redo(
+        &self,
+        operation: &Operation<'_>,
+        page: PageMut<'_>,
+    ) -> Result<(), &'static str> {
+        let kind = self.get(PageKind(page.as_ref().u8(header_at::KIND)));
+        let redo = kind.and_then(|kind| kind.redo);
+        redo.ok_or("a record is about a page of a kind that has no such records")?(operation, page)
     }
 
     /// Whether a page is what the one that led to it says of it.

@@ -14,7 +14,7 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, PhysicalPageNo, SpaceId, 
 use crate::device::is_full;
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
-use crate::page::{LinkRef, PageMut};
+use crate::page::{LinkRef, PageKinds, PageMut};
 use crate::pool::pool::Pool;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
@@ -36,20 +36,17 @@ pub enum Redone {
     Suspect(PoolError),
 }
 
-/// How a record of a structure above the pool is done to its page.
-pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
-
 /// One thread that redoes pages of a pool. It remembers the space that it worked in last.
 #[derive(Debug)]
 pub struct Redo<'p, T: Translation> {
     pool: &'p Pool<T>,
-    apply: ApplyRecord,
     space: Option<Arc<SpaceCore<T>>>,
 }
 
 impl<T: Translation> Redo<'_, T> {
     /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
-    /// there. Full-page images and changes of maps are the pool's; all else is left to `apply`.
+    /// there. Full-page images, patches and changes of maps are the pool's; all else is done by the
+    /// page's kind ([`KindOps::redo`](crate::KindOps)).
     /// Several threads may do so for different pages.
     ///
     /// # Errors
@@ -66,7 +63,7 @@ impl<T: Translation> Redo<'_, T> {
             self.space = shared.find_space(page.space())?;
         }
         let Some(space) = &self.space else { return Ok(Redone::Absent) };
-        let redo = || shared.redo(space, page, lsn, operations, self.apply);
+        let redo = || shared.redo(space, page, lsn, operations);
         match shared.when_admitted(OPERATION_FRAMES, redo) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
             Err(error) if error.is_about_content() => Ok(Redone::Suspect(error)),
@@ -76,9 +73,9 @@ impl<T: Translation> Redo<'_, T> {
 }
 
 impl<T: Translation> Pool<T> {
-    /// To redo what a log tells; `apply` does the records of the structures above.
-    pub fn redoing(&self, apply: ApplyRecord) -> Redo<'_, T> {
-        Redo { pool: self, apply, space: None }
+    /// To redo what a log tells.
+    pub fn redoing(&self) -> Redo<'_, T> {
+        Redo { pool: self, space: None }
     }
 
     /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end.
@@ -177,7 +174,6 @@ impl<T: Translation> Shared<T> {
         page: PageId,
         lsn: Lsn,
         operations: &[Operation<'_>],
-        apply: ApplyRecord,
     ) -> Result<Redone, PoolError> {
         // A group that brings the whole page brings nothing else of it.
         if let [Operation::FullPageImage { size, low, high }] = *operations {
@@ -200,7 +196,8 @@ impl<T: Translation> Shared<T> {
                 held.meta().set_never_written();
                 return Ok((None, Redone::Known));
             }
-            let misfit = operations.iter().find_map(|op| change(held.page_mut(), op, apply).err());
+            let kinds = &self.core.kinds;
+            let misfit = operations.iter().find_map(|op| change(kinds, held.page_mut(), op).err());
             held.page_mut().set_u64(header_at::LSN, lsn.0);
             held.set_unlogged();
             Ok((misfit.map(|what| (what, held)), Redone::Applied))
@@ -254,11 +251,11 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-/// A record of the pool's own, or of those above.
+/// A record of the pool's own, or of the structure that the page belongs to.
 fn change(
+    kinds: &PageKinds,
     mut page: PageMut<'_>,
     operation: &Operation<'_>,
-    apply: ApplyRecord,
 ) -> Result<(), &'static str> {
     match operation {
         Operation::Patch { offset, bytes, .. } => {
@@ -271,7 +268,7 @@ fn change(
         Operation::Mark { used, runs } => {
             runs.iter().for_each(|(first, count)| mark(&mut page, *first, *count, *used));
         }
-        _ => return apply(operation, page),
+        _ => return kinds.redo(operation, page),
     }
     Ok(())
 }

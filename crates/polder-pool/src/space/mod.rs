@@ -47,6 +47,7 @@ pub(crate) const KINDS: [KindOps; 2] = [
             Ok(())
         },
         links: None,
+        redo: None,
     },
     KindOps {
         kind: PageKind::ALLOC_MAP,
@@ -60,6 +61,7 @@ pub(crate) const KINDS: [KindOps; 2] = [
             Ok(())
         },
         links: None,
+        redo: None,
     },
 ];
 

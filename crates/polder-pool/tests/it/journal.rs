@@ -173,6 +173,7 @@ fn images_have_no_hot_links() {
             offset: |_, index| LINKS[index],
             fits: |_, _, _| Ok(()),
         }),
+        redo: None,
         ..KIND
     };
     let watch = Arc::new(Watch::default());

@@ -21,6 +21,7 @@ pub const KIND: KindOps = KindOps {
     max_layout: 1,
     check: |_| Ok(()),
     links: None,
+    redo: None,
 };
 const COUNT_AT: usize = 32;
 const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;

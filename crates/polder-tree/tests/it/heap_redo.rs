@@ -12,7 +12,7 @@ use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, PoolError, Red
 use polder_testkit::pools::config;
 use polder_testkit::recovery::{self, LoggedGroup, MemoryLog};
 use polder_testkit::{FaultPlan, Random, SimDisk};
-use polder_tree::{Heap, KINDS, redo};
+use polder_tree::{Heap, KINDS};
 
 use crate::support::*;
 
@@ -30,7 +30,7 @@ fn pool_of(disk: &SimDisk, config: &PoolConfig) -> Pool<Array> {
 
 /// Each record fits its page. Gives how many records were done.
 fn replay(pool: &Pool<Array>, groups: &[LoggedGroup]) -> usize {
-    let replayed = recovery::replay(pool, redo, &[SPACE], groups);
+    let replayed = recovery::replay(pool, &[SPACE], groups);
     assert_eq!(replayed.suspects, 0);
     replayed.applied
 }
@@ -183,6 +183,6 @@ fn a_record_of_a_tree_is_refused() {
     let (id, _) = heap.append(b"row").unwrap();
     let page = PageId::new(heap.space().id(), id.page);
     let later = Lsn(log.end().0 + 8);
-    let outcome = pool.redoing(redo).redo(page, later, &[Operation::Remove { key: b"k" }]).unwrap();
+    let outcome = pool.redoing().redo(page, later, &[Operation::Remove { key: b"k" }]).unwrap();
     assert!(matches!(outcome, Redone::Suspect(PoolError::Broken { .. })), "{outcome:?}");
 }
