@@ -2,13 +2,15 @@
 
 #![cfg(not(loom))]
 
-use polder_format::{PageId, PageNo, PageSize, SpaceId};
+use polder_format::{
+    FormatError, Lsn, PageHeader, PageId, PageKind, PageNo, PageSize, SpaceId, header_at,
+};
 
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
 use crate::latch::{Exclusive, NewPage, Optimistic, Restart};
 use crate::operation::{Attempt, Interrupted, Obstacles};
-use crate::page::LinkRef;
+use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
@@ -191,6 +193,29 @@ impl<T: Translation> Space<T> {
         } else {
             attempt.upgrade(page).map(Shadow::from)
         }
+    }
+
+    /// Copies a page as it may leave its frame: each link in it is the id of its page, also where the
+    /// translation has put a frame there. The copy counts once the page has been validated.
+    pub fn copy_out(&self, page: &Optimistic<'_>, copy: &mut PageBuf) {
+        let core = self.core();
+        copy.copy_from(page.page());
+        (core.copied_out)(&core.kinds, page.page(), self.id(), 0, copy.bytes_mut());
+    }
+
+    /// Whether a page of this space with these bytes could be loaded from the device: that its kind
+    /// is known, and what the kind has to say of it.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn verify(&self, page: PageRef<'_>) -> Result<(), FormatError> {
+        let header = PageHeader {
+            kind: PageKind(page.u8(header_at::KIND)),
+            layout: page.u8(header_at::LAYOUT),
+            page_id: PageId::from_link(page.u64(header_at::PAGE_ID)),
+            lsn: Lsn(page.u64(header_at::LSN)),
+        };
+        self.core().kinds.check(&header, page)
     }
 
     /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait;

@@ -1,0 +1,463 @@
+//! Edits: changes of several pages as one, which the log gets by what differs.
+//!
+//! An edit shows its operation private copies of pages. The operation reads and changes these as it
+//! likes; when it is done, what differs is logged as one group and put into the pages. So a structure
+//! that changes its pages by edits alone needs no records of its own and no redo of them, latches
+//! nothing, and cannot leave a page half changed: whatever fails, fails before the first page is
+//! touched. (PostgreSQL's generic WAL records do the same for access methods of others, in
+//! `generic_xlog.c`. There the caller latches the pages; here the pages are read as any reader does,
+//! and latched only when all is known, as optimistic concurrency control does.) The price is a copy and
+//! a comparison of each page: structures that count cycles push records of their own.
+//!
+//! * `EDIT-1` The pages that an operation was shown were so at one moment: whenever a page is added,
+//!   all others are validated. So what an operation finds wrong in them is wrong.
+//! * `EDIT-2` Nothing is latched while the operation runs. The pages that it changed are latched in the
+//!   order of their numbers, and those that it only read are validated behind that: nobody has changed
+//!   either since they were shown.
+//! * `EDIT-3` New pages, and room in the log, are had before the first latch. An operation that turns
+//!   out to need more of either is run again, when there is more.
+//! * `EDIT-4` A page that the pool would refuse to load is not written: its kind is asked before.
+
+use std::error::Error;
+use std::fmt;
+use std::ops::Range;
+
+use polder_format::log::Operation;
+use polder_format::{FormatError, Lsn, PAGE_HEADER_BYTES, PageId, PageKind, PageNo, header_at};
+use polder_pool::bytes::{PageBuf, PageMut, PageRef};
+use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
+use polder_pool::{
+    AccessHint, Attempt, Change, Exclusive, LinkRef, NewPage, Optimistic, PoolError, Restart,
+    Space, Translation,
+};
+
+use crate::page::{broken, lsn_of};
+
+/// Most pages that one edit reads and makes. More would fill the log's buffer, and the pins that an
+/// operation has on pages that it waited for.
+pub const MOST_PAGES: usize = 32;
+/// Bytes that are compared at a time, and that runs of changes are multiples of.
+const WORD: usize = 8;
+/// A gap between two changes that is not longer than the header of a record is logged with them.
+const GAP: usize = 24;
+
+/// What an operation is shown of a space, and what it makes of it. See [`edit`].
+pub struct Edit<'e, 'p, T: Translation> {
+    space: &'p Space<T>,
+    attempt: &'e mut Attempt<'p>,
+    /// New pages that are there to be used.
+    spares: &'e [NewPage<'p>],
+    pages: Vec<Shown<'p>>,
+    /// The page of those that were read which was looked at last.
+    last: usize,
+    /// How many of the spares this try has asked for.
+    made: usize,
+}
+
+impl<T: Translation> fmt::Debug for Edit<'_, '_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Edit({} pages of {})", self.pages.len(), self.space.id())
+    }
+}
+
+/// A page that an operation was shown, or has made.
+struct Shown<'p> {
+    number: PageNo,
+    /// `None`: it is new.
+    read: Option<(Optimistic<'p>, PageBuf)>,
+    /// What becomes of it. `None`: it stays as it is.
+    draft: Option<PageBuf>,
+    freed: bool,
+}
+
+/// How a try ended that was not in the way of others.
+enum Tried<R> {
+    Done(Done<R>),
+    /// More new pages, or bytes of log, are needed.
+    Wants {
+        pages: usize,
+        bytes: usize,
+    },
+}
+
+struct Done<R> {
+    result: R,
+    lsn: Lsn,
+    /// New pages that are in use now.
+    linked: Vec<PageNo>,
+    /// Pages whose numbers are to be given back.
+    freed: Vec<PageId>,
+}
+
+/// A page that an operation has made is not one that its kind admits.
+#[derive(Debug, thiserror::Error)]
+#[error("{page} is not written: it could not be loaded again")]
+pub struct Refused {
+    page: PageId,
+    source: FormatError,
+}
+
+/// Runs an operation on copies of pages of a space, and makes what it has changed true, as one: all of
+/// it or nothing, for other threads and after a crash. Gives what the operation gave, and up to where
+/// the log must be durable for it to be.
+///
+/// The operation is run again from its beginning where others changed what it was shown, or a page must
+/// be loaded: it hands on each [`Restart`] by `?`, and changes nothing outside. Its own errors go out by
+/// `Err(edit.fail(error))`, and nothing has changed then. It may hold no latch, and run no other edit.
+///
+/// ```
+/// # use polder_format::{ChecksumSeed, PAGE_HEADER_BYTES, PageKind, PageSize, StoreId};
+/// # use polder_pool::{Array, KindOps, Pool, PoolConfig, PoolError};
+/// # use polder_testkit::{FaultPlan, SimDisk};
+/// use polder_structure::edit;
+///
+/// const NOTE: KindOps = KindOps::plain(PageKind(200), "note", |_| Ok(()));
+/// # let config = PoolConfig::new(16 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+/// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
+/// let pool: Pool<Array> = Pool::open(device, &config, &[NOTE])?;
+/// let space = pool.create_space()?;
+/// let (note, _) = edit(&space, |edit| {
+///     let note = edit.create(NOTE.kind)?;
+///     edit.page_mut(note)?.set_u64(PAGE_HEADER_BYTES, 7);
+///     Ok(note)
+/// })?;
+/// let (seven, _) = edit(&space, |edit| Ok(edit.page(note)?.u64(PAGE_HEADER_BYTES)))?;
+/// assert_eq!(seven, 7);
+/// # Ok::<(), PoolError>(())
+/// ```
+///
+/// # Errors
+/// Those of the operation, and those of the pool: of loading and making pages, and of the log.
+/// [`PoolError::Broken`] for a page that its own kind refuses, and for more than [`MOST_PAGES`] pages.
+/// Nothing has changed then.
+pub fn edit<'p, T: Translation, R>(
+    space: &'p Space<T>,
+    mut operation: impl FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
+) -> Result<(R, Lsn), PoolError> {
+    space.when_admitted(|| {
+        let mut spares = Vec::new();
+        let done = run(space, &mut operation, &mut spares);
+        let unused: Vec<_> = spares.drain(..).map(|spare: NewPage<'p>| spare.id().page()).collect();
+        unused.into_iter().for_each(|page| space.free(page));
+        done
+    })
+}
+
+fn run<'p, T: Translation, R>(
+    space: &'p Space<T>,
+    operation: &mut dyn FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
+    spares: &mut Vec<NewPage<'p>>,
+) -> Result<(R, Lsn), PoolError> {
+    // Enough for a small change that comes to a new page.
+    let mut room = full_page_image_bytes(1, space.page_size()) + group_bytes(4, 256);
+    loop {
+        let mut change = space.change(room)?;
+        let tried = space.run(AccessHint::Normal, |attempt| {
+            change.clear();
+            let mut edit = Edit { space, attempt, spares, pages: Vec::new(), last: 0, made: 0 };
+            let result = operation(&mut edit);
+            if edit.made > spares.len() {
+                return Ok(Tried::Wants { pages: edit.made, bytes: room });
+            }
+            edit.finish(result?, &mut change, room)
+        })?;
+        // A thread that has room in the log asks for nothing else.
+        drop(change);
+        match tried {
+            Tried::Done(Done { result, lsn, linked, freed }) => {
+                freed.into_iter().for_each(|page| space.give_back(page));
+                spares.retain(|spare| !linked.contains(&spare.id().page()));
+                return Ok((result, lsn));
+            }
+            Tried::Wants { pages, bytes } => {
+                // EDIT-3
+                while spares.len() < pages {
+                    spares.push(space.create()?);
+                }
+                room = bytes;
+            }
+        }
+    }
+}
+
+/// What an operation is offered.
+impl<'p, T: Translation> Edit<'_, 'p, T> {
+    /// A page in use, as the operation has left it. Also one whose number was read in another page of
+    /// this edit; one that nothing leads to any more is not met (`EDIT-1`).
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn page(&mut self, number: PageNo) -> Result<PageRef<'_>, Restart> {
+        let shown = self.shown(number)?;
+        let read = shown.read.as_ref().map(|(_, copy)| copy);
+        shown.draft.as_ref().or(read).map(PageBuf::page).ok_or(Restart)
+    }
+
+    /// The same, to be changed. Its header, but for kind and layout, is the pool's.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn page_mut(&mut self, number: PageNo) -> Result<PageMut<'_>, Restart> {
+        let size = self.space.page_size();
+        let shown = self.shown(number)?;
+        let draft = shown.draft.get_or_insert_with(|| {
+            let mut draft = PageBuf::new(size);
+            shown.read.iter().for_each(|(_, copy)| draft.copy_from(copy.page()));
+            draft
+        });
+        Ok(draft.page_mut())
+    }
+
+    /// A new page of this kind, of layout 1 and zeros behind its header.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn create(&mut self, kind: PageKind) -> Result<PageNo, Restart> {
+        self.check_number()?;
+        let spare = self.spares.get(self.made);
+        self.made += 1;
+        let id = spare.ok_or(Restart)?.id();
+        let mut draft = PageBuf::new(self.space.page_size());
+        let mut page = draft.page_mut();
+        page.set_u8(header_at::KIND, kind.0);
+        page.set_u8(header_at::LAYOUT, 1);
+        page.set_u64(header_at::PAGE_ID, id.to_bits());
+        let number = id.page();
+        self.pages.push(Shown { number, read: None, draft: Some(draft), freed: false });
+        Ok(number)
+    }
+
+    /// Frees a page, to which nothing may lead that the operation leaves.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn free(&mut self, number: PageNo) -> Result<(), Restart> {
+        self.shown(number)?.freed = true;
+        Ok(())
+    }
+
+    /// Ends the operation with an error of its own; see [`Attempt::fail`].
+    #[cold]
+    pub fn fail(&mut self, error: impl Into<Box<dyn Error + Send + Sync>>) -> Restart {
+        self.attempt.fail(error)
+    }
+
+    fn shown(&mut self, number: PageNo) -> Result<&mut Shown<'p>, Restart> {
+        let known = self.pages.iter().position(|page| page.number == number);
+        let at = match known {
+            Some(at) if self.pages[at].freed => {
+                let page = PageId::new(self.space.id(), number);
+                return Err(self.fail(broken(page, "an edit uses a page that it has freed")));
+            }
+            Some(at) => at,
+            None => self.show(number)?,
+        };
+        if self.pages[at].read.is_some() {
+            self.last = at;
+        }
+        Ok(&mut self.pages[at])
+    }
+
+    fn show(&mut self, number: PageNo) -> Result<usize, Restart> {
+        self.check_number()?;
+        // The number was most likely read in the page that was looked at last. Where that has changed,
+        // what cannot be loaded is no damage.
+        let last = self.pages.get(self.last).and_then(|page| page.read.as_ref());
+        let link = LinkRef::Id(PageId::new(self.space.id(), number));
+        let page = self.space.follow(self.attempt, link, last.map(|(page, _)| page))?;
+        let mut copy = PageBuf::new(self.space.page_size());
+        self.space.copy_out(&page, &mut copy);
+        page.validate()?;
+        // EDIT-1
+        self.pages.iter().flat_map(|page| &page.read).try_for_each(|(page, _)| page.validate())?;
+        self.pages.push(Shown { number, read: Some((page, copy)), draft: None, freed: false });
+        Ok(self.pages.len() - 1)
+    }
+
+    fn check_number(&mut self) -> Result<(), Restart> {
+        match self.pages.len() < MOST_PAGES {
+            true => Ok(()),
+            false => {
+                let limit = MOST_PAGES as u64;
+                Err(self.fail(PoolError::Limit { what: "the number of pages of an edit", limit }))
+            }
+        }
+    }
+}
+
+/// What of a page is to be logged and written.
+struct Written<'a, 'p> {
+    held: Exclusive<'p>,
+    draft: &'a PageBuf,
+    /// `None`: the whole page.
+    runs: Option<Vec<Range<usize>>>,
+}
+
+impl<'p, T: Translation> Edit<'_, 'p, T> {
+    /// Makes true what the operation has made of its pages.
+    fn finish<R>(
+        mut self,
+        result: R,
+        change: &mut Change<'p>,
+        room: usize,
+    ) -> Result<Tried<R>, Restart> {
+        // 1. What differs, page by page in the order of their numbers (EDIT-2).
+        let mut pages = std::mem::take(&mut self.pages);
+        pages.retain(|page| !page.freed || page.read.is_some());
+        pages.sort_unstable_by_key(|page| page.number);
+        let runs: Vec<_> = pages.iter().map(Shown::differences).collect();
+        let numbers = |of: fn(&Shown<'_>) -> bool| -> Vec<PageNo> {
+            pages.iter().filter(|page| of(page)).map(|page| page.number).collect()
+        };
+        let (linked, freed) = (numbers(|page| page.read.is_none()), numbers(|page| page.freed));
+        // 2. Is that possible (EDIT-4), and is there room for it (EDIT-3)?
+        let mut bytes = mark_bytes(&linked) + mark_bytes(&freed);
+        for (page, runs) in pages.iter().zip(&runs) {
+            let Some(draft) = page.draft.as_ref().filter(|_| is_changed(runs)) else { continue };
+            if let Err(source) = self.space.verify(draft.page()) {
+                let page = PageId::new(self.space.id(), page.number);
+                return Err(self.fail(Refused { page, source }));
+            }
+            bytes += match runs {
+                Some(runs) => group_bytes(runs.len(), runs.iter().map(Range::len).sum()),
+                None => full_page_image_bytes(1, self.space.page_size()),
+            };
+        }
+        if bytes > room {
+            return Ok(Tried::Wants { pages: self.made, bytes });
+        }
+        if freed.is_empty() && !runs.iter().any(is_changed) {
+            // EDIT-1: they were so when the last of them was shown.
+            let lsn = pages.iter().flat_map(|page| &page.read).map(|(_, copy)| lsn_of(copy.page()));
+            let lsn = lsn.max().unwrap_or(Lsn(0));
+            return Ok(Tried::Done(Done { result, lsn, linked, freed: Vec::new() }));
+        }
+        // 3. What changes is latched, then what was read is validated, then the maps are latched.
+        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        for (page, runs) in pages.iter().zip(runs) {
+            let held = match &page.read {
+                Some(_) if !page.freed && !is_changed(&runs) => continue,
+                Some((read, _)) => self.attempt.upgrade(*read)?,
+                None => {
+                    let spare = self.spares.iter().find(|spare| spare.id().page() == page.number);
+                    spare.ok_or(Restart)?.latch()?
+                }
+            };
+            match &page.draft {
+                Some(draft) if !page.freed => written.push(Written { held, draft, runs }),
+                _ => gone.push(held),
+            }
+        }
+        let is_kept = |page: &&Shown<'_>| !page.freed && page.draft.is_none();
+        let reads = pages.iter().filter(is_kept).flat_map(|page| &page.read);
+        reads.map(|(page, _)| page).try_for_each(Optimistic::validate)?;
+        let mut mark = |pages: &[PageNo], used| match pages {
+            [] => Ok(()),
+            pages => change.mark(self.space, self.attempt, pages, used),
+        };
+        let marked = mark(&linked, true).and_then(|()| mark(&freed, false));
+        // No latch is held while the next try is waited for.
+        marked.inspect_err(|_| change.clear())?;
+        // 4. From here on nothing fails.
+        written.iter_mut().for_each(|page| page.write(change));
+        let mut named: Vec<_> = written.iter_mut().map(|page| &mut page.held).collect();
+        let lsn = change.commit(&mut named);
+        // 5. Discarding may wait for the device: nothing else is latched any more.
+        drop(written);
+        let freed = gone.into_iter().map(|page| self.space.discard(page)).collect();
+        Ok(Tried::Done(Done { result, lsn, linked, freed }))
+    }
+}
+
+/// Whether anything of a page differs.
+fn is_changed(runs: &Option<Vec<Range<usize>>>) -> bool {
+    runs.as_ref().is_none_or(|runs| !runs.is_empty())
+}
+
+impl Shown<'_> {
+    /// Where the draft differs from the page. `None`: the whole page is to be logged.
+    fn differences(&self) -> Option<Vec<Range<usize>>> {
+        let (_, read) = self.read.as_ref()?;
+        let Some(draft) = self.draft.as_ref().filter(|_| !self.freed) else {
+            return Some(Vec::new());
+        };
+        let runs = differences(read.bytes(), draft.bytes());
+        let logged: usize = runs.iter().map(|run| run.len() + GAP).sum();
+        (logged <= draft.bytes().len() - zeros(draft.bytes()).len()).then_some(runs)
+    }
+}
+
+impl Written<'_, '_> {
+    /// Puts what differs into the page, and its records into the change.
+    fn write(&mut self, change: &mut Change<'_>) {
+        let (id, bytes) = (self.held.id(), self.draft.bytes());
+        let mut page = self.held.page_mut();
+        let Some(runs) = &self.runs else {
+            page.write(header_at::KIND, &bytes[header_at::KIND..header_at::PAGE_ID]);
+            page.write(PAGE_HEADER_BYTES, &bytes[PAGE_HEADER_BYTES..]);
+            return change.push_full_page_image(&mut self.held, zeros(bytes));
+        };
+        for run in runs {
+            let (offset, bytes) = (run.start as u32, &bytes[run.clone()]);
+            page.write(run.start, bytes);
+            change.push(id, &Operation::Patch { offset, backed: 0, bytes });
+        }
+    }
+}
+
+/// The words in which two pages differ, as runs: kind and layout, and all behind the header.
+fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
+    let mut runs: Vec<Range<usize>> = Vec::new();
+    let words = std::iter::once(0).chain((PAGE_HEADER_BYTES..new.len()).step_by(WORD));
+    for at in words.filter(|at| old[*at..at + WORD] != new[*at..at + WORD]) {
+        match runs.last_mut() {
+            // What lies between the header's first word and its end is the pool's.
+            Some(last) if last.start > 0 && at - last.end <= GAP => last.end = at + WORD,
+            _ => runs.push(at..at + WORD),
+        }
+    }
+    runs
+}
+
+/// The longest run of zeros behind the header, which an image leaves out.
+fn zeros(page: &[u8]) -> Range<usize> {
+    let (mut longest, mut begin) = (0..0, PAGE_HEADER_BYTES);
+    for at in (PAGE_HEADER_BYTES..page.len()).step_by(WORD) {
+        if page[at..at + WORD] != [0; WORD] {
+            begin = at + WORD;
+        } else if at + WORD - begin > longest.len() {
+            longest = begin..at + WORD;
+        }
+    }
+    longest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_what_differs_and_small_gaps() {
+        let old = vec![0; 4096];
+        let with = |changes: &[usize]| {
+            let mut new = old.clone();
+            changes.iter().for_each(|at| new[*at] = 1);
+            differences(&old, &new)
+        };
+        assert_eq!(with(&[]), []);
+        assert_eq!(with(&[header_at::LSN, header_at::PAGE_ID]), []);
+        assert_eq!(with(&[header_at::KIND, 32]), [0..8, 32..40]);
+        assert_eq!(with(&[47, 4095]), [40..48, 4088..4096]);
+        assert_eq!(with(&[40, 72, 112]), [40..80, 112..120]);
+    }
+
+    #[test]
+    fn the_longest_run_of_zeros_is_left_out() {
+        let mut page = vec![0; 4096];
+        assert_eq!(zeros(&page), 32..4096);
+        (page[1000], page[4095]) = (1, 1);
+        assert_eq!(zeros(&page), 1008..4088);
+        page.fill(1);
+        assert_eq!(zeros(&page).len(), 0);
+    }
+}

@@ -1,0 +1,146 @@
+//! Edits: all of one or nothing of it, for other threads and after errors.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+use std::thread;
+
+use polder_format::{ChecksumSeed, PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, StoreId};
+use polder_pool::{
+    Array, ArraySwizzled, Hash, KindOps, Pool, PoolConfig, PoolError, Predictive, ReadMode, Space,
+    Swizzle, Translation, Vm,
+};
+use polder_structure::edit;
+use polder_structure::edit::MOST_PAGES;
+use polder_testkit::{FaultPlan, SimDisk};
+
+const AT: usize = PAGE_HEADER_BYTES;
+/// A page whose first number is not above a thousand million.
+const NUMBERS: KindOps = KindOps::plain(PageKind(200), "numbers", |page| {
+    if page.u64(AT) > 1_000_000_000 { Err("the number is too large") } else { Ok(()) }
+});
+
+fn space<T: Translation>(read_mode: ReadMode) -> Space<T> {
+    let budget = PoolConfig::least_budget(PageSize::MIN);
+    let seed = ChecksumSeed::new(StoreId([1; 16]));
+    let config = PoolConfig { read_mode, ..PoolConfig::new(budget, PageSize::MIN, seed) };
+    let device = Box::new(SimDisk::new(FaultPlan::new(1)));
+    Pool::<T>::open(device, &config, &[NUMBERS]).unwrap().create_space().unwrap()
+}
+
+fn make<T: Translation>(space: &Space<T>, count: u64) -> Vec<PageNo> {
+    let made = edit(space, |edit| (0..count).map(|_| edit.create(NUMBERS.kind)).collect());
+    made.unwrap().0
+}
+
+fn number<T: Translation>(space: &Space<T>, page: PageNo) -> u64 {
+    edit(space, |edit| Ok(edit.page(page)?.u64(AT))).unwrap().0
+}
+
+/// Threads move amounts between pages, others add them up, on the least pool: the sum stays.
+fn transfers<T: Translation>(read_mode: ReadMode) {
+    let space = space::<T>(read_mode);
+    let pages = make(&space, 12);
+    edit(&space, |edit| {
+        pages.iter().try_for_each(|page| edit.page_mut(*page).map(|mut page| page.set_u64(AT, 500)))
+    })
+    .unwrap();
+    // What makes the pages go and come.
+    let others: Vec<_> = (0..20).flat_map(|_| make(&space, 20)).collect();
+    thread::scope(|scope| {
+        let (space, pages, others) = (&space, &pages, &others);
+        for thread in 0..3usize {
+            scope.spawn(move || {
+                for i in 0..300 {
+                    let (from, to) = (pages[(i * 5 + thread) % 12], pages[(i * 7 + thread) % 12]);
+                    if from == to {
+                        continue;
+                    }
+                    edit(space, |edit| {
+                        let there = edit.page(from)?.u64(AT);
+                        let moved = there.min(3);
+                        edit.page_mut(from)?.set_u64(AT, there - moved);
+                        let there = edit.page(to)?.u64(AT);
+                        edit.page_mut(to)?.set_u64(AT, there + moved);
+                        Ok(())
+                    })
+                    .unwrap();
+                    number(space, others[(i * 37 + thread * 100) % others.len()]);
+                }
+            });
+        }
+        scope.spawn(move || {
+            for _ in 0..200 {
+                let sum = edit(space, |edit| {
+                    pages.iter().try_fold(0, |sum, page| Ok(sum + edit.page(*page)?.u64(AT)))
+                });
+                assert_eq!(sum.unwrap().0, 12 * 500);
+            }
+        });
+    });
+}
+
+#[test]
+fn an_edit_is_seen_as_a_whole() {
+    transfers::<Array>(ReadMode::Optimistic);
+    transfers::<Array>(ReadMode::Shared);
+    transfers::<Array>(ReadMode::Copy);
+    transfers::<Hash>(ReadMode::Optimistic);
+    transfers::<Predictive>(ReadMode::Optimistic);
+    transfers::<Swizzle>(ReadMode::Optimistic);
+    transfers::<ArraySwizzled>(ReadMode::Core);
+    transfers::<Vm>(ReadMode::Optimistic);
+}
+
+#[test]
+fn what_fails_leaves_nothing_behind() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let page = make(&space, 1)[0];
+    let before = space.used_pages().unwrap();
+    let failed = edit(&space, |edit| {
+        edit.page_mut(page)?.set_u64(AT, 7);
+        let new = edit.create(NUMBERS.kind)?;
+        edit.page_mut(new)?.set_u64(AT, 8);
+        Err::<(), _>(edit.fail("not today"))
+    });
+    assert_eq!(failed.unwrap_err().to_string(), "not today");
+    // Pages that could not be loaded again: by what lies in them, and without a kind.
+    let refused = edit(&space, |edit| {
+        edit.page_mut(page)?.set_u64(AT, u64::MAX);
+        Ok(())
+    });
+    assert!(matches!(refused, Err(PoolError::Structure { .. })), "{refused:?}");
+    assert!(edit(&space, |edit| edit.create(PageKind(0))).is_err());
+    let many =
+        edit(&space, |edit| (0..=MOST_PAGES).try_for_each(|_| edit.create(NUMBERS.kind).map(drop)));
+    assert!(matches!(many, Err(PoolError::Limit { .. })), "{many:?}");
+    assert_eq!((number(&space, page), space.used_pages().unwrap()), (0, before));
+}
+
+#[test]
+fn pages_come_and_go() {
+    let space = space::<Swizzle>(ReadMode::Optimistic);
+    let pages = make(&space, 3);
+    let (new, _) = edit(&space, |edit| {
+        edit.free(pages[1])?;
+        let not_kept = edit.create(NUMBERS.kind)?;
+        edit.free(not_kept)?;
+        let new = edit.create(NUMBERS.kind)?;
+        edit.page_mut(new)?.set_u64(4088, 9);
+        Ok(new)
+    })
+    .unwrap();
+    let mut used = vec![pages[0], pages[2], new];
+    used.sort_unstable();
+    assert_eq!(space.used_pages().unwrap(), used);
+    let (last, _) = edit(&space, |edit| Ok(edit.page(new)?.u64(4088))).unwrap();
+    assert_eq!(last, 9);
+    let again = edit(&space, |edit| {
+        edit.free(new)?;
+        edit.page(new).map(drop)
+    });
+    assert!(matches!(again, Err(PoolError::Broken { .. })), "{again:?}");
+    // What was given back is given out again.
+    assert_eq!(make(&space, 1), [pages[1]]);
+    space.drop_space().unwrap();
+    let gone = edit(&space, |edit| edit.page(new).map(drop));
+    assert!(matches!(gone, Err(PoolError::Dropped { .. })), "{gone:?}");
+}
