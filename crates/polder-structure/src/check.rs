@@ -4,7 +4,7 @@
 //! call free, and one in use to which no link leads are faults of any structure. What lies in a page
 //! is looked at by the structure's own function, on a copy that was one state of the page.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 
@@ -62,13 +62,13 @@ pub struct Walk<'s, T: Translation> {
     space: &'s Space<T>,
     /// What was found so far.
     pub report: Report,
-    seen: BTreeSet<PageNo>,
+    seen: HashSet<PageNo>,
 }
 
 impl<'s, T: Translation> Walk<'s, T> {
     /// One that has seen nothing yet.
     pub fn new(space: &'s Space<T>) -> Walk<'s, T> {
-        Walk { space, report: Report::default(), seen: BTreeSet::new() }
+        Walk { space, report: Report::default(), seen: HashSet::new() }
     }
 
     /// The structure's pages.
@@ -136,14 +136,18 @@ impl<'s, T: Translation> Walk<'s, T> {
         if self.report.stopped {
             return Ok(self.report);
         }
-        let used: BTreeSet<PageNo> = self.space.used_pages()?.into_iter().collect();
+        let mut used = self.space.used_pages()?;
+        used.sort_unstable();
         let seen = std::mem::take(&mut self.seen);
-        for page in seen.difference(&used) {
-            self.fault(*page, "the page is linked, but the allocation map says that it is free");
+        let is_free = |page: &PageNo| used.binary_search(page).is_err();
+        let mut linked: Vec<PageNo> = seen.iter().copied().filter(is_free).collect();
+        linked.sort_unstable();
+        for page in linked {
+            self.fault(page, "the page is linked, but the allocation map says that it is free");
         }
         // Below a page that could not be read pages are unseen, not lost.
         if self.report.faults.is_empty() {
-            for page in used.difference(&seen) {
+            for page in used.iter().filter(|page| !seen.contains(page)) {
                 self.fault(*page, "the page is in use by the allocation map, but nothing links it");
             }
         }

@@ -38,29 +38,43 @@ pub(crate) trait Variant: Translation {
 macro_rules! variants {
     (
         ($d:tt)
-        evicting { $($(#[$about:meta])* $evicting:ident as $e:ident,)* }
-        resident { $($(#[$also:meta])* $resident:ident as $r:ident,)* }
+        evicting { $(
+            $(#[doc = $e_about:literal])+
+            $(#[cfg($e_needs:meta)])?
+            $evicting:ident as $e:ident,
+        )* }
+        resident { $(
+            $(#[doc = $r_about:literal])+
+            $(#[cfg($r_needs:meta)])?
+            $resident:ident as $r:ident,
+        )* }
         $($rest:tt)*
     ) => {
-        variants!(@ $d $($evicting)* $($resident)*);
+        variants!(@ $d $($evicting ($($e_needs)?),)* $($resident ($($r_needs)?),)*);
     };
-    (@ $d:tt $($variant:ident)+) => {
+    (@ $d:tt $($variant:ident ($($needs:meta)?),)+) => {
         /// The member of a family that is there.
         pub(crate) enum Any<F: Family> {
-            $($variant(F::Of<polder_pool::$variant>),)+
+            $(
+                #[cfg(all($($needs)?))]
+                $variant(F::Of<polder_pool::$variant>),
+            )+
         }
 
         impl<F: Family> Any<F> {
             /// Which it is.
             pub(crate) fn kind(&self) -> TranslationKind {
                 match self {
-                    $(Any::$variant(_) => TranslationKind::$variant,)+
+                    $(#[cfg(all($($needs)?))]
+                    Any::$variant(_) => TranslationKind::$variant,)+
                 }
             }
         }
 
-        $(impl Variant for polder_pool::$variant {
+        $(#[cfg(all($($needs)?))]
+        impl Variant for polder_pool::$variant {
             fn of<F: Family>(any: &Any<F>) -> Option<&F::Of<Self>> {
+                #[allow(unreachable_patterns, reason = "there may be one variant alone")]
                 match any {
                     Any::$variant(it) => Some(it),
                     _ => None,
@@ -76,7 +90,8 @@ macro_rules! variants {
         macro_rules! dispatch {
             ($d any:expr, $d it:ident => $d body:expr) => {
                 match $d any {
-                    $($crate::any::Any::$variant($d it) => $d body,)+
+                    $(#[cfg(all($($needs)?))]
+                    $crate::any::Any::$variant($d it) => $d body,)+
                 }
             };
         }
@@ -85,7 +100,8 @@ macro_rules! variants {
         macro_rules! map_any {
             ($d any:expr, $d it:ident => $d body:expr) => {
                 match $d any {
-                    $($crate::any::Any::$variant($d it) => $crate::any::Any::$variant($d body),)+
+                    $(#[cfg(all($($needs)?))]
+                    $crate::any::Any::$variant($d it) => $crate::any::Any::$variant($d body),)+
                 }
             };
         }
@@ -94,7 +110,8 @@ macro_rules! variants {
         macro_rules! with_kind {
             ($d kind:expr, $d type:ident => $d body:expr) => {
                 match $d kind {
-                    $($crate::kind::TranslationKind::$variant => {
+                    $(#[cfg(all($($needs)?))]
+                    $crate::kind::TranslationKind::$variant => {
                         type $d type = polder_pool::$variant;
                         $d body
                     })+

@@ -248,8 +248,8 @@ fn check_superblocks(device: &dyn Device, report: &mut DeepReport) {
 fn names_of<T: Translation>(engine: &Engine<T>) -> BTreeMap<SpaceId, String> {
     // Without the catalogue faults name the page only; that it is damaged is reported.
     let records = engine.records().unwrap_or_default();
-    let mut names: BTreeMap<_, _> =
-        records.into_iter().map(|(name, record)| (record.space, name)).collect();
+    let mut names = BTreeMap::new();
+    names.extend(records.into_iter().map(|(name, record)| (record.space, name)));
     names.insert(SpaceId::CATALOGUE, CATALOGUE.to_string());
     names
 }

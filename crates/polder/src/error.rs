@@ -52,6 +52,15 @@ pub enum OptionsError {
         /// What was asked for.
         name: String,
     },
+    /// There is such a translation, but this program was built without it.
+    #[error(
+        "the translation `{name}` is not built in: build with the feature `{name}` of the crate `polder`; there are: {}",
+        TranslationKind::names()
+    )]
+    TranslationLeftOut {
+        /// What was asked for, and the feature that has it.
+        name: String,
+    },
 }
 
 /// Why a store could not be opened.

@@ -5,61 +5,94 @@ use std::fmt;
 use polder_pool::Translation as _;
 use polder_pool::translation::ReadModes;
 
-/// Makes the kinds of the pool's list that a store can have.
+/// Makes the kinds of the pool's list that a store can have. All but the default are behind the
+/// feature that the list names.
 macro_rules! kinds {
     (
-        evicting { $($(#[doc = $evicting_about:literal])+ $evicting:ident as $e:ident,)* }
-        resident { $($(#[doc = $resident_about:literal])+ $resident:ident as $r:ident,)* }
+        evicting { $(
+            $(#[doc = $e_about:literal])+
+            $(#[cfg(feature = $e_feature:literal)])?
+            $evicting:ident as $e:ident,
+        )* }
+        resident { $(
+            $(#[doc = $r_about:literal])+
+            $(#[cfg(feature = $r_feature:literal)])?
+            $resident:ident as $r:ident,
+        )* }
         $($rest:tt)*
     ) => {
+        kinds!(all
+            $($evicting ($($e_feature)?) ($($e_about)+),)*
+            $($resident ($($r_feature)?) ($($r_about)+),)*
+        );
+        kinds!(EVICTING "Those of them that evict." $($evicting ($($e_feature)?),)*);
+        kinds!(
+            RESIDENT "Those of them that never evict: all data must fit in the budget."
+            $($resident ($($r_feature)?),)*
+        );
+    };
+    (all $($kind:ident ($($feature:literal)?) ($($about:literal)+),)*) => {
         /// How a page id becomes a frame.
+        ///
+        /// [`Array`](TranslationKind::Array) is always there. Each of the others is a feature of this
+        /// crate, called as the translation is ([`name`](TranslationKind::name)); all of them are
+        /// `all-translations`. A program compiles faster and is smaller without those that it never
+        /// asks for.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum TranslationKind {
-            $($(#[doc = $evicting_about])+ $evicting,)*
-            $($(#[doc = $resident_about])+ $resident,)*
+            $(
+                $(#[doc = $about])+
+                #[cfg(all($(feature = $feature)?))]
+                $kind,
+            )*
         }
 
         impl TranslationKind {
-            /// All of them; the first is the default.
+            /// All that are built in; the first is the default.
             pub const ALL: [TranslationKind;
                 TranslationKind::EVICTING.len() + TranslationKind::RESIDENT.len()] =
-                [$(Self::$evicting,)* $(Self::$resident,)*];
-            /// Those that evict.
-            pub const EVICTING: &[TranslationKind] = &[$(Self::$evicting),*];
-            /// Those that never evict: all data must fit in the budget.
-            pub const RESIDENT: &[TranslationKind] = &[$(Self::$resident),*];
+                [$(#[cfg(all($(feature = $feature)?))] Self::$kind),*];
+            /// The features of this crate with which there are others than the default.
+            pub(crate) const FEATURES: &[&str] = &[$($($feature,)?)*];
 
             /// What users call it.
             pub const fn name(self) -> &'static str {
                 match self {
-                    $(Self::$evicting => polder_pool::$evicting::NAME,)*
-                    $(Self::$resident => polder_pool::$resident::NAME,)*
+                    $(#[cfg(all($(feature = $feature)?))]
+                    Self::$kind => polder_pool::$kind::NAME,)*
                 }
             }
 
             /// What it is, in a sentence or two.
             pub fn about(self) -> &'static str {
                 match self {
-                    $(Self::$evicting => concat!($($evicting_about),+).trim_start(),)*
-                    $(Self::$resident => concat!($($resident_about),+).trim_start(),)*
+                    $(#[cfg(all($(feature = $feature)?))]
+                    Self::$kind => concat!($($about),+).trim_start(),)*
                 }
             }
 
             /// How readers can hold pages on it, and why not otherwise.
             pub const fn read_modes(self) -> ReadModes {
                 match self {
-                    $(Self::$evicting => polder_pool::$evicting::READ_MODES,)*
-                    $(Self::$resident => polder_pool::$resident::READ_MODES,)*
+                    $(#[cfg(all($(feature = $feature)?))]
+                    Self::$kind => polder_pool::$kind::READ_MODES,)*
                 }
             }
+        }
+    };
+    ($list:ident $about:literal $($kind:ident ($($feature:literal)?),)*) => {
+        impl TranslationKind {
+            #[doc = $about]
+            pub const $list: &[TranslationKind] =
+                &[$(#[cfg(all($(feature = $feature)?))] Self::$kind),*];
         }
     };
 }
 polder_pool::translations!(kinds);
 
 impl TranslationKind {
-    /// The names of all, for help texts and messages.
+    /// The names of all that are built in, for help texts and messages.
     pub fn names() -> String {
         TranslationKind::ALL.map(TranslationKind::name).join(", ")
     }
@@ -79,5 +112,19 @@ impl Default for TranslationKind {
 impl fmt::Display for TranslationKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each feature that the list of translations names is one of this crate, and has the name of the
+    /// translation that it brings.
+    #[test]
+    fn each_translation_but_the_default_is_a_feature_of_its_name() {
+        let [default, others @ ..] = TranslationKind::ALL.map(TranslationKind::name);
+        assert_eq!(default, TranslationKind::default().name());
+        assert_eq!(others, *TranslationKind::FEATURES);
     }
 }

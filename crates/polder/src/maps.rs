@@ -5,7 +5,7 @@
 //! log may tell of changes of the map that are not in place. Both have an LSN, so that a map is
 //! believed about a page only if it is not older than the page ([`Maps::standing`]).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use polder_format::{
     ALLOC_MAP_BITS_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, ExtentSchedule, FormatError, Lsn,
@@ -78,7 +78,7 @@ pub(crate) struct Maps {
     spaces: BTreeMap<SpaceId, ArrayFound>,
     alloc_maps: HashMap<PageId, Option<(Lsn, Vec<u8>)>>,
     /// Physical page numbers of pages of arrays that were met.
-    seen: BTreeSet<u64>,
+    seen: HashSet<u64>,
     /// Pages of arrays that were read.
     pub(crate) pages: Vec<(PhysicalPageNo, PageHeader)>,
     pub(crate) faults: Vec<MapFault>,
@@ -104,7 +104,7 @@ impl Maps {
             directory: None,
             spaces: BTreeMap::new(),
             alloc_maps: HashMap::new(),
-            seen: BTreeSet::new(),
+            seen: HashSet::new(),
             pages: Vec::new(),
             faults: Vec::new(),
         };

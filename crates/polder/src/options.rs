@@ -24,7 +24,11 @@ impl FromStr for TranslationKind {
 
     fn from_str(name: &str) -> Result<TranslationKind, OptionsError> {
         let found = TranslationKind::ALL.into_iter().find(|kind| kind.name() == name);
-        found.ok_or_else(|| OptionsError::Translation { name: name.to_string() })
+        let name = name.to_string();
+        found.ok_or(match TranslationKind::FEATURES.contains(&&*name) {
+            true => OptionsError::TranslationLeftOut { name },
+            false => OptionsError::Translation { name },
+        })
     }
 }
 

@@ -129,7 +129,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
             pool.spaces.get(space).copied().unwrap_or_default();
         (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
     }
-    tables.sort_by(|a, b| a.1.name.cmp(&b.1.name));
+    tables.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
     Stats {
         memory_budget_bytes: engine.memory_budget,
         // The log's buffer is paid from the same budget.

@@ -299,59 +299,55 @@ fn call(file: &File, direction: Direction, pieces: &[iovec], offset: u64) -> io:
     usize::try_from(moved).map_err(|_| io::Error::last_os_error())
 }
 
-#[cfg(target_os = "linux")]
 mod os {
     //! What POSIX does not have.
 
     use std::fs::File;
     use std::io;
+    use std::os::fd::AsRawFd;
 
-    use rustix::fs::{FallocateFlags, OFlags, fallocate, fcntl_getfl, fcntl_setfl};
-    use rustix::io::{Errno, retry_on_intr};
+    use libc::{c_int, off_t};
 
     /// Switches direct I/O; an error if the file system has none.
     pub(super) fn set_direct(file: &File, direct: bool) -> io::Result<()> {
-        let mut flags = fcntl_getfl(file)?;
-        flags.set(OFlags::DIRECT, direct);
-        Ok(fcntl_setfl(file, flags)?)
+        // SAFETY: asks for flags of a file that is open.
+        let old = told(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GETFL) })?;
+        let new = if direct { old | libc::O_DIRECT } else { old & !libc::O_DIRECT };
+        // SAFETY: sets flags of a file that is open; no memory depends on them.
+        told(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, new) })?;
+        Ok(())
     }
 
     /// Reserves space. False if the file system cannot.
     pub(super) fn allocate(file: &File, offset: u64, len: u64) -> io::Result<bool> {
-        match retry_on_intr(|| fallocate(file, FallocateFlags::empty(), offset, len)) {
-            Ok(()) => Ok(true),
-            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
+        fallocate(file, 0, offset, len)
     }
 
     /// Gives space back, if the file system can.
     pub(super) fn punch(file: &File, offset: u64, len: u64) -> io::Result<()> {
-        let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match retry_on_intr(|| fallocate(file, flags, offset, len)) {
-            Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
-            Err(error) => Err(error.into()),
+        let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        fallocate(file, mode, offset, len).map(|_| ())
+    }
+
+    /// False if the file system cannot.
+    fn fallocate(file: &File, mode: c_int, offset: u64, len: u64) -> io::Result<bool> {
+        let at = |bytes| off_t::try_from(bytes).map_err(|_| io::ErrorKind::FileTooLarge);
+        let (offset, len) = (at(offset)?, at(len)?);
+        loop {
+            // SAFETY: changes which blocks a file has that is open; no memory is mapped to them.
+            match told(unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, len) }) {
+                Ok(_) => return Ok(true),
+                Err(error) => match error.raw_os_error() {
+                    Some(libc::EINTR) => {}
+                    Some(libc::EOPNOTSUPP | libc::ENOSYS) => return Ok(false),
+                    _ => return Err(error),
+                },
+            }
         }
     }
-}
 
-#[cfg(not(target_os = "linux"))]
-mod os {
-    //! Elsewhere: buffered, and files that only grow and are cut.
-
-    use std::fs::File;
-    use std::io;
-
-    pub(super) fn set_direct(_file: &File, direct: bool) -> io::Result<()> {
-        if direct { Err(io::ErrorKind::Unsupported.into()) } else { Ok(()) }
-    }
-
-    pub(super) fn allocate(_file: &File, _offset: u64, _len: u64) -> io::Result<bool> {
-        Ok(false)
-    }
-
-    pub(super) fn punch(_file: &File, _offset: u64, _len: u64) -> io::Result<()> {
-        Ok(())
+    fn told(returned: c_int) -> io::Result<c_int> {
+        if returned < 0 { Err(io::Error::last_os_error()) } else { Ok(returned) }
     }
 }
 

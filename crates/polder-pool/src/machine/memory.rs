@@ -10,7 +10,7 @@ use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use libc::c_int;
 
 use crate::error::PoolError;
 use crate::machine::policy::{self, NodeId};
@@ -22,7 +22,9 @@ pub(crate) const OS_PAGE_BYTES: usize = 4096;
 
 /// What this kernel backs and takes back in one piece.
 pub(crate) fn kernel_page_bytes() -> usize {
-    rustix::param::page_size().max(OS_PAGE_BYTES)
+    // SAFETY: asks for a number.
+    let told = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(told).unwrap_or(0).max(OS_PAGE_BYTES)
 }
 
 /// A run of addresses that belongs to us until this is dropped.
@@ -49,13 +51,19 @@ impl Mapping {
         let kernel_page = kernel_page_bytes();
         let len = len.next_multiple_of(kernel_page);
         let total = if align > kernel_page { len + align } else { len };
-        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
-        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice.
-        let mapped = unsafe { mmap_anonymous(ptr::null_mut(), total, prot, flags) }
-            .map_err(io::Error::from)
-            .and_then(|at| NonNull::new(at.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory.into()))
-            .map_err(|e| PoolError::Memory { what, bytes: total as u64, source: Arc::new(e) })?;
+        let at = unsafe { libc::mmap(ptr::null_mut(), total, prot, flags, -1, 0) };
+        let mapped = match at == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => NonNull::new(at.cast::<u8>()).ok_or(io::ErrorKind::OutOfMemory.into()),
+        };
+        let mapped = mapped.map_err(|e| PoolError::Memory {
+            what,
+            bytes: total as u64,
+            source: Arc::new(e),
+        })?;
         let skip = mapped.as_ptr().align_offset(align);
         // SAFETY: `skip` is below `align`, by which the mapping was made longer.
         let base = unsafe { mapped.add(skip) };
@@ -71,12 +79,11 @@ impl Mapping {
         self.len
     }
 
-    fn advise(&self, offset: usize, len: usize, advice: Advice) -> io::Result<()> {
+    fn advise(&self, offset: usize, len: usize, advice: c_int) -> io::Result<()> {
         debug_assert!(offset + len <= self.len);
         // SAFETY: the range lies in our own mapping. Advice that drops content is only given by
         // `discard`, whose callers know that the content is no longer wanted.
-        unsafe { madvise(self.base.as_ptr().add(offset).cast(), len, advice) }?;
-        Ok(())
+        unsafe { madvise(self.base.as_ptr().add(offset), len, advice) }
     }
 
     /// Asks for huge pages. A kernel without them ignores it.
@@ -86,12 +93,12 @@ impl Mapping {
 
     /// The same for a part of the range.
     pub(crate) fn prefer_huge_pages_in(&self, offset: usize, len: usize) {
-        let _ = self.advise(offset, len, Advice::LinuxHugepage);
+        let _ = self.advise(offset, len, libc::MADV_HUGEPAGE);
     }
 
     /// Asks for small pages: parts of the range will be given back one by one.
     pub(crate) fn prefer_small_pages(&self) {
-        let _ = self.advise(0, self.len, Advice::LinuxNoHugepage);
+        let _ = self.advise(0, self.len, libc::MADV_NOHUGEPAGE);
     }
 
     /// Asks for memory of this node. Where the kernel does not want to, it comes from where the
@@ -105,12 +112,12 @@ impl Mapping {
 
     /// Has the kernel back the first `len` bytes with memory now.
     pub(crate) fn populate(&self, len: usize) -> io::Result<()> {
-        self.advise(0, len, Advice::LinuxPopulateWrite)
+        self.advise(0, len, libc::MADV_POPULATE_WRITE)
     }
 
     /// Gives the memory behind the range back; it reads as zeros from now on.
     pub(crate) fn discard(&self, offset: usize, len: usize) -> io::Result<()> {
-        self.advise(offset, len, Advice::LinuxDontNeed)
+        self.advise(offset, len, libc::MADV_DONTNEED)
     }
 
     /// How many bytes of the range huge pages really back, as the kernel tells.
@@ -140,7 +147,20 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         // SAFETY: our own mapping, and nobody refers to it any more: whatever borrows from the
         // memory borrows from the owner of this mapping.
-        let _ = unsafe { munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+        let _ = unsafe { libc::munmap(self.mapped.0.as_ptr().cast(), self.mapped.1) };
+    }
+}
+
+/// Tells the kernel how a range of memory will be used.
+///
+/// # Safety
+/// `advice` that drops content is given for memory of the caller's own, of which nobody wants the
+/// content.
+pub(crate) unsafe fn madvise(at: *mut u8, len: usize, advice: c_int) -> io::Result<()> {
+    // SAFETY: the caller's promise.
+    match unsafe { libc::madvise(at.cast(), len, advice) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 
@@ -179,7 +199,7 @@ pub(crate) unsafe fn give_back(runs: &[libc::iovec]) -> u64 {
         for run in some {
             // A kernel that refuses leaves what was there, which nobody relies on.
             // SAFETY: the caller's.
-            let _ = unsafe { madvise(run.iov_base, run.iov_len, Advice::LinuxDontNeed) };
+            let _ = unsafe { madvise(run.iov_base.cast(), run.iov_len, libc::MADV_DONTNEED) };
             calls += 1;
         }
     }

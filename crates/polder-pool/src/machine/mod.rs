@@ -11,7 +11,8 @@ pub(crate) mod table;
 pub(crate) use {
     cores::{GroupNo, Grouping, Groups},
     memory::{
-        HUGE_PAGE_BYTES, Mapping, OS_PAGE_BYTES, give_back, kernel_page_bytes, threads_with_room,
+        HUGE_PAGE_BYTES, Mapping, OS_PAGE_BYTES, give_back, kernel_page_bytes, madvise,
+        threads_with_room,
     },
     nodes::Nodes,
     policy::NodeId,

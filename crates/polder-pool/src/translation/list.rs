@@ -12,6 +12,10 @@
 /// the sides of the benchmarks take from it what they need. Arguments in parentheses are put before
 /// the list.
 ///
+/// The list is the same whatever is built. What stands as `#[cfg(feature = "...")]` is the feature of
+/// the crate `polder` with which a store can have the translation, and has its name; this crate is
+/// generic over translations, and what nobody names is not compiled.
+///
 /// ```
 /// macro_rules! names {
 ///     (evicting { $($(#[$about:meta])* $name:ident as $module:ident,)* } $($rest:tt)*) => {
@@ -29,28 +33,37 @@ macro_rules! translations {
                 /// An array indexed by page number (calico.txt). Evicts; the default.
                 Array as array,
                 /// `Array`, with the frame of its page in a link as a hint.
+                #[cfg(feature = "array-swizzled")]
                 ArraySwizzled as array_swizzled,
                 /// A chained hash table with a latch on each bucket: the traditional buffer pool.
+                #[cfg(feature = "hash")]
                 Hash as hash,
                 /// An open-addressing hash table in partitions with a latch each.
+                #[cfg(feature = "open")]
                 Open as open,
                 /// A hash table without latches for readers, and pages in predictable frames
                 /// (predictive-translation.txt).
+                #[cfg(feature = "predictive")]
                 Predictive as predictive,
                 /// A hash table whose buckets are searched by one vector instruction (scalecache.txt).
+                #[cfg(feature = "simd")]
                 Simd as simd,
                 /// Links that hold the frames of their pages, and a table for the others
                 /// (leanstore.txt).
+                #[cfg(feature = "swizzle")]
                 Swizzle as swizzle,
                 /// The operating system's page table (vmcache): fast while data is resident, a system
                 /// call for what is evicted.
+                #[cfg(feature = "vm")]
                 Vm as vm,
             }
             resident {
                 /// The page number is the frame. Never evicts: all data must fit in the budget.
+                #[cfg(feature = "direct")]
                 Direct as direct,
                 /// The operating system's page table on huge pages. Never evicts: all data must fit in
                 /// the budget.
+                #[cfg(feature = "vm-huge")]
                 VmHuge as vm_huge,
             }
             steps {

@@ -84,7 +84,7 @@ impl NodeRef<'_> {
         let mut keys: Vec<(Vec<u8>, usize, usize)> =
             (0..self.count()).map(|index| (self.key(index), self.entry_bytes(index), 0)).collect();
         keys.extend(newcomers.iter().map(|(key, bytes)| (key.to_vec(), 0, *bytes)));
-        keys.sort();
+        keys.sort_unstable();
         keys.dedup_by(|b, a| {
             let same = a.0 == b.0;
             if same {

@@ -1,6 +1,6 @@
 //! The catalogue as leaves and log tell it: the names of tables, and which were dropped.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
@@ -16,7 +16,7 @@ use crate::error::StoreError;
 pub(crate) struct Catalogue {
     tables: BTreeMap<Vec<u8>, SpaceId>,
     /// Spaces that had a name and lost it.
-    dropped: BTreeSet<SpaceId>,
+    dropped: HashSet<SpaceId>,
     covered: Coverage,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct Catalogue {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Names {
     names: BTreeMap<SpaceId, String>,
-    dropped: BTreeSet<SpaceId>,
+    dropped: HashSet<SpaceId>,
 }
 
 impl Catalogue {
@@ -39,8 +39,9 @@ impl Catalogue {
             let name = String::from_utf8(name).ok()?;
             (name.len() <= MAX_TABLE_NAME_BYTES).then_some((space, name))
         });
-        let names: BTreeMap<SpaceId, String> = named.collect();
-        let dropped = self.dropped.into_iter().filter(|space| !names.contains_key(space)).collect();
+        let (mut names, mut dropped) = (BTreeMap::new(), HashSet::new());
+        names.extend(named);
+        dropped.extend(self.dropped.into_iter().filter(|space| !names.contains_key(space)));
         Names { names, dropped }
     }
 

@@ -1,7 +1,7 @@
 //! The new store: what was found is put into its tables.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
 use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
@@ -28,7 +28,7 @@ pub(super) struct Tables<'s> {
     source: &'s Source,
     values: Values<'s>,
     names: Names,
-    made: BTreeMap<SpaceId, Made>,
+    made: HashMap<SpaceId, Made>,
     /// Records of the log that were met.
     pub(super) records: u64,
 }
@@ -51,7 +51,7 @@ impl<'s> Tables<'s> {
         names: Names,
     ) -> Tables<'s> {
         let values = Values::new(source, copies);
-        Tables { store, source, values, names, made: BTreeMap::new(), records: 0 }
+        Tables { store, source, values, names, made: HashMap::new(), records: 0 }
     }
 
     /// Makes the tables of which nothing but the name was found, and says what there is.
@@ -76,7 +76,7 @@ impl<'s> Tables<'s> {
             }
         };
         let mut tables: Vec<_> = self.made.into_iter().map(about).collect();
-        tables.sort_by(|a, b| a.name.cmp(&b.name));
+        tables.sort_unstable_by(|a, b| a.name.cmp(&b.name));
         Ok(tables)
     }
 
@@ -131,12 +131,12 @@ impl<'s> Tables<'s> {
 
 /// The table for a space; made if there is none.
 fn made<'t>(
-    tables: &'t mut BTreeMap<SpaceId, Made>,
+    tables: &'t mut HashMap<SpaceId, Made>,
     store: &Store,
     names: &Names,
     space: SpaceId,
 ) -> Result<&'t mut Made, StoreError> {
-    use std::collections::btree_map::Entry;
+    use std::collections::hash_map::Entry;
     match tables.entry(space) {
         Entry::Occupied(there) => Ok(there.into_mut()),
         Entry::Vacant(vacant) => {

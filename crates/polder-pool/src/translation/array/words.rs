@@ -26,14 +26,13 @@ use std::ptr;
 use std::sync::Mutex;
 
 use polder_format::{PageId, PageNo, SpaceId};
-use rustix::mm::{Advice, madvise};
 
 use super::chunk::{ArrayDirectory, CHUNKS, Chunk, Chunks, FIRST};
 use super::group::{self, Group, LockedGroup};
 use super::sparse::SparseTable;
 use crate::error::PoolError;
 use crate::latch::{FrameId, Latches, StateCell, StateWord};
-use crate::machine::{OS_PAGE_BYTES, kernel_page_bytes};
+use crate::machine::{OS_PAGE_BYTES, kernel_page_bytes, madvise};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use crate::translation::parts::chunks::chunk_first;
@@ -116,7 +115,7 @@ impl ArrayWords {
         // lock (ARRAY-2), and just what the kernel takes back in one piece. Readers find zeros
         // before and after.
         let punched =
-            unsafe { madvise(base.cast_mut().cast(), self.group_bytes, Advice::LinuxDontNeed) };
+            unsafe { madvise(base.cast_mut().cast(), self.group_bytes, libc::MADV_DONTNEED) };
         self.live_groups.fetch_sub(1, Ordering::Relaxed);
         if punched.is_ok() {
             self.hole_punches.fetch_add(1, Ordering::Relaxed);
