@@ -56,7 +56,7 @@ use measured::Measured;
 use memory_group::{MemoryGroup, check_swap};
 pub(crate) use out::Out;
 pub(crate) use parts::{PARTS, Part};
-pub(crate) use plan::Size;
+pub(crate) use plan::Terms;
 pub(crate) use results::medians;
 use results::{Failure, Results, Run, Skipped};
 use side::Side;
@@ -65,14 +65,10 @@ pub(crate) use writes::SharedWrites;
 /// What to run.
 #[derive(Debug)]
 pub(crate) struct Ladder {
-    pub(crate) size: Size,
+    pub(crate) terms: Terms,
     pub(crate) parts: Vec<&'static Part>,
     /// Names of the sides that have a turn; empty for all.
     pub(crate) sides: Vec<String>,
-    pub(crate) rounds: u64,
-    /// Of each measurement.
-    pub(crate) seconds: f64,
-    pub(crate) threads: Vec<usize>,
     pub(crate) graphs: Vec<PathBuf>,
     /// What was counted beforehand.
     pub(crate) writes: Option<SharedWrites>,
@@ -92,10 +88,7 @@ impl Ladder {
         out: &Out,
     ) -> Result<(Results, Result<(), BenchError>), BenchError> {
         let mut results = Results {
-            size: self.size,
-            rounds: self.rounds,
-            seconds: self.seconds,
-            threads: self.threads.clone(),
+            terms: self.terms.clone(),
             machine: Machine::here(),
             complete: false,
             writes: self.writes.clone(),
@@ -108,7 +101,7 @@ impl Ladder {
             out.give_up();
             return Err(error);
         }
-        let turns = |part: &&Part| self.rounds as usize * self.sides_of(part).len();
+        let turns = |part: &&Part| self.terms.rounds as usize * self.sides_of(part).len();
         let bar = progress::bar(self.parts.iter().map(turns).sum());
         for (done, part) in (1..).zip(&self.parts) {
             // What could not be written after the last part can be after this one.
@@ -135,7 +128,7 @@ impl Ladder {
     /// Whether a side can have its turns here; if not, why not.
     fn can_have_turns(&self, side: &Side) -> Result<(), String> {
         if side.swapped {
-            check_swap(self.size.scale().swap_bytes)?;
+            check_swap(self.terms.size.scale().swap_bytes)?;
             MemoryGroup::make()?;
         }
         Ok(())
@@ -154,20 +147,18 @@ impl Ladder {
         sides.retain(|side| {
             let Err(why) = self.can_have_turns(side) else { return true };
             say(bar, &format!("{}, {}: skipped: {why}", part.name, side.name));
-            bar.inc(self.rounds);
+            bar.inc(self.terms.rounds);
             let (part, side) = (part.name.to_owned(), side.name.to_owned());
             results.skipped.push(Skipped { part, side, why });
             false
         });
-        for round in 0..self.rounds {
+        for round in 0..self.terms.rounds {
             for turn in turns(round as usize, sides.len()) {
                 let side = sides[turn];
                 let mut job = Job {
                     part: part.name.to_owned(),
                     side: side.name.to_owned(),
-                    size: self.size,
-                    seconds: self.seconds,
-                    threads: self.threads.clone(),
+                    terms: self.terms.clone(),
                     round,
                     dir: shared.join("run"),
                     shared: shared.clone(),

@@ -20,6 +20,31 @@ pub(crate) fn parse_count(text: &str) -> Result<u64, String> {
     number.checked_mul(factor).ok_or_else(|| format!("{text} is too much"))
 }
 
+/// Reads a number of threads.
+pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count @ 1..=1024) => Ok(count),
+        _ => Err("a number from 1 to 1024".to_owned()),
+    }
+}
+
+/// Reads a number of seconds, which is not 0.
+pub(crate) fn parse_some_seconds(text: &str) -> Result<f64, String> {
+    match parse_seconds(text)? {
+        0.0 => Err("more than 0 seconds are needed".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+/// Reads a number of seconds, at most a day.
+pub(crate) fn parse_seconds(text: &str) -> Result<f64, String> {
+    const DAY: f64 = 86_400.0;
+    match text.parse() {
+        Ok(seconds) if (0.0..=DAY).contains(&seconds) => Ok(seconds),
+        _ => Err("a number of seconds, at most a day".to_owned()),
+    }
+}
+
 /// Writes a number of bytes for people.
 pub(crate) fn show_bytes(bytes: u64) -> String {
     ByteSize::b(bytes).display().iec().to_string()

@@ -8,11 +8,11 @@ use polder::{ReadMode, ReplacementKind};
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
-use crate::ladder::{Part, Size};
+use crate::ladder::{Part, Terms};
 use crate::plan::LoadOrder;
 use crate::record::Place;
 use crate::replay::Format;
-use crate::size::{parse_bytes, parse_count};
+use crate::size::{parse_bytes, parse_count, parse_seconds, parse_some_seconds, parse_threads};
 use crate::tpcc::Mix;
 
 /// Workloads on storage engines, and their comparison by engines that take turns.
@@ -116,11 +116,11 @@ pub(super) struct StoreArgs {
     #[arg(long, value_name = "MODE", help = hold_help())]
     pub(super) hold: Option<ReadMode>,
     /// Threads that work at once; bulk has one.
-    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = threads)]
+    #[arg(long, value_name = "COUNT", default_value = "1", value_parser = parse_threads)]
     pub(super) threads: usize,
     /// Seconds that the workload runs after loading before anything is measured; load and bulk have
     /// none [default: 1].
-    #[arg(long, value_name = "SECONDS", value_parser = seconds_or_none)]
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     pub(super) warmup: Option<f64>,
     /// Start of the random numbers that choose records and operations.
     #[arg(long, value_name = "NUMBER", default_value_t = 1)]
@@ -213,7 +213,7 @@ pub(super) struct TpccArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) engine: Option<String>,
     /// Seconds to measure.
-    #[arg(long, default_value = "10", value_parser = seconds)]
+    #[arg(long, default_value = "10", value_parser = parse_some_seconds)]
     pub(super) seconds: f64,
     #[command(flatten)]
     pub(super) tpcc: TpccOptions,
@@ -228,7 +228,7 @@ pub(super) struct RunArgs {
     #[arg(long, value_name = "NAME")]
     pub(super) engine: Option<String>,
     /// Seconds to measure; load and bulk take as long as they take.
-    #[arg(long, default_value = "10", value_parser = seconds)]
+    #[arg(long, default_value = "10", value_parser = parse_some_seconds)]
     pub(super) seconds: f64,
     #[command(flatten)]
     pub(super) common: CommonArgs,
@@ -249,7 +249,7 @@ pub(super) struct CompareArgs {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rounds: u32,
     /// Seconds of each turn; load and bulk take as long as they take.
-    #[arg(long, default_value = "3", value_parser = seconds)]
+    #[arg(long, default_value = "3", value_parser = parse_some_seconds)]
     pub(super) seconds: f64,
     #[command(flatten)]
     pub(super) tpcc: TpccOptions,
@@ -299,33 +299,14 @@ pub(super) struct ReplayArgs {
 /// What the ladder takes.
 #[derive(Debug, Args)]
 pub(super) struct TranslationsArgs {
-    /// How much data: small is over in minutes and shows only that all works; full needs 20 GiB of
-    /// memory and of disk.
-    #[arg(long, value_enum, default_value = "medium")]
-    pub(super) size: Size,
+    #[command(flatten)]
+    pub(super) terms: Terms,
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help = parts_help())]
     pub(super) parts: Vec<String>,
     /// A translation, or a step or a read mode that a part has as one of its sides; all others
     /// have no turn. May be given several times.
     #[arg(long, value_name = "NAME")]
     pub(super) side: Vec<String>,
-    /// How often each translation has its turn in each part, 1 to 1000.
-    #[arg(long, value_name = "COUNT", default_value = "7",
-          value_parser = clap::value_parser!(u64).range(1..=1000))]
-    pub(super) rounds: u64,
-    /// Seconds of each measurement. The part memory counts operations and has none; measurements of
-    /// tpcc-larger are 5 times as long, that of ramp-up 10 times, and that of tpcc-growing at most
-    /// 30 times.
-    #[arg(long, default_value = "2", value_parser = seconds)]
-    pub(super) seconds: f64,
-    /// Threads that work at once, with commas between: a measurement for each, in the parts
-    /// lookup, multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and
-    /// 8, tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in
-    /// skew, cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of
-    /// threads.
-    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
-          value_parser = threads)]
-    pub(super) threads: Vec<usize>,
     /// A file with what `scripts/shared-writes --json` printed, to be shown and judged with the
     /// rest: what lookups write to cache lines that other threads use.
     #[arg(long, value_name = "FILE")]
@@ -404,31 +385,9 @@ fn value_size(text: &str) -> Result<usize, String> {
     }
 }
 
-fn threads(text: &str) -> Result<usize, String> {
-    match text.parse() {
-        Ok(count @ 1..=1024) => Ok(count),
-        _ => Err("a number from 1 to 1024".to_owned()),
-    }
-}
-
 pub(super) fn theta(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(theta) if theta > 0.0 && theta <= 10.0 => Ok(theta),
         _ => Err("a number above 0, at most 10".to_owned()),
-    }
-}
-
-fn seconds(text: &str) -> Result<f64, String> {
-    match seconds_or_none(text)? {
-        0.0 => Err("more than 0 seconds are needed".to_owned()),
-        seconds => Ok(seconds),
-    }
-}
-
-fn seconds_or_none(text: &str) -> Result<f64, String> {
-    const DAY: f64 = 86_400.0;
-    match text.parse() {
-        Ok(seconds) if (0.0..=DAY).contains(&seconds) => Ok(seconds),
-        _ => Err("a number of seconds, at most a day".to_owned()),
     }
 }

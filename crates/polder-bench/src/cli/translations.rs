@@ -11,7 +11,7 @@ use crate::ladder::{Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge,
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
     sides(args, &parts)?;
-    each_once("--threads", &args.threads)?;
+    each_once("--threads", &args.terms.threads)?;
     let graphs: Result<Vec<PathBuf>, BenchError> =
         args.graph.iter().map(|path| path.canonicalize().map_err(BenchError::file(path))).collect();
     let graphs = graphs?;
@@ -22,12 +22,9 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let dir = run_dir(args.dir.as_deref())?;
     let out = Out::claim(args.out.as_deref().unwrap_or(Path::new(".")))?;
     let ladder = Ladder {
-        size: args.size,
+        terms: args.terms.clone(),
         parts,
         sides: args.side.clone(),
-        rounds: args.rounds,
-        seconds: args.seconds,
-        threads: args.threads.clone(),
         graphs,
         writes,
         dir: dir.path().to_owned(),

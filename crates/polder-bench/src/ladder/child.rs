@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::measured::Measured;
 use super::parts::Part;
-use super::plan::Size;
+use super::plan::Terms;
 use super::setup::Setup;
 use crate::child::{self, Child};
 use crate::error::BenchError;
@@ -22,9 +22,7 @@ const COMMAND: &str = "translations-child";
 pub(crate) struct Job {
     pub(crate) part: String,
     pub(crate) side: String,
-    pub(crate) size: Size,
-    pub(crate) seconds: f64,
-    pub(crate) threads: Vec<usize>,
+    pub(crate) terms: Terms,
     pub(crate) round: u64,
     /// Of this run alone; made by the parent and removed by it.
     pub(crate) dir: PathBuf,
@@ -60,9 +58,9 @@ fn run(job: &Job, interrupt: &Interrupt) -> Result<Measured, BenchError> {
     }
     part.run(&Setup {
         side,
-        scale: job.size.scale(),
-        seconds: job.seconds,
-        threads: &job.threads,
+        scale: job.terms.size.scale(),
+        seconds: job.terms.seconds,
+        threads: &job.terms.threads,
         round: job.round,
         dir: &job.dir,
         shared: &job.shared,

@@ -6,7 +6,7 @@ mod svg;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::criteria::{Judged, Verdict};
-use super::plan::Size;
+use super::plan::{Size, Terms};
 use super::results::Results;
 use super::side::Side;
 use super::writes::Writes;
@@ -49,11 +49,12 @@ pub(crate) fn page(results: &Results, judged: &[Judged]) -> String {
 }
 
 fn header(results: &Results) -> Markup {
-    let threads: Vec<String> = results.threads.iter().map(usize::to_string).collect();
+    let Terms { size, rounds, seconds, threads } = &results.terms;
+    let threads: Vec<String> = threads.iter().map(usize::to_string).collect();
     html! {
         h1 { "The ladder of translations" }
         p {
-            (results.size) " data, " (results.rounds) " rounds of " (results.seconds)
+            (size) " data, " (rounds) " rounds of " (seconds)
             " s a measurement, " (threads.join(", ")) " threads. " (results.machine) "."
         }
         p {
@@ -62,7 +63,7 @@ fn header(results: &Results) -> Markup {
              median by the exact sign test (at least 95% from 6 rounds on). Ratios compare runs of the \
              same round; verdicts say where what is gone to is less than twice the largest cache."
         }
-        @if results.size == Size::Small {
+        @if *size == Size::Small {
             p.note {
                 "At this size what is timed fits into the processor's caches: the figures show that \
                  everything works, and no more."

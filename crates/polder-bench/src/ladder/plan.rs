@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use serde::{Deserialize, Serialize};
 
+use crate::size::{parse_some_seconds, parse_threads};
 use crate::tpcc;
 
 /// How much of everything.
@@ -30,6 +31,32 @@ impl Size {
         let of = |size: &str| SCALES.get(size).copied();
         of(&self.to_string()).expect("a test reads each size of the file")
     }
+}
+
+/// What holds for all runs of the ladder.
+#[derive(Debug, Clone, PartialEq, clap::Args, Serialize, Deserialize)]
+pub(crate) struct Terms {
+    /// How much data: small is over in minutes and shows only that all works; full needs 20 GiB of
+    /// memory and of disk.
+    #[arg(long, value_enum, default_value = "medium")]
+    pub(crate) size: Size,
+    /// How often each translation has its turn in each part, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value = "7",
+          value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub(crate) rounds: u64,
+    /// Seconds of each measurement. The part memory counts operations and has none; measurements of
+    /// tpcc-larger are 5 times as long, that of ramp-up 10 times, and that of tpcc-growing at most
+    /// 30 times.
+    #[arg(long, default_value = "2", value_parser = parse_some_seconds)]
+    pub(crate) seconds: f64,
+    /// Threads that work at once, with commas between: a measurement for each, in the parts
+    /// lookup, multi, breakdown, growing, tpcc, features, tpcc-mixes and, beside its own 1, 2 and
+    /// 8, tpcc-larger, beside their own 8, multi-larger and tpcc-mixes-larger; the most of them in
+    /// skew, cooling, scaling, tpcc-growing and ramp-up. The others have their own numbers of
+    /// threads.
+    #[arg(long, value_name = "COUNTS", value_delimiter = ',', default_value = "1,2,4",
+          value_parser = parse_threads)]
+    pub(crate) threads: Vec<usize>,
 }
 
 static SCALES: LazyLock<BTreeMap<String, Scale>> = LazyLock::new(|| {

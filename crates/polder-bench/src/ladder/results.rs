@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::measured::{Figure, Measured};
-use super::plan::Size;
+use super::plan::Terms;
 use super::writes::SharedWrites;
 use crate::interval::Median;
 use crate::machine::Machine;
@@ -40,10 +40,8 @@ pub(crate) struct Skipped {
 /// Everything.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(crate) struct Results {
-    pub(crate) size: Size,
-    pub(crate) rounds: u64,
-    pub(crate) seconds: f64,
-    pub(crate) threads: Vec<usize>,
+    #[serde(flatten)]
+    pub(crate) terms: Terms,
     pub(crate) machine: Machine,
     /// False until it is over, and if it was interrupted.
     pub(crate) complete: bool,
@@ -169,15 +167,13 @@ fn distinct<'t>(names: impl Iterator<Item = &'t str>) -> Vec<&'t str> {
 /// Made-up results for tests.
 #[cfg(test)]
 pub(crate) mod testing {
+    use super::super::plan::Size;
     use super::*;
 
     /// No runs.
     pub(crate) fn empty() -> Results {
         Results {
-            size: Size::Small,
-            rounds: 3,
-            seconds: 0.1,
-            threads: vec![1, 2],
+            terms: Terms { size: Size::Small, rounds: 3, seconds: 0.1, threads: vec![1, 2] },
             machine: Machine::default(),
             complete: true,
             runs: Vec::new(),

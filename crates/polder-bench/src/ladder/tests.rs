@@ -1,16 +1,14 @@
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
+use super::plan::Size;
 use super::*;
 
 fn ladder(dir: &Path) -> Ladder {
     Ladder {
-        size: Size::Small,
+        terms: Terms { size: Size::Small, rounds: 1, seconds: 0.01, threads: vec![1] },
         parts: vec![Part::find("scan").unwrap(), Part::find("heap").unwrap()],
         sides: Vec::new(),
-        rounds: 1,
-        seconds: 0.01,
-        threads: vec![1],
         graphs: Vec::new(),
         writes: None,
         dir: dir.to_owned(),

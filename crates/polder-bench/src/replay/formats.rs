@@ -42,16 +42,12 @@ const UNITS: u64 = 1 << 20;
 impl Format {
     /// What the name says.
     fn of(path: &Path) -> Option<Format> {
-        let name = path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into());
-        let name = name.strip_suffix(".zst").unwrap_or(&name);
-        if name.ends_with(".lis") {
-            Some(Format::Lis)
-        } else if name.ends_with(".bin") || name.ends_with(".oracleGeneral") {
-            Some(Format::Oracle)
-        } else if name.ends_with(".spc") {
-            Some(Format::Spc)
-        } else {
-            None
+        let unpacked = if is_packed(path) { &path.with_extension("") } else { path };
+        match unpacked.extension()?.to_str()? {
+            "lis" => Some(Format::Lis),
+            "bin" | "oracleGeneral" => Some(Format::Oracle),
+            "spc" => Some(Format::Spc),
+            _ => None,
         }
     }
 
@@ -59,6 +55,10 @@ impl Format {
     pub(super) fn has_sizes(said: Option<Format>, path: &Path) -> bool {
         said.or_else(|| Format::of(path)) == Some(Format::Oracle)
     }
+}
+
+fn is_packed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "zst")
 }
 
 /// Reads all of it, in the format that was said or that its name says, else as ids.
@@ -69,8 +69,7 @@ pub(super) fn read(
 ) -> Result<Trace, BenchError> {
     let format = said.or_else(|| Format::of(path));
     let file = BufReader::new(File::open(path).map_err(BenchError::file(path))?);
-    let is_packed = path.extension().is_some_and(|extension| extension == "zst");
-    let source: Box<dyn BufRead> = if is_packed {
+    let source: Box<dyn BufRead> = if is_packed(path) {
         let unpacked = Unpacked::new(file).map_err(BenchError::file(path))?;
         Box::new(BufReader::with_capacity(1 << 16, unpacked))
     } else {
