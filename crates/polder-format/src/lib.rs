@@ -4,6 +4,12 @@
 //! does not understand. `docs/format.md` draws each structure.
 #![forbid(unsafe_code)]
 
+// All of Polder's crates need this one, so that this is the only error elsewhere.
+#[cfg(not(target_os = "linux"))]
+compile_error!(
+    "Polder runs on Linux only: its buffer pool needs system calls that other systems do not have"
+);
+
 mod array_page;
 mod extents;
 mod header;
