@@ -49,7 +49,7 @@ pub(crate) enum Source {
     File(std::path::PathBuf, Option<Format>),
     /// Pages drawn by Zipf's law.
     Zipfian(Zipfian),
-    /// The lookups of leanstore.txt, VI-B.
+    /// The lookups of leanstore-2018, VI-B.
     Paper(Paper),
     /// Transactions like those of TPC-C.
     Mixed(Mixed),

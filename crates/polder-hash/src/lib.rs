@@ -1,8 +1,8 @@
 //! An extendible hash index on Polder's buffer pool: byte keys to byte values, in no order.
 //!
-//! It is a second structure beside the trees of `polder-tree`, and an example of how one is built on
-//! the pool (leanstore.txt IV-E: a root page whose hash bits divide the keys, and pages below it that are
-//! reached by owned links). Generic over the pool's translation, without an `if` on it.
+//! It is a second structure beside the trees of `polder-tree`, and an example of how one is built
+//! on the pool (leanstore-2018 IV-E: a root page whose hash bits divide the keys, and pages below
+//! it that are reached by owned links). Generic over the pool's translation, without an `if` on it.
 //!
 //! # Design
 //!
@@ -20,14 +20,15 @@
 //! ```
 //!
 //! **The directory is a tree of small directories.** One directory of 2^g links that doubles as a
-//! whole would have to be copied under the eyes of its readers, a thousand pages at a time. Here each
-//! node is an extendible directory that fits in its page, and doubles in it. A node that is full is
-//! split into two by the first bit behind its prefix, as a bucket is, and its parent gets a child more;
-//! when the root is full the directory gets one level higher, as a B+tree does. So a change concerns a
-//! parent, a child and a new page, whatever the size of the index; all buckets are on one level; and
-//! nodes are half full at least while hashes are spread evenly, one for some 250 buckets of 4 KiB. (In a
-//! trie a full node stays, and each of its children that is split gets a node below it: one node more
-//! for two buckets, each time that the index has grown beyond a level.) It ends where page numbers do.
+//! whole would have to be copied under the eyes of its readers, a thousand pages at a time. Here
+//! each node is an extendible directory that fits in its page, and doubles in it. A node that is
+//! full is split into two by the first bit behind its prefix, as a bucket is, and its parent gets a
+//! child more; when the root is full the directory gets one level higher, as a B+tree does. So a
+//! change concerns a parent, a child and a new page, whatever the size of the index; all buckets
+//! are on one level; and nodes are half full at least while hashes are spread evenly, one for some
+//! 250 buckets of 4 KiB. (In a trie a full node stays, and each of its children that is split gets
+//! a node below it: one node more for two buckets, each time that the index has grown beyond a
+//! level.) It ends where page numbers do.
 //!
 //! **One link leads to each page.** A child with fewer bits than its node has several slots. Were
 //! the slots links, only one of them could own the page (`OwnedLinks`); the others had to ask a
@@ -36,35 +37,36 @@
 //! where they are aligned, owned, and swizzled under `swizzle`, whichever slot leads to them. It
 //! is also what lets 376 children have 512 slots in 4 KiB: fewer splits for want of bits.
 //!
-//! **A bucket is searched by interpolation.** Its hashes share their first bits, and it is sorted by
-//! their last 16, which are spread evenly; so where an entry is follows from its tag. A lookup touches
-//! the header, a line of slots and the entry (`bucket`).
+//! **A bucket is searched by interpolation.** Its hashes share their first bits, and it is sorted
+//! by their last 16, which are spread evenly; so where an entry is follows from its tag. A lookup
+//! touches the header, a line of slots and the entry (`bucket`).
 //!
-//! **Equal hashes go to a chain.** Splitting goes on as long as two hashes differ in a bit; a bucket
-//! whose keys all have one hash, and that is full, gets up to five more pages. The chain holds keys of
-//! that hash alone: one with another hash splits the bucket first, which moves nothing. Full chains
-//! refuse keys ([`HashError::Crowded`]); without a bound a caller that chooses keys could make an
-//! operation hold any number of pages. Random keys never come there. Hashes that differ, but only
-//! in their last bits, cost a bucket for each bit that they share beyond what others do, and some
-//! nodes; nothing that grows with the index.
+//! **Equal hashes go to a chain.** Splitting goes on as long as two hashes differ in a bit; a
+//! bucket whose keys all have one hash, and that is full, gets up to five more pages. The chain
+//! holds keys of that hash alone: one with another hash splits the bucket first, which moves
+//! nothing. Full chains refuse keys ([`HashError::Crowded`]); without a bound a caller that chooses
+//! keys could make an operation hold any number of pages. Random keys never come there. Hashes that
+//! differ, but only in their last bits, cost a bucket for each bit that they share beyond what
+//! others do, and some nodes; nothing that grows with the index.
 //!
 //! # Invariants
 //!
-//! * `HASH-1` A key lies in the bucket, or the chain, whose prefix its hash begins with. The prefixes
-//!   of all buckets divide the hashes: those of a node's children divide its own.
-//! * `HASH-2` To each page but the root one link leads: that of its parent, or of the page before it in
-//!   a chain. Both own it.
-//! * `HASH-3` All children of a node are one level below it, buckets on level 0; the root is page 1.
+//! * `HASH-1` A key lies in the bucket, or the chain, whose prefix its hash begins with. The
+//!   prefixes of all buckets divide the hashes: those of a node's children divide its own.
+//! * `HASH-2` To each page but the root one link leads: that of its parent, or of the page before
+//!   it in a chain. Both own it.
+//! * `HASH-3` All children of a node are one level below it, buckets on level 0; the root is page
+//!   1.
 //!
 //! and those of the parts: `HNODE-1` to `HNODE-3`, `BUCKET-1` to `BUCKET-5`, `HCHAIN-1` and
 //! `HCHAIN-2`, `HCURSOR-1` and `HCURSOR-2`; how pages are split and joined is `RESHAPE-1` to
-//! `RESHAPE-5`, of all structures. [`HashIndex::check`] looks at all that can be told from pages. How
-//! pages lie on disk is in `docs/format.md`.
+//! `RESHAPE-5`, of all structures. [`HashIndex::check`] looks at all that can be told from pages.
+//! How pages lie on disk is in `docs/format.md`.
 //!
 //! # Which pages are latched
 //!
-//! Readers latch nothing: each page is validated once its child's state has been read, and the bucket
-//! when it has been read. Writers:
+//! Readers latch nothing: each page is validated once its child's state has been read, and the
+//! bucket when it has been read. Writers:
 //!
 //! | step | latched exclusively, in this order | new pages, made before; freed ones, given back after |
 //! |---|---|---|
@@ -77,13 +79,13 @@
 //! | two buddies are joined | their parent, the low one, the high one, the map | one freed |
 //! | the root takes in its only child | the root, the child, the map | one freed |
 //!
-//! Each row is one group of the log. Latches are upgrades of what was read, and none is waited for; the
-//! whole begins again if one fails.
+//! Each row is one group of the log. Latches are upgrades of what was read, and none is waited for;
+//! the whole begins again if one fails.
 //!
 //! What a page covers and where its parent's slots lead change in the same step. So a reader that
 //! validates the parent after reading the child's state has the child that covers its hash, at that
-//! moment; and if the child is split or joined afterwards, the child does not validate. No page needs to
-//! be asked whether a hash belongs to it.
+//! moment; and if the child is split or joined afterwards, the child does not validate. No page
+//! needs to be asked whether a hash belongs to it.
 //!
 //! ```text
 //!   bucket, no chain --full, hashes differ--> split --> two buckets, no chain
@@ -94,15 +96,16 @@
 //!         v     |                                     bucket, no chain
 //!   bucket with a chain of that hash
 //!         |
-//!         +--a key with another hash comes--> split: an empty bucket beside it, the chain stays as it is
+//!         +--a key with another hash comes--> split: an empty bucket beside it, the chain stays as
+//!         it is
 //! ```
 //!
-//! When a bucket has become less than a quarter full its buddy is looked at, and then, where a node has
-//! become so, that node's. A lookup in a chain reads up to six pages and validates all of them when it
-//! has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was read; an
-//! operation that moves an entry from page to page holds all of them; so it is seen once. Eviction
-//! under `swizzle` needs nothing of this: each link of a node, and each link from page to page of
-//! a chain, owns its page and is the only one that leads to it.
+//! When a bucket has become less than a quarter full its buddy is looked at, and then, where a node
+//! has become so, that node's. A lookup in a chain reads up to six pages and validates all of them
+//! when it has read the last (`HCHAIN-2`). Each page of a chain was the same then as when it was
+//! read; an operation that moves an entry from page to page holds all of them; so it is seen once.
+//! Eviction under `swizzle` needs nothing of this: each link of a node, and each link from page to
+//! page of a chain, owns its page and is the only one that leads to it.
 //!
 //! # Files
 //!

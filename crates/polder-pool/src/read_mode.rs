@@ -18,7 +18,7 @@ pub enum ReadMode {
     /// write to.
     Shared,
     /// Readers hold a page by a count for each group of cores that share their last cache
-    /// (scalecache.txt 3.1).
+    /// (scalecache-2025 3.1).
     Group,
     /// The same with at most so many cores in a group, of those that share their last cache:
     /// `group:4` is what the paper measures. Each group costs two bytes for each frame.
@@ -27,7 +27,7 @@ pub enum ReadMode {
     Core,
     /// Readers hold pages by a count for each group of cores as in [`ReadMode::Group`], one page
     /// at a time; inner nodes are changed in copies, so that a reader of one is never disturbed
-    /// (scalecache.txt 3.2).
+    /// (scalecache-2025 3.2).
     Copy,
     /// The same by groups as in [`ReadMode::GroupOf`].
     CopyOf(GroupSize),

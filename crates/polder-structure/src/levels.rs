@@ -1,9 +1,9 @@
 //! From the root to a page, in a structure whose pages lie on levels.
 //!
-//! Optimistic lock coupling (leanstore.txt, IV-I): the state of the child is read, then the parent is
-//! validated, then the child is read. No latch is taken. A lookup ([`lowest`]) takes each page for
-//! what the page above says of it. An operation that wants to change more than the lowest page, or
-//! has reason to doubt, goes by [`descend`], which compares each page with the one above.
+//! Optimistic lock coupling (leanstore-2018, IV-I): the state of the child is read, then the parent
+//! is validated, then the child is read. No latch is taken. A lookup ([`lowest`]) takes each page
+//! for what the page above says of it. An operation that wants to change more than the lowest page,
+//! or has reason to doubt, goes by [`descend`], which compares each page with the one above.
 //!
 //! * `LEVEL-1` The root is page 1 of its space, as long as the structure lives.
 //! * `LEVEL-2` All children of a page are one level below it; the lowest level is 0.

@@ -1,16 +1,16 @@
 //! From the root to a leaf by snapshots of nodes, where the pool's readers take them
-//! (scalecache.txt 3.2).
+//! (scalecache-2025 3.2).
 //!
-//! One node is held at a time, and none is validated. What a node says may be out of date: others may
-//! have split its child meanwhile. Fences tell, and right links lead on, as in a B-link tree
+//! One node is held at a time, and none is validated. What a node says may be out of date: others
+//! may have split its child meanwhile. Fences tell, and right links lead on, as in a B-link tree
 //! (Lehman and Yao, 1981). Nodes that were freed are the pool's business: their readers start over.
 //! The leaf is one in which nobody changes anything while it is held, and which covers the key: the
 //! right one, whichever way led to it.
 //!
 //! The lower fence of a node stays what it is as long as the node lives: splits take keys from its
-//! upper end, and merges add some there. So a right link leads to where the upper fence beside it says,
-//! however old the snapshot, and as a node's fences ascend, right links never lead back. How many of
-//! them there are to follow says nothing: others may add nodes while a reader sleeps.
+//! upper end, and merges add some there. So a right link leads to where the upper fence beside it
+//! says, however old the snapshot, and as a node's fences ascend, right links never lead back. How
+//! many of them there are to follow says nothing: others may add nodes while a reader sleeps.
 
 use std::cmp::Ordering;
 

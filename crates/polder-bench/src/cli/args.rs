@@ -262,7 +262,7 @@ pub(super) struct CompareArgs {
 pub(super) struct ReplayArgs {
     /// Files; zipf:THETA for a made trace of --requests to --pages; tpcc-like for the pages that
     /// the transactions of TPC-C come to on ten warehouses; leanstore-vi-b for the lookups of
-    /// leanstore.txt, VI-B at full size, with what the paper says beside each figure.
+    /// leanstore-2018, VI-B at full size, with what the paper says beside each figure.
     #[arg(value_name = "TRACE", required = true)]
     pub(super) traces: Vec<String>,
     #[arg(long, value_name = "POLICIES", value_delimiter = ',', help = policy_help())]

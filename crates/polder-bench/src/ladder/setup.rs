@@ -20,7 +20,7 @@ use crate::random::{Random, stream};
 use crate::usage::return_free_memory;
 
 /// Frames of a pool in which everything stays, for each page that it will have: at half fill, as
-/// predictive-translation.txt 6.8.
+/// predictive-2026 6.8.
 const AMPLE: u64 = 2;
 /// Pages have settled when fewer than one access in so many moves one.
 const SETTLED: u64 = 10_000;

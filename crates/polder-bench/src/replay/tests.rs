@@ -104,7 +104,7 @@ fn pages_of_different_sizes_make_room_for_each_other() {
     assert_eq!(played.tally(RANDOM, CacheSize::Bytes(21)).hits, 4, "all fit");
 }
 
-/// leanstore.txt, VI-B, at full size, with fewer requests than the command makes.
+/// leanstore-2018, VI-B, at full size, with fewer requests than the command makes.
 #[test]
 fn the_table_of_leanstore_comes_out_within_a_point() {
     let paper = Played::new(&Source::Paper(Paper { requests: 8_000_000 }));

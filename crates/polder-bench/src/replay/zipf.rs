@@ -1,4 +1,4 @@
-//! Traces that are made: pages by Zipf's law, and the lookups of leanstore.txt, VI-B.
+//! Traces that are made: pages by Zipf's law, and the lookups of leanstore-2018, VI-B.
 
 use rand_distr::Distribution;
 
@@ -43,7 +43,7 @@ impl Zipfian {
     }
 }
 
-/// The lookups whose hit ratios leanstore.txt gives in VI-B: 41 M records of 8 + 120 bytes in a
+/// The lookups whose hit ratios leanstore-2018 gives in VI-B: 41 M records of 8 + 120 bytes in a
 /// B-tree of 5 GB, keys by Zipf's law with exponent 1.0, a pool of 1 GB, pages of 16 KiB.
 ///
 /// The paper does not say what a trace of "all page accesses" holds. One reading fits its figures:

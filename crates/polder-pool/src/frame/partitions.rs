@@ -1,4 +1,4 @@
-//! The free frames by node: a thread gets one whose memory is near (leanstore.txt IV-H).
+//! The free frames by node: a thread gets one whose memory is near (leanstore-2018 IV-H).
 //!
 //! The frames of a node are a run, and have a list of their own. A thread takes a frame of the
 //! node on which it runs; where that has none, one of another; and it evicts only if there is none

@@ -1,7 +1,7 @@
 //! How a reader holds the pages on its way down.
 //!
 //! By default it does not: it reads, and validates afterwards. The other read modes are those of
-//! systems that pin (scalecache.txt 3.1): a reader counts itself at each page that it comes to,
+//! systems that pin (scalecache-2025 3.1): a reader counts itself at each page that it comes to,
 //! and releases the one before last, so that nobody changes or evicts what it reads. It still
 //! validates: that fails where a word moves elsewhere (`translation/array/sparse.rs`).
 //! Readers cannot keep a writer waiting: a writer announces itself in the word, and from then on

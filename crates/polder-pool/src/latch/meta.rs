@@ -6,13 +6,14 @@
 //!
 //! * `META-1` A frame that is free, taken or retired holds no page: its page id is null from E6,
 //!   P5 or C6 on until F9, P4 or C6 gives it one. (A frame that is its page's own, as all of
-//!   `direct` are, is nobody's to take or give: it may hold its page when a late thread gives it back.)
+//!   `direct` are, is nobody's to take or give: it may hold its page when a late thread gives it
+//!   back.)
 //! * `POOL-3` For one frame the version only grows (modulo 2^27, see `WrapCount`), over all pages
 //!   that it ever holds. So no pair (frame, version) stands for two contents.
 //!
 //! Why the frame carries the version: if the entry of the page kept it, evicting would have to
 //! keep the entry nonzero; if zeroing reset it, a reader that slept over evict and reload into the
-//! same frame would validate bytes of two lives (calico.txt 4.3 does so). So eviction stores
+//! same frame would validate bytes of two lives (calico-2026 4.3 does so). So eviction stores
 //! version + 1 here, and publishing takes it from here.
 
 use polder_format::{PageId, PhysicalPageNo};

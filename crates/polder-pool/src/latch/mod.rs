@@ -6,7 +6,7 @@
 //! | `pending.rs` | a writer that waits for those that hold the page |
 //! | `meta.rs`, `metas.rs` | what is known of a frame's page: only a latch holder changes it |
 //! | `parking.rs` | where threads wait for pages in flight |
-//! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache.txt 3.1) |
+//! | `slice.rs`, `slices.rs` | pins of groups of cores (scalecache-2025 3.1) |
 //! | `latches.rs` | all of that, of one pool |
 //! | `guard.rs` | optimistic and exclusive guards, and pins |
 //! | `held.rs` | what a reader holds on its way, where the read mode is not optimistic |

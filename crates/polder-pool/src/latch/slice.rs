@@ -32,7 +32,7 @@
 //! order: it read nothing.) A holder waits for nobody, so that the wait of a writer that has the
 //! word exclusive ends, as long as the holder does not wait for another page meanwhile.
 //!
-//! scalecache.txt 3.1, algorithm 1, with these differences. There a thread unpins in the slice of
+//! scalecache-2025 3.1, algorithm 1, with these differences. There a thread unpins in the slice of
 //! the core on which it is then: slices fall below zero, only their sum modulo 2^16 means
 //! something, and a sum is not read at one moment. An undo that lands in another slice than its
 //! pin can hide a hold from it, so that unpinning must look at the lock too, and wait for it. We

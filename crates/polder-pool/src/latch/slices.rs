@@ -2,7 +2,7 @@
 //!
 //! What a slice means and how holds and exclusive latches keep out of each other's way is in
 //! `slice.rs`; here is the memory, and which slice a thread takes. The slices of one group lie
-//! together (scalecache.txt 3.1), two bytes a frame: a slice of its own cache line for each frame
+//! together (scalecache-2025 3.1), two bytes a frame: a slice of its own cache line for each frame
 //! and group would take thirty times as much, and neighbours in a line share it only among cores
 //! that share a cache anyway.
 //!

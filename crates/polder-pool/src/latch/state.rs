@@ -1,7 +1,7 @@
 //! The state word of a page: latch, mark, version and frame in 64 bits.
 //!
 //! Bits, transitions and their orders are in `docs/protocols.md`, "The state word". The idea of
-//! one word for translation and latch is Calico's (calico.txt, 4.3), the mark vmcache's.
+//! one word for translation and latch is Calico's (calico-2026, 4.3), the mark vmcache's.
 
 use std::fmt;
 
@@ -229,7 +229,7 @@ impl StateWord {
 
     /// Whether a reader that saw `self` at the beginning and sees `now` at the end has read one
     /// content throughout: same frame and version, and not being written (the check that
-    /// calico.txt, algorithm 1, line 32 leaves out).
+    /// calico-2026, algorithm 1, line 32 leaves out).
     #[inline(always)]
     pub fn still_stands(self, now: StateWord) -> bool {
         (self.0 ^ now.0) & IDENTITY == 0 && now.0 & LATCH <= MAX_SHARED

@@ -234,7 +234,7 @@ fn loom_a_look_without_the_lock_loads_a_page_twice() {
     });
 }
 
-/// calico.txt, algorithm 2: the counter rises only after the read, so that an eviction in between
+/// calico-2026, algorithm 2: the counter rises only after the read, so that an eviction in between
 /// can punch the group out.
 #[test]
 #[should_panic(expected = "POOL-1")]

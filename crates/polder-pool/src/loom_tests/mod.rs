@@ -148,7 +148,7 @@ fn loom_a_validated_read_is_one_content() {
     });
 }
 
-/// calico.txt, algorithm 1, line 32: the version alone is compared, and not whether the word is
+/// calico-2026, algorithm 1, line 32: the version alone is compared, and not whether the word is
 /// latched.
 #[test]
 #[should_panic(expected = "a mix was validated")]
@@ -268,7 +268,7 @@ fn loom_a_reader_that_sleeps_across_evict_and_load_fails() {
     sleeper_across_evict_and_load(true);
 }
 
-/// calico.txt zeroes the version with the entry, so that a reload gives an old version again.
+/// calico-2026 zeroes the version with the entry, so that a reload gives an old version again.
 #[test]
 #[should_panic(expected = "a mix was validated")]
 fn loom_a_version_reset_by_eviction_fails() {

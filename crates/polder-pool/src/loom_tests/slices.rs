@@ -100,7 +100,7 @@ fn loom_what_is_held_is_not_written() {
     holder_and_writer(hold_well, Sliced::is_free);
 }
 
-/// scalecache.txt, algorithm 1, gives no memory orders: each side can miss what the other
+/// scalecache-2025, algorithm 1, gives no memory orders: each side can miss what the other
 /// one has stored.
 #[test]
 #[should_panic(expected = "HOLD-2: a mix was read")]
@@ -284,9 +284,9 @@ fn loom_a_failed_try_hides_no_holder() {
     try_beside_a_holder(|sliced| sliced.hold_and_read(0), Sliced::is_free);
 }
 
-/// scalecache.txt 3.1 lets a thread unpin where it is then, and adds modulo 2^16. That is right only
-/// while unpinning waits for the lock too: of a count that is taken back in another slice than it was
-/// added to, a thread that adds up the slices can see the one and not the other.
+/// scalecache-2025 3.1 lets a thread unpin where it is then, and adds modulo 2^16. That is right
+/// only while unpinning waits for the lock too: of a count that is taken back in another slice than
+/// it was added to, a thread that adds up the slices can see the one and not the other.
 #[test]
 #[should_panic(expected = "HOLD-2")]
 fn loom_a_count_that_moves_to_another_slice_hides_a_holder() {

@@ -115,7 +115,7 @@ fn loom_an_entry_that_changes_hands_is_not_taken_for_the_old_page() {
     explore(2, || an_entry_that_changes_hands::<SpinLatch, Apart>(true, false));
 }
 
-/// predictive-translation.txt keeps the version in the entry, where leaving and coming back sets
+/// predictive-2026 keeps the version in the entry, where leaving and coming back sets
 /// it to its first value.
 #[test]
 #[should_panic(expected = "a mix was validated")]

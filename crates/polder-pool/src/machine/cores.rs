@@ -1,15 +1,15 @@
 //! Which cores share a cache, and on which one a thread runs.
 //!
-//! Cores are numbered as the kernel does, and put in *groups*: those that share their last cache, or
-//! at most so many of them, so that a line that only they write to never crosses between caches
-//! (scalecache.txt 3.1). Only cores that are online count: a machine may have room for many more. The
-//! answer to "where am I" is old as soon as it is given; it may only decide which threads share a
-//! line, never whether something is right.
+//! Cores are numbered as the kernel does, and put in *groups*: those that share their last cache,
+//! or at most so many of them, so that a line that only they write to never crosses between caches
+//! (scalecache-2025 3.1). Only cores that are online count: a machine may have room for many more.
+//! The answer to "where am I" is old as soon as it is given; it may only decide which threads share
+//! a line, never whether something is right.
 //!
 //! The kernel writes a thread's core into the thread's *rseq* area whenever it comes to run. glibc
-//! registers one for each thread since 2.35 and says where it lies; it is looked up when the program
-//! runs, so that an older glibc, or musl, does as well: then `sched_getcpu` answers, and where that
-//! does not work each thread sticks to a group of its own choice.
+//! registers one for each thread since 2.35 and says where it lies; it is looked up when the
+//! program runs, so that an older glibc, or musl, does as well: then `sched_getcpu` answers, and
+//! where that does not work each thread sticks to a group of its own choice.
 
 #![cfg(not(loom))]
 
@@ -147,8 +147,8 @@ fn online(cpus: &Path) -> Vec<usize> {
     cores
 }
 
-/// Cuts what is of one cache into parts of at most so many cores, in the order of the cores. Parts are
-/// numbered as they are met.
+/// Cuts what is of one cache into parts of at most so many cores, in the order of the cores. Parts
+/// are numbered as they are met.
 fn parts(caches: &[usize], most: usize) -> Vec<usize> {
     let mut met = vec![0; caches.iter().max().map_or(0, |last| last + 1)];
     let mut numbers = HashMap::new();
@@ -161,8 +161,8 @@ fn parts(caches: &[usize], most: usize) -> Vec<usize> {
     caches.iter().map(number).collect()
 }
 
-/// `groups` are those of `cores`. A core that is off, and may be switched on later, goes with the one
-/// before it.
+/// `groups` are those of `cores`. A core that is off, and may be switched on later, goes with the
+/// one before it.
 fn by_core(cores: &[usize], groups: &[usize]) -> Vec<usize> {
     let mut of_core = Vec::new();
     for (core, group) in cores.iter().zip(groups) {

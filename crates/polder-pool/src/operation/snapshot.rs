@@ -1,4 +1,4 @@
-//! Reading pages as they were at some moment (scalecache.txt 3.2; `paging/shadow.rs` is the
+//! Reading pages as they were at some moment (scalecache-2025 3.2; `paging/shadow.rs` is the
 //! writer's side, `snapshot.rs` of polder-tree the descent): a reader holds one page at a time by
 //! the slice of its group of cores, and what it holds stays as it is. It validates no node.
 //!

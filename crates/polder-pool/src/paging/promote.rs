@@ -1,4 +1,4 @@
-//! Promotion: pages move to the frames that they prefer (predictive-translation.txt 3.2, 5.1).
+//! Promotion: pages move to the frames that they prefer (predictive-2026 3.2, 5.1).
 //!
 //! A page that is read in another frame is moved now and then, with probability 1/32 at an access
 //! if that demotes no other page, else 1/512: so hot pages soon lie in their predicted frames, and

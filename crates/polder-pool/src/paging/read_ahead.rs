@@ -1,5 +1,5 @@
 //! Reading ahead: what a scan will come to is loaded while it is busy with what lies before it
-//! (leanstore.txt IV-I, "I/O prefetching").
+//! (leanstore-2018 IV-I, "I/O prefetching").
 //!
 //! The reads are the pool's: threads of its own make them, as a fault makes any, so that a thread
 //! that comes to such a page waits for the one read that is under way. The pages count as a

@@ -1,5 +1,5 @@
 //! Copy-on-write latches: a page is changed in another frame while others go on reading it
-//! (scalecache.txt 3.2).
+//! (scalecache-2025 3.2).
 //!
 //! A reader that descends by [`Space::snapshot`] holds one page at a time, by the slice of its
 //! group of cores, and reads it as it was at some moment (`operation/snapshot.rs`, N1 to N5): no

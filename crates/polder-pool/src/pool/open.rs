@@ -31,7 +31,7 @@ impl<T: Translation> Pool<T> {
     /// Opens a pool on `device`. The structures above say what kinds of pages there are.
     ///
     /// On a machine with several nodes of memory, frames are partitioned among those on whose
-    /// cores the calling thread may run (leanstore.txt IV-H; [`PoolStats::nodes`]).
+    /// cores the calling thread may run (leanstore-2018 IV-H; [`PoolStats::nodes`]).
     ///
     /// [`PoolStats::nodes`]: crate::PoolStats::nodes
     ///

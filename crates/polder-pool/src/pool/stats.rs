@@ -172,7 +172,7 @@ impl<T: Translation> Pool<T> {
     }
 
     /// How many chains of the translation's table have how many entries, where it has chains:
-    /// element 0 counts the empty ones (predictive-translation.txt, figure 10). Looks at every
+    /// element 0 counts the empty ones (predictive-2026, figure 10). Looks at every
     /// bucket.
     pub fn chain_lengths(&self) -> Option<Vec<u64>> {
         self.chain_lengths_of(None)

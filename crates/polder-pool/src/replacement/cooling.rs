@@ -1,4 +1,4 @@
-//! Random choice with a cooling share (leanstore.txt, III-B and IV-C).
+//! Random choice with a cooling share (leanstore-2018, III-B and IV-C).
 //!
 //! Some pages, drawn at random, are *cooling*: they bear the mark and stand in a queue. The first
 //! of the queue goes; an access to one that cools makes it hot again, and the policy is told of no
@@ -6,12 +6,12 @@
 //!
 //! The share is brought up to its percentage when victims are asked for, a few pages for each. With
 //! 0 percent, pages go as they are drawn: random replacement. What a scan loads cools from the
-//! beginning (leanstore.txt, IV-I, "hinting").
+//! beginning (leanstore-2018, IV-I, "hinting").
 //!
 //! In LeanStore one lock guards the queue. Here large pools have several queues, each for its part
-//! of the frames and with a lock of its own, and victims are taken from one after the other: in each
-//! the order is the one in which pages began to cool. A lock is held for one draw at a time, and never
-//! while a page is looked at.
+//! of the frames and with a lock of its own, and victims are taken from one after the other: in
+//! each the order is the one in which pages began to cool. A lock is held for one draw at a time,
+//! and never while a page is looked at.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -26,7 +26,8 @@ use crate::sync::{Mutex, lock};
 /// Frames whose pages bear the mark, the one that began to cool first in front.
 const COOLING: Queue = Queue(0);
 /// Frames that are drawn for each victim at most, so that nobody waits while a large pool's whole
-/// share is drawn. On leanstore.txt's workload no share hits worse with this limit than without it.
+/// share is drawn. On leanstore-2018's workload no share hits worse with this limit than without
+/// it.
 const DRAWS_PER_VICTIM: usize = 16;
 /// Frames that are hot, in no order that means anything.
 const HOT: Queue = Queue(1);

@@ -11,7 +11,7 @@ use super::lru::Lru;
 use super::two_queues::TwoQueues;
 use super::watt::{ReadsOnly, Watt};
 
-/// The share that cools where none is said: what leanstore.txt, VI-B recommends.
+/// The share that cools where none is said: what leanstore-2018, VI-B recommends.
 const DEFAULT_PERCENT: u8 = 10;
 /// More than this is not a share any more: hardly a page would be hot.
 const MOST_PERCENT: u8 = 90;
@@ -47,8 +47,8 @@ pub enum ReplacementKind {
     TwoQueues,
     /// WATT: times of the last accesses and of the last writes, and samples.
     Watt {
-        /// How many times as much a frequency of writes counts as the same one of accesses. 0: writes
-        /// count nothing, and are not recorded.
+        /// How many times as much a frequency of writes counts as the same one of accesses. 0:
+        /// writes count nothing, and are not recorded.
         write_weight: u8,
     },
     /// Hyperbolic caching: accesses by time in the pool, and samples.

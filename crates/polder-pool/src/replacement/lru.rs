@@ -1,8 +1,8 @@
 //! Exact LRU: the page goes that was not used for the longest time.
 //!
-//! The baseline of leanstore.txt, figure 7, with its honest cost: each page keeps its mark, so each
-//! access comes here, takes the lock and moves the page to the back of one queue. What a scan loads
-//! goes to the front, where the next victim is taken.
+//! The baseline of leanstore-2018, figure 7, with its honest cost: each page keeps its mark, so
+//! each access comes here, takes the lock and moves the page to the back of one queue. What a scan
+//! loads goes to the front, where the next victim is taken.
 //!
 //! The lock guards the queue alone, for a few stores at a time. It is never held while a page is
 //! looked at.

@@ -15,10 +15,10 @@
 //! policy is not told (`FrameMeta::awaits_scan`; set before F10, so that nobody comes too early; a
 //! thread that takes it away for a page that is gone changes at most the turn of the next).
 //!
-//! A policy that [wants writes](Replacement::wants_writes) is told of each change of a page as well,
-//! by the thread that has made it, before the word with the new version is stored, or before the copy
-//! is published: so the frame is still that page's and nobody else writes its record. For all others
-//! a change costs the test of a flag.
+//! A policy that [wants writes](Replacement::wants_writes) is told of each change of a page as
+//! well, by the thread that has made it, before the word with the new version is stored, or before
+//! the copy is published: so the frame is still that page's and nobody else writes its record. For
+//! all others a change costs the test of a flag.
 //!
 //! Policies are `dyn`: a call stands beside a read from the device, or beside the store that takes
 //! a mark away.
@@ -26,8 +26,8 @@
 //! | name | from | in one line |
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
-//! | `cooling` | leanstore.txt, III-B | random pages cool in a queue, and go unless they are used |
-//! | `lru` | the baseline of leanstore.txt, figure 7 | told of every access; exact, expensive |
+//! | `cooling` | leanstore-2018, III-B | random pages cool in a queue, and go unless they are used |
+//! | `lru` | the baseline of leanstore-2018, figure 7 | told of every access; exact, expensive |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses and four writes of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
@@ -93,8 +93,8 @@ pub trait Replacement: Debug + Send + Sync {
         false
     }
 
-    /// The page in `frame` was changed, by a thread that still holds it exclusively: no other thread
-    /// writes, moves or evicts the page at that time.
+    /// The page in `frame` was changed, by a thread that still holds it exclusively: no other
+    /// thread writes, moves or evicts the page at that time.
     fn write(&self, _frame: FrameId) {}
 
     /// The page leaves `frame`, and may come back.
@@ -150,7 +150,8 @@ pub enum Look {
     Marked,
 }
 
-/// Names a frame, unless the call that began at `from` has: other threads move hands and queues too.
+/// Names a frame, unless the call that began at `from` has: other threads move hands and queues
+/// too.
 fn name(victims: &mut Vec<FrameId>, from: usize, frame: FrameId) {
     if !victims[from..].contains(&frame) {
         victims.push(frame);

@@ -8,13 +8,13 @@
 /// * `steps`: designs of the papers with a part left out, for comparisons;
 /// * `teaching`: one to learn from, with the feature `teaching`.
 ///
-/// A store's kinds, the names of options and engines, the conformance suite and the crash tests, and
-/// the sides of the benchmarks take from it what they need. Arguments in parentheses are put before
-/// the list.
+/// A store's kinds, the names of options and engines, the conformance suite and the crash tests,
+/// and the sides of the benchmarks take from it what they need. Arguments in parentheses are put
+/// before the list.
 ///
-/// The list is the same whatever is built. What stands as `#[cfg(feature = "...")]` is the feature of
-/// the crate `polder` with which a store can have the translation, and has its name; this crate is
-/// generic over translations, and what nobody names is not compiled.
+/// The list is the same whatever is built. What stands as `#[cfg(feature = "...")]` is the feature
+/// of the crate `polder` with which a store can have the translation, and has its name; this crate
+/// is generic over translations, and what nobody names is not compiled.
 ///
 /// ```
 /// macro_rules! names {
@@ -30,7 +30,7 @@ macro_rules! translations {
         $then! {
             $($($arguments)*)?
             evicting {
-                /// An array indexed by page number (calico.txt). Evicts; the default.
+                /// An array indexed by page number (calico-2026). Evicts; the default.
                 Array as array,
                 /// `Array`, with the frame of its page in a link as a hint.
                 #[cfg(feature = "array-swizzled")]
@@ -42,18 +42,19 @@ macro_rules! translations {
                 #[cfg(feature = "open")]
                 Open as open,
                 /// A hash table without latches for readers, and pages in predictable frames
-                /// (predictive-translation.txt).
+                /// (predictive-2026).
                 #[cfg(feature = "predictive")]
                 Predictive as predictive,
-                /// A hash table whose buckets are searched by one vector instruction (scalecache.txt).
+                /// A hash table whose buckets are searched by one vector instruction
+                /// (scalecache-2025).
                 #[cfg(feature = "simd")]
                 Simd as simd,
                 /// Links that hold the frames of their pages, and a table for the others
-                /// (leanstore.txt).
+                /// (leanstore-2018).
                 #[cfg(feature = "swizzle")]
                 Swizzle as swizzle,
-                /// The operating system's page table (vmcache): fast while data is resident, a system
-                /// call for what is evicted.
+                /// The operating system's page table (vmcache): fast while data is resident, a
+                /// system call for what is evicted.
                 #[cfg(feature = "vm")]
                 Vm as vm,
             }
@@ -61,15 +62,15 @@ macro_rules! translations {
                 /// The page number is the frame. Never evicts: all data must fit in the budget.
                 #[cfg(feature = "direct")]
                 Direct as direct,
-                /// The operating system's page table on huge pages. Never evicts: all data must fit in
-                /// the budget.
+                /// The operating system's page table on huge pages. Never evicts: all data must fit
+                /// in the budget.
                 #[cfg(feature = "vm-huge")]
                 VmHuge as vm_huge,
             }
             steps {
-                /// `Array` without preferred frames (calico.txt).
+                /// `Array` without preferred frames (calico-2026).
                 ArrayPlain as array_plain,
-                /// `Simd` without preferred frames (scalecache.txt).
+                /// `Simd` without preferred frames (scalecache-2025).
                 SimdPlain as simd_plain,
                 /// `Hash` with optimistic bucket latches.
                 HashOptimistic as hash_optimistic,
@@ -79,7 +80,7 @@ macro_rules! translations {
                 HashPreferred as hash_preferred,
                 /// `Hash` with optimistic bucket latches and the first entry in the bucket.
                 HashOptimisticInlined as hash_optimistic_inlined,
-                /// `Predictive` with preferred frames by hash (predictive-translation.txt).
+                /// `Predictive` with preferred frames by hash (predictive-2026).
                 PredictiveHashed as predictive_hashed,
             }
             teaching {

@@ -80,8 +80,8 @@ fn a_hot_set_survives_a_scan() {
     assert!(scan < normal / 2, "{scan} with the hint, {normal} without");
 }
 
-/// Pages of a small table that is scanned all the time beside a scan of a large one (leanstore.txt,
-/// figure 12), and its faults.
+/// Pages of a small table that is scanned all the time beside a scan of a large one
+/// (leanstore-2018, figure 12), and its faults.
 fn faults_of_two_scans(replacement: ReplacementKind, ahead: bool) -> (u64, u64) {
     let disk = disk();
     let pool = open::<Array>(&disk, 1, FileState::NEW);

@@ -1,18 +1,18 @@
 //! One node of the B+tree: a slotted page with prefix truncation, heads, hints and fences
-//! (leanstore.txt, section IV; drawn in `docs/format.md`, "B+tree node").
+//! (leanstore-2018, section IV; drawn in `docs/format.md`, "B+tree node").
 //!
 //! [`NodeRef`] reads a page that may change underneath, [`NodeMut`] changes one that is held
 //! exclusively. Nothing here knows of latches, of the pool, or of other nodes.
 //!
 //! Invariants of a node that nobody is changing ([`NodeRef::verify_whole`] checks them all):
 //!
-//! * `NODE-1` Keys *k* are strictly ascending and lie within the fences: lower <= *k* < upper. In an
-//!   inner node the lower fence itself is no separator.
+//! * `NODE-1` Keys *k* are strictly ascending and lie within the fences: lower <= *k* < upper. In
+//!   an inner node the lower fence itself is no separator.
 //! * `NODE-2` The prefix is what both fences have in common, and no key is stored with it.
-//! * `NODE-3` Slots grow up, records grow down, and they do not meet. The lengths of all records and
-//!   the garbage add up to the heap.
-//! * `NODE-4` A key has at most an eighth of the page, a leaf record at most a quarter. That a split
-//!   always succeeds follows from this (see `split`).
+//! * `NODE-3` Slots grow up, records grow down, and they do not meet. The lengths of all records
+//!   and the garbage add up to the heap.
+//! * `NODE-4` A key has at most an eighth of the page, a leaf record at most a quarter. That a
+//!   split always succeeds follows from this (see `split`).
 //! * `NODE-5` A hint is the head of the slot that it stands for.
 //!
 //! A torn page breaks any of them. So no reader trusts one: what is read is cut to the page, every

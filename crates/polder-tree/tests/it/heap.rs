@@ -129,7 +129,7 @@ fn direct_large_pages() {
     life::<Direct>(PageSize::MAX, 4);
 }
 
-/// The rows of calico.txt 6.4, on pages of 8 KiB.
+/// The rows of calico-2026 6.4, on pages of 8 KiB.
 #[test]
 fn pages_are_full() {
     for len in [128, 512, 2048, 6144] {

@@ -1,4 +1,4 @@
-//! What a lookup spends its time on (scalecache.txt 2.1, figure 1): uniform ones in a tree that is
+//! What a lookup spends its time on (scalecache-2025 2.1, figure 1): uniform ones in a tree that is
 //! all resident.
 //!
 //! A timer within a lookup would measure itself. So the same lookups run in four ways, each in a

@@ -1,9 +1,9 @@
-//! Breadth-first search: a random graph of 44 neighbours a node (calico.txt 3.3, table 4), and
+//! Breadth-first search: a random graph of 44 neighbours a node (calico-2026 3.3, table 4), and
 //! graphs from files.
 //!
 //! Timed are visits of nodes: read the node's page, go to the page of each neighbour and read one
 //! word there. With *group prefetch* the lines of all neighbours are asked for before the first is
-//! read (calico.txt 6.6, table 6). A whole walk goes before what is measured, and which of the two
+//! read (calico-2026 6.6, table 6). A whole walk goes before what is measured, and which of the two
 //! comes first changes from round to round.
 
 use polder_format::PageNo;

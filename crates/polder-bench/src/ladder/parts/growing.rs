@@ -1,5 +1,5 @@
 //! YCSB-C on a tree of four times the budget: first only records of half the budget are asked for,
-//! then more and more, until all are (predictive-translation.txt 6.2 and 6.3).
+//! then more and more, until all are (predictive-2026 6.2 and 6.3).
 //!
 //! The axis is data by the budget, not by frames: so each side is asked for the same data at each
 //! step, and pays for its translation and metadata out of what is left for frames. At 1.0 the data

@@ -1,4 +1,4 @@
-//! Scans of heaps with rows of different lengths (calico.txt 6.4, figure 9a).
+//! Scans of heaps with rows of different lengths (calico-2026 6.4, figure 9a).
 //!
 //! Timed are whole scans by [`Heap::scan`]: each page is copied and validated, then its rows are
 //! shown, and one column is added up.

@@ -1,6 +1,6 @@
-//! Point lookups in a tree that is all resident: uniform (predictive-translation.txt 6.1, 6.4) and
+//! Point lookups in a tree that is all resident: uniform (predictive-2026 6.1, 6.4) and
 //! zipfian (YCSB-C), what the processor counts of them (6.5), and how long chains are (6.6).
-//! calico.txt 3.2, table 3, has YCSB-C and does not say with which distribution.
+//! calico-2026 3.2, table 3, has YCSB-C and does not say with which distribution.
 //!
 //! Timed is [`Tree::get_with`](polder_tree::Tree::get_with), from key to one word of the value.
 

@@ -1,5 +1,5 @@
 //! Memory beside the frames, for data of 1, 10 and 100 times the budget
-//! (predictive-translation.txt 6.9, figure 12; calico.txt 6.5, figure 10).
+//! (predictive-2026 6.9, figure 12; calico-2026 6.5, figure 10).
 //!
 //! Nothing is timed: several threads, so that the device has something to do, ask for records, and
 //! then the pool is asked. YCSB-C and YCSB-D go on until as many pages are evicted as turn the pool

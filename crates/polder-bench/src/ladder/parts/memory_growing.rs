@@ -1,6 +1,6 @@
 //! What the translation takes while data grow to many times the budget, by YCSB-D: the latest
 //! records are asked for, new ones go behind them, and what lies before is never gone to again
-//! (calico.txt 6.5, figure 10).
+//! (calico-2026 6.5, figure 10).
 //!
 //! Nothing is timed. Data are counted by records, in full leaves; how many pages they took is a
 //! figure, too, since leaves that several threads fill are not full. *Translation* is as in

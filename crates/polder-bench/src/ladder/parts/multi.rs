@@ -1,6 +1,6 @@
 //! Queries of ten random keys each, by read modes: in a tree that is all resident
-//! (scalecache.txt 4.2, figure 7; by groups of cores and by cores: 4.6, figure 13a), and on data of
-//! many times the budget (4.7, figure 11).
+//! (scalecache-2025 4.2, figure 7; by groups of cores and by cores: 4.6, figure 13a), and on data
+//! of many times the budget (4.7, figure 11).
 //!
 //! Timed are ten lookups one after the other, which count as one query. Where all is resident,
 //! drives that are not measured go before, until pages lie where they prefer. Where it is not, as

@@ -1,5 +1,5 @@
 //! Which pages lie in the frame that they prefer, how many accesses find theirs there, and what
-//! moving pages costs (predictive-translation.txt 6.7 and 6.8, figure 11), under uniform lookups:
+//! moving pages costs (predictive-2026 6.7 and 6.8, figure 11), under uniform lookups:
 //! over time from the first lookup on, and once pages have settled.
 //!
 //! *Allowed* is what hashing allows, whatever the side does: if pages choose frames by chance,

@@ -1,5 +1,5 @@
 //! TPC-C on a store that was just opened: everything fits into memory and nothing is there yet
-//! (leanstore.txt VI-A, "rampup time").
+//! (leanstore-2018 VI-A, "rampup time").
 //!
 //! The curve begins with the first transactions, when the store is open and its tables are found;
 //! the time until throughput is nine tenths of what it settles at has the opening in it.

@@ -1,5 +1,5 @@
 //! TPC-C by one thread and by the most, and by what LeanStore's authors do on many cores, one
-//! thing after the other (leanstore.txt V-D, table I): threads have warehouses of their own, and
+//! thing after the other (leanstore-2018 V-D, table I): threads have warehouses of their own, and
 //! memory is faulted in beforehand.
 //!
 //! Everything is read before, as in the other resident parts: what the kernel still has to give

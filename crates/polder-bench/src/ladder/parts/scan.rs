@@ -1,5 +1,5 @@
 //! Scans of pages that are all resident: in the order of their numbers, and in a random one
-//! (calico.txt 3.1, table 2).
+//! (calico-2026 3.1, table 2).
 //!
 //! Timed is: go to the page by its number, add up one column of its rows, validate. An attempt goes
 //! on for [`PAGES_A_TURN`] pages, each validated by itself, so that beginning and ending an attempt

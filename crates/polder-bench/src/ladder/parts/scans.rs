@@ -1,4 +1,4 @@
-//! A large and a small table that two threads scan all the time, in one pool (leanstore.txt VI-C,
+//! A large and a small table that two threads scan all the time, in one pool (leanstore-2018 VI-C,
 //! figure 12).
 //!
 //! The tables are trees of 10 and 0.7 *parts*; the axis is the budget in parts. Cursors go through

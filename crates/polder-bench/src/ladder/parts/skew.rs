@@ -1,5 +1,5 @@
 //! Lookups by Zipf's law on a tree of five times the budget: from uniform to so skewed that all
-//! that is asked for stays (leanstore.txt VI-B, figure 10), and what the share of cooling pages
+//! that is asked for stays (leanstore-2018 VI-B, figure 10), and what the share of cooling pages
 //! does (figure 11).
 //!
 //! Popular records are scattered over the leaves by a hash, so that a hot key makes a hot leaf. The

@@ -1,4 +1,4 @@
-//! Eight threads that only descend while one splits inner nodes all the time (scalecache.txt 3.2,
+//! Eight threads that only descend while one splits inner nodes all the time (scalecache-2025 3.2,
 //! which has no figure of its own for that).
 //!
 //! Keys are so long that an inner node has about seven children, so that each fifth insert or so

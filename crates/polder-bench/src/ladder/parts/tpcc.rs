@@ -1,7 +1,7 @@
 //! TPC-C that is all resident: what translations make of whole transactions
-//! (predictive-translation.txt 6.1, figure 5; leanstore.txt V-B, figures 1 and 8), what each of
+//! (predictive-2026 6.1, figure 5; leanstore-2018 V-B, figures 1 and 8), what each of
 //! LeanStore's features does (figure 7), and mixes of writing and reading by read modes
-//! (scalecache.txt 4.3, figure 8; by groups of cores and by cores: 4.6, figure 13b).
+//! (scalecache-2025 4.3, figure 8; by groups of cores and by cores: 4.6, figure 13b).
 //!
 //! Everything is touched before, and there is a run that is not measured. Nothing waits for the
 //! log, no checkpoint comes, and it is an error if a page is evicted or written. The data grow from

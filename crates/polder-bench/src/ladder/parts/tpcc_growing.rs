@@ -1,12 +1,12 @@
 //! TPC-C whose data begin with half of the budget and grow beyond it, because orders are inserted
-//! for ever (leanstore.txt VI-A, figure 9; predictive-translation.txt 6.3, figure 8).
+//! for ever (leanstore-2018 VI-A, figure 9; predictive-2026 6.3, figure 8).
 //!
 //! A run ends when the data are half as much again as the budget, or after some time. Data are the
 //! length of the data file. No checkpoint comes: what is written beside the log is what has to go
 //! from memory, as in the papers, which have no log.
 //!
 //! What the translation takes meanwhile is by the budget, too: the map and the kernel's page tables
-//! (calico.txt 6.5, figure 10).
+//! (calico-2026 6.5, figure 10).
 //!
 //! The side that is swapped has a budget in which everything fits, and a control group whose limit
 //! is the budget of the others: what is more is up to the kernel.

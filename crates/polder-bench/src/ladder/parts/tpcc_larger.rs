@@ -1,9 +1,9 @@
-//! TPC-C on data of four times the budget (predictive-translation.txt 6.2, figure 6; leanstore.txt
+//! TPC-C on data of four times the budget (predictive-2026 6.2, figure 6; leanstore-2018
 //! VI-A): by threads, and over time by the most of them, so that stalls show; and what the device
-//! has to do for it (predictive-translation.txt, figure 7).
+//! has to do for it (predictive-2026, figure 7).
 //!
 //! And by mixes of writing and reading and by read modes, on data of many times the budget
-//! (scalecache.txt 4.7, figure 12). A mix such as 20:80 is of new-order, which writes, and
+//! (scalecache-2025 4.7, figure 12). A mix such as 20:80 is of new-order, which writes, and
 //! stock-level, which only reads; in the standard mix 92 transactions of 100 write. The mix that
 //! only reads comes first and the others follow in the order in which they write more, so that the
 //! data begin to grow late. Before each mix is measured it runs for as long as one measurement
@@ -22,7 +22,7 @@ const BUDGET: f64 = 0.25;
 /// orders of each district and to the stock of their items, about a fifteenth of the data, which a
 /// larger budget would keep.
 const LITTLE: f64 = 1.0 / 29.0;
-/// The mixes of scalecache.txt.
+/// The mixes of scalecache-2025.
 pub(super) const MIXES: [Mix; 4] =
     [Mix::NewOrders(0), Mix::NewOrders(20), Mix::NewOrders(50), Mix::Standard];
 /// Measured whatever the threads of the other parts are.

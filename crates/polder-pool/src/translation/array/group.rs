@@ -1,8 +1,8 @@
 //! A group of 512 translation entries (one 4 KiB page of them): where the state words of its pages
 //! lie, and how many there are.
 //!
-//! calico.txt 4.3 and 4.4. What comes and goes in a group does so under its lock, which is held for a
-//! moment beside a read from the device:
+//! calico-2026 4.3 and 4.4. What comes and goes in a group does so under its lock, which is held
+//! for a moment beside a read from the device:
 //!
 //! | operation | under the group's lock |
 //! |---|---|
@@ -10,14 +10,15 @@
 //! | abandon, retire (E7, E8) | the word, which the caller has in flight or exclusive, to 0; not counted any more; the last one in the array: `madvise(MADV_DONTNEED)` |
 //! | gather, scatter | words move between array and table, each seized first (free, unpinned); in their new place before they go from the old one |
 //!
-//! * `POOL-6` A word of the array that is not all zero is counted in its group, in flight or resident;
-//!   both change under the group's lock. While nobody has the lock, the counts are those of the words
-//!   that are not zero: in the array, and in the table for sparse groups.
+//! * `POOL-6` A word of the array that is not all zero is counted in its group, in flight or
+//!   resident; both change under the group's lock. While nobody has the lock, the counts are those
+//!   of the words that are not zero: in the array, and in the table for sparse groups.
 //!
-//! So no group is given back in which a word is not zero, or is about to be. calico.txt, algorithm 2,
-//! raises its counter only after the read; an eviction in between can punch the locked entry away,
-//! and the page is loaded twice. `loom_tests/groups.rs` runs that version too and sees it fail. The
-//! kernel rounds what it drops up to its own pages, so that a group must never be smaller than one.
+//! So no group is given back in which a word is not zero, or is about to be. calico-2026, algorithm
+//! 2, raises its counter only after the read; an eviction in between can punch the locked entry
+//! away, and the page is loaded twice. `loom_tests/groups.rs` runs that version too and sees it
+//! fail. The kernel rounds what it drops up to its own pages, so that a group must never be smaller
+//! than one.
 
 use crate::latch::{StateCell, StateWord};
 use crate::sync::atomic::{AtomicU32, Ordering};
@@ -97,7 +98,8 @@ pub(crate) trait Words<'w> {
     fn in_table(&self, page: Self::Page) -> Option<&'w StateCell>;
     /// A new entry of the table, in flight; none if the page has one.
     fn claim_in_table(&self, page: Self::Page) -> Option<&'w StateCell>;
-    /// A new entry of the table for a word that comes from the array, which its holder has exclusively.
+    /// A new entry of the table for a word that comes from the array, which its holder has
+    /// exclusively.
     fn receive_in_table(&self, page: Self::Page, held: StateWord) -> Option<&'w StateCell>;
     /// Takes the page's entry out of the table; `end` makes its word 0.
     fn remove_from_table(&self, page: Self::Page, end: impl FnOnce(&StateCell));
@@ -106,8 +108,8 @@ pub(crate) trait Words<'w> {
     fn seize(&self, word: &StateCell) -> Option<StateWord>;
     /// The array gets its first word of the group.
     fn begin_array(&self);
-    /// The last word of the group has left the array, whose memory can go. Its entries are zero, and
-    /// stay so while the group is locked.
+    /// The last word of the group has left the array, whose memory can go. Its entries are zero,
+    /// and stay so while the group is locked.
     fn end_array(&self);
 }
 
@@ -161,7 +163,8 @@ impl LockedGroup<'_> {
         }
     }
 
-    /// Moves words from the table to the array; those that somebody holds stay. How many have moved.
+    /// Moves words from the table to the array; those that somebody holds stay. How many have
+    /// moved.
     pub(crate) fn gather<'w, W: Words<'w>>(
         &mut self,
         words: &W,

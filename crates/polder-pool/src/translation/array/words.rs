@@ -2,11 +2,11 @@
 //! resident.
 //!
 //! A page of the array holds the words of 512 pages. Where only a few of those are resident the
-//! array takes as much memory for one word as for 512 (calico.txt 4.3 leaves this open). So while
+//! array takes as much memory for one word as for 512 (calico-2026 4.3 leaves this open). So while
 //! the array takes more than the budget has set aside for it, words of pages that come into an
 //! empty or sparse group go to a chained table, where each takes 32 to 64 bytes; a group that gets
-//! dense (64 words) moves to the array, and one that gets sparse (48) moves to the table when something
-//! leaves it, or when a load under pressure comes by, and is punched out.
+//! dense (64 words) moves to the array, and one that gets sparse (48) moves to the table when
+//! something leaves it, or when a load under pressure comes by, and is punched out.
 //!
 //! A reader looks into the array first, and into the table only if it finds zero there. Words move
 //! under the group's lock, held exclusively, and stand in their new place before they go from the

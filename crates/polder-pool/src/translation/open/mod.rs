@@ -1,4 +1,4 @@
-//! Open addressing (the hash tables of calico.txt, 3 and 6.2): the other baseline.
+//! Open addressing (the hash tables of calico-2026, 3 and 6.2): the other baseline.
 //!
 //! 1. The page id's hash names a partition of the table and a place in it.
 //! 2. The partition's read-write spin latch is taken shared: a locked instruction.

@@ -71,7 +71,7 @@ impl BucketLatch for SpinLatch {
 }
 
 /// Readers store nothing: the version is odd while the chain is being changed, and they look at it
-/// before and after (predictive-translation.txt 4.2). 64 bits do not come round.
+/// before and after (predictive-2026 4.2). 64 bits do not come round.
 #[derive(Debug, Default)]
 pub struct VersionLatch(AtomicU64);
 

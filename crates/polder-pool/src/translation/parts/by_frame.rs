@@ -1,15 +1,15 @@
-//! State words by frame, and a table from page ids to frames: what `open`, `simd` and `swizzle` have
-//! in common.
+//! State words by frame, and a table from page ids to frames: what `open`, `simd` and `swizzle`
+//! have in common.
 //!
 //! A table may answer with a frame that holds another page by now; the *tag* beside the state word
-//! tells (`tagged.rs`; `TABLE-2`). An entry that is being moved (compaction of a chain) can be missed;
-//! then the reader goes the way of a fault, whose insertion finds the entry under the lock.
+//! tells (`tagged.rs`; `TABLE-2`). An entry that is being moved (compaction of a chain) can be
+//! missed; then the reader goes the way of a fault, whose insertion finds the entry under the lock.
 //!
-//! Claim (F4, F5): tag; insert under the bucket's lock, and if the page is there already, tag := none;
-//! word 0 to in flight. (A thread that finds the entry in between finds out by an insertion of its own
-//! that the page is taken.) Abandon and retire (E7): delete from the table under the bucket's lock, then
-//! tag := none, word := 0. (scalecache.txt, algorithm 3, never deletes the old page's entry; left in, its
-//! lookup finds the frame, sees another tag, and looks again for ever.)
+//! Claim (F4, F5): tag; insert under the bucket's lock, and if the page is there already, tag :=
+//! none; word 0 to in flight. (A thread that finds the entry in between finds out by an insertion
+//! of its own that the page is taken.) Abandon and retire (E7): delete from the table under the
+//! bucket's lock, then tag := none, word := 0. (scalecache-2025, algorithm 3, never deletes the old
+//! page's entry; left in, its lookup finds the frame, sees another tag, and looks again for ever.)
 //!
 //! Since the tag tells, a lookup may do without the table: it looks first at the tag of the frame
 //! where it takes the page to be, because the page prefers that frame (`preferred.rs`) or the link
@@ -74,7 +74,8 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
     /// Takes the page's entry out.
     fn remove(&self, hash: PageHash, page: PageId, frame: FrameId);
 
-    /// The page's entry leads to frame `to` from now on, without a moment in which it leads nowhere.
+    /// The page's entry leads to frame `to` from now on, without a moment in which it leads
+    /// nowhere.
     fn replace(&self, hash: PageHash, page: PageId, frame: FrameId, to: FrameId);
 }
 
@@ -109,8 +110,8 @@ impl<'p> Found<'p> {
 // SAFETY: all zero is a frame without a page, and it is atomics throughout.
 unsafe impl Zeroed for Tagged {}
 
-/// The state words of all frames, and the table that leads to them. A design keeps `B` with each open
-/// space.
+/// The state words of all frames, and the table that leads to them. A design keeps `B` with each
+/// open space.
 #[derive(Debug)]
 pub struct ByFrame<F: FrameTable, B = ()> {
     table: F,

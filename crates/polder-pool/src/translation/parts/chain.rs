@@ -1,5 +1,5 @@
 //! Chains of entries behind buckets: the table of `hash` and `predictive`
-//! (predictive-translation.txt, section 4), and of sparse groups of `array`.
+//! (predictive-2026, section 4), and of sparse groups of `array`.
 //!
 //! The rules are `TABLE-1` to `TABLE-4` (`parts/mod.rs`). What differs between the
 //! steps of the paper are two types: the latch of a bucket, and whether the first entry lies in
@@ -195,7 +195,8 @@ impl<'a, L: BucketLatch, F: First> Chains<'a, L, F> {
         if let Some(first) = bucket.first.entry().filter(|first| first.page().is_null()) {
             return first.take(page, begin);
         }
-        // TABLE-3: there is a slot for each frame, though a look can miss one that comes back just now.
+        // TABLE-3: there is a slot for each frame, though a look can miss one that comes back just
+        // now.
         let mut backoff = Backoff::new();
         let index = loop {
             match self.spare.take() {

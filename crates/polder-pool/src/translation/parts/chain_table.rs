@@ -109,7 +109,7 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     }
 
     /// How many chains have how many entries: element 0 counts the empty ones
-    /// (predictive-translation.txt, figure 10). With `buckets` they are those of a table that had
+    /// (predictive-2026, figure 10). With `buckets` they are those of a table that had
     /// so many.
     pub(crate) fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
         let chains = self.chains();

@@ -1,5 +1,5 @@
 //! Preferred frames: where a page lies if it can, so that the processor can predict it
-//! (predictive-translation.txt, section 3).
+//! (predictive-2026, section 3).
 //!
 //! A translation computes the preferred frame from the page id alone. When the page's word says
 //! the same frame, code goes on with the *computed* number, behind a branch that the processor

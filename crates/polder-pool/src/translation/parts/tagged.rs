@@ -1,20 +1,20 @@
 //! The state word of a frame beside the page of which it speaks, its *tag* (`TABLE-1` to `TABLE-4`;
-//! scalecache.txt 3.3, where the tag is looked at after the pin).
+//! scalecache-2025 3.3, where the tag is looked at after the pin).
 //!
 //! A reader that finds frame f, by a table or because it takes the page to be there, reads the
 //! frame's word, then its tag (Acquire), without a lock. If the tag is another page's, what led
-//! there was stale: it looks on. If the tag is P's but the word was one of f's former life, then the
-//! tag was stored after that life's word had become 0, so that validation sees 0 or a later version,
-//! and fails. That is true of any frame f, however the reader came by it: by fingerprints, by what
-//! the page prefers, or by a link.
+//! there was stale: it looks on. If the tag is P's but the word was one of f's former life, then
+//! the tag was stored after that life's word had become 0, so that validation sees 0 or a later
+//! version, and fails. That is true of any frame f, however the reader came by it: by fingerprints,
+//! by what the page prefers, or by a link.
 //!
 //! A frame bears P's tag without being P's for a moment: while an insertion finds out that P has an
 //! entry (the word is 0: the reader asks the table all the same), and while P comes to f, leaves it
 //! or moves (the word is in flight or exclusive: the reader waits, as for any page).
 //!
 //! A page that moves (P4, C7) goes from word to word, all under the exclusive hold on the old one:
-//! the new frame's word 0 to (new frame, its version, exclusive); its tag := P; the table's entry :=
-//! the new frame, under the bucket's lock; the old tag := none; the old word := 0; the new word:
+//! the new frame's word 0 to (new frame, its version, exclusive); its tag := P; the table's entry
+//! := the new frame, under the bucket's lock; the old tag := none; the old word := 0; the new word:
 //! free. So no two words speak of P as free, a reader that asks the table always finds one of the
 //! two, and one that waits for the old word looks for the page again (`TABLE-2`).
 
@@ -65,8 +65,8 @@ impl Tagged {
     }
 
     /// The page, which is held here, moves to a frame that had none, and is `held` there until all
-    /// of this is done; `lead` makes the table lead there. So at no time two words speak of the page
-    /// as free, and a thread that finds the new one too early sees that it is held. (Held for
+    /// of this is done; `lead` makes the table lead there. So at no time two words speak of the
+    /// page as free, and a thread that finds the new one too early sees that it is held. (Held for
     /// copying, it can be read there already, and here still.)
     pub fn hand_over(&self, to: &Tagged, page: PageId, held: StateWord, lead: impl FnOnce()) {
         let received = to.cell.receive(held);

@@ -1,12 +1,12 @@
-//! Predictive translation (predictive-translation.txt): the hash table of the traditional pool, laid
+//! Predictive translation (predictive-2026): the hash table of the traditional pool, laid
 //! out so that the processor predicts where a page is, and reads it while it still looks it up.
 //!
 //! 1. The page id says which frame the page *prefers*: that is where it lies if it can (section 3).
 //! 2. The id's hash names a bucket, whose version is read; no latch is taken (4.2).
 //! 3. The first entry of the chain lies in the bucket itself, and mostly is the page's (4.1); else
 //!    the chain is walked. The version is read again: if it has changed, from 2 once more.
-//! 4. If the entry's word names the preferred frame, code goes on with the number of step 1 behind a
-//!    predicted branch: so the load of the page began beside that of the bucket. If not, with the
+//! 4. If the entry's word names the preferred frame, code goes on with the number of step 1 behind
+//!    a predicted branch: so the load of the page began beside that of the bucket. If not, with the
 //!    frame in the word: a mispredicted branch.
 //! 5. A page that is found elsewhere moves to its preferred frame now and then (3.2, 5.1;
 //!    `promote.rs`), and a page that is loaded gets it if it is free.

@@ -1,5 +1,5 @@
 //! The steps from the traditional pool to predictive translation, one by one and together
-//! (predictive-translation.txt, figure 9).
+//! (predictive-2026, figure 9).
 //!
 //! | type | bucket latch | first entry | preferred frames |
 //! |---|---|---|---|
@@ -22,13 +22,13 @@ use crate::translation::parts::chain::{Apart, Entry, First};
 pub enum Prefers {
     /// None.
     Nothing,
-    /// One that follows from the hash of its id (predictive-translation.txt, section 3).
+    /// One that follows from the hash of its id (predictive-2026, section 3).
     ByHash,
     /// One that follows from its number, so that neighbours lie beside each other.
     ByRemainder,
 }
 
-/// Which steps of predictive-translation.txt a table takes.
+/// Which steps of predictive-2026 a table takes.
 pub trait Steps: Debug + Send + Sync + 'static {
     /// What users call a pool with these steps.
     const NAME: &'static str;

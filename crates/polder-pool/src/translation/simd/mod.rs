@@ -1,6 +1,6 @@
-//! Fingerprint buckets compared by one instruction (scalecache.txt 3.3), and no lock for readers.
+//! Fingerprint buckets compared by one instruction (scalecache-2025 3.3), and no lock for readers.
 //!
-//! 1. The page id says which frame the page prefers (predictive-translation.txt 3). If the tag of
+//! 1. The page id says which frame the page prefers (predictive-2026 3). If the tag of
 //!    that frame is the page's, that was one load, and the page is read beside it.
 //! 2. Else the id's hash names a bucket of 16 entries, and a fingerprint of one byte.
 //! 3. One instruction compares the 16 fingerprints; no latch is taken (algorithm 2).

@@ -1,13 +1,13 @@
-//! Pointer swizzling (leanstore.txt): a link that is followed often holds the frame of its page.
+//! Pointer swizzling (leanstore-2018): a link that is followed often holds the frame of its page.
 //!
-//! 1. The 64 bits of a link are a *swip* (`swip.rs`; III-A, IV-B): a page id, or, swizzled, the frame
-//!    and the page's number. A lookup follows a swizzled one with one load of the frame's tag, and
-//!    no table: `translate.rs`.
+//! 1. The 64 bits of a link are a *swip* (`swip.rs`; III-A, IV-B): a page id, or, swizzled, the
+//!    frame and the page's number. A lookup follows a swizzled one with one load of the frame's
+//!    tag, and no table: `translate.rs`.
 //! 2. Behind an access by a link that did not say where its page is, the link is swizzled:
 //!    `swizzling.rs`, S1 to S4. The page whose link to the page in a frame is swizzled, or the
 //!    space's root link, is that frame's *owner*: `owner.rs`, `owners.rs`.
-//! 3. A page that is to cool, or to go, has its link unswizzled; a page that has swizzled children is
-//!    not chosen, but one of those (IV-E): `unswizzling.rs`, U1 to U6. The cooling stage itself
+//! 3. A page that is to cool, or to go, has its link unswizzled; a page that has swizzled children
+//!    is not chosen, but one of those (IV-E): `unswizzling.rs`, U1 to U6. The cooling stage itself
 //!    (III-B) is a replacement policy that combines with every translation:
 //!    `replacement/cooling.rs`.
 //! 4. No swizzled link leaves its frame: what is written or logged has page ids (`links.rs`).
@@ -25,18 +25,18 @@
 //!   the log and copies into other pages have the page id instead, which is a mask. A reader that
 //!   loads a page refuses an owned link that has a tag. (Bytes that nobody reads, as of a removed
 //!   entry, may have one.)
-//! * `SWIP-5` Links are swizzled and unswizzled under a shared latch of the page that they stand in:
-//!   the version stays, and no reader restarts. A copy that others make under a shared latch meanwhile
-//!   reads the links once more, a whole one at a time.
+//! * `SWIP-5` Links are swizzled and unswizzled under a shared latch of the page that they stand
+//!   in: the version stays, and no reader restarts. A copy that others make under a shared latch
+//!   meanwhile reads the links once more, a whole one at a time.
 //!
 //! `SWIP-1`, of owners, stands in `owner.rs`. A page that is dropped with its space may leave a
 //! swizzled link to a frame that is another page's by then; the page of the link goes as well. U6
 //! does not count such links, and S4 writes over them.
 //!
 //! Different from the paper, which has no table for swizzled pages and believes links: so there the
-//! parent must be latched exclusively, each page that cools restarts the readers of its parent, and a
-//! page cannot have links that do not own (its leaves have none). calico.txt, 2, holds that against
-//! swizzling. Here no reader believes a link; the tag in the frame tells, as for any frame
+//! parent must be latched exclusively, each page that cools restarts the readers of its parent, and
+//! a page cannot have links that do not own (its leaves have none). calico-2026, 2, holds that
+//! against swizzling. Here no reader believes a link; the tag in the frame tells, as for any frame
 //! (`parts/tagged.rs`). Whatever happens to links, no read is wrong, and the policy is told of
 //! accesses by the mark as ever. What is kept here serves speed, and decides which pages go:
 //! children before their parents.

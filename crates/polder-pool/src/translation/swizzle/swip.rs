@@ -1,4 +1,4 @@
-//! The 64 bits of a link as they are in memory (a *swip*: leanstore.txt IV-B).
+//! The 64 bits of a link as they are in memory (a *swip*: leanstore-2018 IV-B).
 
 #![cfg(not(loom))]
 

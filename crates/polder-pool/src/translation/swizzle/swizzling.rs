@@ -1,4 +1,4 @@
-//! Links get the frames of their pages (leanstore.txt III-A, IV-B): S1 to S4.
+//! Links get the frames of their pages (leanstore-2018 III-A, IV-B): S1 to S4.
 //!
 //! ```text
 //! S1  a reader found P's child C by the table, by a link of P that owns it, and will want it again
@@ -21,8 +21,8 @@ use crate::latch::{FrameId, Optimistic};
 use crate::page::{LinkRef, PageRef};
 use crate::translation::seam::{PoolContext, Translation, Words};
 
-/// S1: with the page `parent` held shared, if the link at this offset of a page is one that it owns:
-/// hands on its frame, and what writes the link.
+/// S1: with the page `parent` held shared, if the link at this offset of a page is one that it
+/// owns: hands on its frame, and what writes the link.
 pub(super) fn with_link_of<T: Translation>(
     pool: &PoolContext<'_, T>,
     (page, at): (PageRef<'_>, usize),

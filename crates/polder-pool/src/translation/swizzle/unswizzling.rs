@@ -1,24 +1,25 @@
-//! Links get the ids of their pages back, so that those can go (leanstore.txt IV-B, IV-E): U1 to U6.
+//! Links get the ids of their pages back, so that those can go (leanstore-2018 IV-B, IV-E): U1 to
+//! U6.
 //!
 //! ```text
-//! U1  frame f is to cool, or to go. If its page holds a swizzled link: one of those children, drawn
-//!     at random, is taken for it, and so on downwards. Without a latch: an advice
+//! U1  frame f is to cool, or to go. If its page holds a swizzled link: one of those children,
+//!     drawn at random, is taken for it, and so on downwards. Without a latch: an advice
 //! U2  owner(f): none: it is unswizzled. busy: give up.  P: share the page in frame P, tried
 //! U3  owner(f): CAS P -> busy
-//! U4  the page in f is C: P's link swizzled(f, C) := C, if there is one;  owner := none;  P unshared
-//!     (no page in frame P: it is nobody's parent; looked at again behind U3)
+//! U4  the page in f is C: P's link swizzled(f, C) := C, if there is one;  owner := none;  P
+//!     unshared (no page in frame P: it is nobody's parent; looked at again behind U3)
 //! U5  the mark is set (the page cools), or E4 follows (it goes; E3 comes before U1)
 //!
 //! U6  (behind E5, under the exclusive latch) owner: CAS none -> busy; no link in the page is
 //!     swizzled to a page that it owns; else owner := none, released unchanged
 //! ```
 //!
-//! Between U4 and U5, or after it, C may be swizzled again; U6 sees it. U4 reads the page of the frame
-//! only when the owner is busy; it may be another one than U2 saw, with the same parent. P shared keeps
-//! P's links where they are, keeps P from being evicted, and keeps a structure from moving a link
-//! while it is swizzled. Where all else was tried (the last round of a sweep), a page unswizzles
-//! its links to all its children at once, so that a few pages that cannot go do not hold all above
-//! them.
+//! Between U4 and U5, or after it, C may be swizzled again; U6 sees it. U4 reads the page of the
+//! frame only when the owner is busy; it may be another one than U2 saw, with the same parent. P
+//! shared keeps P's links where they are, keeps P from being evicted, and keeps a structure from
+//! moving a link while it is swizzled. Where all else was tried (the last round of a sweep), a page
+//! unswizzles its links to all its children at once, so that a few pages that cannot go do not hold
+//! all above them.
 
 #![cfg(not(loom))]
 
@@ -38,8 +39,8 @@ const MAX_LEVELS: usize = 40;
 
 impl Swizzle {
     /// U1 to U4: unswizzles the link that leads to the page in this frame or, where that page holds
-    /// swizzled links itself, one below it. Gives the frame of the page to which no link is swizzled
-    /// now.
+    /// swizzled links itself, one below it. Gives the frame of the page to which no link is
+    /// swizzled now.
     pub(super) fn unswizzle(
         &self,
         pool: &PoolContext<'_, Swizzle>,
@@ -137,7 +138,8 @@ impl Swizzle {
     }
 
     /// U6: whether the page, which is held exclusively, may leave its frame: no link to it is
-    /// swizzled, and it holds none (`SWIP-3`). Then nobody makes one until the frame has a page again.
+    /// swizzled, and it holds none (`SWIP-3`). Then nobody makes one until the frame has a page
+    /// again.
     pub(super) fn may_leave(
         &self,
         pool: &PoolContext<'_, Swizzle>,

@@ -1,4 +1,4 @@
-//! Translation by the page table of the operating system (vmcache; vmcache-n-tier.txt, 2).
+//! Translation by the page table of the operating system (vmcache; vmcache-n-2026, 2).
 //!
 //! 1. Every page has an address of its own, which follows from its number by an addition. The
 //!    kernel's page table says whether memory stands behind it, and the processor looks there by
