@@ -15,7 +15,7 @@ use crate::counters::{Counters, Counts};
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::Stop;
-use crate::usage::Usage;
+use crate::usage::cpu_seconds;
 
 /// How often the thread that waits for the end of the time looks for another reason to stop.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
@@ -94,7 +94,7 @@ impl Team<'_> {
             let reading = reading.inspect_err(|_| stop.set())?;
             Ok(Part { started, ended: Instant::now(), counts, reading })
         };
-        let (parts, usage, flushed) = thread::scope(|scope| {
+        let (parts, cpu_before, flushed) = thread::scope(|scope| {
             let (one, mut workers) = (&one, Vec::new());
             let (sender, ready) = mpsc::channel();
             for thread in 0..self.threads {
@@ -110,7 +110,7 @@ impl Team<'_> {
             drop(sender);
             // A thread that is never ready has panicked: it is joined below.
             let all_ready = ready.iter().count() == self.threads;
-            let before = (Usage::now(), shootdowns());
+            let before = (cpu_seconds(), shootdowns());
             let _ = gate.set(all_ready);
             if let Some(limit) = self.limit.filter(|_| all_ready) {
                 wait(limit, &stop);
@@ -129,7 +129,7 @@ impl Team<'_> {
         Ok(Done {
             seconds: first.zip(last).map_or(0.0, |(first, last)| (last - first).as_secs_f64()),
             counts: counts.map(Counts::sum),
-            cpu_s: Usage::now().cpu_s - usage.cpu_s,
+            cpu_s: cpu_seconds() - cpu_before,
             shootdowns: shootdowns().zip(flushed).map(|(now, before)| now.saturating_sub(before)),
             readings: parts.into_iter().map(|part| part.reading).collect(),
         })
