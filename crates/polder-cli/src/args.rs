@@ -348,7 +348,7 @@ mod tests {
             let arg = command.get_arguments().find(|arg| arg.get_id() == "translation").unwrap();
             let help = arg.get_help().unwrap().to_string();
             let words: Vec<_> = help.split([' ', ',', '.']).collect();
-            for kind in TranslationKind::ALL {
+            for kind in TranslationKind::ALL.iter().copied() {
                 assert!(words.contains(&kind.name()), "{name}: {kind} is not in {help}");
             }
         }

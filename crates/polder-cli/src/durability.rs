@@ -17,15 +17,6 @@ pub fn parse_durability(text: &str) -> Result<Durability, String> {
         .ok_or_else(|| "it is sync, none, or periodic with a time, such as periodic:10ms".into())
 }
 
-/// How it is typed.
-pub fn name(durability: Durability) -> String {
-    match durability {
-        Durability::Sync => "sync".into(),
-        Durability::Periodic(period) => format!("periodic:{period:?}"),
-        Durability::None => "none".into(),
-    }
-}
-
 /// A whole number and a unit.
 fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.find(|c: char| !c.is_ascii_digit())?;
@@ -46,7 +37,7 @@ mod tests {
     #[test]
     fn what_is_typed_is_understood_and_written_again() {
         for text in ["sync", "none", "periodic:10ms", "periodic:3s"] {
-            assert_eq!(name(parse_durability(text).unwrap()), text);
+            assert_eq!(parse_durability(text).unwrap().to_string(), text);
         }
         let period = Duration::from_micros(250);
         assert_eq!(parse_durability("periodic:250us"), Ok(Durability::Periodic(period)));

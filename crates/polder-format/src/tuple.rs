@@ -8,8 +8,6 @@
 //! * `TUPLE-3` A tuple has one encoding: what decodes encodes to the same bytes again. NaN has no
 //!   place in the order and is refused; -0.0 is written as 0.0.
 
-use crate::FormatError;
-
 /// The type bytes, as they lie on disk.
 mod kind {
     pub(super) const NULL: u8 = 0x01;
@@ -28,6 +26,35 @@ const END: u8 = 0x00;
 const ESCAPED: u8 = 0xff;
 /// The sign of a number, in its most significant bit.
 const SIGN: u64 = 1 << 63;
+
+/// Why a tuple could not be encoded, or bytes are not one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum TupleError {
+    /// NaN has no place in the order.
+    #[error("NaN is no element of a tuple: it has no place in the order")]
+    NotANumber,
+    /// The bytes end too early.
+    #[error("the tuple is cut off: an element has {found} bytes where {expected} were expected")]
+    Short {
+        /// Bytes of the last element, but for its type.
+        found: usize,
+        /// How many there must be at least.
+        expected: usize,
+    },
+    /// No element has this type byte.
+    #[error("{found:#04x} is not the type of an element of a tuple")]
+    Type {
+        /// The byte.
+        found: u8,
+    },
+    /// A text is not UTF-8.
+    #[error("a text in a tuple is not UTF-8")]
+    Text,
+    /// Zero is encoded in another way.
+    #[error("a zero in a tuple is negative")]
+    NegativeZero,
+}
 
 /// An element of a tuple. The derived order is that of the encodings.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
@@ -69,6 +96,11 @@ pub enum OwnedElement {
 
 impl OwnedElement {
     /// The element, borrowed.
+    ///
+    /// ```
+    /// # use polder_format::tuple::{Element, OwnedElement};
+    /// assert_eq!(OwnedElement::Text("Delft".to_string()).as_element(), Element::Text("Delft"));
+    /// ```
     pub fn as_element(&self) -> Element<'_> {
         match self {
             OwnedElement::Null => Element::Null,
@@ -82,18 +114,20 @@ impl OwnedElement {
     }
 }
 
-/// Encodes a tuple. Fails for NaN only.
+/// Encodes a tuple.
 ///
 /// ```
-/// use polder_format::tuple::{Element, decode, encode};
-///
+/// # use polder_format::tuple::{self, Element, decode, encode};
 /// let key = |city, population| encode(&[Element::Text(city), Element::Int(population)]);
 /// assert!(key("Delft", 9)? < key("Delft", 103_000)?);
 /// assert!(key("Delft", 9)? < key("Delfzijl", -1)?);
 /// assert_eq!(decode(&key("Delft", 9)?)?.len(), 2);
-/// # Ok::<(), polder_format::FormatError>(())
+/// # Ok::<(), tuple::TupleError>(())
 /// ```
-pub fn encode(elements: &[Element<'_>]) -> Result<Vec<u8>, FormatError> {
+///
+/// # Errors
+/// [`TupleError::NotANumber`].
+pub fn encode(elements: &[Element<'_>]) -> Result<Vec<u8>, TupleError> {
     let mut encoder = Encoder::default();
     for &element in elements {
         encoder.push(element)?;
@@ -102,14 +136,29 @@ pub fn encode(elements: &[Element<'_>]) -> Result<Vec<u8>, FormatError> {
 }
 
 /// Encodes a tuple element by element; what is encoded so far is a prefix of all that may follow.
+///
+/// ```
+/// # use polder_format::tuple::{self, Element, Encoder, encode};
+/// let mut city = Encoder::default();
+/// city.push(Element::Text("Delft"))?;
+/// // The prefix of all keys of the city.
+/// let prefix = city.clone().finish();
+/// city.push(Element::Uint(2611))?;
+/// assert!(city.finish().starts_with(&prefix));
+/// assert!(!encode(&[Element::Text("Delftzijl")])?.starts_with(&prefix));
+/// # Ok::<(), tuple::TupleError>(())
+/// ```
 #[derive(Debug, Clone, Default)]
 pub struct Encoder {
     bytes: Vec<u8>,
 }
 
 impl Encoder {
-    /// Adds an element. Fails for NaN, and then adds nothing.
-    pub fn push(&mut self, element: Element<'_>) -> Result<(), FormatError> {
+    /// Adds an element.
+    ///
+    /// # Errors
+    /// [`TupleError::NotANumber`]. Nothing has been added then.
+    pub fn push(&mut self, element: Element<'_>) -> Result<(), TupleError> {
         match element {
             Element::Null => self.bytes.push(kind::NULL),
             Element::Bytes(bytes) => self.terminated(kind::BYTES, bytes),
@@ -123,7 +172,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// The encoded tuple.
+    /// The encoded tuple: a key.
     pub fn finish(self) -> Vec<u8> {
         self.bytes
     }
@@ -146,8 +195,19 @@ impl Encoder {
     }
 }
 
-/// Decodes a tuple. Refuses what [`encode`] would not have made.
-pub fn decode(mut bytes: &[u8]) -> Result<Vec<OwnedElement>, FormatError> {
+/// Decodes a tuple.
+///
+/// ```
+/// # use polder_format::tuple::{self, Element, OwnedElement, decode, encode};
+/// let key = encode(&[Element::Text("Delft"), Element::Uint(2611)])?;
+/// let expected = [OwnedElement::Text("Delft".to_string()), OwnedElement::Uint(2611)];
+/// assert_eq!(decode(&key)?, expected);
+/// # Ok::<(), tuple::TupleError>(())
+/// ```
+///
+/// # Errors
+/// [`TupleError`] for all that [`encode`] would not have made.
+pub fn decode(mut bytes: &[u8]) -> Result<Vec<OwnedElement>, TupleError> {
     let mut elements = Vec::new();
     while let Some((&kind, content)) = bytes.split_first() {
         let (element, rest) = decode_one(kind, content)?;
@@ -158,7 +218,7 @@ pub fn decode(mut bytes: &[u8]) -> Result<Vec<OwnedElement>, FormatError> {
 }
 
 /// An element of this kind at the beginning of `content`, and what follows it.
-fn decode_one(kind: u8, content: &[u8]) -> Result<(OwnedElement, &[u8]), FormatError> {
+fn decode_one(kind: u8, content: &[u8]) -> Result<(OwnedElement, &[u8]), TupleError> {
     Ok(match kind {
         kind::NULL => (OwnedElement::Null, content),
         kind::FALSE => (OwnedElement::Bool(false), content),
@@ -169,8 +229,7 @@ fn decode_one(kind: u8, content: &[u8]) -> Result<(OwnedElement, &[u8]), FormatE
         }
         kind::TEXT => {
             let (bytes, rest) = split_terminated(content)?;
-            let text = String::from_utf8(bytes)
-                .map_err(|_| FormatError::Broken("a text in a tuple is not UTF-8"))?;
+            let text = String::from_utf8(bytes).map_err(|_| TupleError::Text)?;
             (OwnedElement::Text(text), rest)
         }
         kind::INT => {
@@ -186,16 +245,12 @@ fn decode_one(kind: u8, content: &[u8]) -> Result<(OwnedElement, &[u8]), FormatE
             (OwnedElement::Float(float_of_order(word)?), rest)
         }
         _ => {
-            return Err(FormatError::Field {
-                field: "type byte in a tuple",
-                found: u64::from(kind),
-                expected: "no element has that type",
-            });
+            return Err(TupleError::Type { found: kind });
         }
     })
 }
 
-fn split_terminated(content: &[u8]) -> Result<(Vec<u8>, &[u8]), FormatError> {
+fn split_terminated(content: &[u8]) -> Result<(Vec<u8>, &[u8]), TupleError> {
     let mut bytes = Vec::new();
     let mut rest = content;
     loop {
@@ -214,7 +269,7 @@ fn split_terminated(content: &[u8]) -> Result<(Vec<u8>, &[u8]), FormatError> {
     }
 }
 
-fn split_word(content: &[u8]) -> Result<(u64, &[u8]), FormatError> {
+fn split_word(content: &[u8]) -> Result<(u64, &[u8]), TupleError> {
     match content.split_first_chunk() {
         Some((&word, rest)) => Ok((u64::from_be_bytes(word), rest)),
         None => Err(short(content.len(), 8)),
@@ -222,36 +277,28 @@ fn split_word(content: &[u8]) -> Result<(u64, &[u8]), FormatError> {
 }
 
 /// A number that is ordered as the float is.
-fn order_of_float(number: f64) -> Result<u64, FormatError> {
+fn order_of_float(number: f64) -> Result<u64, TupleError> {
     let bits = if number == 0.0 { 0 } else { number.to_bits() }; // -0.0 too
     if number.is_nan() {
-        return Err(not_a_number(bits));
+        return Err(TupleError::NotANumber);
     }
     Ok(if bits & SIGN == 0 { bits | SIGN } else { !bits })
 }
 
-fn float_of_order(word: u64) -> Result<f64, FormatError> {
+fn float_of_order(word: u64) -> Result<f64, TupleError> {
     let bits = if word & SIGN == 0 { !word } else { word ^ SIGN };
     let number = f64::from_bits(bits);
     if number.is_nan() {
-        return Err(not_a_number(bits));
+        return Err(TupleError::NotANumber);
     }
     if bits == SIGN {
-        return Err(FormatError::Broken("a zero in a tuple is negative"));
+        return Err(TupleError::NegativeZero);
     }
     Ok(number)
 }
 
-fn not_a_number(bits: u64) -> FormatError {
-    FormatError::Field {
-        field: "float in a tuple",
-        found: bits,
-        expected: "it must be a number, for NaN has no place in the order",
-    }
-}
-
-fn short(found: usize, expected: usize) -> FormatError {
-    FormatError::Short { what: "tuple element", found, expected }
+fn short(found: usize, expected: usize) -> TupleError {
+    TupleError::Short { found, expected }
 }
 
 #[cfg(test)]
@@ -290,7 +337,7 @@ mod tests {
         let float = |number| encode(&[Element::Float(number)]);
         assert_eq!(float(-0.0), float(0.0));
         for nan in [f64::NAN, -f64::NAN, f64::from_bits(0x7ff0_0000_0000_0001)] {
-            assert!(matches!(float(nan), Err(FormatError::Field { .. })));
+            assert!(matches!(float(nan), Err(TupleError::NotANumber)));
         }
         let mut encoder = Encoder::default();
         assert!(encoder.push(Element::Float(f64::NAN)).is_err());

@@ -59,16 +59,16 @@ impl GroupSize {
 
 impl ReadMode {
     /// All of them, where there are groups those of all cores that share a cache.
-    pub const ALL: [ReadMode; 5] =
-        [ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Core, ReadMode::Copy];
+    pub const ALL: &[ReadMode] =
+        &[ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Core, ReadMode::Copy];
 
     /// The names of all, for help texts and messages.
     pub fn names() -> String {
-        let name = |hold: ReadMode| match hold {
+        let name = |hold: &ReadMode| match hold {
             ReadMode::Group | ReadMode::Copy => format!("{hold}, {hold}:CORES"),
             other => other.to_string(),
         };
-        ReadMode::ALL.map(name).join(", ")
+        ReadMode::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// Whether readers hold each page of their way as they come to it.
@@ -140,7 +140,7 @@ impl FromStr for ReadMode {
         };
         let sized = sized("group:", ReadMode::GroupOf).or_else(|| sized("copy:", ReadMode::CopyOf));
         sized.unwrap_or_else(|| {
-            let found = ReadMode::ALL.into_iter().find(|hold| hold.name() == name);
+            let found = ReadMode::ALL.iter().copied().find(|hold| hold.name() == name);
             found.ok_or_else(|| UnknownReadMode::Name { name: name.to_owned() })
         })
     }
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for hold in ReadMode::ALL {
+        for hold in ReadMode::ALL.iter().copied() {
             assert_eq!(hold.to_string().parse(), Ok(hold));
         }
         for (name, cores) in [("group:1", 1), ("group:4", 4), ("group:512", 512)] {

@@ -69,7 +69,7 @@ impl Pages for Frames {
 
 #[test]
 fn policies_take_what_they_say_and_nothing_later() {
-    for kind in ReplacementKind::ALL {
+    for kind in ReplacementKind::ALL.iter().copied() {
         let frames = Frames(RefCell::new(vec![None; FRAMES as usize + 1]));
         let mut victims = Vec::with_capacity(100);
         let taken = || ALLOCATED_BYTES.get();

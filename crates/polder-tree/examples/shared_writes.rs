@@ -99,7 +99,7 @@ mod counting {
     }
 
     fn rows<T: Translation>(rows: &mut Vec<Row>) {
-        for hold in ReadMode::ALL {
+        for hold in ReadMode::ALL.iter().copied() {
             rows.push(Row { translation: T::NAME, hold, writes: measure::<T>(hold) });
         }
     }

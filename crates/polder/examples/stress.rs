@@ -22,10 +22,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use polder::{
-    BatchError, Change, Durability, OpenError, Options, ReadMode, ReplacementKind, Store,
-    StoreError, Table, TranslationKind, WriteBatch,
+    BatchError, Change, Durability, OpenError, Options, OptionsError, ReadMode, ReplacementKind,
+    Store, StoreError, Table, TranslationKind, WriteBatch,
 };
-use polder_pool::PoolError;
 use polder_testkit::Random;
 
 /// How long the threads of a round are at work.
@@ -180,9 +179,7 @@ impl Setup {
     fn run(&self, path: &std::path::Path) -> Result<Option<Tally>, Failure> {
         let options = self.options(path);
         let store = match Store::open(options.clone()) {
-            Err(OpenError::Store(StoreError::Io { source: PoolError::Combination { .. } })) => {
-                return Ok(None);
-            }
+            Err(OpenError::Options(OptionsError::ReadMode { .. })) => return Ok(None),
             store => store?,
         };
         let (own, pairs) = (store.create_table("own")?, store.create_table("pairs")?);

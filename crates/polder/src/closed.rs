@@ -37,7 +37,7 @@ impl SuperblockFault {
             SuperblockFault::Device(source) => {
                 OpenError::Io { what: "read the data file of", path, source }
             }
-            SuperblockFault::Format(source) => OpenError::Damaged { path, source },
+            SuperblockFault::Format(error) => OpenError::Damaged { path, source: error.into() },
         }
     }
 }
@@ -92,6 +92,7 @@ impl ClosedStore {
     pub(crate) fn log_file(&self, store: StoreId) -> Result<LogFile, OpenError> {
         let path = || self.path.clone();
         let device = self.log.clone().ok_or_else(|| OpenError::NoLog { path: path() })?;
-        LogFile::open(device, store).map_err(|source| OpenError::Log { path: path(), source })
+        LogFile::open(device, store)
+            .map_err(|error| OpenError::Log { path: path(), source: error.into() })
     }
 }

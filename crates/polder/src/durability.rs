@@ -1,5 +1,6 @@
 //! When a write is durable.
 
+use std::fmt;
 use std::time::Duration;
 
 /// When a write is durable: it survives the end of the process, of the system and of the power.
@@ -17,6 +18,7 @@ use std::time::Duration;
 /// # }
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
 pub enum Durability {
     /// When the call returns. Writers that wait at the same time share one sync of the device.
     #[default]
@@ -26,4 +28,14 @@ pub enum Durability {
     /// Soon (within a second or so), and nobody waits. After a crash the store holds a prefix of
     /// what was written.
     None,
+}
+
+impl fmt::Display for Durability {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Durability::Sync => f.write_str("sync"),
+            Durability::Periodic(period) => write!(f, "periodic:{period:?}"),
+            Durability::None => f.write_str("none"),
+        }
+    }
 }

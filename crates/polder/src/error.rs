@@ -1,15 +1,58 @@
 //! What can go wrong, one enum for each family of operations.
+//!
+//! What lies beneath an error, in a layer below, is kept as its source, for people to read; its type
+//! is not a part of the API.
 
+use std::error::Error as StdError;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use polder_format::FormatError;
-use polder_log::LogError;
-use polder_pool::PoolError;
+use polder_format::tuple::TupleError;
+use polder_pool::{PoolError, ReadMode};
 use polder_tree::TreeError;
 
+use crate::batch::BatchError;
 use crate::kind::TranslationKind;
+use crate::salvage::SalvageError;
+
+/// Any error of this crate, for functions that open a store, use it and apply batches: `?` makes it
+/// of each of them.
+///
+/// ```
+/// use polder::{Options, Store, WriteBatch};
+///
+/// fn count_a_visit(path: &std::path::Path) -> Result<u64, polder::Error> {
+///     let store = Store::open(Options::new(path))?;
+///     let visits = store.open_table("visits")?;
+///     let mut batch = WriteBatch::new();
+///     batch.put(&visits, visits.len().to_be_bytes(), "");
+///     store.apply(batch)?;
+///     store.close()?;
+///     Ok(visits.len())
+/// }
+/// # let dir = tempfile::tempdir().unwrap();
+/// assert_eq!(count_a_visit(dir.path()).unwrap(), 1);
+/// ```
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A store could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// An operation on an open store failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A batch was not applied.
+    #[error(transparent)]
+    Batch(#[from] BatchError),
+    /// Nothing could be salvaged, or not all.
+    #[error(transparent)]
+    Salvage(#[from] SalvageError),
+    /// A tuple could not be encoded, or bytes are not one.
+    #[error(transparent)]
+    Tuple(#[from] TupleError),
+}
 
 /// An option has a value that it cannot have.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -45,6 +88,18 @@ pub enum OptionsError {
         given: u64,
         /// The least that is possible.
         least: u64,
+    },
+    /// Readers cannot hold pages in this way with the translation.
+    #[error(
+        "readers cannot hold pages by `{read_mode}` with the translation `{translation}`: {why}; use `optimistic` or `shared`, or another translation"
+    )]
+    ReadMode {
+        /// What was asked for.
+        read_mode: ReadMode,
+        /// The translation that was asked for with it.
+        translation: TranslationKind,
+        /// Why not.
+        why: &'static str,
     },
     /// There is no such translation.
     #[error("there is no translation `{name}`; there are: {}", TranslationKind::names())]
@@ -112,7 +167,7 @@ pub enum OpenError {
         /// Where.
         path: PathBuf,
         /// What is new.
-        source: FormatError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The log file is missing.
     #[error("the store in {} has no log file: it is not whole without; put back the file `log`, or save what can be read with `polder salvage`", path.display())]
@@ -126,7 +181,7 @@ pub enum OpenError {
         /// Where.
         path: PathBuf,
         /// What is wrong.
-        source: LogError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The superblocks cannot be read.
     #[error("both superblocks of the store in {} are damaged; save what can be read with `polder salvage`", path.display())]
@@ -134,7 +189,7 @@ pub enum OpenError {
         /// Where.
         path: PathBuf,
         /// What is wrong with them.
-        source: FormatError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The store has another page size than the one asked for.
     #[error("the store in {} has pages of {found} bytes, not of {asked}; leave the page size out", path.display())]
@@ -239,14 +294,14 @@ pub enum StoreError {
     Full {
         /// What was to grow.
         #[source]
-        source: PoolError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// All frames are in use, or the data does not fit a translation that never evicts.
     #[error("no memory of the store is left")]
     PoolExhausted {
         /// By what.
         #[source]
-        source: PoolError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// A batch changes more pages than one may hold at the same time. Nothing was changed.
     #[error(
@@ -276,14 +331,14 @@ pub enum StoreError {
         table: String,
         /// Which page, and how.
         #[source]
-        source: PoolError,
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// The device failed, or the system has no memory or addresses to give.
     #[error("the data file cannot be used")]
     Io {
         /// What was tried, where, and what the system said.
         #[source]
-        source: PoolError,
+        source: Box<dyn StdError + Send + Sync>,
     },
 }
 
@@ -304,35 +359,30 @@ impl StoreError {
             TreeError::BatchTooLarge { limit } => StoreError::BatchTooLarge { limit },
             TreeError::Pool(error) => StoreError::of_pool(table, error),
             // An error that is new in the tree says what it is itself.
-            other => StoreError::Io {
-                source: PoolError::Device {
-                    what: "use",
-                    source: Arc::new(io::Error::other(other)),
-                },
-            },
+            other => StoreError::Io { source: Box::new(other) },
         }
     }
 
-    pub(crate) fn of_pool(table: &str, source: PoolError) -> StoreError {
+    pub(crate) fn of_pool(table: &str, error: PoolError) -> StoreError {
         let table = || table.to_string();
-        match source {
-            PoolError::Full { .. } => StoreError::Full { source },
+        match error {
+            PoolError::Full { .. } => StoreError::Full { source: error.into() },
             PoolError::Exhausted { .. }
             | PoolError::DoesNotFit { .. }
-            | PoolError::NoAddresses { .. } => StoreError::PoolExhausted { source },
+            | PoolError::NoAddresses { .. } => StoreError::PoolExhausted { source: error.into() },
             PoolError::Corrupt { .. } | PoolError::Broken { .. } | PoolError::Unmapped { .. } => {
-                StoreError::Corrupt { table: table(), source }
+                StoreError::Corrupt { table: table(), source: error.into() }
             }
             PoolError::Closed => StoreError::Closed,
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
             PoolError::Journal { source } => StoreError::Log { source },
-            _ => StoreError::Io { source },
+            _ => StoreError::Io { source: error.into() },
         }
     }
 }
 
 /// An error and its causes, in one line.
-pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+pub(crate) fn with_causes(error: &dyn StdError) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

@@ -72,10 +72,10 @@ pub(crate) fn read_superblock(
         }
         Err(source) => return Err(OpenError::Io { what: "read", path: path(), source }),
     };
-    choose_superblock(&area).map_err(|source| match source {
-        FormatError::Newer { .. } => OpenError::Newer { path: path(), source },
+    choose_superblock(&area).map_err(|error| match error {
+        FormatError::Newer { .. } => OpenError::Newer { path: path(), source: error.into() },
         FormatError::Foreign | FormatError::Broken(_) if !is_log(log) => {
-            let what = match source {
+            let what = match error {
                 FormatError::Foreign => "does not begin with Polder's mark",
                 _ => "holds only zeros where the superblocks would be",
             };
@@ -83,7 +83,7 @@ pub(crate) fn read_superblock(
                 format!("its file `data` {what}, and beside it there is no log of a store");
             OpenError::Foreign { path: path(), reason }
         }
-        _ => OpenError::Damaged { path: path(), source },
+        _ => OpenError::Damaged { path: path(), source: error.into() },
     })
 }
 

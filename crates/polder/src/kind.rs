@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use polder_pool::Translation as _;
 use polder_pool::translation::ReadModes;
+use polder_pool::{ReadMode, Translation as _};
 
 /// Makes the kinds of the pool's list that a store can have. All but the default are behind the
 /// feature that the list names.
@@ -50,9 +50,8 @@ macro_rules! kinds {
 
         impl TranslationKind {
             /// All that are built in; the first is the default.
-            pub const ALL: [TranslationKind;
-                TranslationKind::EVICTING.len() + TranslationKind::RESIDENT.len()] =
-                [$(#[cfg(all($(feature = $feature)?))] Self::$kind),*];
+            pub const ALL: &[TranslationKind] =
+                &[$(#[cfg(all($(feature = $feature)?))] Self::$kind),*];
             /// The features of this crate with which there are others than the default.
             pub(crate) const FEATURES: &[&str] = &[$($($feature,)?)*];
 
@@ -72,8 +71,7 @@ macro_rules! kinds {
                 }
             }
 
-            /// How readers can hold pages on it, and why not otherwise.
-            pub const fn read_modes(self) -> ReadModes {
+            const fn read_modes(self) -> ReadModes {
                 match self {
                     $(#[cfg(all($(feature = $feature)?))]
                     Self::$kind => polder_pool::$kind::READ_MODES,)*
@@ -94,7 +92,18 @@ polder_pool::translations!(kinds);
 impl TranslationKind {
     /// The names of all that are built in, for help texts and messages.
     pub fn names() -> String {
-        TranslationKind::ALL.map(TranslationKind::name).join(", ")
+        let names: Vec<_> = TranslationKind::ALL.iter().map(|kind| kind.name()).collect();
+        names.join(", ")
+    }
+
+    /// Why readers cannot hold pages in this way with it; none if they can.
+    ///
+    /// ```
+    /// use polder::{ReadMode, TranslationKind};
+    /// assert_eq!(TranslationKind::Array.why_not(ReadMode::Copy), None);
+    /// ```
+    pub const fn why_not(self, read_mode: ReadMode) -> Option<&'static str> {
+        self.read_modes().why_not(read_mode)
     }
 
     /// Whether pages are evicted.
@@ -123,8 +132,8 @@ mod tests {
     /// translation that it brings.
     #[test]
     fn each_translation_but_the_default_is_a_feature_of_its_name() {
-        let [default, others @ ..] = TranslationKind::ALL.map(TranslationKind::name);
-        assert_eq!(default, TranslationKind::default().name());
-        assert_eq!(others, *TranslationKind::FEATURES);
+        let names: Vec<_> = TranslationKind::ALL.iter().map(|kind| kind.name()).collect();
+        assert_eq!(names[0], TranslationKind::default().name());
+        assert_eq!(names[1..], *TranslationKind::FEATURES);
     }
 }

@@ -36,6 +36,7 @@ mod check;
 mod check_deep;
 mod checkpointer;
 mod closed;
+pub mod device;
 mod directory;
 mod durability;
 mod engine;
@@ -66,13 +67,16 @@ pub use change::Change;
 pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
-pub use error::{OpenError, OptionsError, StoreError};
+pub use error::{Error, OpenError, OptionsError, StoreError};
 pub use handle::Store;
 pub use key_range::KeyRange;
 pub use kind::TranslationKind;
 pub use options::{OpenMode, Options};
+#[doc(inline)]
 pub use polder_format::tuple;
+#[doc(inline)]
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
+#[doc(inline)]
 pub use polder_pool::{GroupSize, NodeId, NodeStats, ReadMode, UnknownReadMode};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};

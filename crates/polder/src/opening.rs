@@ -73,8 +73,8 @@ impl Opening {
         Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
     }
 
-    fn log_error(&self, source: polder_log::LogError) -> OpenError {
-        OpenError::Log { path: self.path.clone(), source }
+    fn log_error(&self, error: polder_log::LogError) -> OpenError {
+        OpenError::Log { path: self.path.clone(), source: error.into() }
     }
 
     fn io<'a>(&'a self, what: &'static str) -> impl Fn(io::Error) -> OpenError + 'a {

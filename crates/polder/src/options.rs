@@ -23,7 +23,7 @@ impl FromStr for TranslationKind {
     type Err = OptionsError;
 
     fn from_str(name: &str) -> Result<TranslationKind, OptionsError> {
-        let found = TranslationKind::ALL.into_iter().find(|kind| kind.name() == name);
+        let found = TranslationKind::ALL.iter().copied().find(|kind| kind.name() == name);
         let name = name.to_string();
         found.ok_or(match TranslationKind::FEATURES.contains(&&*name) {
             true => OptionsError::TranslationLeftOut { name },
@@ -34,6 +34,7 @@ impl FromStr for TranslationKind {
 
 /// What to do if a store is there already, or is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
 pub enum OpenMode {
     /// Open it; make it if there is none.
     #[default]
@@ -52,7 +53,7 @@ pub struct Options {
     pub(crate) page_size: Option<u32>,
     pub(crate) translation: TranslationKind,
     pub(crate) replacement: ReplacementKind,
-    pub(crate) hold: ReadMode,
+    pub(crate) read_mode: ReadMode,
     pub(crate) prefault: bool,
     pub(crate) mode: OpenMode,
     pub(crate) durability: Durability,
@@ -81,7 +82,7 @@ impl Options {
             page_size: None,
             translation: TranslationKind::default(),
             replacement: ReplacementKind::default(),
-            hold: ReadMode::default(),
+            read_mode: ReadMode::default(),
             prefault: false,
             mode: OpenMode::default(),
             durability: Durability::default(),
@@ -122,11 +123,11 @@ impl Options {
     }
 
     /// How readers take the pages of their way; [`ReadMode::Optimistic`] by default. Not every mode
-    /// goes with every translation: opening tells. By groups of cores, a group is all cores that
+    /// goes with every translation ([`TranslationKind::why_not`]). By groups of cores, a group is all cores that
     /// are online and share their last cache, or at most so many of them ([`ReadMode::GroupOf`],
     /// [`ReadMode::CopyOf`]).
     pub fn read_mode(mut self, read_mode: ReadMode) -> Options {
-        self.hold = read_mode;
+        self.read_mode = read_mode;
         self
     }
 
@@ -181,6 +182,10 @@ impl Options {
         }
         let page_size = self.page_size.unwrap_or(PageSize::MIN.bytes() as u32);
         PageSize::new(page_size).map_err(|_| OptionsError::PageSize { bytes: page_size })?;
+        let (read_mode, translation) = (self.read_mode, self.translation);
+        if let Some(why) = translation.why_not(read_mode) {
+            return Err(OptionsError::ReadMode { read_mode, translation, why });
+        }
         if let Some(given) = self.log_limit.filter(|limit| *limit < LogOptions::LEAST_LIMIT) {
             return Err(OptionsError::LogLimit { given, least: LogOptions::LEAST_LIMIT });
         }

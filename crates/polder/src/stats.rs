@@ -125,7 +125,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
         .collect();
     let pool = engine.pool.stats();
     for (space, table) in &mut tables {
-        let SpaceStats { resident_pages, dirty_pages } =
+        let SpaceStats { resident_pages, dirty_pages, .. } =
             pool.spaces.get(space).copied().unwrap_or_default();
         (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
     }

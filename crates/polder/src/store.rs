@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use polder_pool::device::Device;
-
 use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
+use crate::device::Device;
 use crate::directory::{DATA, Directory, LOG};
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
@@ -107,7 +106,7 @@ impl Store {
             is_new,
             memory_budget,
             replacement: options.replacement,
-            hold: options.hold,
+            hold: options.read_mode,
             prefault,
             // If making the store fails the caller still holds it while what was made is removed.
             directory: directory.clone(),

@@ -15,7 +15,7 @@ use crate::sorted::SortedRecords;
 
 /// One engine for each translation.
 pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
-    TranslationKind::ALL.into_iter().map(|kind| EngineKind {
+    TranslationKind::ALL.iter().map(|kind| EngineKind {
         // There are a few, in a list that is made once or twice in the life of the program.
         name: format!("{PREFIX}{}", kind.name()).leak(),
         about: kind.about(),
@@ -53,12 +53,12 @@ pub(super) fn can_have(
             "{engine} never evicts: the replacement policy {policy} is not for it"
         ));
     }
-    let (modes, hold) = (kind.read_modes(), hold.unwrap_or_default());
-    if let Some(why) = modes.no_slices.filter(|_| hold.is_by_cores()) {
+    let hold = hold.unwrap_or_default();
+    if let Some(why) = kind.why_not(ReadMode::Core).filter(|_| hold.is_by_cores()) {
         let (optimistic, shared) = (ReadMode::Optimistic, ReadMode::Shared);
         return Err(format!("{engine} has the read modes {optimistic} and {shared} alone: {why}"));
     }
-    if let Some(why) = modes.no_copies.filter(|_| hold.copies()) {
+    if let Some(why) = kind.why_not(hold) {
         return Err(format!("{engine} does not have the read mode {hold}: {why}"));
     }
     Ok(())

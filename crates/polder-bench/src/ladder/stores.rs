@@ -206,7 +206,7 @@ impl TpccFiles {
 /// As the store calls it.
 fn kind(translation: TranslationName) -> Result<TranslationKind, BenchError> {
     let name = translation.name();
-    let found = TranslationKind::ALL.into_iter().find(|kind| kind.name() == name);
+    let found = TranslationKind::ALL.iter().copied().find(|kind| kind.name() == name);
     found.ok_or_else(|| BenchError::Options(format!("no store has the translation {name}")))
 }
 

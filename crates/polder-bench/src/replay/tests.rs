@@ -129,7 +129,7 @@ fn the_table_of_leanstore_comes_out_within_a_point() {
 fn policies_hear_of_what_they_must_know() {
     let zipfian = Zipfian { theta: 0.9, pages: 20_000, requests: 500_000, write_percent: 0 };
     let played = Played::new(&Source::Zipfian(zipfian));
-    for kind in ReplacementKind::ALL {
+    for kind in ReplacementKind::ALL.iter().copied() {
         let tally = played.tally(Player::Policy(kind), CacheSize::Frames(10_000));
         match kind {
             ReplacementKind::Lru => assert_eq!(tally.heard, tally.hits),

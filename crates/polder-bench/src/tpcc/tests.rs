@@ -309,7 +309,7 @@ fn transactions_that_meet_are_tried_again() {
 /// In every way to find pages, most of which are not in memory.
 #[test]
 fn conditions_hold_after_runs_out_of_memory() {
-    for kind in TranslationKind::ALL {
+    for kind in TranslationKind::ALL.iter().copied() {
         let evicts = kind.evicts();
         let budget = if evicts { least() } else { AMPLE };
         for (affinity, mix) in [(false, Mix::Standard), (true, Mix::NewOrders(50))] {

@@ -140,7 +140,7 @@ fn each_policy_takes_pages_that_no_link_holds() {
         assert_sound(&index, model.len());
         assert_content(&index, &model);
     }
-    for kind in ReplacementKind::ALL {
+    for kind in ReplacementKind::ALL.iter().copied() {
         run::<Swizzle>(kind);
     }
     run::<ArraySwizzled>(ReplacementKind::default());

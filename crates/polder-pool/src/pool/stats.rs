@@ -96,6 +96,7 @@ pub struct PoolStats {
 
 /// Frames of one node of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct NodeStats {
     /// The node.
     pub node: NodeId,
@@ -107,6 +108,7 @@ pub struct NodeStats {
 
 /// Pages of one space.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct SpaceStats {
     /// In memory.
     pub resident_pages: u64,

@@ -57,7 +57,7 @@ pub enum ReplacementKind {
 
 impl ReplacementKind {
     /// All of them, with the default share and weight.
-    pub const ALL: [ReplacementKind; 6] = [
+    pub const ALL: &[ReplacementKind] = &[
         ReplacementKind::Clock,
         ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
         ReplacementKind::Lru,
@@ -68,12 +68,12 @@ impl ReplacementKind {
 
     /// The names of all, for help texts and messages.
     pub fn names() -> String {
-        let name = |kind| match kind {
+        let name = |kind: &ReplacementKind| match kind {
             ReplacementKind::Cooling { .. } => "cooling, cooling:PERCENT".to_owned(),
             ReplacementKind::Watt { .. } => "watt, watt:WEIGHT".to_owned(),
             other => other.to_string(),
         };
-        ReplacementKind::ALL.map(name).join(", ")
+        ReplacementKind::ALL.iter().map(name).collect::<Vec<_>>().join(", ")
     }
 
     /// A policy for the frames 1 to `frames`; at least one, at most [`FrameId::MAX`].
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn names_are_read_as_they_are_written() {
-        for kind in ReplacementKind::ALL {
+        for kind in ReplacementKind::ALL.iter().copied() {
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
         let cooling = |percent| Ok(ReplacementKind::Cooling { percent });

@@ -13,7 +13,7 @@ use crate::latch::FrameId;
 
 fn kinds() -> Vec<ReplacementKind> {
     let shares = [0, 50, 90].map(|percent| ReplacementKind::Cooling { percent });
-    ReplacementKind::ALL.into_iter().chain(shares).collect()
+    ReplacementKind::ALL.iter().copied().chain(shares).collect()
 }
 
 /// What a policy names at once; each frame once, and no more than asked for.

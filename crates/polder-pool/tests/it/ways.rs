@@ -118,7 +118,7 @@ fn loads_of_hot_pages(replacement: ReplacementKind) -> usize {
 #[test]
 fn policies_are_told_of_accesses() {
     let blind = loads_of_hot_pages(ReplacementKind::Cooling { percent: 0 });
-    for policy in ReplacementKind::ALL {
+    for policy in ReplacementKind::ALL.iter().copied() {
         let loads = loads_of_hot_pages(policy);
         assert!(loads < blind / 2, "{policy}: {loads} loads of hot pages, {blind} by chance");
     }

@@ -94,7 +94,7 @@ fn each_policy_takes_pages_that_no_link_holds() {
             assert_eq!(tree.get(key).unwrap(), Some(value(*write, *len)));
         }
     }
-    for kind in ReplacementKind::ALL {
+    for kind in ReplacementKind::ALL.iter().copied() {
         run::<Swizzle>(kind, PageSize::MIN);
     }
     run::<Swizzle>(ReplacementKind::default(), pages_of(16384));

@@ -58,9 +58,9 @@ impl Source {
         let superblock = closed.superblock();
         let (id, superblock) = match (superblock, closed.store_of_log()) {
             (Ok(superblock), _) => (superblock.store_id, Some(superblock)),
-            (Err(SuperblockFault::Format(source @ FormatError::Newer { .. })), _) => {
+            (Err(SuperblockFault::Format(error @ FormatError::Newer { .. })), _) => {
                 let path = path.to_path_buf();
-                return Err(SalvageError::Source(OpenError::Newer { path, source }));
+                return Err(SalvageError::Source(OpenError::Newer { path, source: error.into() }));
             }
             (Err(what), Some(id)) => {
                 damage.push(format!("both superblocks: {what}"));

@@ -46,7 +46,7 @@ fn writes_and_reads(hold: ReadMode, readers: usize) -> (u64, u64, Duration) {
 #[test]
 fn a_writer_among_readers_of_its_leaf_gets_its_turn() {
     let _turn = crate::my_turn();
-    for hold in ReadMode::ALL {
+    for hold in ReadMode::ALL.iter().copied() {
         let (writes, reads, slowest) = writes_and_reads(hold, 8);
         println!("{hold}: {writes} writes, {reads} reads, slowest {slowest:?}");
         assert!(writes * 100 >= reads, "{hold}: {writes} writes beside {reads} reads");

@@ -105,7 +105,7 @@ const CONFIGS: [Config; 13] = [
         threads: 2,
         durability: Durability::None,
         translations: TranslationKind::EVICTING,
-        replacements: &ReplacementKind::ALL,
+        replacements: ReplacementKind::ALL,
         memory: 2,
         ..BASE
     },

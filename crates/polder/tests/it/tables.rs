@@ -167,7 +167,7 @@ fn a_table_is_a_btree_map() {
         let options = quick(dir.path()).page_size(page_size).memory_budget(least);
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 1);
     }
-    for (i, kind) in TranslationKind::ALL.into_iter().enumerate() {
+    for (i, kind) in TranslationKind::ALL.iter().copied().enumerate() {
         let evicts = kind.evicts();
         let dir = tempfile::tempdir().unwrap();
         let least = Options::least_memory_budget(4096);
@@ -175,7 +175,7 @@ fn a_table_is_a_btree_map() {
         let options = options.memory_budget(least * if evicts { 1 } else { 32 });
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 10 + i as u64);
     }
-    for (i, policy) in ReplacementKind::ALL.into_iter().enumerate() {
+    for (i, policy) in ReplacementKind::ALL.iter().copied().enumerate() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(dir.path()).replacement(policy).durability(Durability::None);
         let options = options.memory_budget(Options::least_memory_budget(4096));

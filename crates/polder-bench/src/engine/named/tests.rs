@@ -7,7 +7,7 @@ fn find(name: &str) -> Result<Named, BenchError> {
 
 #[test]
 fn names_say_policies_and_ways_in_any_order() {
-    for replacement in ReplacementKind::ALL {
+    for replacement in ReplacementKind::ALL.iter().copied() {
         let name = format!("polder:array+{replacement}");
         let named = find(&name).unwrap();
         assert_eq!((named.replacement(), named.hold()), (replacement, ReadMode::Optimistic));
@@ -16,7 +16,7 @@ fn names_say_policies_and_ways_in_any_order() {
     for hold in ReadMode::ALL {
         let named = find(&format!("polder:simd+{hold}+cooling:20")).unwrap();
         assert_eq!(named.replacement(), ReplacementKind::Cooling { percent: 20 });
-        assert_eq!(named.hold(), hold);
+        assert_eq!(named.hold(), *hold);
         assert_eq!(named.to_string(), format!("polder:simd+cooling:20+{hold}"));
     }
     for name in ["polder:array+group:4", "polder:simd+copy:1", "polder:vm+lru+group:512"] {

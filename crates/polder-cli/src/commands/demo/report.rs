@@ -8,7 +8,6 @@ use super::measure::Measured;
 use super::plan::Plan;
 use super::records::RECORD_BYTES;
 use super::{DURABILITY, Findings};
-use crate::durability;
 use crate::units::{bytes, count, duration, plural};
 
 /// Characters between the edges of the frame.
@@ -116,7 +115,7 @@ pub fn json(plan: &Plan, findings: &Findings, used: Option<u64>, time: Duration)
         "memory_used_bytes": used,
         "data_bytes": (plan.records + findings.inserted) * RECORD_BYTES,
         "file_bytes": findings.file_bytes,
-        "durability": durability::name(DURABILITY),
+        "durability": DURABILITY.to_string(),
         "records": plan.records,
         "inserted": findings.inserted,
         "updates": findings.updates,

@@ -171,7 +171,7 @@ fn who_is_linked_hot_or_links_so_does_not_leave() {
 /// Those that cannot go do not hold the one above them, whatever the policy names.
 #[test]
 fn in_need_the_parent_of_what_is_pinned_leaves() {
-    for kind in ReplacementKind::ALL {
+    for kind in ReplacementKind::ALL.iter().copied() {
         let chain = Chain::under(1, kind);
         let shared = chain.shared();
         let children: Vec<PageNo> = (0..LINKS).map(|_| create(&chain.space)).collect();
