@@ -30,3 +30,12 @@ pub enum HashError {
 }
 
 polder_structure::exhaustion_of!(HashError);
+
+impl From<HashError> for PoolError {
+    fn from(error: HashError) -> PoolError {
+        match error {
+            HashError::Pool(error) => error,
+            other => PoolError::of_structure(other),
+        }
+    }
+}

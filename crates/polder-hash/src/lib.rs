@@ -117,6 +117,7 @@
 //! | `bucket/` | one bucket: search, edit, verify |
 //! | `descent.rs` | which link a descent follows, and what it compares |
 //! | `handle.rs` | the handle: making an index, opening one |
+//! | `hosted.rs` | an index in a store |
 //! | `index.rs` | looking up, inserting, removing |
 //! | `reshape.rs` | splits and joins |
 //! | `chain.rs` | keys with equal hashes |
@@ -135,6 +136,7 @@ mod descent;
 mod error;
 mod handle;
 mod hash;
+mod hosted;
 mod index;
 mod kinds;
 pub mod node;
@@ -146,6 +148,7 @@ pub use cursor::{Cursor, Entry};
 pub use error::HashError;
 pub use handle::HashIndex;
 pub use hash::{KeyHash, Prefix, Side};
+pub use hosted::{ByteMap, HashStructure};
 pub use kinds::KINDS;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;

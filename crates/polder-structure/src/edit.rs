@@ -98,8 +98,8 @@ pub struct Refused {
 }
 
 /// Runs an operation on copies of pages of a space, and makes what it has changed true, as one: all of
-/// it or nothing, for other threads and after a crash. Gives what the operation gave, and up to where
-/// the log must be durable for it to be.
+/// it or nothing, for other threads and after a crash. Gives what the operation gave. In a store, its
+/// handle of the structure waits until that is durable (`polder::Hosted::write`).
 ///
 /// The operation is run again from its beginning where others changed what it was shown, or a page must
 /// be loaded: it hands on each [`Restart`] by `?`, and changes nothing outside. Its own errors go out by
@@ -116,13 +116,12 @@ pub struct Refused {
 /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
 /// let pool: Pool<Array> = Pool::open(device, &config, &[NOTE])?;
 /// let space = pool.create_space()?;
-/// let (note, _) = edit(&space, |edit| {
+/// let note = edit(&space, |edit| {
 ///     let note = edit.create(NOTE.kind)?;
 ///     edit.page_mut(note)?.set_u64(PAGE_HEADER_BYTES, 7);
 ///     Ok(note)
 /// })?;
-/// let (seven, _) = edit(&space, |edit| Ok(edit.page(note)?.u64(PAGE_HEADER_BYTES)))?;
-/// assert_eq!(seven, 7);
+/// assert_eq!(edit(&space, |edit| Ok(edit.page(note)?.u64(PAGE_HEADER_BYTES)))?, 7);
 /// # Ok::<(), PoolError>(())
 /// ```
 ///
@@ -131,6 +130,18 @@ pub struct Refused {
 /// [`PoolError::Broken`] for a page that its own kind refuses, and for more than [`MOST_PAGES`] pages.
 /// Nothing has changed then.
 pub fn edit<'p, T: Translation, R>(
+    space: &'p Space<T>,
+    operation: impl FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
+) -> Result<R, PoolError> {
+    edit_logged(space, operation).map(|(result, _)| result)
+}
+
+/// The same for callers that wait for durability themselves: gives as well up to where the log must be
+/// durable for what the operation did, or for what it saw if it changed nothing.
+///
+/// # Errors
+/// Those of [`edit`].
+pub fn edit_logged<'p, T: Translation, R>(
     space: &'p Space<T>,
     mut operation: impl FnMut(&mut Edit<'_, 'p, T>) -> Result<R, Restart>,
 ) -> Result<(R, Lsn), PoolError> {
@@ -225,6 +236,17 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let number = id.page();
         self.pages.push(Shown { number, read: None, draft: Some(draft), freed: false });
         Ok(number)
+    }
+
+    /// Makes all of a page behind its header what it is in another one.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn copy(&mut self, from: PageNo, to: PageNo) -> Result<(), Restart> {
+        let mut bytes = vec![0; self.space.page_size().bytes() - PAGE_HEADER_BYTES];
+        self.page(from)?.copy_to(PAGE_HEADER_BYTES, &mut bytes);
+        self.page_mut(to)?.write(PAGE_HEADER_BYTES, &bytes);
+        Ok(())
     }
 
     /// Frees a page, to which nothing may lead that the operation leaves.

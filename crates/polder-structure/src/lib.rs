@@ -41,8 +41,8 @@ mod structure;
 
 pub use check::{Fault, Report};
 pub use create::{create_root, link_new};
-pub use edit::{Edit, edit};
+pub use edit::{Edit, edit, edit_logged};
 pub use levels::Levels;
 pub use outcome::{Applied, Effect};
 pub use reshape::Reshape;
-pub use structure::{Structure, check_pages};
+pub use structure::Structure;

@@ -30,6 +30,12 @@ pub fn page_of(link: u64) -> PageNo {
     PageId::from_link(link).page()
 }
 
+/// The page whose number stands here; none for 0. For structures that reach pages by their numbers,
+/// and whose links so own nothing.
+pub fn page_no(page: PageRef<'_>, offset: usize) -> Option<PageNo> {
+    PageNo::new(page.u64(offset)).filter(|number| number.get() > 0)
+}
+
 /// The last change of a page, if the guard validates afterwards.
 pub fn lsn_of(page: PageRef<'_>) -> Lsn {
     Lsn(page.u64(header_at::LSN))

@@ -12,11 +12,12 @@
 
 use std::sync::Arc;
 
-use polder_format::header_at;
-use polder_pool::bytes::PageRef;
+use polder_format::{PageNo, header_at};
+use polder_pool::bytes::{PageBuf, PageRef};
 use polder_pool::{KindOps, PoolError, Space, Translation};
 
-use crate::check::{Report, Walk};
+use crate::check::{Next, Report, Walk};
+use crate::levels::root;
 
 /// A structure that a store can host: a type without values, which says what the store must know.
 ///
@@ -53,8 +54,9 @@ pub trait Structure: 'static {
     /// Looks at all pages of the structure, while nobody writes. `progress` is told how many are done,
     /// and stops the check by returning false.
     ///
-    /// By default each page in use is read and compared with what its kind demands. A structure whose
-    /// pages lead to each other follows them with a [`Walk`], which finds what nothing leads to.
+    /// By default each page is read and compared with what its kind demands; and, where
+    /// [`Structure::leads_to`] says which pages lead where, that one page leads to each, and that none
+    /// was lost. A structure that knows more goes through its pages with a [`Walk`] of its own.
     ///
     /// # Errors
     /// Those of the allocation maps. What is wrong with the structure is in the report.
@@ -62,7 +64,13 @@ pub trait Structure: 'static {
         space: &Space<T>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Report, PoolError> {
-        check_pages(space, Self::KINDS, progress)
+        check_pages(space, Self::KINDS, Self::leads_to, progress)
+    }
+
+    /// The pages to which a page leads, for the default check, which begins with page 1. `None`: all
+    /// pages in use belong to the structure, and none leads to another.
+    fn leads_to(_page: PageRef<'_>) -> Option<Vec<PageNo>> {
+        None
     }
 
     /// Calls `entry` with key and value of each entry that lies in a page, for a salvage: it has the
@@ -79,26 +87,38 @@ pub trait Structure: 'static {
     fn restore(handle: &Self::Handle, key: &[u8], value: &[u8]) -> Result<(), PoolError>;
 }
 
-/// Reads each page in use of a space, and compares it with what its kind demands.
-///
-/// # Errors
-/// Those of the allocation maps.
-pub fn check_pages<T: Translation>(
+/// The check that a structure has that brings none.
+fn check_pages<T: Translation>(
     space: &Space<T>,
     kinds: &[KindOps],
+    leads_to: fn(PageRef<'_>) -> Option<Vec<PageNo>>,
     progress: &mut dyn FnMut(u64) -> bool,
 ) -> Result<Report, PoolError> {
     let mut walk = Walk::new(space);
-    for page in space.used_pages()? {
+    let see = |walk: &mut Walk<'_, T>, number: PageNo, page: PageRef<'_>| {
+        let is_of = |kind: &&KindOps| kind.kind.0 == page.u8(header_at::KIND);
+        let check = kinds.iter().find(is_of).map(|kind| kind.check);
+        let seen = check.map_or(Err("this is no page of the structure"), |check| check(page));
+        walk.note(number, seen);
+        seen.is_ok()
+    };
+    if leads_to(PageBuf::new(space.page_size()).page()).is_some() {
+        let first = Next { page: root(), expected: () };
+        walk.run(first, progress, |walk, next, page, todo| {
+            if see(walk, next.page, page) {
+                let led_to = leads_to(page).unwrap_or_default();
+                todo.extend(led_to.into_iter().map(|page| Next { page, expected: () }));
+            }
+        });
+        return walk.finish();
+    }
+    for number in space.used_pages()? {
         if !progress(walk.report.pages) {
             walk.report.stopped = true;
             break;
         }
-        let Some(copy) = walk.visit(page) else { continue };
-        let is_of = |kind: &&KindOps| kind.kind.0 == copy.page().u8(header_at::KIND);
-        match kinds.iter().find(is_of) {
-            Some(kind) => walk.note(page, (kind.check)(copy.page())),
-            None => walk.fault(page, "this is no page of the structure"),
+        if let Some(copy) = walk.visit(number) {
+            see(&mut walk, number, copy.page());
         }
     }
     walk.finish()

@@ -28,11 +28,11 @@ fn space<T: Translation>(read_mode: ReadMode) -> Space<T> {
 
 fn make<T: Translation>(space: &Space<T>, count: u64) -> Vec<PageNo> {
     let made = edit(space, |edit| (0..count).map(|_| edit.create(NUMBERS.kind)).collect());
-    made.unwrap().0
+    made.unwrap()
 }
 
 fn number<T: Translation>(space: &Space<T>, page: PageNo) -> u64 {
-    edit(space, |edit| Ok(edit.page(page)?.u64(AT))).unwrap().0
+    edit(space, |edit| Ok(edit.page(page)?.u64(AT))).unwrap()
 }
 
 /// Threads move amounts between pages, others add them up, on the least pool: the sum stays.
@@ -72,7 +72,7 @@ fn transfers<T: Translation>(read_mode: ReadMode) {
                 let sum = edit(space, |edit| {
                     pages.iter().try_fold(0, |sum, page| Ok(sum + edit.page(*page)?.u64(AT)))
                 });
-                assert_eq!(sum.unwrap().0, 12 * 500);
+                assert_eq!(sum.unwrap(), 12 * 500);
             }
         });
     });
@@ -119,7 +119,7 @@ fn what_fails_leaves_nothing_behind() {
 fn pages_come_and_go() {
     let space = space::<Swizzle>(ReadMode::Optimistic);
     let pages = make(&space, 3);
-    let (new, _) = edit(&space, |edit| {
+    let new = edit(&space, |edit| {
         edit.free(pages[1])?;
         let not_kept = edit.create(NUMBERS.kind)?;
         edit.free(not_kept)?;
@@ -131,7 +131,7 @@ fn pages_come_and_go() {
     let mut used = vec![pages[0], pages[2], new];
     used.sort_unstable();
     assert_eq!(space.used_pages().unwrap(), used);
-    let (last, _) = edit(&space, |edit| Ok(edit.page(new)?.u64(4088))).unwrap();
+    let last = edit(&space, |edit| Ok(edit.page(new)?.u64(4088))).unwrap();
     assert_eq!(last, 9);
     let again = edit(&space, |edit| {
         edit.free(new)?;

@@ -20,6 +20,7 @@
 //!
 //! Lock order: *growing* comes before everything else, also before a log-space reservation.
 
+mod hosted;
 mod page;
 
 #[cfg(test)]
@@ -39,6 +40,7 @@ use polder_structure::levels::root;
 use polder_structure::page::broken;
 use polder_structure::{create_root, link_new};
 
+pub use hosted::{HeapStructure, Rows};
 use page::{HeapRef, append, copy_rows, init, max_row_len};
 
 /// The heap's kind of pages.
@@ -63,6 +65,15 @@ pub enum HeapError {
 }
 
 polder_structure::exhaustion_of!(HeapError);
+
+impl From<HeapError> for PoolError {
+    fn from(error: HeapError) -> PoolError {
+        match error {
+            HeapError::Pool(error) => error,
+            other => PoolError::of_structure(other),
+        }
+    }
+}
 
 /// Where a row lies, as long as its space is there (`HEAP-4`). In the order in which a scan comes by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

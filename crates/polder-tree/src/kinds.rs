@@ -10,7 +10,13 @@ use crate::redo::redo;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with trees and
 /// heaps.
-pub const KINDS: [KindOps; 4] = [
+pub const KINDS: [KindOps; 4] = {
+    let [inner, leaf, overflow] = TREE_KINDS;
+    [inner, leaf, overflow, heap::KIND]
+};
+
+/// The same for one with trees alone.
+pub const TREE_KINDS: [KindOps; 3] = [
     KindOps {
         kind: PageKind::TREE_INNER,
         name: "B+tree inner node",
@@ -36,5 +42,4 @@ pub const KINDS: [KindOps; 4] = [
         redo: Some(redo),
     },
     KindOps::plain(PageKind::OVERFLOW, "overflow page", overflow::verify_shape),
-    heap::KIND,
 ];

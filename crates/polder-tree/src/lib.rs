@@ -26,6 +26,7 @@
 //! | `check.rs` | finding what is broken |
 //! | `heap.rs` | rows without keys: appending, looking up, going through, loading |
 //! | `heap/page.rs` | one page of a heap |
+//! | `heap/hosted.rs` | a heap in a store |
 //!
 //! What a tree and other structures do alike is in `polder-structure`: the drivers of descents,
 //! which pages are latched when in a split or a merge, the walk of a check.
@@ -52,8 +53,8 @@ mod write;
 pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
-pub use heap::{Heap, HeapError, RowId};
-pub use kinds::KINDS;
+pub use heap::{Heap, HeapError, HeapStructure, RowId, Rows};
+pub use kinds::{KINDS, TREE_KINDS};
 pub use overflow::overflow_piece;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;

@@ -66,18 +66,21 @@ pub struct OwnedLinks {
 /// The kinds that a pool knows.
 #[derive(Debug, Clone, Default)]
 pub struct PageKinds {
+    /// In the order of their numbers.
     known: Vec<KindOps>,
 }
 
 impl PageKinds {
     /// These kinds.
-    pub(crate) fn new(known: Vec<KindOps>) -> PageKinds {
+    pub(crate) fn new(mut known: Vec<KindOps>) -> PageKinds {
+        known.sort_by_key(|kind| kind.kind.0);
         PageKinds { known }
     }
 
     /// What is known of a kind.
     fn get(&self, kind: PageKind) -> Option<&KindOps> {
-        self.known.iter().find(|known| known.kind == kind)
+        let at = self.known.binary_search_by_key(&kind.0, |known| known.kind.0);
+        at.ok().map(|at| &self.known[at])
     }
 
     /// Whether a page is of a kind with links that own, and has some.
