@@ -1,30 +1,14 @@
 //! One match on the translation for each operation, then code that was made for it.
 
 use std::fmt;
-use std::sync::Arc;
 
 use polder_pool::Translation;
 
-use crate::engine::{Engine, TableCore};
 use crate::kind::TranslationKind;
 
 /// A type that exists once for each translation.
 pub(crate) trait Family {
     type Of<T: Translation>;
-}
-
-/// An open store.
-pub(crate) struct Engines;
-
-impl Family for Engines {
-    type Of<T: Translation> = Arc<Engine<T>>;
-}
-
-/// A table of one.
-pub(crate) struct Tables;
-
-impl Family for Tables {
-    type Of<T: Translation> = Arc<TableCore<T>>;
 }
 
 /// A translation that a store can have.
@@ -126,26 +110,6 @@ polder_pool::translations!(variants (($)));
 impl<F: Family> fmt::Debug for Any<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.kind(), f)
-    }
-}
-
-impl Any<Tables> {
-    /// Whether both are handles of one open table.
-    pub(crate) fn is_same(&self, other: &Self) -> bool {
-        let address = |table: &Self| dispatch!(table, table => Arc::as_ptr(table).cast::<()>());
-        address(self) == address(other)
-    }
-}
-
-impl Clone for Any<Engines> {
-    fn clone(&self) -> Self {
-        map_any!(self, it => Arc::clone(it))
-    }
-}
-
-impl Clone for Any<Tables> {
-    fn clone(&self) -> Self {
-        map_any!(self, it => Arc::clone(it))
     }
 }
 

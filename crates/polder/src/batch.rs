@@ -8,10 +8,11 @@ use std::ops::Range;
 
 use polder_tree::Expected;
 
-use crate::any::{Any, Tables};
+use crate::any::Any;
 use crate::change::Change;
 use crate::durability::Durability;
 use crate::error::StoreError;
+use crate::families::Tables;
 use crate::table::Table;
 
 /// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in

@@ -3,13 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
-use polder_pool::Translation;
-use polder_tree::{Report, Tree};
+use polder_format::SpaceId;
+use polder_pool::Space;
+use polder_structure::Report;
 
-use crate::any::dispatch;
+use crate::any::{Variant, dispatch};
+use crate::catalogue::{Lodger, SpaceRecord};
 use crate::engine::Engine;
 use crate::error::{CATALOGUE, StoreError};
 use crate::handle::Store;
+use crate::registry::{Registered, Spaces};
 
 /// What a check found.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +24,10 @@ pub struct CheckReport {
     pub entries: u64,
     /// What is wrong; empty if the store is sound.
     pub faults: Vec<CheckFault>,
+    /// Names of what was not looked at: structures that were not registered
+    /// ([`Options::structure`](crate::Options::structure)). That their pages can be read, and are
+    /// those that were written, a deep check looks at all the same.
+    pub unregistered: Vec<String>,
     /// Whether the check was stopped before it was done.
     pub stopped: bool,
 }
@@ -67,7 +74,7 @@ impl Store {
     }
 }
 
-fn check<T: Translation>(
+fn check<T: Variant>(
     engine: &Arc<Engine<T>>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<CheckReport, StoreError> {
@@ -81,32 +88,64 @@ fn check<T: Translation>(
     for what in engine.pool.check_maps().map_err(of_pool)? {
         fault(None, what);
     }
-    let mut trees: Vec<(String, Tree<T>, Option<u64>)> =
-        vec![(CATALOGUE.to_string(), engine.catalogue.clone(), None)];
+    let tables = engine.registry.tables();
+    let mut known = vec![SpaceId::CATALOGUE];
+    let mut lodgings: Vec<Lodging<T>> =
+        vec![(CATALOGUE.to_string(), tables, engine.catalogue.space().clone(), None)];
+    let mut unregistered = Vec::new();
     for (name, record) in engine.records()? {
-        match engine.table(&name) {
-            Ok(table) => trees.push((name, table.tree.clone(), Some(table.len()))),
+        known.push(record.space);
+        let Some(structure) = engine.registry.find(record.lodger.name()) else {
+            unregistered.push(name);
+            continue;
+        };
+        match counted_space(engine, &name, &record, structure) {
+            Ok((space, entries)) => lodgings.push((name, structure, space, entries)),
             Err(error) => fault(Some(&name), format!("{error} ({})", record.space)),
         }
     }
-    let known: Vec<_> = trees.iter().map(|(_, tree, _)| tree.space().id()).collect();
     for space in engine.pool.spaces().map_err(of_pool)? {
         if !known.contains(&space) {
             fault(None, format!("{space} has pages, but belongs to no table"));
         }
     }
-    let all = trees.iter().map(|(_, tree, _)| tree.space().pages_in_use().unwrap_or(0)).sum();
-    for (name, tree, entries) in trees {
+    report.unregistered = unregistered;
+    let all = lodgings.iter().map(|(_, _, space, _)| space.pages_in_use().unwrap_or(0)).sum();
+    for (name, structure, space, entries) in lodgings {
         let done = report.pages;
-        let checked = tree
-            .check(&mut |pages| progress(done + pages, all))
-            .map_err(|error| StoreError::of(&name, error))?;
+        let checked = structure
+            .check(&T::wrap::<Spaces>(space), &mut |pages| progress(done + pages, all))
+            .map_err(|error| StoreError::of_pool(&name, error))?;
         add(&mut report, &name, checked, entries);
         if report.stopped {
             break;
         }
     }
     Ok(report)
+}
+
+/// What is to be checked: its name, what it is, its space, and its entries if they are counted.
+type Lodging<T> = (String, &'static dyn Registered, Space<T>, Option<u64>);
+
+/// The space of a name, and how many entries were counted in it.
+fn counted_space<T: Variant>(
+    engine: &Arc<Engine<T>>,
+    name: &str,
+    record: &SpaceRecord,
+    structure: &dyn Registered,
+) -> Result<(Space<T>, Option<u64>), StoreError> {
+    if record.lodger == Lodger::Own {
+        let table = engine.table(name)?;
+        return Ok((table.tree.space().clone(), Some(table.len())));
+    }
+    let space = engine.pool.open_space(record.space);
+    let space = space.map_err(|error| StoreError::of_pool(name, error))?;
+    if !structure.counts_entries() {
+        return Ok((space, None));
+    }
+    // The log counts as it becomes durable, and nobody writes.
+    engine.flush()?;
+    Ok((space, Some(engine.log().entries(record.space))))
 }
 
 fn add(report: &mut CheckReport, table: &str, checked: Report, entries: Option<u64>) {

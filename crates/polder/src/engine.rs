@@ -9,10 +9,11 @@ use polder_format::Lsn;
 use polder_log::{Log, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
-use polder_pool::{Pool, PoolError, Translation, lock};
+use polder_pool::{Pool, PoolError, Space, Translation, lock};
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Effect, Expected, Tree, apply_batch};
 
-use crate::catalogue::{MAX_TABLE_NAME_BYTES, TAG_KEY, TableRecord};
+use crate::any::Variant;
+use crate::catalogue::{MAX_TABLE_NAME_BYTES, SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
 use crate::directory::Directory;
 use crate::durability::Durability;
@@ -22,6 +23,7 @@ use crate::name::Name;
 use crate::opening::{Opened, drop_orphans};
 use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
+use crate::registry::{Handle, Registered, Registry, Spaces};
 use crate::stamps::Stamps;
 
 /// What may lie in the log that no change made before a checkpoint is worth it.
@@ -34,7 +36,10 @@ pub(crate) struct Engine<T: Translation> {
     pub(crate) catalogue: Tree<T>,
     /// Handles of tables, by name. Making, renaming and dropping tables holds `ddl` as well.
     tables: RwLock<HashMap<String, Arc<TableCore<T>>>>,
-    ddl: Mutex<()>,
+    /// Structures of others that are open, by name; under `ddl` as well.
+    pub(crate) hosted: Mutex<HashMap<String, Arc<HostedCore<T>>>>,
+    pub(crate) ddl: Mutex<()>,
+    pub(crate) registry: Registry,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
     /// What lets the threads of the log and of checkpoints start; none once the store is closed.
@@ -57,6 +62,13 @@ pub(crate) struct TableCore<T: Translation> {
     dropped: AtomicBool,
     /// What the log said when the table was opened, and what came and went.
     entries: EntryCount,
+}
+
+/// A structure of others that is open.
+#[derive(Debug)]
+pub(crate) struct HostedCore<T: Translation> {
+    pub(crate) space: Space<T>,
+    pub(crate) handle: Handle,
 }
 
 /// The threads, which start when they have work; dropping this stops them, and waits for their
@@ -111,7 +123,9 @@ impl<T: Translation> Engine<T> {
             pool: checkpointer.pool.clone(),
             catalogue,
             tables: RwLock::default(),
+            hosted: Mutex::default(),
             ddl: Mutex::default(),
+            registry: opening.registry,
             quiesce: Quiesce::new(),
             checkpointer,
             threads: Mutex::new(Some(threads)),
@@ -158,6 +172,7 @@ impl<T: Translation> Engine<T> {
         let _ddl = lock(&self.ddl);
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
+        record.check_is(name, self.registry.tables().name())?;
         let space = self.pool.open_space(record.space);
         let space = space.map_err(|error| StoreError::of_pool(name, error))?;
         // Nobody has written the table since the store was opened: that needs a handle.
@@ -165,15 +180,15 @@ impl<T: Translation> Engine<T> {
         Ok(self.keep(name, Tree::open(space), entries))
     }
 
-    /// What the catalogue says of a table.
-    fn record(&self, name: &str) -> Result<Option<TableRecord>, StoreError> {
+    /// What the catalogue says of a name.
+    pub(crate) fn record(&self, name: &str) -> Result<Option<SpaceRecord>, StoreError> {
         let bytes = self.catalogue.get(name.as_bytes());
         let bytes = bytes.map_err(|error| StoreError::of(CATALOGUE, error))?;
         bytes.map(|bytes| decode_record(&bytes, &self.catalogue)).transpose()
     }
 
-    /// All tables, in the order of their names.
-    pub(crate) fn records(&self) -> Result<Vec<(String, TableRecord)>, StoreError> {
+    /// All tables and structures, in the order of their names.
+    pub(crate) fn records(&self) -> Result<Vec<(String, SpaceRecord)>, StoreError> {
         self.quiesce.check_open()?;
         let of_tree = |error| StoreError::of(CATALOGUE, error);
         let mut cursor = self.catalogue.cursor_first().map_err(of_tree)?;
@@ -202,36 +217,6 @@ impl<T: Translation> Engine<T> {
         }))
     }
 
-    pub(crate) fn create_table(
-        self: &Arc<Self>,
-        name: &str,
-    ) -> Result<Arc<TableCore<T>>, StoreError> {
-        check_name(name)?;
-        let _pass = self.quiesce.enter()?;
-        let _ddl = lock(&self.ddl);
-        if self.record(name)?.is_some() {
-            return Err(StoreError::TableExists { name: name.to_string() });
-        }
-        let of_pool = |error| StoreError::of_pool(name, error);
-        let space = self.pool.create_space().map_err(of_pool)?;
-        let made = Tree::create(space.clone()).and_then(|tree| {
-            let record = TableRecord { space: space.id() }.encode();
-            let made = self.catalogue.insert(name.as_bytes(), &record, self.stamps().take())?;
-            Ok((tree, made.lsn))
-        });
-        match made {
-            Ok((tree, lsn)) => {
-                self.commit(lsn, self.durability)?;
-                Ok(self.keep(name, tree, 0))
-            }
-            Err(error) => {
-                // The first error is the one to report.
-                let _ = space.drop_space();
-                Err(StoreError::of(name, error))
-            }
-        }
-    }
-
     pub(crate) fn drop_table(self: &Arc<Self>, name: &str) -> Result<(), StoreError> {
         let _pass = self.quiesce.enter()?;
         let table = self.table(name)?;
@@ -240,12 +225,21 @@ impl<T: Translation> Engine<T> {
         if table.name.get() != name || table.dropped.swap(true, Ordering::SeqCst) {
             return Err(StoreError::NoSuchTable { name: name.to_string() });
         }
-        let removed = self.catalogue.remove(name.as_bytes()).map_err(|error| {
+        let removed = self.remove_record(name).inspect_err(|_| {
             table.dropped.store(false, Ordering::SeqCst);
-            StoreError::of(CATALOGUE, error)
         })?;
         self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(name);
-        let space = table.tree.space();
+        self.drop_space(table.tree.space(), removed)
+    }
+
+    /// Takes a name out of the catalogue. Gives up to where the log must be durable for that.
+    pub(crate) fn remove_record(&self, name: &str) -> Result<Lsn, StoreError> {
+        let removed = self.catalogue.remove(name.as_bytes());
+        removed.map(|applied| applied.lsn).map_err(|error| StoreError::of(CATALOGUE, error))
+    }
+
+    /// Drops a space whose name was removed up to `removed`.
+    pub(crate) fn drop_space(&self, space: &Space<T>, removed: Lsn) -> Result<(), StoreError> {
         let freed = space.drop_space();
         self.log().forget_table(space.id());
         match freed {
@@ -254,7 +248,7 @@ impl<T: Translation> Engine<T> {
             Ok(()) => Ok(()),
             // The table is gone all the same. What could not be freed no table names: the next open
             // frees it (R9).
-            Err(_) => self.commit(removed.lsn, self.durability),
+            Err(_) => self.commit(removed, self.durability),
         }
     }
 
@@ -266,6 +260,7 @@ impl<T: Translation> Engine<T> {
         let ddl = lock(&self.ddl);
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
+        record.check_is(name, self.registry.tables().name())?;
         let exists = || StoreError::TableExists { name: new.to_string() };
         if self.record(new)?.is_some() {
             return Err(exists());
@@ -326,6 +321,7 @@ impl<T: Translation> Engine<T> {
         lock(&self.directory).take();
         // Handles of tables keep the engine, and the engine keeps them.
         self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner()).clear();
+        lock(&self.hosted).clear();
         written
     }
 
@@ -335,6 +331,62 @@ impl<T: Translation> Engine<T> {
         let written = self.checkpointer.checkpoint(true, true);
         drop(threads);
         written.map(drop).map_err(|error| StoreError::of_pool(CATALOGUE, error))
+    }
+}
+
+impl<T: Variant> Engine<T> {
+    pub(crate) fn create_table(
+        self: &Arc<Self>,
+        name: &str,
+    ) -> Result<Arc<TableCore<T>>, StoreError> {
+        let _pass = self.quiesce.enter()?;
+        let _ddl = lock(&self.ddl);
+        let space = self.create_named(name, self.registry.tables())?;
+        Ok(self.keep(name, Tree::open(space), 0))
+    }
+
+    /// Makes an empty structure in a space of its own, and its name in the catalogue. Called by a writer
+    /// that holds `ddl`.
+    pub(crate) fn create_named(
+        &self,
+        name: &str,
+        structure: &dyn Registered,
+    ) -> Result<Space<T>, StoreError> {
+        check_name(name)?;
+        if let Some(record) = self.record(name)? {
+            record.check_is(name, structure.name())?;
+            return Err(StoreError::TableExists { name: name.to_string() });
+        }
+        let of_pool = |error| StoreError::of_pool(name, error);
+        let space = self.pool.create_space().map_err(of_pool)?;
+        let made = structure.create(&T::wrap::<Spaces>(space.clone())).map_err(of_pool);
+        let made = made.and_then(|()| {
+            let record = SpaceRecord { space: space.id(), lodger: structure.lodger() }.encode();
+            let made = self.catalogue.insert(name.as_bytes(), &record, self.stamps().take());
+            made.map_err(|error| StoreError::of(name, error))
+        });
+        match made {
+            Ok(applied) => {
+                self.commit(applied.lsn, self.durability)?;
+                Ok(space)
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = space.drop_space();
+                Err(error)
+            }
+        }
+    }
+}
+
+impl SpaceRecord {
+    /// That this is what is asked for.
+    pub(crate) fn check_is(&self, name: &str, wanted: &str) -> Result<(), StoreError> {
+        if self.lodger.name() == wanted {
+            return Ok(());
+        }
+        let (found, wanted) = (self.lodger.to_string(), wanted.to_string());
+        Err(StoreError::OtherStructure { name: name.to_string(), found, wanted })
     }
 }
 
@@ -354,8 +406,8 @@ fn check_name(name: &str) -> Result<(), StoreError> {
 fn decode_record<T: Translation>(
     bytes: &[u8],
     catalogue: &Tree<T>,
-) -> Result<TableRecord, StoreError> {
-    TableRecord::decode(bytes).map_err(|what| {
+) -> Result<SpaceRecord, StoreError> {
+    SpaceRecord::decode(bytes).map_err(|what| {
         let page = polder_format::PageId::new(catalogue.space().id(), first_page());
         StoreError::of_pool(CATALOGUE, PoolError::Broken { page, what })
     })

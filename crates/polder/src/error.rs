@@ -116,6 +116,14 @@ pub enum OptionsError {
         /// What was asked for, and the feature that has it.
         name: String,
     },
+    /// A structure cannot be registered.
+    #[error("the structure `{name}` cannot be registered: {why}")]
+    Structure {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: String,
+    },
 }
 
 /// Why a store could not be opened.
@@ -211,6 +219,30 @@ pub enum OpenError {
         /// What the system said.
         source: io::Error,
     },
+    /// Only the structure itself can do again what a crash has left in the log of it.
+    #[error("the store in {} holds `{name}`, a structure `{structure}`, and its log has changes that only this structure can do again: open it once where `{structure}` is registered (`Options::structure`), and close it there", path.display())]
+    Unregistered {
+        /// Where.
+        path: PathBuf,
+        /// What the catalogue calls it.
+        name: String,
+        /// Which structure it is.
+        structure: String,
+    },
+    /// A structure that was registered has a kind of pages that another one has in the store.
+    #[error("the store in {} holds `{name}`, a structure `{structure}` with the kind of pages {kind}, and `{registered}` was registered for that kind: the two cannot be in one store", path.display())]
+    KindTaken {
+        /// Where.
+        path: PathBuf,
+        /// What the catalogue calls it.
+        name: String,
+        /// Which structure it is.
+        structure: String,
+        /// The number of the kind.
+        kind: u8,
+        /// Which structure was registered.
+        registered: String,
+    },
     /// The content cannot be read.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -243,6 +275,34 @@ pub enum StoreError {
     TableName {
         /// Its length in bytes.
         len: usize,
+    },
+    /// The name stands for something else: a structure, or a table.
+    #[error("`{name}` is a `{found}`, and not a `{wanted}`")]
+    OtherStructure {
+        /// The name.
+        name: String,
+        /// What it is.
+        found: String,
+        /// What was asked for.
+        wanted: String,
+    },
+    /// The structure was not registered when the store was opened. What is in it stays as it is.
+    #[error(
+        "`{name}` is a structure `{structure}`, which was not registered; open the store with `Options::structure`"
+    )]
+    Unregistered {
+        /// The name.
+        name: String,
+        /// Which structure it is.
+        structure: String,
+    },
+    /// An operation of a structure ended with an error of its own.
+    #[error("an operation of the structure `{name}` failed")]
+    Structure {
+        /// What the catalogue calls it.
+        name: String,
+        /// What the structure says; [`PoolError::structure_error`] tells its type.
+        source: PoolError,
     },
     /// The store was closed.
     #[error("the store was closed")]
@@ -376,6 +436,7 @@ impl StoreError {
             PoolError::Closed => StoreError::Closed,
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
             PoolError::Journal { source } => StoreError::Log { source },
+            PoolError::Structure { .. } => StoreError::Structure { name: table(), source: error.into() },
             _ => StoreError::Io { source: error.into() },
         }
     }

@@ -4,8 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::any::{Any, Engines, dispatch};
+use crate::any::{Any, dispatch};
 use crate::durability::Durability;
+use crate::families::Engines;
 use crate::kind::TranslationKind;
 
 /// An open store. Cheap to clone; all clones are the same store.

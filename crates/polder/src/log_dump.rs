@@ -10,7 +10,7 @@ use polder_format::log::{GroupHeader, LoggedValue, Operation, Record, Records};
 use polder_format::{Lsn, SpaceId, StoreId, Superblock};
 use polder_log::{LogError, LogFile};
 
-use crate::catalogue::TableRecord;
+use crate::catalogue::SpaceRecord;
 use crate::closed::ClosedStore;
 use crate::error::{CATALOGUE, OpenError};
 use crate::maps::Maps;
@@ -208,7 +208,7 @@ fn learn_names(names: &mut BTreeMap<SpaceId, String>, record: &Record<'_>) {
 }
 
 fn learn(names: &mut BTreeMap<SpaceId, String>, name: &[u8], record: &[u8]) {
-    if let Ok(record) = TableRecord::decode(record) {
+    if let Ok(record) = SpaceRecord::decode(record) {
         names.insert(record.space, String::from_utf8_lossy(name).into_owned());
     }
 }

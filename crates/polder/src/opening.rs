@@ -4,21 +4,22 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use polder_format::{ChecksumSeed, FormatError, Lsn, SpaceId, Superblock};
-use polder_log::{DataDevice, Log, LogFile, LogOptions, Progress, Recovered, recover};
+use polder_format::{ChecksumSeed, FormatError, Lsn, PageId, SpaceId, Superblock};
+use polder_log::{DataDevice, Log, LogError, LogFile, LogOptions, Progress, Recovered, recover};
 use polder_pool::ReadMode;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation, lock};
-use polder_tree::{KINDS, Tree};
+use polder_tree::Tree;
 
-use crate::catalogue::{TAG_KEY, TableRecord};
+use crate::catalogue::{SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
 use crate::directory::Directory;
 use crate::durability::Durability;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
 use crate::options::RecoveryProgress;
+use crate::registry::Registry;
 use crate::stamps::Stamps;
 
 /// What opening needs to know.
@@ -32,6 +33,7 @@ pub(crate) struct Opening {
     pub(crate) memory_budget: u64,
     pub(crate) replacement: ReplacementKind,
     pub(crate) hold: ReadMode,
+    pub(crate) registry: Registry,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
     pub(crate) directory: Option<Arc<Directory>>,
@@ -70,7 +72,8 @@ impl Opening {
             replacement: self.replacement,
             read_mode: self.hold,
         };
-        Pool::open(Box::new(DataDevice::new(log)), &config, &KINDS).map_err(of_pool)
+        let kinds = self.registry.kinds();
+        Pool::open(Box::new(DataDevice::new(log)), &config, &kinds).map_err(of_pool)
     }
 
     fn log_error(&self, error: polder_log::LogError) -> OpenError {
@@ -150,8 +153,16 @@ impl Opening {
         // R8: a page that cannot be read, or does not fit its record, is suspect: its records are
         //     skipped until one brings its full-page image, or it turns out that the page is free.
         //     Suspects that are left are damage: an error.
-        recover(&again, &found, &pool, &mut recovered, &mut progress)
-            .map_err(|error| self.log_error(error))?;
+        //     (Or they belong to a structure that is not registered, or not the one that is.)
+        recover(&again, &found, &pool, &mut recovered, &mut progress).map_err(
+            |error| match self.is_known(&pool, page_of(&error)) {
+                Err(e @ (OpenError::Unregistered { .. } | OpenError::KindTaken { .. })) => e,
+                _ => self.log_error(error),
+            },
+        )?;
+        if self.registry.has_others() {
+            self.is_known(&pool, None)?;
+        }
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
@@ -160,8 +171,30 @@ impl Opening {
         //      behind it, when the store's threads run: `drop_orphans`.)
         self.mark_open(&checkpointer)?;
         checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
-        let catalogue = Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?);
+        let catalogue = catalogue_of(&pool)?;
         Ok(Opened { checkpointer, catalogue, opening: self, recovered })
+    }
+
+    /// Whether no structure that is registered is taken for one that is in the store; and whether
+    /// `suspect`, a page that the log does not fit, belongs to one that is registered.
+    fn is_known<T: Translation>(
+        &self,
+        pool: &Pool<T>,
+        suspect: Option<PageId>,
+    ) -> Result<(), OpenError> {
+        let suspect = suspect.map(PageId::space);
+        for (name, record) in entries(&catalogue_of(pool)?)? {
+            let Ok(SpaceRecord { space, lodger }) = record else { continue };
+            let (path, structure) = (self.path.clone(), lodger.to_string());
+            if let Some((kind, registered)) = self.registry.clash(&lodger) {
+                let registered = registered.to_string();
+                return Err(OpenError::KindTaken { path, name, structure, kind, registered });
+            }
+            if suspect == Some(space) && self.registry.find(&structure).is_none() {
+                return Err(OpenError::Unregistered { path, name, structure });
+            }
+        }
+        Ok(())
     }
 
     /// R10: from here on the file may hold less than what was written to the store.
@@ -182,17 +215,12 @@ pub(crate) fn drop_orphans<T: Translation>(
     pool: &Pool<T>,
     catalogue: &Tree<T>,
 ) -> Result<(), OpenError> {
-    // R9: drop spaces that no table names. If a table's record cannot be understood nothing is
-    //     dropped.
-    let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
+    // R9: drop spaces that no table and no structure names. If a record cannot be understood nothing
+    //     is dropped.
     let mut known = vec![SpaceId::CATALOGUE];
-    let mut cursor = catalogue.cursor_first().map_err(of_tree)?;
-    while let Some((name, record)) = cursor.next().map_err(of_tree)? {
-        if name == TAG_KEY {
-            continue;
-        }
+    for (_, record) in entries(catalogue)? {
         // A table that this version cannot open is no orphan; which space it has, nobody knows.
-        let Ok(record) = TableRecord::decode(record) else { return Ok(()) };
+        let Ok(record) = record else { return Ok(()) };
         known.push(record.space);
     }
     for space in pool.spaces().map_err(of_pool)? {
@@ -206,6 +234,37 @@ pub(crate) fn drop_orphans<T: Translation>(
         }
     }
     Ok(())
+}
+
+/// The page that the log does not fit.
+fn page_of(error: &LogError) -> Option<PageId> {
+    match error {
+        LogError::Pool(PoolError::Broken { page, .. } | PoolError::Corrupt { page, .. }) => {
+            Some(*page)
+        }
+        _ => None,
+    }
+}
+
+fn catalogue_of<T: Translation>(pool: &Pool<T>) -> Result<Tree<T>, OpenError> {
+    Ok(Tree::open(pool.open_space(SpaceId::CATALOGUE).map_err(of_pool)?))
+}
+
+/// A name, and what the catalogue says of it.
+type Entry = (String, Result<SpaceRecord, &'static str>);
+
+/// What the catalogue says, name by name.
+fn entries<T: Translation>(catalogue: &Tree<T>) -> Result<Vec<Entry>, OpenError> {
+    let of_tree = |error| OpenError::Store(StoreError::of(CATALOGUE, error));
+    let mut entries = Vec::new();
+    let mut cursor = catalogue.cursor_first().map_err(of_tree)?;
+    while let Some((name, record)) = cursor.next().map_err(of_tree)? {
+        if name != TAG_KEY {
+            let name = String::from_utf8_lossy(name).into_owned();
+            entries.push((name, SpaceRecord::decode(record)));
+        }
+    }
+    Ok(entries)
 }
 
 fn of_pool(error: PoolError) -> OpenError {

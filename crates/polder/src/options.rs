@@ -9,10 +9,12 @@ use polder_format::PageSize;
 use polder_log::LogOptions;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{PoolConfig, ReadMode};
+use polder_structure::Structure;
 
 use crate::durability::Durability;
 use crate::error::OptionsError;
 use crate::kind::TranslationKind;
+use crate::registry::{Registry, registered};
 
 /// The budget of a new store that was given none: 256 MiB.
 const DEFAULT_BUDGET: u64 = 256 << 20;
@@ -59,6 +61,7 @@ pub struct Options {
     pub(crate) durability: Durability,
     pub(crate) log_limit: Option<u64>,
     pub(crate) progress: Option<RecoveryProgress>,
+    pub(crate) registry: Registry,
 }
 
 /// A function that is told how far recovery is.
@@ -88,6 +91,7 @@ impl Options {
             durability: Durability::default(),
             log_limit: None,
             progress: None,
+            registry: Registry::default(),
         }
     }
 
@@ -165,6 +169,15 @@ impl Options {
         self
     }
 
+    /// Lets the store host structures of a kind of one's own, beside its tables
+    /// ([`structure`](crate::structure)). A store that holds one can be opened without, too: what is in
+    /// it stays as it is, unless a crash has left changes in the log that only the structure can do
+    /// again.
+    pub fn structure<S: Structure>(mut self) -> Options {
+        self.registry.add(registered::<S>());
+        self
+    }
+
     /// The least memory budget in bytes for pages of `page_size` bytes (the nearest allowed size).
     pub fn least_memory_budget(page_size: u32) -> u64 {
         let size = page_size.clamp(4096, 65536).next_power_of_two();
@@ -186,6 +199,7 @@ impl Options {
         if let Some(why) = translation.why_not(read_mode) {
             return Err(OptionsError::ReadMode { read_mode, translation, why });
         }
+        self.registry.validate()?;
         if let Some(given) = self.log_limit.filter(|limit| *limit < LogOptions::LEAST_LIMIT) {
             return Err(OptionsError::LogLimit { given, least: LogOptions::LEAST_LIMIT });
         }

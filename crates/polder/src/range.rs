@@ -8,9 +8,10 @@ use std::sync::Arc;
 use polder_pool::Translation;
 use polder_tree::Cursor;
 
-use crate::any::{Any, Family, Tables, dispatch, map_any};
+use crate::any::{Any, Family, dispatch, map_any};
 use crate::engine::TableCore;
 use crate::error::StoreError;
+use crate::families::Tables;
 use crate::handle::Store;
 
 /// A key and its value.

@@ -11,6 +11,10 @@
 //! have the LSN of that change, so the leaf that has a range now is newer than all that ever had
 //! it.
 //!
+//! Structures that are no tables are saved page by page: the newest copy of each page that is in use is
+//! brought up to date by the log, as a recovery does it (`structures.rs`), and the structure says what
+//! lies in it.
+//!
 //! **What is guaranteed.** With a sound log, what is in pages and log that can be read is saved as
 //! it was last, and what was removed stays removed, unless the leaf that shows it was lost.
 //!
@@ -26,6 +30,7 @@
 //! * A table whose entry in the catalogue was lost is called `space-N`. One that was dropped comes
 //!   back under such a name if neither catalogue nor maps nor log can tell any more.
 //! * Version words and the tag of the last batch are not kept.
+//! * Of a structure that is not registered nothing is saved, and that is told.
 //!
 //! **What is said.** What was found is compared with all that tells what there was: the maps name
 //! the pages in use, the fences of the leaves of a table must meet, the log counts the entries of
@@ -50,6 +55,7 @@ mod evidence;
 mod losses;
 mod replay;
 mod source;
+mod structures;
 mod tables;
 mod values;
 
@@ -57,6 +63,7 @@ use catalogue::Catalogue;
 use copies::Copies;
 use replay::{Replay, Stored, decode_leaf};
 use source::Source;
+use structures::Guests;
 use tables::Tables;
 
 /// Unreadable pages and lost entries that are listed one by one.
@@ -132,6 +139,8 @@ pub struct SalvagedTable {
     pub key_gaps: u64,
     /// The first thousand of them.
     pub gaps: Vec<KeyGap>,
+    /// Which structure it is, if it is no table but a structure that was registered.
+    pub structure: Option<String>,
 }
 
 /// A stretch of keys.
@@ -178,6 +187,8 @@ pub enum SalvagePhase {
     Names,
     /// Writing the new store; counted in leaves and bytes of the log.
     Saving,
+    /// Writing structures that are no tables to the new store; counted in pages.
+    Structures,
 }
 
 /// Why nothing could be saved, or not all.
@@ -239,7 +250,8 @@ pub fn salvage(
     }
     let mut source = Source::open(from)?;
     let mut report = SalvageReport { page_size: source.size.bytes() as u32, ..Default::default() };
-    let copies = Copies::find(&mut source, &mut report, &mut |done, all| {
+    let registry = to.registry.clone();
+    let copies = Copies::find(&mut source, &registry, &mut report, &mut |done, all| {
         progress(SalvagePhase::Scanning, done, all)
     });
     let mut catalogue = Catalogue::default();
@@ -250,13 +262,20 @@ pub fn salvage(
     let page_size = to.page_size.unwrap_or(report.page_size);
     let options = to.mode(OpenMode::Create).page_size(page_size).durability(Durability::None);
     let store = Store::open(options).map_err(SalvageError::Target)?;
-    let mut tables = Tables::new(&store, &source, &copies, catalogue.names());
+    let mut of_spaces = catalogue.names();
+    let guests = Guests::find(&source, &copies, &registry, &mut of_spaces);
+    let mut tables = Tables::new(&store, &source, &copies, of_spaces.clone());
     if !report.stopped {
         report.stopped =
             !names.run(&mut tables, &mut |done, all| progress(SalvagePhase::Saving, done, all))?;
     }
     report.log_records = tables.records;
     report.tables = tables.finish()?;
+    if !report.stopped {
+        let tell = &mut |done, all| progress(SalvagePhase::Structures, done, all);
+        guests.save(&store, &of_spaces, &mut report, tell)?;
+    }
+    report.tables.sort_by(|a, b| a.name.cmp(&b.name));
     store.close()?;
     source.describe(&mut report);
     losses::sum_up(&mut report);

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use crate::any::{Any, Engines, Tables, Variant, dispatch, map_any, with_kind};
+use crate::any::{Any, Variant, dispatch, map_any, with_kind};
+use crate::catalogue::{Lodger, SpaceRecord};
 use crate::device::Device;
 use crate::directory::{DATA, Directory, LOG};
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
+use crate::families::{Engines, Tables};
 use crate::file::{Lies, clear_for_new, look, new_superblock, read_superblock, unmake};
 use crate::handle::{Closer, Store};
 use crate::kind::TranslationKind;
@@ -107,6 +109,7 @@ impl Store {
             memory_budget,
             replacement: options.replacement,
             hold: options.read_mode,
+            registry: options.registry,
             prefault,
             // If making the store fails the caller still holds it while what was made is removed.
             directory: directory.clone(),
@@ -200,7 +203,9 @@ impl Store {
     /// Those of reading the catalogue.
     pub fn tables(&self) -> Result<Vec<String>, StoreError> {
         let records = dispatch!(&self.engine, engine => engine.records())?;
-        Ok(records.into_iter().map(|(name, _)| name).collect())
+        let is_table =
+            |(name, record): (String, SpaceRecord)| (record.lodger == Lodger::Own).then_some(name);
+        Ok(records.into_iter().filter_map(is_table).collect())
     }
 
     /// Waits until everything that was written so far is durable, whatever it asked for.

@@ -7,9 +7,10 @@
 mod order;
 mod write;
 
-use crate::any::{Any, Tables, dispatch};
+use crate::any::{Any, dispatch};
 use crate::durability::Durability;
 use crate::error::StoreError;
+use crate::families::Tables;
 use crate::handle::Store;
 
 /// A table of a store. Cheap to clone; keeps the store open.

@@ -88,6 +88,10 @@ fn print(check: &CheckReport, deep: Option<&DeepReport>) -> Result<(), Failure> 
         text += &format!("; {pages} and {log} of log with {records} read from the disk");
     }
     out.line(&text)?;
+    if !check.unregistered.is_empty() {
+        // What lies in them only a program that registers them can tell.
+        out.line(&format!("not looked into, being no tables: {}", check.unregistered.join(", ")))?;
+    }
     out.finish()
 }
 
@@ -106,6 +110,7 @@ fn as_json(check: &CheckReport, deep: Option<&DeepReport>) -> Value {
         "pages": check.pages,
         "entries": check.entries,
         "faults": check.faults.iter().map(fault).collect::<Vec<_>>(),
+        "unregistered": check.unregistered,
     });
     if let Some(deep) = deep {
         let fault = |fault: &DeepFault| {

@@ -1,4 +1,4 @@
-//! The catalogue as leaves and log tell it: the names of tables, and which were dropped.
+//! The catalogue as leaves and log tell it: the names of tables and structures, and which were dropped.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Bound;
@@ -8,22 +8,24 @@ use polder_format::{Lsn, PageId, SpaceId};
 use super::KeyGap;
 use super::coverage::Coverage;
 use super::replay::{Heir, LeafFound, Stored};
-use crate::catalogue::{MAX_TABLE_NAME_BYTES, TAG_KEY, TableRecord};
+use crate::catalogue::{Lodger, MAX_TABLE_NAME_BYTES, SpaceRecord, TAG_KEY};
 use crate::error::StoreError;
 
 /// Names of tables, in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    tables: BTreeMap<Vec<u8>, SpaceId>,
+    tables: BTreeMap<Vec<u8>, SpaceRecord>,
     /// Spaces that had a name and lost it.
     dropped: HashSet<SpaceId>,
     covered: Coverage,
 }
 
-/// What tables are called.
+/// What tables and structures are called.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Names {
-    names: BTreeMap<SpaceId, String>,
+    names: BTreeMap<SpaceId, (String, Lodger)>,
+    /// Spaces without a name whose pages are a structure's.
+    guests: BTreeMap<SpaceId, &'static str>,
     dropped: HashSet<SpaceId>,
 }
 
@@ -35,28 +37,29 @@ impl Catalogue {
 
     /// The names at the end.
     pub(crate) fn names(self) -> Names {
-        let named = self.tables.into_iter().filter_map(|(name, space)| {
+        let named = self.tables.into_iter().filter_map(|(name, record)| {
             let name = String::from_utf8(name).ok()?;
-            (name.len() <= MAX_TABLE_NAME_BYTES).then_some((space, name))
+            (name.len() <= MAX_TABLE_NAME_BYTES).then_some((record.space, (name, record.lodger)))
         });
         let (mut names, mut dropped) = (BTreeMap::new(), HashSet::new());
         names.extend(named);
         dropped.extend(self.dropped.into_iter().filter(|space| !names.contains_key(space)));
-        Names { names, dropped }
+        Names { names, guests: BTreeMap::new(), dropped }
     }
 
     fn put(&mut self, key: &[u8], value: &Stored) {
         let Stored::Inline(value) = value else { return };
         if key != TAG_KEY
-            && let Ok(record) = TableRecord::decode(value)
+            && let Ok(record) = SpaceRecord::decode(value)
         {
-            let old = self.tables.insert(key.to_vec(), record.space);
-            self.dropped.extend(old.filter(|old| *old != record.space));
+            let space = record.space;
+            let old = self.tables.insert(key.to_vec(), record).map(|old| old.space);
+            self.dropped.extend(old.filter(|old| *old != space));
         }
     }
 
     fn forget(&mut self, key: &[u8]) {
-        self.dropped.extend(self.tables.remove(key));
+        self.dropped.extend(self.tables.remove(key).map(|old| old.space));
     }
 }
 
@@ -92,25 +95,48 @@ impl Heir for Catalogue {
 }
 
 impl Names {
-    /// The name of a space, if it is a table that has one.
+    /// The name of a space, if it has one.
     pub(crate) fn get(&self, space: SpaceId) -> Option<&str> {
-        self.names.get(&space).map(String::as_str)
+        self.names.get(&space).map(|(name, _)| name.as_str())
     }
 
-    /// Whether the space was a table that was dropped.
+    /// A space has pages of a structure that is registered.
+    pub(super) fn note_guest(&mut self, space: SpaceId, structure: &'static str) {
+        if !self.names.contains_key(&space) && !self.dropped.contains(&space) {
+            self.guests.insert(space, structure);
+        }
+    }
+
+    /// The structure that a space has, if it is no table.
+    pub(super) fn structure(&self, space: SpaceId) -> Option<&str> {
+        match self.names.get(&space) {
+            Some((_, Lodger::Structure { name, .. })) => Some(name),
+            Some((_, Lodger::Own)) => None,
+            None => self.guests.get(&space).copied(),
+        }
+    }
+
+    /// Every space that has a structure, as far as is known.
+    pub(super) fn structures(&self) -> Vec<SpaceId> {
+        let named = self.names.keys().filter(|space| self.structure(**space).is_some());
+        named.chain(self.guests.keys()).copied().collect()
+    }
+
+    /// Whether the space had a name and was dropped.
     pub(crate) fn is_dropped(&self, space: SpaceId) -> bool {
         self.dropped.contains(&space)
     }
 
     /// Every table that has a name.
-    pub(crate) fn all(&self) -> impl Iterator<Item = (SpaceId, &str)> {
-        self.names.iter().map(|(space, name)| (*space, name.as_str()))
+    pub(crate) fn tables(&self) -> impl Iterator<Item = (SpaceId, &str)> {
+        let tables = self.names.iter().filter(|(_, (_, lodger))| *lodger == Lodger::Own);
+        tables.map(|(space, (name, _))| (*space, name.as_str()))
     }
 
     /// A name for a space that has none.
     pub(crate) fn make(&self, space: SpaceId) -> String {
         let mut name = format!("space-{}", space.get());
-        while self.names.values().any(|taken| *taken == name) {
+        while self.names.values().any(|(taken, _)| *taken == name) {
             name.push('\'');
         }
         name

@@ -1,4 +1,4 @@
-//! All whole leaves and overflow pages in the files of a damaged store.
+//! All whole leaves and overflow pages in the files of a damaged store, and pages of structures.
 //!
 //! Takes 40 bytes of memory for each of them: a hundredth of the file at pages of 4 KiB. What
 //! should lie where is looked up in the maps meanwhile, so that a page that is missing is noticed.
@@ -10,6 +10,7 @@ use polder_format::{Lsn, PageHeader, PageId, PageKind, PhysicalPageNo};
 use super::source::{Source, first_place, identify};
 use super::{LISTED, Loss, SalvageReport, UnreadablePage};
 use crate::maps::{Laid, Standing};
+use crate::registry::Registry;
 
 /// In which file a copy lies, and where.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -43,21 +44,25 @@ pub(super) struct Copies {
     pub(super) leaves: Vec<Leaf>,
     /// All copies of overflow pages, in the order of page and LSN.
     pub(super) overflow: Vec<Copy>,
+    /// All copies of pages of structures that are registered, in the order of page and LSN.
+    pub(super) of_guests: Vec<Copy>,
 }
 
 impl Copies {
     /// Reads everything.
     pub(super) fn find(
         source: &mut Source,
+        registry: &Registry,
         report: &mut SalvageReport,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Copies {
-        let (mut leaves, mut overflow) = (Vec::new(), Vec::new());
+        let (mut leaves, mut overflow, mut of_guests) = (Vec::new(), Vec::new(), Vec::new());
         let mut note = |header: &PageHeader, lies| {
             let copy = Copy { page: header.page_id, lsn: header.lsn, lies };
             match header.kind {
                 PageKind::TREE_LEAF => leaves.push(copy),
                 PageKind::OVERFLOW => overflow.push(copy),
+                kind if registry.guest_of(kind).is_some() => of_guests.push(copy),
                 _ => {}
             }
         };
@@ -69,7 +74,8 @@ impl Copies {
         scan(source, report, &mut note, progress);
         report.leaves = leaves.len() as u64;
         overflow.sort_unstable();
-        Copies { leaves: in_use(source, leaves), overflow }
+        of_guests.sort_unstable();
+        Copies { leaves: in_use(source, leaves), overflow, of_guests }
     }
 }
 

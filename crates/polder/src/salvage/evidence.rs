@@ -104,6 +104,16 @@ impl Evidence {
         self.redo_start.is_some_and(|start| lsn > start)
     }
 
+    /// Where the group begins that has the last full-page image of a page.
+    pub(super) fn image_of(&self, page: PageId) -> Option<Lsn> {
+        self.images.get(&page).copied()
+    }
+
+    /// Pages that have a full-page image in the log.
+    pub(super) fn imaged(&self) -> impl Iterator<Item = PageId> {
+        self.images.keys().copied()
+    }
+
     /// Whether the log file alone has all of a page.
     pub(super) fn can_make(&self, page: PageId) -> bool {
         self.images.get(&page).is_some_and(|group| self.has_all_since(*group))

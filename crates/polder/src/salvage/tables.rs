@@ -73,6 +73,7 @@ impl<'s> Tables<'s> {
                 lost_keys: made.lost.into_iter().take(LISTED).collect(),
                 key_gaps: gaps.len() as u64,
                 gaps: gaps.into_iter().take(LISTED).collect(),
+                structure: None,
             }
         };
         let mut tables: Vec<_> = self.made.into_iter().map(about).collect();
@@ -89,7 +90,7 @@ impl<'s> Tables<'s> {
                 |maps: &RefCell<Maps>| maps.borrow().has_space(*space, Lsn(0)) == Standing::InUse;
             self.wants(*space) && maps.is_some_and(is_there)
         });
-        self.names.all().map(|(space, _)| space).chain(counted).collect()
+        self.names.tables().map(|(space, _)| space).chain(counted).collect()
     }
 
     /// Whether a space was there at `lsn`, as far as anybody knows.
@@ -189,7 +190,8 @@ impl Made {
 
 impl Heir for Tables<'_> {
     fn wants(&self, space: SpaceId) -> bool {
-        space > SpaceId::CATALOGUE && !self.names.is_dropped(space)
+        let is_table = self.names.structure(space).is_none();
+        space > SpaceId::CATALOGUE && is_table && !self.names.is_dropped(space)
     }
 
     fn leaf(&mut self, leaf: &LeafFound) -> Result<(), StoreError> {

@@ -20,6 +20,7 @@ use polder::{
 };
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 
+use crate::stack::Stacks;
 use crate::support::{Disks, full_text};
 
 /// Seeds that an ordinary run tries: each configuration some times.
@@ -140,6 +141,12 @@ type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
 const TABLES: [&str; 2] = ["left", "right"];
 /// Each thread has a table of its own as well, which comes and goes.
 const OWN: usize = 2;
+/// And, in a test of their own, a stack: what lies in it, by its place.
+const STACK: usize = 3;
+
+fn own_stack(thread: u64) -> String {
+    format!("stack {thread}")
+}
 
 /// The names that it has by turns.
 fn own_tables(thread: u64) -> [String; 2] {
@@ -174,6 +181,8 @@ enum Step {
     Load(BTreeMap<Vec<u8>, Vec<u8>>),
     /// Gives the thread's own table, if it is there, its other name.
     Rename,
+    Push(u64),
+    Pop,
 }
 
 impl Step {
@@ -222,8 +231,16 @@ impl Step {
         vec![step]
     }
 
-    fn model(&self, content: &mut Content) {
+    fn model(&self, content: &mut Content, thread: u64) {
         match self {
+            Step::Push(number) => {
+                let place = content.keys().filter(|(table, _)| *table == STACK).count();
+                content.insert(in_stack(thread, place), number.to_le_bytes().to_vec());
+            }
+            Step::Pop => {
+                let count = content.keys().filter(|(table, _)| *table == STACK).count();
+                content.remove(&in_stack(thread, count.saturating_sub(1)));
+            }
             Step::Insert(table, key, value) => {
                 content.insert((*table, key.clone()), value.clone());
             }
@@ -249,7 +266,10 @@ impl Step {
     }
 
     fn run(&self, store: &Store, tables: &[Table], thread: u64) -> Result<(), StoreError> {
+        let stack = || store.open_structure::<Stacks>(&own_stack(thread));
         match self {
+            Step::Push(number) => stack()?.write(|stack| stack.push(*number)),
+            Step::Pop => stack()?.write(|stack| stack.pop().map(drop)),
             Step::Insert(table, key, value) => tables[*table].put(key, value).map(|_| ()),
             Step::Remove(table, key) => tables[*table].delete(key).map(|_| ()),
             Step::Append(table, key, byte) => tables[*table].update_with(key, |old| {
@@ -287,6 +307,11 @@ impl Step {
     }
 }
 
+/// A number of a thread's stack among what the thread has.
+fn in_stack(thread: u64, place: usize) -> (usize, Vec<u8>) {
+    (STACK, [&[thread as u8][..], &place.to_be_bytes()].concat())
+}
+
 /// What a thread did in one life.
 #[derive(Default)]
 struct History {
@@ -297,6 +322,7 @@ struct History {
 
 fn options(config: &Config, ways: &mut Random) -> Options {
     Options::new("simulated")
+        .structure::<Stacks>()
         .page_size(config.page_size)
         .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
         .translation(config.translations[ways.index(config.translations.len())])
@@ -313,12 +339,21 @@ fn work(
     history: &History,
     thread: u64,
     seed: u64,
-    stop: &AtomicBool,
+    (with_stacks, stop): (bool, &AtomicBool),
 ) {
     let mut random = Random::new(seed ^ (thread << 32));
     let tables = TABLES.map(|name| store.open_table(name).unwrap());
     let turns = 1 + random.below(OPERATIONS);
-    let steps = (0..turns).flat_map(|_| Step::random(&mut random, thread));
+    // From numbers of their own, so that the steps of a seed stay what they are.
+    let mut numbers = Random::new(!seed ^ (thread << 32));
+    let mut stack_steps = || {
+        let count = if with_stacks { numbers.below(12) } else { 0 };
+        let step =
+            |i| if numbers.chance(0.6) { Step::Push(numbers.next_u64() ^ i) } else { Step::Pop };
+        (0..count).map(step).collect::<Vec<_>>()
+    };
+    let steps =
+        (0..turns).flat_map(|_| [Step::random(&mut random, thread), stack_steps()].concat());
     for (number, step) in steps.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return;
@@ -346,6 +381,19 @@ fn content(store: &Store, threads: u64) -> Vec<Content> {
             found[key[0] as usize].insert((t, key), value);
         }
         assert_eq!(table.len(), entries, "entries of `{name}`");
+    }
+    for thread in 0..threads {
+        let Ok(stack) = store.structure::<Stacks>(&own_stack(thread)) else { continue };
+        let stack = stack.with_durability(Durability::None);
+        let numbers = || stack.write(|stack| stack.pop()).unwrap();
+        let mut numbers: Vec<u64> = std::iter::from_fn(numbers).collect();
+        numbers.reverse();
+        for (place, number) in numbers.into_iter().enumerate() {
+            stack.write(|stack| stack.push(number)).unwrap();
+            let (key, bytes) = (in_stack(thread, place), number.to_le_bytes().to_vec());
+            found[thread as usize].insert(key, bytes);
+        }
+        store.flush().unwrap();
     }
     found
 }
@@ -403,7 +451,7 @@ impl Left {
         let mut model = self.base.clone();
         let mut fits = self.durable == 0 && model == *found;
         for (i, step) in steps.iter().enumerate() {
-            step.model(&mut model);
+            step.model(&mut model, thread as u64);
             fits |= i + 1 >= self.durable && model == *found;
         }
         assert!(
@@ -416,7 +464,7 @@ impl Left {
     }
 }
 
-fn run(seed: u64) {
+fn run(seed: u64, with_stacks: bool) {
     let config = &CONFIGS[(seed % CONFIGS.len() as u64) as usize];
     let mut random = Random::new(seed);
     let mut ways = Random::new(!seed);
@@ -449,7 +497,9 @@ fn run(seed: u64) {
                 let (store, history, stop) =
                     (store.clone(), Arc::clone(&histories[t as usize]), Arc::clone(&stop));
                 let (config, seed) = (*config, random.next_u64());
-                thread::spawn(move || work(&store, &config, &history, t, seed, &stop))
+                thread::spawn(move || {
+                    work(&store, &config, &history, t, seed, (with_stacks, &stop))
+                })
             })
             .collect();
         // Checkpoints are made beside the writers, and die with them.
@@ -489,14 +539,24 @@ fn run(seed: u64) {
 
 #[test]
 fn what_was_acknowledged_survives() {
-    let next = Mutex::new(effort::seeds("POLDER_CRASH_SEEDS", FEW_SEEDS, ALL_SEEDS));
+    run_seeds(false, [FEW_SEEDS, ALL_SEEDS]);
+}
+
+/// The same with a structure of others beside the tables.
+#[test]
+fn so_does_what_was_put_into_structures() {
+    run_seeds(true, [FEW_SEEDS, ALL_SEEDS].map(|seeds| seeds / 5));
+}
+
+fn run_seeds(with_stacks: bool, [few, all]: [u64; 2]) {
+    let next = Mutex::new(effort::seeds("POLDER_CRASH_SEEDS", few, all));
     thread::scope(|scope| {
         for _ in 0..thread::available_parallelism().map_or(2, usize::from) {
             scope.spawn(|| {
                 loop {
                     let Some(seed) = next.lock().unwrap().next() else { return };
                     let config = CONFIGS[(seed % CONFIGS.len() as u64) as usize].name;
-                    let ran = std::panic::catch_unwind(|| run(seed));
+                    let ran = std::panic::catch_unwind(|| run(seed, with_stacks));
                     if ran.is_err() {
                         panic!("seed {seed} ({config}); again: POLDER_CRASH_SEEDS={seed}");
                     }

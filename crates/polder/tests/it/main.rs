@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod mount;
+#[path = "../../examples/stack.rs"]
+#[allow(dead_code, reason = "its main is run as an example")]
+mod stack;
 mod support;
 
 mod batches;
@@ -32,5 +35,6 @@ mod rename;
 mod salvage;
 mod salvage_losses;
 mod salvage_random;
+mod structures;
 mod surroundings;
 mod tables;

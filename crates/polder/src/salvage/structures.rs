@@ -1,0 +1,281 @@
+//! Structures that are no tables: page by page, each as a recovery would have it.
+//!
+//! Which pages lead where is not asked: any of them may be lost. Of each page of a structure the newest
+//! copy is taken, and what the log tells of it is done to the copy, as in a recovery (R7): images and
+//! patches are bytes, other records are done by the page's kind. What the maps know to be freed is left
+//! out. The structure tells the entries of each page, and puts them into a new one.
+//!
+//! Takes memory for each record of the log that is about such a page, and the first key of each page.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use polder_format::log::{Operation, Records};
+use polder_format::{Lsn, PageId, PageKind, SpaceId, header_at, pages_per_alloc_map};
+use polder_pool::bytes::PageBuf;
+
+use super::catalogue::Names;
+use super::copies::{Copies, Where};
+use super::replay::read_copy;
+use super::source::{Source, page_buf};
+use super::{Loss, SalvageReport, SalvagedTable};
+use crate::any::dispatch;
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::maps::{Standing, full_page_image_bytes};
+use crate::registry::{Guest, Registered, Registry};
+
+/// What is there of structures.
+pub(super) struct Guests<'s> {
+    source: &'s Source,
+    copies: &'s Copies,
+    registry: &'s Registry,
+    /// Where the groups of the log begin that are about each page.
+    groups: BTreeMap<PageId, Vec<Lsn>>,
+}
+
+/// A page as it was at the end.
+struct Completed {
+    /// `None`: the log does not fit it.
+    page: Option<PageBuf>,
+    /// No map tells whether it is in use.
+    doubtful: bool,
+}
+
+impl<'s> Guests<'s> {
+    /// Finds out which spaces are structures, and what the log has of them.
+    pub(super) fn find(
+        source: &'s Source,
+        copies: &'s Copies,
+        registry: &'s Registry,
+        names: &mut Names,
+    ) -> Guests<'s> {
+        let mut guests = Guests { source, copies, registry, groups: BTreeMap::new() };
+        for copy in &copies.of_guests {
+            guests.note_page(copy.page, read_copy(source, copy.lies), names);
+        }
+        for page in source.evidence.imaged() {
+            let is_known = names.get(page.space()).is_some() || page.space() <= SpaceId::CATALOGUE;
+            let image = source.evidence.image_of(page).filter(|_| !is_known);
+            guests.note_page(page, image.and_then(|group| source.image(page, group)), names);
+        }
+        let spaces: BTreeSet<SpaceId> = names.structures().into_iter().collect();
+        if !spaces.is_empty() {
+            // The allocation maps of a space are the pool's.
+            let per_map = pages_per_alloc_map(source.size);
+            source.visit_log(&mut |header, group| {
+                for record in Records::of_group(group).map_while(Result::ok) {
+                    let is_map = record.page.page().get().is_multiple_of(per_map);
+                    if spaces.contains(&record.page.space()) && !is_map {
+                        let of_page = guests.groups.entry(record.page).or_default();
+                        if of_page.last() != Some(&header.lsn) {
+                            of_page.push(header.lsn);
+                        }
+                    }
+                }
+                true
+            });
+        }
+        guests
+    }
+
+    /// A space whose name was lost is known by its pages.
+    fn note_page(&self, page: PageId, bytes: Option<Vec<u8>>, names: &mut Names) {
+        let kind = bytes.and_then(|bytes| bytes.get(header_at::KIND).copied());
+        if let Some(structure) = kind.and_then(|kind| self.registry.guest_of(PageKind(kind))) {
+            names.note_guest(page.space(), structure.name());
+        }
+    }
+
+    /// Makes the structures in the new store, and puts into them what their pages tell.
+    pub(super) fn save(
+        &self,
+        store: &Store,
+        names: &Names,
+        report: &mut SalvageReport,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<(), StoreError> {
+        let pages: BTreeSet<PageId> = self
+            .copies
+            .of_guests
+            .iter()
+            .map(|copy| copy.page)
+            .chain(self.groups.keys().copied())
+            .collect();
+        let (mut done, all) = (0, 2 * pages.len() as u64);
+        let mut goes_on = || {
+            done += 1;
+            progress(done, all)
+        };
+        for space in names.structures() {
+            let named = names.get(space).map(str::to_string);
+            let is_named = named.is_some();
+            let name = named.unwrap_or_else(|| names.make(space));
+            let structure = names.structure(space).unwrap_or_default();
+            let Some(registered) = self.registry.find(structure) else {
+                let what = format!(
+                    "all of it: it is a structure `{structure}`, which is not registered (`Options::structure`)"
+                );
+                report.losses.push(Loss { table: Some(name), what });
+                continue;
+            };
+            let of_space = pages.iter().copied().filter(|page| page.space() == space);
+            let saving = Saving { guests: self, store, name: &name, registered };
+            let (table, finished) = saving.save(of_space.collect(), report, &mut goes_on)?;
+            let counted =
+                registered.counts_entries().then_some(self.source.tally.as_ref()).flatten();
+            report.tables.push(SalvagedTable {
+                name,
+                named: is_named,
+                counted: counted.map(|tally| tally.entries(space)),
+                structure: Some(structure.to_string()),
+                ..table
+            });
+            if !finished {
+                report.stopped = true;
+                break;
+            }
+        }
+        store.flush()
+    }
+
+    /// A page at the end of the log, if it is in use and can be had.
+    fn complete(&self, id: PageId) -> Option<Completed> {
+        let (size, evidence) = (self.source.size, &self.source.evidence);
+        let of_guests = &self.copies.of_guests;
+        let behind = of_guests.partition_point(|copy| copy.page <= id);
+        let newest = of_guests[..behind].last().filter(|copy| copy.page == id);
+        let copy = newest.and_then(|copy| Some((copy, read_copy(self.source, copy.lies)?)));
+        let (mut page, mut lsn) = match &copy {
+            Some((copy, bytes)) => (Some(page_buf(bytes, size)), copy.lsn),
+            None => (None, Lsn(0)),
+        };
+        let mut misfit = false;
+        // Behind a gap in the log a page would get some of its changes only.
+        let mut has_all = page.is_some() && evidence.has_all_since(lsn);
+        for begin in self.groups.get(&id).into_iter().flatten() {
+            let mut groups = self.source.log.as_ref()?.groups(*begin);
+            let Ok(Some((header, group))) = groups.next() else { continue };
+            let (end, records) = (header.end(), Records::of_group(group).map_while(Result::ok));
+            for record in records.filter(|record| record.page == id && end > lsn) {
+                match (&record.operation, &mut page) {
+                    (Operation::FullPageImage { size: found, low, high }, _) => {
+                        let image = full_page_image_bytes(size, (*found, *low, *high));
+                        (misfit, page) =
+                            (image.is_none(), image.map(|image| page_buf(&image, size)));
+                        has_all = evidence.has_all_since(*begin);
+                    }
+                    (operation, Some(known)) if has_all => {
+                        if self.redo(known, operation).is_none() {
+                            (page, misfit) = (None, true);
+                        }
+                    }
+                    _ => {}
+                }
+            }
+            lsn = lsn.max(end);
+        }
+        let place = copy.and_then(|(copy, _)| match copy.lies {
+            Where::Data(place) if copy.lsn == lsn => Some(place),
+            _ => None,
+        });
+        let standing = self
+            .source
+            .maps
+            .as_ref()
+            .map_or(Standing::Unknown, |maps| maps.borrow_mut().standing(id, lsn, place));
+        let is_there = standing != Standing::Gone && (page.is_some() || misfit);
+        is_there.then_some(Completed { page, doubtful: standing == Standing::Unknown })
+    }
+
+    /// Does a record to a page again. `None`: it cannot be about it.
+    fn redo(&self, page: &mut PageBuf, operation: &Operation<'_>) -> Option<()> {
+        match operation {
+            Operation::Patch { offset, bytes, .. } => {
+                let at = *offset as usize;
+                page.bytes_mut().get_mut(at..at + bytes.len())?.copy_from_slice(bytes);
+                Some(())
+            }
+            Operation::Loaded { .. } => Some(()),
+            _ => {
+                let kind = PageKind(page.page().u8(header_at::KIND));
+                let kinds = self.registry.of_kind(kind)?.kinds();
+                let redo = kinds.iter().find(|known| known.kind == kind)?.redo?;
+                redo(operation, page.page_mut()).ok()
+            }
+        }
+    }
+}
+
+/// One structure that is being saved.
+struct Saving<'a, 's> {
+    guests: &'a Guests<'s>,
+    store: &'a Store,
+    name: &'a str,
+    registered: &'static dyn Registered,
+}
+
+impl Saving<'_, '_> {
+    /// What was saved from these pages, and whether it was not stopped.
+    fn save(
+        &self,
+        pages: Vec<PageId>,
+        report: &mut SalvageReport,
+        goes_on: &mut dyn FnMut() -> bool,
+    ) -> Result<(SalvagedTable, bool), StoreError> {
+        let mut table = SalvagedTable::default();
+        let Some(guest) = self.registered.hosted() else { return Ok((table, true)) };
+        let handle = dispatch!(&self.store.engine, engine => {
+            engine.create_structure(self.name, self.registered)
+        })?;
+        // The pages in the order of the first key of each.
+        let (mut in_order, mut broken) = (Vec::new(), 0);
+        for id in pages {
+            let Some(found) = self.guests.complete(id) else { continue };
+            match found.page.filter(|page| self.is_sound(page)) {
+                Some(page) => in_order.push((first_key(guest, &page), id)),
+                None => broken += 1,
+            }
+            if !goes_on() {
+                return Ok((table, false));
+            }
+        }
+        in_order.sort_unstable();
+        for (_, id) in in_order {
+            let Some(Completed { page: Some(page), doubtful }) = self.guests.complete(id) else {
+                continue;
+            };
+            let mut outcome = Ok(());
+            guest.entries(page.page(), &mut |key, value| {
+                if outcome.is_ok() {
+                    outcome = guest.restore(&handle, key, value);
+                    table.entries += 1;
+                    table.doubtful += u64::from(doubtful);
+                }
+            });
+            outcome.map_err(|error| StoreError::of_pool(self.name, error))?;
+            if !goes_on() {
+                return Ok((table, false));
+            }
+        }
+        if broken > 0 {
+            let what = format!("what was in {broken} of its pages, which do not hold together");
+            report.losses.push(Loss { table: Some(self.name.to_string()), what });
+        }
+        Ok((table, true))
+    }
+
+    /// Whether a page is one of the structure's, and holds together.
+    fn is_sound(&self, page: &PageBuf) -> bool {
+        let kind = page.page().u8(header_at::KIND);
+        let known = self.registered.kinds().iter().find(|known| known.kind.0 == kind);
+        known.is_some_and(|known| (known.check)(page.page()).is_ok())
+    }
+}
+
+fn first_key(guest: &dyn Guest, page: &PageBuf) -> Vec<u8> {
+    let mut first = None;
+    guest.entries(page.page(), &mut |key, _| {
+        first.get_or_insert_with(|| key.to_vec());
+    });
+    first.unwrap_or_default()
+}
