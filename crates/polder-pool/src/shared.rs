@@ -52,6 +52,8 @@ pub(crate) struct SpaceCore<T: Translation> {
     pub(crate) reserved: Mutex<Runs>,
     /// How many pages were discarded so far (`COW-5`).
     pub(crate) discarded: CachePadded<AtomicU64>,
+    /// How many passes of moving pages have begun; written by the thread that begins one.
+    pub(crate) passes: AtomicU64,
 }
 
 impl<T: Translation> SpaceCore<T> {
@@ -62,7 +64,8 @@ impl<T: Translation> SpaceCore<T> {
     ) -> SpaceCore<T> {
         let alloc = Mutex::new(AllocState::default());
         let (reserved, discarded) = (Mutex::default(), CachePadded::default());
-        SpaceCore { id, directory, dropped: Flag::default(), map, alloc, reserved, discarded }
+        let (dropped, passes) = (Flag::default(), AtomicU64::new(0));
+        SpaceCore { id, directory, dropped, map, alloc, reserved, discarded, passes }
     }
 
     #[inline(always)]

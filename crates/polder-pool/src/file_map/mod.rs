@@ -6,9 +6,11 @@
 //! | `pages.rs` | which physical page numbers are free |
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
+//! | `freed.rs` | how many pages of spaces were freed |
 
 #![cfg(not(loom))]
 
+mod freed;
 mod maps;
 mod pages;
 mod runs;
@@ -20,6 +22,7 @@ use polder_format::{ExtentSchedule, PhysicalPageNo, SpaceId};
 use crate::sync::CachePadded;
 use crate::sync::atomic::AtomicU64;
 
+pub(crate) use freed::Freed;
 pub(crate) use maps::{AllocState, PagedArray};
 pub(crate) use pages::{FilePages, Run};
 pub(crate) use runs::Runs;
@@ -36,6 +39,8 @@ pub(crate) struct FileMap {
     pub(crate) learning: Mutex<()>,
     /// How many extents or map pages have moved (F2, F6, M4).
     pub(crate) relocations: CachePadded<AtomicU64>,
+    /// How many pages of spaces were freed.
+    pub(crate) freed: Freed,
 }
 
 /// What the pool must be told of a file, and tells to be kept (in a superblock).

@@ -70,6 +70,20 @@ impl FilePages {
         Some(start)
     }
 
+    /// Takes this run, if all of it is free.
+    pub(crate) fn take_this(&mut self, start: u64, pages: u64) -> bool {
+        let is_free = self.free.end_of_run(start).is_some_and(|end| end >= start + pages);
+        if is_free {
+            self.free.remove(start, pages);
+        }
+        is_free
+    }
+
+    /// All free runs.
+    pub(crate) fn free_runs(&self) -> Vec<(u64, u64)> {
+        self.free.iter().collect()
+    }
+
     /// A run of this many pages: the lowest free one, or new ones at the end of the file.
     pub(crate) fn take(&mut self, pages: u64) -> u64 {
         self.take_below(pages, self.end).unwrap_or_else(|| {

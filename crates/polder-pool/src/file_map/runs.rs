@@ -54,6 +54,11 @@ impl Runs {
         Some(*start)
     }
 
+    /// All runs, in order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter().map(|(start, len)| (*start, *len))
+    }
+
     /// The last run.
     pub(crate) fn last(&self) -> Option<(u64, u64)> {
         self.0.last_key_value().map(|(start, len)| (*start, *len))

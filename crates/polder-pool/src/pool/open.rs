@@ -13,7 +13,7 @@ use crate::device::data_file::DataFile;
 use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
-use crate::file_map::{FileMap, FilePages, PagedArray};
+use crate::file_map::{FileMap, FilePages, Freed, PagedArray};
 use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
 use crate::machine::{Mapping, Nodes};
@@ -125,6 +125,7 @@ impl<T: Translation> Pool<T> {
                 pages: Mutex::new(FilePages::new(config.file.file_pages, config.page_size)),
                 learning: Mutex::default(),
                 relocations: CachePadded::default(),
+                freed: Freed::default(),
             },
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),

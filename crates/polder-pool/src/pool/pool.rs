@@ -112,6 +112,18 @@ impl<T: Translation> Pool<T> {
         self.shared().check_maps()
     }
 
+    /// Has `told` called with how many pages of spaces were freed so far: when the first one is, and
+    /// from time to time. The thread that has freed it calls, without any latch; it must not have
+    /// to wait.
+    pub fn tell_of_freed(&self, told: impl Fn(u64) + Send + Sync + 'static) {
+        self.shared().core.map.freed.tell(Box::new(told));
+    }
+
+    /// How many pages of spaces were freed since the pool was opened.
+    pub fn freed_pages(&self) -> u64 {
+        self.shared().core.map.freed.pages()
+    }
+
     /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
     /// it became shorter. Other operations go on meanwhile.
     ///
@@ -120,5 +132,26 @@ impl<T: Translation> Pool<T> {
     pub fn shrink(&self) -> Result<u64, PoolError> {
         let _admitted = self.shared().admit();
         self.shared().shrink()
+    }
+
+    /// The first step of [`Pool::shrink`]: gives back extents in which no page is in use, and cuts
+    /// off the end of the file. Gives the bytes by which it became shorter.
+    ///
+    /// # Errors
+    /// Those of reading and writing.
+    pub fn release_free(&self) -> Result<u64, PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().release_free()
+    }
+
+    /// Each further step of [`Pool::shrink`]: moves what lies last in the file, at most 64 MiB,
+    /// further down. Gives the bytes by which the file became shorter, which may be none; `None`
+    /// if nothing can be moved.
+    ///
+    /// # Errors
+    /// Those of reading and writing; what was not moved stays where it was.
+    pub fn move_last(&self) -> Result<Option<u64>, PoolError> {
+        let _admitted = self.shared().admit();
+        self.shared().move_last()
     }
 }

@@ -15,6 +15,7 @@ use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::change::{Change, mark_bytes};
+use crate::sync::atomic::Ordering;
 use crate::translation::Translation;
 
 impl<T: Translation> Space<T> {
@@ -336,7 +337,16 @@ impl<T: Translation> Space<T> {
     /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
     /// frame; nothing has changed then.
     pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
-        self.shared().create_page(self.space_core())
+        let none = PoolError::Limit { what: "a space's pages", limit: PageNo::MAX.get() };
+        self.create_before(PageNo::MAX)?.ok_or(none)
+    }
+
+    /// As [`Space::create`], if a page in front of `limit` is free; else `None`.
+    ///
+    /// # Errors
+    /// As [`Space::create`].
+    pub fn create_before(&self, limit: PageNo) -> Result<Option<NewPage<'_>>, PoolError> {
+        self.shared().create_page(self.space_core(), limit)
     }
 
     /// Drops a page that nothing refers to from memory. Its number is still reserved: give
@@ -381,6 +391,40 @@ impl<T: Translation> Space<T> {
     /// Those of loading the allocation maps.
     pub fn used_pages(&self) -> Result<Vec<PageNo>, PoolError> {
         self.shared().used_pages(self.space_core())
+    }
+
+    /// The first of [`Space::used_pages`] from `from` on: all of them, or at least `enough`.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn used_pages_from(&self, from: PageNo, enough: usize) -> Result<Vec<PageNo>, PoolError> {
+        self.shared().used_pages_from(self.space_core(), from.get(), enough)
+    }
+}
+
+/// Moving pages to lower numbers, so that the space needs less of the file.
+impl<T: Translation> Space<T> {
+    /// In front of which page number all pages in use would have room, were they moved down as far
+    /// as they can be. Pages that others make meanwhile may need more.
+    ///
+    /// # Errors
+    /// Those of loading the allocation maps.
+    pub fn dense_end(&self) -> Result<PageNo, PoolError> {
+        self.shared().dense_end(self.space_core())
+    }
+
+    /// Begins a pass in which pages are moved that other threads know by their numbers alone.
+    /// Within a pass no page comes back to a number that it had before; so a thread that has seen
+    /// the same number of [`passes`](Space::passes) before and after can tell by its number whether
+    /// a page has moved.
+    pub fn begin_pass(&self) {
+        // AcqRel: pairs with the load of `passes`.
+        self.space_core().passes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many passes have begun ([`Space::begin_pass`]).
+    pub fn passes(&self) -> u64 {
+        self.space_core().passes.load(Ordering::Acquire)
     }
 }
 

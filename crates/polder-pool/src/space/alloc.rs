@@ -28,16 +28,19 @@ use crate::sync::lock;
 use crate::translation::Translation;
 
 impl<T: Translation> Shared<T> {
-    /// A new page of a space, all zeros behind its header.
+    /// A new page of a space, all zeros behind its header. None: no page in front of `limit` is
+    /// free.
     pub(crate) fn create_page<'p>(
         &'p self,
         space: &'p SpaceCore<T>,
-    ) -> Result<NewPage<'p>, PoolError> {
+        limit: PageNo,
+    ) -> Result<Option<NewPage<'p>>, PoolError> {
         self.when_admitted(OPERATION_FRAMES, || {
-            let page = self.allocate_page(space)?;
-            self.make(space, page).inspect_err(|_| {
+            let Some(page) = self.allocate_page(space, limit)? else { return Ok(None) };
+            let made = self.make(space, page).inspect_err(|_| {
                 self.free_page(space, page);
-            })
+            });
+            made.map(Some)
         })
     }
 
@@ -63,34 +66,69 @@ impl<T: Translation> Shared<T> {
     /// How many pages of the space are in use, allocation maps included.
     pub(crate) fn pages_in_use(&self, space: &SpaceCore<T>) -> Result<u64, PoolError> {
         let mut pages = 0;
-        self.each_map(space, &mut |_, map| pages += u64::from(map.u32(ALLOC_MAP_USED_AT)))?;
+        self.each_map(space, 0, &mut |_, map| {
+            pages += u64::from(map.u32(ALLOC_MAP_USED_AT));
+            true
+        })?;
         Ok(pages)
+    }
+
+    /// In front of which page number all pages of the space have room: the end of the extent that
+    /// the last of them would lie in, but never so far that one more allocation map is needed.
+    pub(crate) fn dense_end(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let mut pages = 0;
+        self.each_map(space, 0, &mut |_, map| {
+            pages += u64::from(map.u32(ALLOC_MAP_USED_AT)).saturating_sub(1);
+            true
+        })?;
+        let maps = pages.div_ceil(per_map - 1).max(1);
+        let last = PageNo::new(pages + maps - 1).ok_or(TOO_MANY_PAGES)?;
+        let extent = self.core.map.schedule.of_page(last);
+        let end = (extent.first.get() + extent.pages).min(maps * per_map);
+        Ok(PageNo::new(end).unwrap_or(PageNo::MAX))
     }
 
     /// The numbers of all pages in use but the allocation maps, in order.
     pub(crate) fn used_pages(&self, space: &SpaceCore<T>) -> Result<Vec<PageNo>, PoolError> {
+        self.used_pages_from(space, 0, usize::MAX)
+    }
+
+    /// The numbers of the pages in use from `from` on, as [`Shared::used_pages`]: those of so many
+    /// allocation maps that there are at least `enough` of them.
+    pub(crate) fn used_pages_from(
+        &self,
+        space: &SpaceCore<T>,
+        from: u64,
+        enough: usize,
+    ) -> Result<Vec<PageNo>, PoolError> {
+        let per_map = pages_per_alloc_map(self.core.page_size());
         let mut pages = Vec::new();
-        self.each_map(space, &mut |first, map| {
+        self.each_map(space, from / per_map, &mut |first, map| {
+            let first_bit = from.saturating_sub(first);
             for at in (ALLOC_MAP_BITS_AT..map.size()).step_by(8) {
                 let mut word = map.u64(at);
                 while word != 0 {
                     let bit =
                         (at - ALLOC_MAP_BITS_AT) as u64 * 8 + u64::from(word.trailing_zeros());
-                    if bit != 0 {
+                    if bit != 0 && bit >= first_bit {
                         pages.extend(PageNo::new(first + bit));
                     }
                     word &= word - 1;
                 }
             }
+            pages.len() < enough
         })?;
         Ok(pages)
     }
 
-    /// Calls `visit` with a copy of each allocation map and the number of its first page.
+    /// Calls `visit` with a copy of each allocation map from the `from`th on and the number of its
+    /// first page, until it gives false.
     fn each_map(
         &self,
         space: &SpaceCore<T>,
-        visit: &mut dyn FnMut(u64, PageRef<'_>),
+        from: u64,
+        visit: &mut dyn FnMut(u64, PageRef<'_>) -> bool,
     ) -> Result<(), PoolError> {
         let mut copy = PageBuf::new(self.core.page_size());
         let _admitted = self.admit();
@@ -98,25 +136,40 @@ impl<T: Translation> Shared<T> {
             let mut state = lock(&space.alloc);
             self.count_maps(space, &mut state)?
         };
-        for m in 0..maps {
+        for m in from..maps {
             let page = self.alloc_map(m)?;
             let (view, link) = (self.view(space), LinkRef::Id(PageId::new(space.id, page)));
-            view.run_as::<true, _>(AccessHint::Normal, |attempt| {
+            let read = view.run_as::<true, _>(AccessHint::Normal, |attempt| {
                 let map = view.follow(attempt, link, None)?;
                 copy.copy_from(map.page());
                 map.validate()
-            })?;
-            visit(page.get(), copy.page());
+            });
+            if let Err(error) = read {
+                // The last maps go when they are no longer needed.
+                let is_gone = self.count_maps(space, &mut lock(&space.alloc))? <= m;
+                return if is_gone { Ok(()) } else { Err(error) };
+            }
+            if !visit(page.get(), copy.page()) {
+                break;
+            }
         }
         Ok(())
     }
 
-    fn allocate_page(&self, space: &SpaceCore<T>) -> Result<PageNo, PoolError> {
+    /// Reserves the first free page, if it lies in front of `limit`.
+    fn allocate_page(
+        &self,
+        space: &SpaceCore<T>,
+        limit: PageNo,
+    ) -> Result<Option<PageNo>, PoolError> {
         let mut state = lock(&space.alloc);
         space.check_not_dropped()?;
         let per_map = pages_per_alloc_map(self.core.page_size());
         let maps = self.count_maps(space, &mut state)?;
         for m in state.lowest / per_map..=maps {
+            if m * per_map >= limit.get() {
+                return Ok(None);
+            }
             if m == maps {
                 self.make_alloc_map(space, &mut state, m)?;
                 state.maps = Some(maps + 1);
@@ -125,12 +178,17 @@ impl<T: Translation> Shared<T> {
             let from = state.lowest.saturating_sub(map.get());
             let Some(bit) = self.reserve_free(space, map, from)? else { continue };
             let page = PageNo::new(map.get() + bit).ok_or(TOO_MANY_PAGES)?;
+            if page >= limit {
+                lock(&space.reserved).remove(page.get(), 1);
+                state.lowest = page.get();
+                return Ok(None);
+            }
             if let Err(error) = self.ensure_extent(space, &mut state, page) {
                 lock(&space.reserved).remove(page.get(), 1);
                 return Err(error);
             }
             state.lowest = page.get() + 1;
-            return Ok(page);
+            return Ok(Some(page));
         }
         Err(TOO_MANY_PAGES)
     }
@@ -193,9 +251,12 @@ impl<T: Translation> Shared<T> {
 
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
-        let mut state = lock(&space.alloc);
-        lock(&space.reserved).remove(page.get(), 1);
-        state.lowest = state.lowest.min(page.get());
+        {
+            let mut state = lock(&space.alloc);
+            lock(&space.reserved).remove(page.get(), 1);
+            state.lowest = state.lowest.min(page.get());
+        }
+        self.core.map.freed.add();
     }
 
     /// The first bit from `from` on that is zero.
@@ -256,16 +317,65 @@ impl<T: Translation> Shared<T> {
             change.commit(&mut [&mut latched]);
         }
         drop(change);
-        let Some(before) = m.checked_sub(1) else { return Ok(()) };
+        match m.checked_sub(1) {
+            Some(before) => self.tell_next_map(space, before, true),
+            None => Ok(()),
+        }
+    }
+
+    /// Has the `m`th allocation map tell whether there is a next one.
+    fn tell_next_map(&self, space: &SpaceCore<T>, m: u64, next: bool) -> Result<(), PoolError> {
         let mut change = self.change(PATCH_BYTES)?;
-        let id = PageId::new(space.id, self.alloc_map(before)?);
+        let id = PageId::new(space.id, self.alloc_map(m)?);
         let view = self.view(space);
         view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Id(id), None)?;
             let mut map = attempt.upgrade(guard)?;
-            map.page_mut().set_u32(ALLOC_MAP_NEXT_AT, 1);
+            map.page_mut().set_u32(ALLOC_MAP_NEXT_AT, u32::from(next));
             log_word(&mut change, &mut map, ALLOC_MAP_USED_AT, 0);
             Ok(())
+        })
+    }
+
+    /// Drops the last allocation maps of a space, as far as they speak of no page in use but
+    /// themselves: else each would keep its extent. The caller holds the space's mutex, so that
+    /// nothing is given out meanwhile.
+    ///
+    /// The map before it tells first that it is gone; a crash behind that leaves a page that
+    /// nobody reads, in an extent that is released later.
+    pub(super) fn drop_last_maps(
+        &self,
+        space: &SpaceCore<T>,
+        state: &mut AllocState,
+    ) -> Result<(), PoolError> {
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        loop {
+            let last = self.count_maps(space, state)?.saturating_sub(1);
+            let Some(before) = last.checked_sub(1) else { return Ok(()) };
+            let map = self.alloc_map(last)?;
+            // The two looks are those of `extent_is_free`.
+            let is_reserved =
+                || lock(&space.reserved).any_within(map.get(), map.get().saturating_add(per_map));
+            if is_reserved() || self.used_of_map(space, map)? > 1 || is_reserved() {
+                return Ok(());
+            }
+            self.tell_next_map(space, before, false)?;
+            state.maps = Some(last);
+            state.lowest = state.lowest.min(map.get());
+            if let Some(held) = self.latch_resident(space, map) {
+                self.discard(space, held);
+            }
+        }
+    }
+
+    /// How many pages are in use of those that an allocation map speaks of.
+    fn used_of_map(&self, space: &SpaceCore<T>, map: PageNo) -> Result<u32, PoolError> {
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Id(PageId::new(space.id, map)), None)?;
+            let used = guard.page().u32(ALLOC_MAP_USED_AT);
+            guard.validate()?;
+            Ok(used)
         })
     }
 

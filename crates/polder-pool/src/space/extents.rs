@@ -50,12 +50,27 @@ impl<T: Translation> Shared<T> {
         self.array_set(&self.directory, u64::from(space.id.get()), root.get(), 0)
     }
 
-    /// Takes an extent without pages from a space. The caller holds the space's mutex.
+    /// Takes an extent without pages from a space, and gives its physical pages back. The caller
+    /// holds the space's mutex.
     pub(super) fn release_extent(
         &self,
         space: &SpaceCore<T>,
         extent: Extent,
     ) -> Result<(), PoolError> {
+        let start = self.take_extent(space, extent)?;
+        if start != PhysicalPageNo::NONE {
+            self.release_file_pages(start, extent.pages);
+        }
+        Ok(())
+    }
+
+    /// Takes an extent without pages from a space. Gives where its physical pages begin, which are
+    /// free when that is durable. The caller holds the space's mutex.
+    pub(super) fn take_extent(
+        &self,
+        space: &SpaceCore<T>,
+        extent: Extent,
+    ) -> Result<PhysicalPageNo, PoolError> {
         let change = lock(&space.map.change);
         let start = self.array_get(&space.map, extent.index)?;
         self.array_set(&space.map, extent.index, 0, 0)?;
@@ -68,10 +83,7 @@ impl<T: Translation> Shared<T> {
                 self.discard(space, stale);
             }
         }
-        if start != 0 {
-            self.release_file_pages(PhysicalPageNo::new(start), extent.pages);
-        }
-        Ok(())
+        Ok(PhysicalPageNo::new(start))
     }
 }
 

@@ -115,7 +115,38 @@ impl<T: Translation> Shared<T> {
         lock(&self.core.map.pages).put(start.get(), pages);
     }
 
-    /// Cuts what is free off the end of the file. Gives the pages by which it became shorter.
+    /// Gives runs back that no map names, all at once, and cuts off what is free then. Blocks of
+    /// what is not cut off stay until [`Shared::punch_free`]. Gives the bytes by which the file
+    /// became shorter.
+    ///
+    /// If the log cannot be written the runs stay taken until the next open.
+    pub(super) fn release_and_trim(
+        &self,
+        runs: &[(PhysicalPageNo, u64)],
+    ) -> Result<u64, PoolError> {
+        if !runs.is_empty() {
+            self.settle_log()?;
+            let mut places = lock(&self.core.map.pages);
+            runs.iter().for_each(|(start, pages)| places.put(start.get(), *pages));
+        }
+        self.trim_file()
+    }
+
+    /// Gives the blocks of all that is free within the file to the file system.
+    pub(super) fn punch_free(&self) {
+        let shift = self.core.page_size().shift();
+        let runs = lock(&self.core.map.pages).free_runs();
+        for (start, pages) in runs {
+            // Taken meanwhile, so that nobody has it when it is punched.
+            if lock(&self.core.map.pages).take_this(start, pages) {
+                // A device that fails to punch keeps its blocks; the run is free all the same.
+                let _ = self.core.data.device.punch(start << shift, pages << shift);
+                lock(&self.core.map.pages).put(start, pages);
+            }
+        }
+    }
+
+    /// Cuts what is free off the end of the file. Gives the bytes by which it became shorter.
     pub(super) fn trim_file(&self) -> Result<u64, PoolError> {
         let mut places = lock(&self.core.map.pages);
         let before = places.end();
@@ -126,6 +157,6 @@ impl<T: Translation> Shared<T> {
             .device
             .truncate(end << self.core.page_size().shift())
             .map_err(|source| PoolError::Device { what: "truncate", source: Arc::new(source) })?;
-        Ok(before - end)
+        Ok((before - end) << self.core.page_size().shift())
     }
 }

@@ -7,10 +7,11 @@
 //! M2  begin to note which pages are written to the extent (after the write, before the write-back
 //!     leaves the extent-move gate); closing and opening the gate once makes sure that no write is
 //!     under way that is not noted
-//!     copy the extent's bytes to where it goes; copy what was noted again, a few times
+//!     copy the extent's bytes to where it goes; copy what was noted again, a few times; sync the
+//!     file: mostly nothing is left to do where write-backs wait (M3 to M6)
 //! M3  latch the map's page exclusive, then close the extent-move gate: no write-back is under way
-//! M4  copy what was noted last; sync the file; relocation count + 1 (SeqCst); map element := the
-//!     new physical page number
+//! M4  copy what was noted last, and sync the file if that was anything; relocation count + 1
+//!     (SeqCst); map element := the new physical page number
 //! M5  each page of the extent: in flight: wait; resident: share its latch, physical page
 //!     number := new, unshare
 //! M6  open the gate; release the map's page; the old physical pages are free
@@ -25,7 +26,9 @@
 //!
 //! An extent without pages is released in the same order: map element := 0, relocation count + 1,
 //! stale pages of it (loaded by faulters with an old link) discarded, and only then are its
-//! physical pages free. A page of a map moves by being copied to a page of another id (its id *is*
+//! physical pages free. That many extents are released costs one sync of the log; and blocks are
+//! punched last, when it is known what is not cut off: while the file system punches, no page is
+//! written. A page of a map moves by being copied to a page of another id (its id *is*
 //! its physical page number); the link to it changes, the count rises, the old page is discarded.
 //! The physical pages of what is freed in the maps (a space, an extent, a page of a map) are given
 //! back when the log is durable.
@@ -59,17 +62,41 @@ impl<T: Translation> Shared<T> {
     /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
     /// it became shorter.
     pub(crate) fn shrink(&self) -> Result<u64, PoolError> {
+        let mut bytes = self.release_free()?;
+        while let Some(more) = self.move_last()? {
+            bytes += more;
+        }
+        Ok(bytes)
+    }
+
+    /// Releases all extents without pages, and cuts off what is free at the end of the file. Gives
+    /// the bytes by which it became shorter.
+    pub(crate) fn release_free(&self) -> Result<u64, PoolError> {
         self.learn_file_pages()?;
+        let (mut runs, mut outcome) = (Vec::new(), Ok(()));
         for id in self.listed_spaces()? {
-            if let Some(space) = self.space_if_there(id)? {
-                self.release_free_extents(&space)?;
+            outcome = self.space_if_there(id).and_then(|space| match space {
+                Some(space) => self.take_free_extents(&space, &mut runs),
+                None => Ok(()),
+            });
+            if outcome.is_err() {
+                break;
             }
         }
-        let mut pages = self.trim_file()?;
-        while self.move_last()? {
-            pages += self.trim_file()?;
+        // Also what was taken before an error.
+        let bytes = self.release_and_trim(&runs);
+        outcome.and(bytes)
+    }
+
+    /// Moves what lies last in the file further down, and cuts off what is free then. Gives the
+    /// bytes by which the file became shorter; none if nothing can be moved.
+    pub(crate) fn move_last(&self) -> Result<Option<u64>, PoolError> {
+        self.learn_file_pages()?;
+        if let Some(run) = self.move_last_run()? {
+            return self.release_and_trim(&[run]).map(Some);
         }
-        Ok(pages << self.core.page_size().shift())
+        self.punch_free();
+        Ok(None)
     }
 
     /// A space, unless it was dropped since it was listed.
@@ -80,8 +107,20 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Releases the extents of a space in which no page is in use.
-    fn release_free_extents(&self, space: &SpaceCore<T>) -> Result<(), PoolError> {
+    /// Takes the extents from a space in which no page is in use, after the allocation maps that
+    /// speak of no other page. Adds where they lay.
+    fn take_free_extents(
+        &self,
+        space: &SpaceCore<T>,
+        runs: &mut Vec<(PhysicalPageNo, u64)>,
+    ) -> Result<(), PoolError> {
+        {
+            let mut state = lock(&space.alloc);
+            if space.check_not_dropped().is_err() {
+                return Ok(());
+            }
+            self.drop_last_maps(space, &mut state)?;
+        }
         for (index, _) in self.array_elements(&space.map)? {
             let Some(extent) = self.core.map.schedule.extent(index) else { continue };
             let mut state = lock(&space.alloc);
@@ -89,21 +128,22 @@ impl<T: Translation> Shared<T> {
                 return Ok(());
             }
             if self.extent_is_free(space, &mut state, extent)? {
-                self.release_extent(space, extent)?;
+                let start = self.take_extent(space, extent)?;
+                runs.extend((start != PhysicalPageNo::NONE).then_some((start, extent.pages)));
             }
         }
         Ok(())
     }
 
-    /// Moves what lies last in the file further down, if there is room. False if there is none.
-    fn move_last(&self) -> Result<bool, PoolError> {
+    /// Moves what lies last in the file further down, if there is room. Gives where it lay.
+    fn move_last_run(&self) -> Result<Option<(PhysicalPageNo, u64)>, PoolError> {
         let mut runs = self.used_runs()?;
         runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
         // If the last one fits nowhere, others that go down may leave room for it.
         let found = runs.into_iter().find_map(|run| {
             Some((run, lock(&self.core.map.pages).take_below(run.pages, run.start)?))
         });
-        let Some((last, to)) = found else { return Ok(false) };
+        let Some((last, to)) = found else { return Ok(None) };
         let (from, to) = (PhysicalPageNo::new(last.start), PhysicalPageNo::new(to));
         self.back_places(SpaceId::FILE, to.get(), last.pages)?;
         let moved = match last.owner {
@@ -114,17 +154,14 @@ impl<T: Translation> Shared<T> {
             None => self.move_array_page(from, to),
         };
         match moved {
-            Ok(true) => {
-                self.release_file_pages(from, last.pages);
-                Ok(true)
-            }
+            Ok(true) => Ok(Some((from, last.pages))),
             // It was dropped or moved meanwhile, or could not be copied: nothing refers to `to`.
             other => {
                 match last.owner {
                     Some(_) => self.release_file_pages(to, last.pages),
                     None => self.free_array_page(to),
                 }
-                other
+                other.map(|_| None)
             }
         }
     }
@@ -171,6 +208,7 @@ impl<T: Translation> Shared<T> {
             let noted = std::mem::take(&mut *lock(&moving.noted));
             self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
         }
+        self.sync_copies()?;
         // M3 the map's page before the gate: it must not have to be loaded afterwards (loading may
         // evict, evicting may write, and writing goes through the gate)
         let mut change = self.change(PATCH_BYTES)?;
@@ -178,9 +216,10 @@ impl<T: Translation> Shared<T> {
         let mut gate = self.core.data.gate.close();
         // M4  the copy is whole, and durable before the map can name it
         let noted = std::mem::take(&mut *lock(&moving.noted));
-        self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
-        let synced = self.core.data.device.sync();
-        synced.map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })?;
+        if !noted.is_empty() {
+            self.copy_places(noted.into_iter().collect(), moving.from, to, &mut bounce)?;
+            self.sync_copies()?;
+        }
         self.note_relocation();
         map.page_mut().set_u64(at, to.get());
         log_word(&mut change, &mut map, at, extent.pages);
@@ -191,6 +230,11 @@ impl<T: Translation> Shared<T> {
         // M6
         *gate = None;
         Ok(())
+    }
+
+    fn sync_copies(&self) -> Result<(), PoolError> {
+        let synced = self.core.data.device.sync();
+        synced.map_err(|e| PoolError::Device { what: "sync", source: Arc::new(e) })
     }
 
     /// M5 for one page.

@@ -9,4 +9,5 @@ mod conformance;
 mod faults;
 mod journal;
 mod memory;
+mod shrink;
 mod ways;
