@@ -24,7 +24,7 @@ use polder_pool::{
     Translation,
 };
 
-use crate::levels::{Levels, MAX_HEIGHT, Rounds, descend, follow};
+use crate::levels::{Levels, MAX_HEIGHT, Rounds, descend, follow, root};
 use crate::page::fail;
 
 /// What joining two pages leaves free of the result: one eighth, so that the next insert does not
@@ -200,6 +200,66 @@ pub fn join_at<S: Reshape, T: Translation>(
             Join::Nothing { parent_is_small: true } => level += 1,
             Join::Nothing { parent_is_small: false } => return Ok(()),
         }
+    }
+    Ok(())
+}
+
+/// What joining a page with its right neighbour came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum JoinedNext {
+    /// The page has the content of both.
+    Joined,
+    /// The two have no room in one page.
+    DoesNotFit,
+    /// The neighbour has another parent.
+    IsLastChild,
+    /// The page is the root, or there are fewer levels.
+    IsRoot,
+}
+
+/// Joins the page of a level for a target with the one on its right, if both have the same parent
+/// and room in one page: whether the page is small or not.
+///
+/// # Errors
+/// Those of the pool; the structure is sound then.
+pub fn join_next<S: Reshape, T: Translation>(
+    space: &Space<T>,
+    target: S::Target<'_>,
+    level: u8,
+    children_above: impl Fn(PageRef<'_>) -> usize,
+) -> Result<JoinedNext, PoolError> {
+    let mut freed = None;
+    let joined = try_with(space, |work| {
+        let place = descend::<S, T>(work.space, work.attempt, target, level)?;
+        let Some((parent, child)) = place.parent else {
+            place.page.validate()?;
+            return Ok(JoinedNext::IsRoot);
+        };
+        let is_last = child + 1 >= children_above(parent.page());
+        parent.validate()?;
+        if is_last {
+            return Ok(JoinedNext::IsLastChild);
+        }
+        freed = work.join_children::<S>(parent, [child, child + 1])?;
+        Ok(if freed.is_some() { JoinedNext::Joined } else { JoinedNext::DoesNotFit })
+    })?;
+    if let Some(page) = freed {
+        space.give_back(page); // RESHAPE-2: nothing is latched any more
+    }
+    Ok(joined)
+}
+
+/// Takes levels off a structure whose root has a single child (`RESHAPE-4`), as many as it can.
+///
+/// # Errors
+/// Those of the pool; the structure is sound then.
+pub fn lower_root<S: Reshape, T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+    let lower = |work: &mut Work<'_, '_, T>| {
+        let root = work.space.root(work.attempt, root())?;
+        work.lower_root::<S>(root)
+    };
+    while let Join::Freed(page) = try_with(space, lower)? {
+        space.give_back(page);
     }
     Ok(())
 }

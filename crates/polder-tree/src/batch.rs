@@ -103,8 +103,8 @@ fn run<T: Translation>(
             }
             InTheWay::HasLong(index, version, long) => {
                 let op = parts[index].op;
-                if let Some(pages) = op.tree.pages_of_long(op.key, version, long)? {
-                    parts[index].old = Some((version, pages));
+                if let Some(chain) = op.tree.chain_of(op.key, version, long, None)? {
+                    parts[index].old = Some(chain);
                 }
                 index
             }
@@ -148,7 +148,7 @@ fn most_bytes<T: Translation>(parts: &[Part<'_, T>]) -> usize {
     let marks = |pages: &[PageNo]| if pages.is_empty() { 0 } else { mark_bytes(pages) };
     let content = |part: &Part<'_, T>| {
         let value = part.stored.as_ref().map_or(0, Stored::logged_len);
-        let freed = part.old.as_ref().map_or(&[][..], |(_, pages)| pages);
+        let freed = part.old.as_ref().map_or(&[][..], |chain| &chain.pages);
         part.op.key.len() + value + marks(part.linked()) + marks(freed)
     };
     group_bytes(parts.len(), parts.iter().map(content).sum())

@@ -17,6 +17,8 @@
 //! | `read.rs` | looking up |
 //! | `write.rs` | inserting, removing |
 //! | `reshape.rs` | splits and merges |
+//! | `compact.rs` | merging all that is sparse, and moving pages to lower numbers |
+//! | `compact/moving.rs` | moving one node, or one long value |
 //! | `cursor.rs` | going through in order |
 //! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
@@ -34,6 +36,7 @@
 mod batch;
 mod bulk;
 mod check;
+mod compact;
 mod cursor;
 mod descent;
 mod error;
@@ -51,6 +54,7 @@ mod way;
 mod write;
 
 pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
+pub use compact::CompactStep;
 pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
 pub use heap::{Heap, HeapError, HeapStructure, RowId, Rows};

@@ -1,8 +1,14 @@
 //! Values that do not fit in a leaf: chains of overflow pages.
 //!
 //! A chain belongs to one record and never changes: writing the value again makes a new chain and
-//! frees the old one. So a reader that follows a chain page by page needs to know only, at the end,
-//! that the record is still the one it began with (its version word differs with every write).
+//! frees the old one, and so does moving it to other pages (`moving.rs`). So a thread that follows
+//! a chain page by page needs to know only, at the end, that the record still leads to the chain
+//! that it began with:
+//!
+//! * `CHAIN-1` A chain is the same if version word and first page are the same, and no pass of
+//!   moving pages has begun meanwhile. The version word differs with every write; a move leaves it
+//!   as it is, but within a pass no chain is moved twice, so that none comes back to its first
+//!   page with other pages behind it.
 
 use polder_format::{PageId, PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
@@ -33,6 +39,24 @@ impl Long {
     }
 }
 
+/// A chain whose pages are known.
+#[derive(Debug, Default)]
+pub(crate) struct Chain {
+    pub(crate) version: u64,
+    pub(crate) link: u64,
+    pub(crate) pass: u64,
+    pub(crate) pages: Vec<PageNo>,
+}
+
+impl Chain {
+    /// Whether it is the one to which a record leads that is latched (`CHAIN-1`).
+    pub(crate) fn is<T: Translation>(&self, space: &Space<T>, version: u64, link: u64) -> bool {
+        !self.pages.is_empty()
+            && (self.version, self.link) == (version, link)
+            && self.pass == space.passes()
+    }
+}
+
 /// The link of the next page and the bytes of the value in an overflow page, if it is one.
 pub fn overflow_piece(page: &[u8]) -> Option<(u64, &[u8])> {
     let number = |at: usize, len: usize| {
@@ -57,12 +81,26 @@ pub(crate) fn write_chain<T: Translation>(
     space: &Space<T>,
     value: &[u8],
 ) -> Result<(Long, Vec<PageNo>), PoolError> {
+    let none = PoolError::Limit { what: "a space's pages", limit: PageNo::MAX.get() };
+    write_chain_before(space, value, PageNo::MAX)?.ok_or(none)
+}
+
+/// The same in pages in front of `limit`; `None` if not enough of them are free.
+pub(crate) fn write_chain_before<T: Translation>(
+    space: &Space<T>,
+    value: &[u8],
+    limit: PageNo,
+) -> Result<Option<(Long, Vec<PageNo>)>, PoolError> {
     let room = space.page_size().bytes() - at::BYTES;
     let mut long = Long { len: value.len() as u64, link: 0 };
     let mut pages = Vec::new();
     // From the last piece to the first, so that each page's link is known when it is made.
     for piece in value.chunks(room).rev() {
-        let page = space.create().inspect_err(|_| free_pages(space, &pages))?;
+        let made = space.create_before(limit);
+        let Some(page) = made.inspect_err(|_| free_pages(space, &pages))? else {
+            free_pages(space, &pages);
+            return Ok(None);
+        };
         let logged = space.change(full_page_image_bytes(1, space.page_size()));
         let mut change = logged.inspect_err(|_| {
             pages.push(page.id().page());
@@ -84,7 +122,7 @@ pub(crate) fn write_chain<T: Translation>(
         long.link = page.id().to_bits();
         pages.push(page.id().page());
     }
-    Ok((long, pages))
+    Ok(Some((long, pages)))
 }
 
 /// The pages of a chain; their bytes go to `out`.

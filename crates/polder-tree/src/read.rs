@@ -2,14 +2,14 @@
 
 use std::mem::MaybeUninit;
 
-use polder_format::{Lsn, PageNo};
+use polder_format::Lsn;
 use polder_pool::{AccessHint, PoolError, Translation};
 use polder_structure::page::lsn_of;
 
 use crate::descent::Target;
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::{Long, read_chain};
+use crate::overflow::{Chain, Long, read_chain};
 use crate::tree::Tree;
 use crate::way::leaf;
 
@@ -208,31 +208,42 @@ impl<T: Translation> Tree<T> {
         version: u64,
         long: Long,
     ) -> Result<Option<Vec<u8>>, TreeError> {
-        let mut bytes = Vec::new();
+        let (mut bytes, pass) = (Vec::new(), self.space.passes());
         let pages = read_chain(&self.space, long, Some(&mut bytes));
-        Ok(self.if_still(key, version, pages)?.map(|_| bytes))
+        Ok(self.if_still(key, (version, long.link, pass), pages)?.map(|_| bytes))
     }
 
-    /// The pages of a value whose record had this version. `None` if the record is another one by
-    /// now.
-    pub(crate) fn pages_of_long(
+    /// The chain of a value whose record had this version, with its pages; the bytes of the value go
+    /// to `out`. `None` if the record is another one by now, or leads elsewhere.
+    pub(crate) fn chain_of(
         &self,
         key: &[u8],
         version: u64,
         long: Long,
-    ) -> Result<Option<Vec<PageNo>>, TreeError> {
-        let pages = read_chain(&self.space, long, None);
-        self.if_still(key, version, pages)
+        out: Option<&mut Vec<u8>>,
+    ) -> Result<Option<Chain>, TreeError> {
+        let pass = self.space.passes();
+        let pages = read_chain(&self.space, long, out);
+        let pages = self.if_still(key, (version, long.link, pass), pages)?;
+        Ok(pages.map(|pages| Chain { version, link: long.link, pass, pages }))
     }
 
-    /// What was found in a chain, or its error, if the record still has this version. Pages of a
-    /// chain that was freed meanwhile may hold anything, or not be readable.
-    pub(crate) fn if_still<R>(
+    /// What was found in a chain, or its error, if the record still leads to it (`CHAIN-1`). Pages
+    /// of a chain that was freed meanwhile may hold anything, or not be readable.
+    fn if_still<R>(
         &self,
         key: &[u8],
-        version: u64,
+        (version, link, pass): (u64, u64, u64),
         found: Result<R, PoolError>,
     ) -> Result<Option<R>, TreeError> {
-        if self.version(key)? == Some(version) { Ok(Some(found?)) } else { Ok(None) }
+        let leads_to =
+            self.at_leaf(key, |node, slot| match (slot, slot.map(|slot| node.value(slot))) {
+                (Some(slot), Some(Value::Overflow { link, .. })) => {
+                    Some((node.version(slot), link))
+                }
+                _ => None,
+            })?;
+        let is_same = leads_to == Some((version, link)) && self.space.passes() == pass;
+        if is_same { Ok(Some(found?)) } else { Ok(None) }
     }
 }

@@ -15,7 +15,7 @@ use polder_structure::{Applied, Effect};
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Long, free_pages, read_chain};
+use crate::overflow::{Chain, Long, free_pages};
 use crate::read::Held;
 use crate::reshape::{Newcomer, is_small};
 use crate::stored::{Stored, check_key};
@@ -69,17 +69,21 @@ enum Written {
     HasLong,
 }
 
-/// The long value that is to be replaced or removed, the version of its record, and its pages once
-/// they are known.
+/// The long value that is to be replaced or removed, the version of its record, and its chain once
+/// that is known.
 struct OldLong {
     version: u64,
     long: Long,
-    pages: Vec<PageNo>,
+    chain: Chain,
 }
 
 impl OldLong {
     fn new() -> OldLong {
-        OldLong { version: 0, long: Long { len: 0, link: 0 }, pages: Vec::new() }
+        OldLong { version: 0, long: Long { len: 0, link: 0 }, chain: Chain::default() }
+    }
+
+    fn pages(&self) -> &[PageNo] {
+        &self.chain.pages
     }
 }
 
@@ -152,6 +156,8 @@ enum Expect {
     Anything,
     /// None there (`None`), or one of this version.
     Version(Option<u64>),
+    /// One of this version, with the chain that begins here.
+    Chain(u64, u64),
 }
 
 impl<T: Translation> Tree<T> {
@@ -242,8 +248,8 @@ impl<T: Translation> Tree<T> {
         loop {
             let (content, linked) = wanted.log_content();
             let mut most = group_bytes(1, key.len() + content);
-            if !linked.is_empty() || !old.pages.is_empty() {
-                most += mark_bytes(linked) + mark_bytes(&old.pages);
+            if !linked.is_empty() || !old.pages().is_empty() {
+                most += mark_bytes(linked) + mark_bytes(old.pages());
             }
             let mut change = self.space.change(most)?;
             // By way of a variable: see `change.rs` of the pool on what moving a structure costs here.
@@ -257,7 +263,7 @@ impl<T: Translation> Tree<T> {
             match (written, wanted) {
                 (Written::Done { applied, underfull, long_gone }, _) => {
                     if long_gone {
-                        free_pages(&self.space, &old.pages);
+                        free_pages(&self.space, old.pages());
                     }
                     if underfull {
                         // The entry is gone; a leaf that stays small is no fault.
@@ -287,9 +293,26 @@ impl<T: Translation> Tree<T> {
             kept.long.clear();
             &mut kept.long
         });
-        let pages = read_chain(&self.space, old.long, bytes);
-        old.pages = self.if_still(key, old.version, pages)?.unwrap_or_default();
+        old.chain = self.chain_of(key, old.version, old.long, bytes)?.unwrap_or_default();
         Ok(())
+    }
+
+    /// Has a record lead to another chain, in which the same value lies. False if it is another
+    /// record by now; the new chain is freed then.
+    #[cold]
+    pub(crate) fn replace_chain(
+        &self,
+        key: &[u8],
+        old: (u64, u64),
+        new: (Long, Vec<PageNo>),
+    ) -> Result<bool, TreeError> {
+        let stored = Stored::Long(new.0, new.1);
+        let wanted = Wanted::Value(&stored, old.0);
+        let result = self.change::<true>(key, wanted, Expect::Chain(old.0, old.1), &mut ());
+        if !matches!(result, Ok(Some(_))) {
+            free_pages(&self.space, stored.pages());
+        }
+        result.map(|applied| applied.is_some())
     }
 
     #[inline(always)]
@@ -314,7 +337,7 @@ impl<T: Translation> Tree<T> {
         }
         let in_the_way = match slot {
             _ if !expected(node, slot, expect) => Some(Written::Changed),
-            _ if is_unknown_long(node, slot, old) => Some(Written::HasLong),
+            _ if is_unknown_long(&self.space, node, slot, old) => Some(Written::HasLong),
             Err(_) if matches!(wanted, Wanted::Nothing) => {
                 let applied = Applied::unchanged(lsn_of(leaf.page()));
                 Some(Written::Done { applied, underfull: false, long_gone: false })
@@ -331,7 +354,7 @@ impl<T: Translation> Tree<T> {
         let long_gone = slot.is_ok_and(|slot| is_long(node, slot));
         // 2. The leaf is latched, if it is still what was searched; then the maps of long values.
         let mut leaf = latch_leaf(attempt, leaf)?;
-        let gone = if long_gone { &old.pages[..] } else { &[] };
+        let gone = if long_gone { old.pages() } else { &[] };
         mark_long(&self.space, attempt, change, wanted.log_content().1, gone)?;
         // 3. Logged first: meanwhile the lines that will be written come into the cache.
         let effect = match (slot, wanted) {
@@ -435,6 +458,10 @@ fn expected(node: NodeRef<'_>, slot: Result<usize, usize>, expect: Expect) -> bo
     match expect {
         Expect::Anything => true,
         Expect::Version(version) => slot.ok().map(|slot| node.version(slot)) == version,
+        Expect::Chain(version, link) => slot.is_ok_and(|slot| {
+            node.version(slot) == version
+                && matches!(node.value(slot), Value::Overflow { link: here, .. } if here == link)
+        }),
     }
 }
 
@@ -444,13 +471,18 @@ fn is_long(node: NodeRef<'_>, slot: usize) -> bool {
 
 /// Whether the record in the slot has a long value other than the known one; `old` is that one
 /// then, its pages unknown.
-fn is_unknown_long(node: NodeRef<'_>, slot: Result<usize, usize>, old: &mut OldLong) -> bool {
+fn is_unknown_long<T: Translation>(
+    space: &Space<T>,
+    node: NodeRef<'_>,
+    slot: Result<usize, usize>,
+    old: &mut OldLong,
+) -> bool {
     let Ok(slot) = slot else { return false };
     let Value::Overflow { len, link } = node.value(slot) else { return false };
     let version = node.version(slot);
-    if !old.pages.is_empty() && old.version == version {
+    if old.chain.is(space, version, link) {
         return false;
     }
-    *old = OldLong { version, long: Long { len, link }, pages: Vec::new() };
+    *old = OldLong { version, long: Long { len, link }, chain: Chain::default() };
     true
 }

@@ -11,7 +11,7 @@ use polder_structure::page::lsn_of;
 use crate::batch::op::{BatchAction, BatchOp, Expected};
 use crate::descent::Target;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Long, free_pages};
+use crate::overflow::{Chain, Long, free_pages};
 use crate::reshape::is_small;
 use crate::stored::Stored;
 use crate::way::{latch_leaf, leaf};
@@ -24,8 +24,8 @@ pub(super) struct Part<'p, T: Translation> {
     pub(super) op: &'p BatchOp<'p, T>,
     /// The value that it inserts.
     pub(super) stored: Option<Stored<'p>>,
-    /// The pages of the long value that it replaces or removes, and the version word of its record.
-    pub(super) old: Option<(u64, Vec<PageNo>)>,
+    /// The long value that it replaces or removes.
+    pub(super) old: Option<Chain>,
 }
 
 impl<'p, T: Translation> Part<'p, T> {
@@ -40,7 +40,7 @@ impl<'p, T: Translation> Part<'p, T> {
 
     /// The pages of the value that goes.
     fn freed(&self) -> &[PageNo] {
-        self.old.as_ref().map_or(&[], |(_, pages)| pages)
+        self.old.as_ref().map_or(&[], |chain| &chain.pages)
     }
 
     /// What it inserts: value and version word.
@@ -229,7 +229,7 @@ fn find_long<'p, T: Translation>(
             && let Value::Overflow { len, link } = node.value(slot)
         {
             let version = node.version(slot);
-            if part.old.as_ref().is_none_or(|(known, _)| *known != version) {
+            if !part.old.as_ref().is_some_and(|chain| chain.is(part.space(), version, link)) {
                 return Err(InTheWay::HasLong(index, version, Long { len, link }));
             }
             gone.push(index);

@@ -240,6 +240,18 @@ impl NodeMut<'_> {
         self.remove_slot(index.saturating_sub(1));
     }
 
+    /// Has link `index` of `0..=count` lead to another page. Gives where the link stands in the page.
+    pub fn set_link(&mut self, index: usize, link: u64) -> usize {
+        let offset = self.node().link_offset(index);
+        self.page.set_u64(offset, link);
+        offset
+    }
+
+    /// Has the right link lead to another page.
+    pub fn set_right_link(&mut self, link: u64) {
+        self.page.set_u64(at::RIGHT, link);
+    }
+
     fn write_child(&mut self, offset: usize, suffix: &[u8], link: u64) {
         self.page.set_u64(offset, link);
         self.page.write(offset + INNER_RECORD_HEADER, rest_of(suffix));

@@ -22,6 +22,7 @@ mod build;
 mod edit;
 mod layout;
 mod merge;
+mod pack;
 mod search;
 mod split;
 mod verify;
@@ -36,6 +37,7 @@ use polder_structure::page;
 pub use build::NodeBuilder;
 pub use edit::NodeMut;
 pub use layout::{MAX_VALUE_BYTES, max_key_len, must_overflow};
+pub use pack::{PACKED_AT_ONCE, Packing};
 pub use split::Split;
 
 use layout::{HAS_LOWER, HAS_UPPER, LEAF_RECORD_HEADER, OVERFLOW, OVERFLOW_REFERENCE_BYTES};

@@ -155,7 +155,7 @@ impl NodeRef<'_> {
         SLOT_BYTES + self.record_len(self.slot(slot))
     }
 
-    fn key_len(self, slot: usize) -> usize {
+    pub(super) fn key_len(self, slot: usize) -> usize {
         self.prefix_len() + self.slot(slot).suffix_len()
     }
 

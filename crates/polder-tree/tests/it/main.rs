@@ -5,6 +5,7 @@ mod support;
 
 mod ahead;
 mod bulk;
+mod compact;
 mod faults;
 mod heap;
 mod heap_redo;

@@ -46,9 +46,29 @@ fn some_len(random: &mut Random) -> usize {
 
 /// Each thread has its own keys among those of the others, and knows what must be there.
 fn disjoint<T: Translation>(disk: SimDisk, hold: ReadMode, ops: u64) {
+    disjoint_beside::<T>(disk, hold, ops, |_, _| {});
+}
+
+/// The same while another thread makes the tree small, all the time.
+fn compacted<T: Translation>(hold: ReadMode, ops: u64) {
+    disjoint_beside::<T>(disk(), hold, ops, |tree, stop| {
+        while !stop.load(Ordering::Relaxed) {
+            tree.compact(&mut |_, _, _| !stop.load(Ordering::Relaxed)).unwrap();
+            thread::yield_now();
+        }
+    });
+}
+
+fn disjoint_beside<T: Translation>(
+    disk: SimDisk,
+    hold: ReadMode,
+    ops: u64,
+    beside: impl Fn(&Tree<T>, &AtomicBool) + Sync,
+) {
     let (pool, tree) = new_tree_held::<T>(&disk, PageSize::MIN, hold);
-    let versions = AtomicU64::new(1);
+    let (versions, stop) = (AtomicU64::new(1), AtomicBool::new(false));
     let entries: u64 = thread::scope(|scope| {
+        scope.spawn(|| beside(&tree, &stop));
         let work = |t: u64| {
             let (tree, versions) = (tree.clone(), &versions);
             scope.spawn(move || {
@@ -96,7 +116,9 @@ fn disjoint<T: Translation>(disk: SimDisk, hold: ReadMode, ops: u64) {
             })
         };
         let threads: Vec<_> = (0..THREADS).map(work).collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        let ended: Vec<_> = threads.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        stop.store(true, Ordering::Relaxed);
+        ended.into_iter().map(|entries| entries.unwrap()).sum()
     });
     assert_sound(&tree, entries);
     let (_pool, tree) = reopen(&disk, pool, tree);
@@ -106,6 +128,20 @@ fn disjoint<T: Translation>(disk: SimDisk, hold: ReadMode, ops: u64) {
 #[test]
 fn disjoint_keys_array() {
     disjoint::<Array>(disk(), ReadMode::Optimistic, 12_000 * scale());
+}
+
+#[test]
+fn a_tree_is_made_small_beside_its_users() {
+    compacted::<Array>(ReadMode::Optimistic, 3000 * scale());
+    compacted::<Array>(ReadMode::Copy, 3000 * scale());
+    compacted::<Direct>(ReadMode::Optimistic, 3000 * scale());
+    compacted::<Swizzle>(ReadMode::Optimistic, 3000 * scale());
+    compacted::<ArraySwizzled>(ReadMode::Shared, 3000 * scale());
+    compacted::<Hash>(ReadMode::Optimistic, 1500 * scale());
+    compacted::<Open>(ReadMode::Copy, 1500 * scale());
+    compacted::<Predictive>(ReadMode::Optimistic, 3000 * scale());
+    compacted::<Simd>(ReadMode::Group, 3000 * scale());
+    compacted::<Vm>(ReadMode::Optimistic, 3000 * scale());
 }
 
 #[test]

@@ -84,6 +84,8 @@ enum Step {
     Remove(prop::sample::Index),
     RemoveRun(prop::sample::Index, u8),
     Merge(prop::sample::Index),
+    /// From which leaf on, and which part of each stays free.
+    Pack(prop::sample::Index, u8),
     Search(KeyShape),
 }
 
@@ -95,6 +97,7 @@ fn steps() -> impl Strategy<Value = Step> {
         2 => index().prop_map(Step::Remove),
         1 => (index(), any::<u8>()).prop_map(|(at, many)| Step::RemoveRun(at, many)),
         1 => index().prop_map(Step::Merge),
+        1 => (index(), 0u8..8).prop_map(|(at, part)| Step::Pack(at, part)),
         2 => key_shapes().prop_map(Step::Search),
     ]
 }
@@ -140,6 +143,10 @@ proptest! {
                     let index = at.index(level.nodes.len());
                     level.merge(index);
                 }
+                Step::Pack(at, part) => {
+                    let index = at.index(level.nodes.len());
+                    level.pack(index, size.bytes() / 16 * usize::from(part));
+                }
                 Step::Search(key) => {
                     let key = key.key(size);
                     let found = level.node(level.covering(&key)).search_covered(&key);
@@ -149,6 +156,13 @@ proptest! {
             if version.is_multiple_of(16) {
                 check(&level, &model);
             }
+        }
+        check(&level, &model);
+        // What can be packed is, and then nothing can.
+        let mut index = 0;
+        while index < level.nodes.len() {
+            while level.pack(index, 0) {}
+            index += 1;
         }
         check(&level, &model);
         // With all removed, every neighbour can be joined, and one empty node is left.

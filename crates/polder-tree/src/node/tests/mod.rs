@@ -9,7 +9,7 @@ use polder_format::PageSize;
 use polder_pool::bytes::PageBuf;
 use proptest::prelude::*;
 
-use super::{NodeMut, NodeRef, max_key_len};
+use super::{NodeMut, NodeRef, PACKED_AT_ONCE, Packing, max_key_len};
 
 pub(super) fn page_sizes() -> impl Strategy<Value = PageSize> {
     (12u32..=16).prop_map(|shift| PageSize::new(1 << shift).unwrap())
@@ -112,6 +112,34 @@ impl Level {
             self.nodes.insert(index + 1, right);
         }
         fits
+    }
+
+    /// Makes fewer leaves of those from `index` on, if that is possible, each with a part left free.
+    pub(super) fn pack(&mut self, index: usize, reserve: usize) -> bool {
+        let leaves: Vec<_> =
+            self.nodes[index..].iter().take(9).map(|node| NodeRef::new(node.page())).collect();
+        let Some(packing) = Packing::choose(&leaves, reserve) else { return false };
+        assert!(packing.makes() + 1 < packing.takes && packing.takes <= PACKED_AT_ONCE);
+        let separators = packing.separators(&leaves);
+        let new = |_| {
+            let mut page = PageBuf::new(self.size);
+            page.bytes_mut().fill(0xee);
+            page
+        };
+        let mut made: Vec<PageBuf> = (0..packing.makes()).map(new).collect();
+        let links: Vec<u64> = made.iter().map(|page| page.page().as_ptr() as u64).collect();
+        let behind = leaves[packing.takes - 1].right_link();
+        let right = |number: usize| links.get(number).copied().unwrap_or(behind);
+        let mut first = PageBuf::new(self.size);
+        for (number, page) in std::iter::once(&mut first).chain(&mut made).enumerate() {
+            let mut node = NodeMut::new(page.page_mut());
+            packing.write(&leaves, &separators, (number, right(number)), &mut node);
+            assert!(reserve == 0 || node.node().free_bytes() >= reserve || node.node().count() < 2);
+        }
+        // The first one stays in its page.
+        NodeMut::new(self.nodes[index].page_mut()).copy_content_from(NodeRef::new(first.page()));
+        self.nodes.splice(index + 1..index + packing.takes, made);
+        true
     }
 
     /// Checks each node, and that fences and right links make a chain.
