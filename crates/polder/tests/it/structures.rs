@@ -105,7 +105,7 @@ fn they_outlive_crashes_on_every_translation() {
     for (seed, kind) in (0..).zip(TranslationKind::ALL) {
         let options = options().memory_budget(Options::least_memory_budget(4096) * 3);
         let disks = disk();
-        let sample = fill(disks.open(options.clone().translation(kind)).unwrap());
+        let sample = fill(disks.open(options.clone().translation(*kind)).unwrap());
         let after = disks.crash(seed);
         drop(sample);
         let again = TranslationKind::ALL[(seed as usize + 3) % TranslationKind::ALL.len()];
