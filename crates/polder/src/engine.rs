@@ -24,6 +24,7 @@ use crate::opening::{Opened, drop_orphans};
 use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
 use crate::registry::{Handle, Registered, Registry, Spaces};
+use crate::shrinker::{Shrinker, pages_freed};
 use crate::stamps::Stamps;
 
 /// What may lie in the log that no change made before a checkpoint is worth it.
@@ -38,8 +39,9 @@ pub(crate) struct Engine<T: Translation> {
     tables: RwLock<HashMap<String, Arc<TableCore<T>>>>,
     /// Structures of others that are open, by name; under `ddl` as well.
     pub(crate) hosted: Mutex<HashMap<String, Arc<HostedCore<T>>>>,
-    pub(crate) ddl: Mutex<()>,
     pub(crate) registry: Registry,
+    pub(crate) ddl: Mutex<()>,
+    pub(crate) shrinker: Shrinker,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
     /// What lets the threads of the log and of checkpoints start; none once the store is closed.
@@ -126,6 +128,7 @@ impl<T: Translation> Engine<T> {
             hosted: Mutex::default(),
             ddl: Mutex::default(),
             registry: opening.registry,
+            shrinker: Shrinker::default(),
             quiesce: Quiesce::new(),
             checkpointer,
             threads: Mutex::new(Some(threads)),
@@ -135,6 +138,8 @@ impl<T: Translation> Engine<T> {
             memory_budget: opening.memory_budget,
         });
         fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
+        let theirs = Arc::downgrade(&engine);
+        engine.pool.tell_of_freed(move |freed| pages_freed(&theirs, freed));
         Ok(engine)
     }
 
@@ -305,16 +310,10 @@ impl<T: Translation> Engine<T> {
         }
     }
 
-    pub(crate) fn shrink(&self) -> Result<u64, StoreError> {
-        let _pass = self.quiesce.enter()?;
-        // Maps of tables that come and go meanwhile would be read while they are freed.
-        let _ddl = lock(&self.ddl);
-        self.pool.shrink().map_err(|error| StoreError::of_pool(CATALOGUE, error))
-    }
-
     /// Writes everything down and marks the file clean. No thread can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.quiesce.close()?;
+        self.shrinker.close();
         let written = self.write_down();
         // A reader that came before may still want pages, which the next process may soon change.
         self.pool.end_reads();

@@ -59,6 +59,8 @@ mod range;
 mod recovery;
 mod registry;
 mod salvage;
+mod shrink;
+mod shrinker;
 mod stamps;
 mod stats;
 mod store;
@@ -91,5 +93,6 @@ pub use salvage::{
     KeyGap, LogGap, Loss, SalvageError, SalvagePhase, SalvageReport, SalvagedTable, UnreadablePage,
     salvage,
 };
+pub use shrink::{ShrinkProgress, ShrinkStep};
 pub use stats::{Stats, TableStats};
 pub use table::Table;

@@ -231,15 +231,6 @@ impl Store {
         dispatch!(&self.engine, engine => engine.recovery.clone())
     }
 
-    /// Makes the file as short as it can be, moving data down to free physical pages. Others may
-    /// work on. Gives the bytes by which it became shorter.
-    ///
-    /// # Errors
-    /// Those of reading and writing; what was not moved stays where it was.
-    pub fn shrink(&self) -> Result<u64, StoreError> {
-        dispatch!(&self.engine, engine => engine.shrink())
-    }
-
     /// Writes everything down and closes the store, for all clones. Waits for writers that are at
     /// work; every later use gets [`StoreError::Closed`].
     ///

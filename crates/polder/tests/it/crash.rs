@@ -15,8 +15,8 @@ use std::thread;
 use std::time::Duration;
 
 use polder::{
-    Change, Durability, Options, ReadMode, ReplacementKind, Store, StoreError, Table,
-    TranslationKind,
+    Change, Durability, Options, ReadMode, ReplacementKind, ShrinkProgress, Store, StoreError,
+    Table, TranslationKind,
 };
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 
@@ -46,6 +46,8 @@ struct Config {
     durability: Durability,
     /// Devices answer late and out of order.
     delays: bool,
+    /// Much is removed, and the store is shrunk often.
+    shrinks: bool,
 }
 
 const BASE: Config = Config {
@@ -58,9 +60,10 @@ const BASE: Config = Config {
     memory: 1,
     durability: Durability::Sync,
     delays: false,
+    shrinks: false,
 };
 
-const CONFIGS: [Config; 13] = [
+const CONFIGS: [Config; 16] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
     Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
@@ -134,6 +137,27 @@ const CONFIGS: [Config; 13] = [
         memory: 2,
         ..BASE
     },
+    Config { name: "one thread that shrinks, sync", shrinks: true, ..BASE },
+    Config {
+        name: "three threads that shrink, any translation",
+        threads: 3,
+        durability: Durability::None,
+        translations: TranslationKind::EVICTING,
+        memory: 2,
+        shrinks: true,
+        ..BASE
+    },
+    Config {
+        name: "two threads that shrink, snapshots, delayed devices",
+        threads: 2,
+        durability: Durability::Periodic(Duration::from_millis(2)),
+        translations: &[TranslationKind::Array, TranslationKind::Open, TranslationKind::Simd],
+        holds: &[ReadMode::Copy],
+        memory: 2,
+        delays: true,
+        shrinks: true,
+        ..BASE
+    },
 ];
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
@@ -175,8 +199,8 @@ enum Step {
     Flush,
     /// Drops the thread's own table, if it is there.
     Drop,
-    /// Makes the file shorter.
-    Shrink,
+    /// Makes the file shorter, in so many steps at most.
+    Shrink(u64),
     /// Makes the thread's own table again, and fills it in order.
     Load(BTreeMap<Vec<u8>, Vec<u8>>),
     /// Gives the thread's own table, if it is there, its other name.
@@ -187,7 +211,7 @@ enum Step {
 
 impl Step {
     /// What a thread does next: one step, or two that belong together.
-    fn random(random: &mut Random, thread: u64) -> Vec<Step> {
+    fn random(random: &mut Random, config: &Config, thread: u64) -> Vec<Step> {
         let table = random.index(2);
         let key = |random: &mut Random| {
             let mut key = vec![thread as u8];
@@ -207,7 +231,12 @@ impl Step {
             random.fill(&mut value);
             value
         };
-        let step = match random.below(24) {
+        let drawn = match random.below(32) {
+            24..=27 if config.shrinks => 20,
+            24.. if config.shrinks => 10,
+            drawn => drawn % 24,
+        };
+        let step = match drawn {
             0..=9 => Step::Insert(table, key(random), value(random)),
             10..=14 => Step::Remove(table, key(random)),
             15..=16 => Step::Append(table, key(random), random.below(256) as u8),
@@ -224,7 +253,8 @@ impl Step {
                 let entries = (0..count).map(|_| (key(random), value(random))).collect();
                 return vec![Step::Drop, Step::Load(entries)];
             }
-            20 => Step::Shrink,
+            20 if random.chance(0.3) => Step::Shrink(random.below(40)),
+            20 => Step::Shrink(u64::MAX),
             21..=22 => Step::Rename,
             _ => Step::Flush,
         };
@@ -258,7 +288,7 @@ impl Step {
                     };
                 }
             }
-            Step::Flush | Step::Shrink | Step::Rename => {}
+            Step::Flush | Step::Shrink(_) | Step::Rename => {}
             Step::Drop => content.retain(|(table, _), _| *table != OWN),
             Step::Load(entries) => content
                 .extend(entries.iter().map(|(key, value)| ((OWN, key.clone()), value.clone()))),
@@ -291,7 +321,14 @@ impl Step {
                 })
             }
             Step::Flush => store.flush(),
-            Step::Shrink => store.shrink().map(|_| ()),
+            Step::Shrink(steps) => {
+                let mut steps = *steps;
+                let progress = &mut |_: &ShrinkProgress<'_>| {
+                    steps = steps.saturating_sub(1);
+                    steps > 0
+                };
+                store.shrink_with(progress).map(|_| ())
+            }
             Step::Drop => match own_table(store, thread) {
                 None => Ok(()),
                 Some([name, _]) => store.drop_table(&name),
@@ -353,7 +390,7 @@ fn work(
         (0..count).map(step).collect::<Vec<_>>()
     };
     let steps =
-        (0..turns).flat_map(|_| [Step::random(&mut random, thread), stack_steps()].concat());
+        (0..turns).flat_map(|_| [Step::random(&mut random, config, thread), stack_steps()].concat());
     for (number, step) in steps.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return;

@@ -36,5 +36,6 @@ mod salvage;
 mod salvage_losses;
 mod salvage_random;
 mod structures;
+mod shrink;
 mod surroundings;
 mod tables;
