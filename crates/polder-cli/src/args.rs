@@ -43,6 +43,11 @@ pub struct Cli {
     #[arg(long, global = true)]
     pub json: bool,
 
+    /// Tell on standard error what the store does in the background; twice: in detail. The variable
+    /// POLDER_LOG says more precisely what: error, warn, info, debug, or `warn,polder_log=debug`.
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+
     #[command(subcommand)]
     pub command: Command,
 }

@@ -16,6 +16,7 @@ use clap::Parser;
 mod args;
 mod commands;
 mod durability;
+mod events;
 mod failure;
 mod input;
 mod interrupt;
@@ -28,7 +29,7 @@ mod units;
 
 fn main() -> ExitCode {
     let cli = args::Cli::parse();
-    match commands::run(cli) {
+    match events::tell(cli.verbose).and_then(|()| commands::run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => failure.report(),
     }

@@ -18,6 +18,7 @@ use polder_pool::device::{Batch, Buffer, Direction, Request};
 use polder_pool::journal::{Outgoing, SharedError};
 
 use crate::log::Log;
+use crate::slow_sync::timed_sync;
 use crate::sync::lock;
 
 /// Pages written since the last sync of the data file, at most; then it is synced.
@@ -108,7 +109,7 @@ impl Log {
         let _one = lock(&self.double_write.data_sync);
         self.check()?;
         let (placed, unsynced) = self.double_write.before_sync();
-        match self.double_write.data.sync() {
+        match timed_sync(&*self.double_write.data, "data") {
             Ok(()) => {
                 self.double_write.after_sync(&placed);
                 Ok(())

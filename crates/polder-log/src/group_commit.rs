@@ -22,6 +22,7 @@ use polder_pool::journal::SharedError;
 use crate::leader::{Leader, Syncs, WINDOW_BYTES};
 use crate::log::{Identity, Log};
 use crate::ring::cut;
+use crate::slow_sync::timed_sync;
 use crate::sync::lock;
 use crate::tally::Tally;
 
@@ -252,7 +253,7 @@ impl Log {
     pub(crate) fn sync_device(&self, cut: u64) -> Result<(), SharedError> {
         let _one = lock(&self.commit.log_sync);
         self.check()?;
-        self.space.device.sync().map_err(|error| {
+        timed_sync(&*self.space.device, "log").map_err(|error| {
             // Before a caller learns of it, and opens the log again.
             self.take_back();
             self.poison("syncing the log", &error)

@@ -2,6 +2,8 @@
 
 #![cfg(not(loom))]
 
+use polder_pool::event;
+
 use crate::file::{Fresh, make_segment};
 use crate::log::Log;
 use crate::room::SPARE_SEGMENTS;
@@ -28,9 +30,15 @@ impl Log {
             // So that no thread that waits for a sync waits for the zeros as well. That it failed
             // is found out by every thread that syncs or asks for room.
             Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {}
-            Ok(()) => lock(&self.space.segments).add(),
+            Ok(()) => {
+                lock(&self.space.segments).add();
+                event!(debug, segments = count + 1, "the log has grown");
+            }
             // The log makes do with what it has.
-            Err(_) => lock(&self.reservations.room).no_growth = true,
+            Err(error) => {
+                event!(warn, segments = count, error = error, "the log cannot grow");
+                lock(&self.reservations.room).no_growth = true;
+            }
         }
         self.reservations.set_ceiling(&self.space);
     }

@@ -59,6 +59,7 @@ mod reservation;
 mod ring;
 mod room;
 mod slots;
+mod slow_sync;
 mod survey;
 mod sync;
 mod tally;

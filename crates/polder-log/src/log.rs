@@ -12,6 +12,7 @@ use std::time::Duration;
 use polder_format::log::LogSeed;
 use polder_format::{Lsn, SpaceId};
 use polder_pool::device::Device;
+use polder_pool::event;
 use polder_pool::journal::SharedError;
 use polder_pool::worker::Worker;
 
@@ -174,6 +175,7 @@ impl Log {
     /// `LOG-6`: nothing becomes durable any more.
     pub fn poison(&self, what: &str, error: &io::Error) -> SharedError {
         let first = self.failure.set(what, error);
+        event!(error, what = what, error = error, "nothing becomes durable any more");
         self.commit.wake_all();
         self.reservations.wake_all();
         first

@@ -22,6 +22,7 @@ macro_rules! reached {
 mod core;
 pub mod device;
 mod error;
+mod event;
 mod file_map;
 mod frame;
 pub mod journal;
@@ -87,6 +88,11 @@ pub use {
 
 #[cfg(all(not(loom), feature = "teaching"))]
 pub use translation::Sorted;
+
+/// For `event!`, wherever it is expanded.
+#[cfg(feature = "tracing")]
+#[doc(hidden)]
+pub use tracing;
 
 /// The README's program.
 #[cfg(doctest)]

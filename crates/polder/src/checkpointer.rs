@@ -3,11 +3,11 @@
 use std::io;
 use std::sync::{Arc, Mutex};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polder_format::{Lsn, Superblock};
 use polder_log::{CheckpointMark, Log};
-use polder_pool::{Pool, PoolError, Translation, lock};
+use polder_pool::{Pool, PoolError, Translation, event, lock};
 
 use crate::file::write_superblocks;
 use crate::stamps::Stamps;
@@ -51,6 +51,7 @@ impl<T: Translation> Checkpointer<T> {
             return Ok(false);
         }
         *goes_on = !closing;
+        let began = Instant::now();
         let journal = |source| PoolError::Journal { source };
         // K1: a cut of the log, where replay will begin, and the entries of each table there.
         let begun = self.log.begin_checkpoint().map_err(journal)?;
@@ -77,6 +78,8 @@ impl<T: Translation> Checkpointer<T> {
             write_superblocks(self.pool.device(), &mut superblock)
         };
         self.log.finish_checkpoint(&begun, next_version, mark).map_err(journal)?;
+        let replay = self.log.replay_bytes();
+        event!(info, ms = began.elapsed().as_millis(), replay_bytes = replay, "checkpoint made");
         Ok(true)
     }
 
@@ -113,6 +116,7 @@ impl<T: Translation> Checkpointer<T> {
     fn run(&self) {
         while self.log.await_checkpoint(REST) {
             if let Err(error) = self.checkpoint(false, false) {
+                event!(warn, error = error, "a checkpoint failed");
                 let text = format!("the log is full, and a checkpoint failed: {error}");
                 self.log.checkpoint_failed(Arc::new(io::Error::other(text)));
                 thread::sleep(REST / 10);

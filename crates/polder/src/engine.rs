@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, RwLock, Weak};
 
 use polder_format::Lsn;
-use polder_log::{Log, WalWriter};
+use polder_log::{Log, Recovered, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
-use polder_pool::{Pool, PoolError, Space, Translation, lock};
+use polder_pool::{Pool, PoolError, Space, Translation, event, lock};
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Effect, Expected, Tree, apply_batch};
 
 use crate::any::Variant;
@@ -20,7 +20,7 @@ use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::name::Name;
-use crate::opening::{Opened, drop_orphans};
+use crate::opening::{Opened, Opening, drop_orphans};
 use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
 use crate::registry::{Handle, Registered, Registry, Spaces};
@@ -103,6 +103,7 @@ impl<T: Translation> Engine<T> {
     /// Starts a store that was opened.
     pub(crate) fn start(opened: Opened<T>) -> Result<Arc<Engine<T>>, OpenError> {
         let Opened { checkpointer, catalogue, opening, recovered } = opened;
+        tell_opened(&opening, &recovered);
         let checkpointer = Arc::new(checkpointer);
         if let Durability::Periodic(period) = opening.durability {
             checkpointer.log.sync_within(period);
@@ -315,6 +316,10 @@ impl<T: Translation> Engine<T> {
         self.quiesce.close()?;
         self.shrinker.close();
         let written = self.write_down();
+        match &written {
+            Ok(()) => event!(info, "store closed"),
+            Err(error) => event!(error, error = error, "store closed, and not written down"),
+        }
         // A reader that came before may still want pages, which the next process may soon change.
         self.pool.end_reads();
         lock(&self.directory).take();
@@ -387,6 +392,16 @@ impl SpaceRecord {
         let (found, wanted) = (self.lodger.to_string(), wanted.to_string());
         Err(StoreError::OtherStructure { name: name.to_string(), found, wanted })
     }
+}
+
+/// An open store is an event; so is what had to be recovered, which is for operators to look at.
+fn tell_opened(opening: &Opening, recovered: &Recovered) {
+    let (store, groups) = (opening.path.display(), recovered.groups);
+    let torn = recovered.restored_pages;
+    if groups > 0 || torn > 0 {
+        event!(warn, store = store, groups = groups, torn_pages = torn, "recovered from the log");
+    }
+    event!(info, store = store, "store opened");
 }
 
 impl<T: Translation> OnFork for Engine<T> {

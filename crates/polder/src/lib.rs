@@ -26,6 +26,17 @@
 //!
 //! What a call has written when it returns outlives the process, the system and the power, unless
 //! it asks for less ([`Durability`]).
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! * `all-translations`, or the name of one ([`TranslationKind`]): other ways to find a page in
+//!   memory than the default.
+//! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
+//!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more
+//!   than a second, writes that fail, closing. Errors that end a store have the level `error`; what
+//!   an operator should look at has `warn`.
 #![forbid(unsafe_code)]
 
 mod any;

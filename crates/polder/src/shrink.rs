@@ -16,7 +16,7 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_pool::{PoolError, Translation, lock};
+use polder_pool::{PoolError, Translation, event, lock};
 use polder_tree::{CompactStep, Tree};
 
 use crate::any::dispatch;
@@ -205,6 +205,7 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
             self.cut(pages_needed_within(self.engine)?)?;
         }
         let pages = before.saturating_sub(self.file_pages());
+        event!(info, pages = pages, "the data file was made shorter");
         match self.refused {
             Some(error) => Err(error),
             None => Ok(pages << self.engine.pool.page_size().shift()),

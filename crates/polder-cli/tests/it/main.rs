@@ -7,6 +7,7 @@ mod support;
 mod damage;
 mod demo;
 mod errors;
+mod events;
 mod real_data;
 mod round_trip;
 mod short;

@@ -75,6 +75,8 @@ impl<T: Translation> Shared<T> {
         }
         while reserve.is_short(&self.core.frames.free, reserve.high) {
             if self.sweep(GOAL.min(reserve.high)) == 0 {
+                let (free, high) = (self.core.frames.free.len(), reserve.high);
+                crate::event!(debug, free = free, wanted = high, "a sweep freed no frame");
                 return false;
             }
         }

@@ -247,6 +247,7 @@ impl Core {
         let ticket = match self.ask_journal(copied, bounce) {
             Ok(ticket) => ticket,
             Err(source) => {
+                crate::event!(warn, pages = copied.len(), error = source, "the log refuses pages");
                 *lock(&self.data.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
                 result.error.get_or_insert(PoolError::Journal { source });
@@ -271,6 +272,12 @@ impl Core {
                 Err(error) => {
                     result.failed += 1;
                     failed.push(page.page);
+                    crate::event!(
+                        warn,
+                        page = page.page,
+                        error = error,
+                        "a page cannot be written"
+                    );
                     *lock(&self.data.last_write_error) = Some(Arc::clone(&error));
                     let (page, place) = (page.page, page.place);
                     result.error.get_or_insert(PoolError::Write { page, place, source: error });
