@@ -389,8 +389,8 @@ fn work(
             |i| if numbers.chance(0.6) { Step::Push(numbers.next_u64() ^ i) } else { Step::Pop };
         (0..count).map(step).collect::<Vec<_>>()
     };
-    let steps =
-        (0..turns).flat_map(|_| [Step::random(&mut random, config, thread), stack_steps()].concat());
+    let steps = (0..turns)
+        .flat_map(|_| [Step::random(&mut random, config, thread), stack_steps()].concat());
     for (number, step) in steps.enumerate() {
         if stop.load(Ordering::Relaxed) {
             return;

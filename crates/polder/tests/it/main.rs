@@ -35,7 +35,7 @@ mod rename;
 mod salvage;
 mod salvage_losses;
 mod salvage_random;
-mod structures;
 mod shrink;
+mod structures;
 mod surroundings;
 mod tables;
