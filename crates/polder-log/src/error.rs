@@ -13,7 +13,9 @@ use polder_pool::PoolError;
 #[non_exhaustive]
 pub enum LogError {
     /// The file is not the log of this store, or its first block is damaged.
-    #[error("the log file is not the log of this store, or damaged at byte {offset}")]
+    #[error(
+        "the log file is not the log of this store, or damaged at byte {offset}; put back the file `log` that belongs to it, or save what can be read with `polder salvage`"
+    )]
     Header {
         /// Where in the file.
         offset: u64,
@@ -36,7 +38,10 @@ pub enum LogError {
         source: FormatError,
     },
     /// A record cannot be understood, although its group is whole.
-    #[error("the log cannot be replayed from LSN {}, byte {offset} of the log file", lsn.0)]
+    #[error(
+        "the log cannot be replayed from LSN {}, byte {offset} of the log file; restore a copy, or save what can be read with `polder salvage`",
+        lsn.0
+    )]
     Record {
         /// Where the group begins.
         lsn: Lsn,

@@ -79,8 +79,10 @@ pub(crate) fn read_superblock(
                 FormatError::Foreign => "does not begin with Polder's mark",
                 _ => "holds only zeros where the superblocks would be",
             };
-            let reason =
-                format!("its file `data` {what}, and beside it there is no log of a store");
+            let reason = format!(
+                "its file `data` {what}, and beside it there is no log of a store (with that back in \
+                 its place, `polder salvage` saves what can be read)"
+            );
             OpenError::Foreign { path: path(), reason }
         }
         _ => OpenError::Damaged { path: path(), source: error.into() },

@@ -156,6 +156,12 @@ fn end_of(log: &LogFile, superblock: Option<&Superblock>) -> LogEnd {
     };
     let (lsn, reason, what) = match log.find_end(superblock, &mut |_| {}) {
         Ok(found) => match found.behind {
+            None if superblock.clean => (
+                found.end,
+                LogEndReason::Complete,
+                "the store was closed cleanly, and the log ends here: nothing was written behind it"
+                    .to_string(),
+            ),
             None => (
                 found.end,
                 LogEndReason::Complete,
@@ -164,7 +170,10 @@ fn end_of(log: &LogFile, superblock: Option<&Superblock>) -> LogEnd {
             Some(behind) => (
                 found.end,
                 LogEndReason::CutShort,
-                format!("the log ends here; what lies behind it nobody was promised: {behind}"),
+                format!(
+                    "the store was not closed; the log ends here, and the next opening goes on from \
+                     here. What lies behind it nobody was promised: {behind}"
+                ),
             ),
         },
         Err(error) => {

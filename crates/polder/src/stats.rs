@@ -133,7 +133,7 @@ fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
     Stats {
         memory_budget_bytes: engine.memory_budget,
         // The log's buffer is paid from the same budget.
-        metadata_bytes: pool.metadata_bytes + engine.memory_budget - pool.memory_budget_bytes,
+        metadata_bytes: pool.metadata_bytes + (engine.memory_budget - pool.memory_budget_bytes),
         log_replay_bytes: engine.log().replay_bytes(),
         log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
