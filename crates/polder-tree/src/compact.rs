@@ -22,7 +22,7 @@
 //! takes more at its upper end: no node gets another lower fence, which readers of snapshots rely on
 //! (`snapshot.rs`).
 //!
-//! Merging several leaves into one less is that of X-Merge (Alhomssi and Leis, 2020), which spends it
+//! Merging several leaves into one less is that of XMerge (Alhomssi and Leis, 2021), which spends it
 //! on eviction.
 
 mod moving;

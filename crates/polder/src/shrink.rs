@@ -13,13 +13,16 @@
 //! time (`turn`); tables may be made and dropped meanwhile, except during a step that moves extents
 //! (`ddl`), which may read the maps of all of them.
 
+use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_pool::{PoolError, Translation, event, lock};
+use polder_format::PageNo;
+use polder_pool::{PoolError, Space, Translation, event, lock};
 use polder_tree::{CompactStep, Tree};
 
 use crate::any::dispatch;
+use crate::catalogue::{Lodger, SpaceRecord};
 use crate::engine::Engine;
 use crate::error::{CATALOGUE, StoreError};
 use crate::handle::Store;
@@ -66,7 +69,8 @@ impl Store {
     ///
     /// What is left is about what a bulk load of the same entries takes, an eighth of each page kept
     /// free for what is inserted next. What a writer adds meanwhile has its room, too, and a value
-    /// in pages of its own stays where it is if there is no room for all of it further in front. The
+    /// in pages of its own stays where it is if there is no room for all of it further in front, as
+    /// do the pages of [structures](crate::structure) that are no tables. The
     /// log has a file and a limit of its own ([`Options::log_limit`](crate::Options::log_limit)) and
     /// becomes no shorter; it grows by the pages that are moved.
     ///
@@ -134,7 +138,8 @@ pub(crate) fn shrink_resting<T: Translation>(
     Shrinking::begin(engine, rests, &mut |_| goes_on())?.run()
 }
 
-/// How many pages the file would have if all of them lay as close together as they can.
+/// How many pages the file would have if those of tables lay as close together as they can, and
+/// those of other structures where they lie.
 pub(crate) fn pages_needed<T: Translation>(engine: &Engine<T>) -> Result<u64, StoreError> {
     let _pass = engine.quiesce.enter()?;
     pages_needed_within(engine)
@@ -142,19 +147,38 @@ pub(crate) fn pages_needed<T: Translation>(engine: &Engine<T>) -> Result<u64, St
 
 fn pages_needed_within<T: Translation>(engine: &Engine<T>) -> Result<u64, StoreError> {
     let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
+    let tables = engine.records()?.into_iter().filter(|(_, record)| is_table(record));
+    let mut trees: HashSet<_> = tables.map(|(_, record)| record.space).collect();
+    trees.insert(engine.catalogue.space().id());
     let mut pages = 0;
-    for space in engine.pool.spaces().map_err(of_pool)? {
-        let end = match engine.pool.open_space(space) {
-            Ok(space) => space.dense_end(),
-            Err(error) => Err(error),
-        };
+    for id in engine.pool.spaces().map_err(of_pool)? {
+        let end = engine.pool.open_space(id).and_then(|space| match trees.contains(&id) {
+            true => space.dense_end().map(PageNo::get),
+            false => end_of(&space),
+        });
         match end {
-            Ok(end) => pages += end.get(),
+            Ok(end) => pages += end,
             Err(PoolError::NoSuchSpace { .. } | PoolError::Dropped { .. }) => {}
             Err(error) => return Err(of_pool(error)),
         }
     }
     Ok(pages)
+}
+
+/// Where the pages of a space end.
+fn end_of<T: Translation>(space: &Space<T>) -> Result<u64, PoolError> {
+    let mut end = 1;
+    while let Some(from) = PageNo::new(end)
+        && let Some(last) = space.used_pages_from(from, 1)?.last()
+    {
+        end = last.get() + 1;
+    }
+    Ok(end)
+}
+
+/// How the pages of other structures may move only these know.
+fn is_table(record: &SpaceRecord) -> bool {
+    record.lodger == Lodger::Own
 }
 
 /// One run of shrinking.
@@ -186,7 +210,7 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
         let catalogue = self.engine.catalogue.clone();
         let mut goes_on = self.compact(None, &catalogue)?;
         let tables = if goes_on { self.engine.records()? } else { Vec::new() };
-        for (name, record) in tables {
+        for (name, record) in tables.into_iter().filter(|(_, record)| is_table(record)) {
             let tree = match self.engine.pool.open_space(record.space) {
                 Ok(space) => Tree::open(space),
                 // It was dropped.

@@ -1,5 +1,5 @@
-//! Dividing what lies in neighbouring leaves anew, among fewer of them (as X-Merge does: Alhomssi
-//! and Leis, 2020).
+//! Dividing what lies in neighbouring leaves anew, among fewer of them (as XMerge does: Alhomssi
+//! and Leis, 2021).
 //!
 //! The first leaf stays and takes more from its right neighbours, what has no room in it goes into
 //! new pages, and the neighbours are freed: no leaf ever gets another lower fence (`snapshot.rs`).

@@ -100,6 +100,19 @@ fn assert_whole(sample: &Sample) {
     assert_sound(&sample.store);
 }
 
+/// Their pages stay where they are.
+#[test]
+fn a_store_with_them_is_shrunk() {
+    let sample = fill(disk().open(options()).unwrap());
+    let other = sample.store.create_table("other").unwrap().with_durability(Durability::None);
+    (0..COUNT).for_each(|i| assert!(other.put(i.to_be_bytes(), [7; 500]).unwrap()));
+    (10..COUNT).for_each(|i| assert!(other.delete(i.to_be_bytes()).unwrap()));
+    let before = sample.store.stats().file_bytes;
+    assert_eq!(before - sample.store.shrink().unwrap(), sample.store.stats().file_bytes);
+    assert_eq!(other.iter().count(), 10);
+    assert_whole(&sample);
+}
+
 #[test]
 fn they_outlive_crashes_on_every_translation() {
     for (seed, kind) in (0..).zip(TranslationKind::ALL) {
