@@ -16,6 +16,9 @@ use crate::kinds::KINDS;
 #[derive(Debug)]
 pub enum HashStructure {}
 
+/// Is shown an entry, key and value, and may break off.
+pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
+
 /// What a hash index in a store can do: as the methods of [`HashIndex`] that have the same names.
 pub trait ByteMap: Send + Sync {
     /// The value of `key`.
@@ -46,10 +49,7 @@ pub trait ByteMap: Send + Sync {
     ///
     /// # Errors
     /// Those of loading pages.
-    fn for_each(
-        &self,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), HashError>;
+    fn for_each(&self, visit: &mut Visit<'_>) -> Result<(), HashError>;
 }
 
 impl<T: Translation> ByteMap for HashIndex<T> {
@@ -69,10 +69,7 @@ impl<T: Translation> ByteMap for HashIndex<T> {
         HashIndex::remove(self, key).map(|applied| applied.effect)
     }
 
-    fn for_each(
-        &self,
-        visit: &mut dyn FnMut(&[u8], &[u8]) -> ControlFlow<()>,
-    ) -> Result<(), HashError> {
+    fn for_each(&self, visit: &mut Visit<'_>) -> Result<(), HashError> {
         let mut cursor = self.cursor();
         while let Some((key, value)) = cursor.next()? {
             if visit(key, value).is_break() {

@@ -148,7 +148,7 @@ pub use cursor::{Cursor, Entry};
 pub use error::HashError;
 pub use handle::HashIndex;
 pub use hash::{KeyHash, Prefix, Side};
-pub use hosted::{ByteMap, HashStructure};
+pub use hosted::{ByteMap, HashStructure, Visit};
 pub use kinds::KINDS;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;

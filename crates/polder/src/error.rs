@@ -436,9 +436,7 @@ impl StoreError {
             PoolError::Closed => StoreError::Closed,
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
             PoolError::Journal { source } => StoreError::Log { source },
-            PoolError::Structure { .. } => {
-                StoreError::Structure { name: table(), source: error.into() }
-            }
+            PoolError::Structure { .. } => StoreError::Structure { name: table(), source: error },
             _ => StoreError::Io { source: error.into() },
         }
     }

@@ -16,6 +16,23 @@ use crate::registry::{Handle, Registered, Spaces};
 
 /// A structure in a store, as [`Options::structure`](crate::Options::structure) has registered it.
 /// Cheap to clone; keeps the store open.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// use polder::{Options, Store};
+/// use polder_hash::HashStructure;
+///
+/// let options = Options::new(dir.path().join("store")).structure::<HashStructure>();
+/// let store = Store::open(options.memory_budget(16 << 20))?;
+/// let words = store.open_structure::<HashStructure>("words")?;
+/// words.write(|words| words.insert(b"dike", b"keeps the water out"))?;
+/// let dike = words.read(|words| words.get(b"dike"))?;
+/// assert_eq!(dike.as_deref(), Some(&b"keeps the water out"[..]));
+/// assert_eq!(store.structures()?[0].structure, "polder.hash");
+/// # Ok(())
+/// # }
+/// ```
 pub struct Hosted<S: Structure> {
     name: String,
     handle: Arc<S::Handle>,

@@ -104,14 +104,9 @@ impl Evidence {
         self.redo_start.is_some_and(|start| lsn > start)
     }
 
-    /// Where the group begins that has the last full-page image of a page.
-    pub(super) fn image_of(&self, page: PageId) -> Option<Lsn> {
-        self.images.get(&page).copied()
-    }
-
-    /// Pages that have a full-page image in the log.
-    pub(super) fn imaged(&self) -> impl Iterator<Item = PageId> {
-        self.images.keys().copied()
+    /// Pages that have a full-page image in the log, and where the group begins that has the last one.
+    pub(super) fn images(&self) -> impl Iterator<Item = (PageId, Lsn)> {
+        self.images.iter().map(|(page, group)| (*page, *group))
     }
 
     /// Whether the log file alone has all of a page.

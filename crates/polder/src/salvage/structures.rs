@@ -50,13 +50,19 @@ impl<'s> Guests<'s> {
         names: &mut Names,
     ) -> Guests<'s> {
         let mut guests = Guests { source, copies, registry, groups: BTreeMap::new() };
+        let is_unknown = |names: &Names, page: PageId| {
+            let space = page.space();
+            space > SpaceId::CATALOGUE && names.get(space).or(names.structure(space)).is_none()
+        };
         for copy in &copies.of_guests {
-            guests.note_page(copy.page, read_copy(source, copy.lies), names);
+            if is_unknown(names, copy.page) {
+                guests.note_page(copy.page, read_copy(source, copy.lies), names);
+            }
         }
-        for page in source.evidence.imaged() {
-            let is_known = names.get(page.space()).is_some() || page.space() <= SpaceId::CATALOGUE;
-            let image = source.evidence.image_of(page).filter(|_| !is_known);
-            guests.note_page(page, image.and_then(|group| source.image(page, group)), names);
+        for (page, group) in source.evidence.images() {
+            if is_unknown(names, page) {
+                guests.note_page(page, source.image(page, group), names);
+            }
         }
         let spaces: BTreeSet<SpaceId> = names.structures().into_iter().collect();
         if !spaces.is_empty() {
@@ -165,9 +171,9 @@ impl<'s> Guests<'s> {
                         has_all = evidence.has_all_since(*begin);
                     }
                     (operation, Some(known)) if has_all => {
-                        if self.redo(known, operation).is_none() {
-                            (page, misfit) = (None, true);
-                        }
+                        let done = self.redo(known, operation);
+                        misfit |= done.is_none();
+                        page = page.filter(|_| done.is_some());
                     }
                     _ => {}
                 }

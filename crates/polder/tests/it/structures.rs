@@ -2,13 +2,14 @@
 //! example of the pool's README is one of them, a hash index and a heap are the others.
 
 use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use polder::structure::{KindOps, PageKind, PageRef, PoolError, Space, Structure, Translation};
 use polder::{
     Durability, Hosted, OpenError, Options, OptionsError, Store, StoreError, TranslationKind,
 };
-use polder_format::PageHeader;
+use polder_format::{PageHeader, SpaceId};
 use polder_hash::HashStructure;
 use polder_tree::HeapStructure;
 
@@ -191,6 +192,11 @@ fn a_page_that_was_lost_is_found() {
     assert!(faults[0].what.contains("nothing links it"), "{}", faults[0]);
 }
 
+fn named(path: &Path) -> Options {
+    let options = Options::new(path).structure::<Stacks>();
+    options.structure::<HashStructure>().structure::<HeapStructure>()
+}
+
 /// What a salvage makes of the disks, and what it says.
 fn salvaged(disks: &Disks) -> (Sample, polder::SalvageReport) {
     let folder = tempfile::tempdir().unwrap();
@@ -198,10 +204,6 @@ fn salvaged(disks: &Disks) -> (Sample, polder::SalvageReport) {
     std::fs::create_dir(&from).unwrap();
     std::fs::write(from.join("data"), disks.data.image()).unwrap();
     std::fs::write(from.join("log"), disks.log.image()).unwrap();
-    let named = |path: &std::path::Path| {
-        let options = Options::new(path).structure::<Stacks>();
-        options.structure::<HashStructure>().structure::<HeapStructure>()
-    };
     let report = polder::salvage(&from, named(&to), &mut |_, _, _| true).unwrap();
     let sample = open(Store::open(named(&to)).unwrap());
     (Sample { _folder: Some(folder), ..sample }, report)
@@ -255,6 +257,35 @@ fn what_a_salvage_cannot_save_of_them_is_told() {
     assert_eq!(told, ["hash", "heap", "stack"], "{:?}", report.losses);
     assert_eq!(report.tables.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(), ["table"]);
     assert_eq!(report.tables[0].entries, COUNT);
+}
+
+/// Neither the catalogue nor the log tells any more what lies where.
+#[test]
+fn they_are_known_by_their_pages_where_names_were_lost() {
+    let disks = disk();
+    fill(disks.open(options()).unwrap()).store.close().unwrap();
+    let image = disks.data.image();
+    let is_catalogue = |page: &[u8]| {
+        let header = PageHeader::decode(page).unwrap();
+        header.kind == PageKind::TREE_LEAF && header.page_id.space() == SpaceId::CATALOGUE
+    };
+    let place = image.chunks(4096).position(is_catalogue).unwrap();
+    disks.data.flip_bit((place * 4096 + 2000) as u64, 3);
+    let folder = tempfile::tempdir().unwrap();
+    let from = folder.path().join("from");
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("data"), disks.data.image()).unwrap();
+    let to = named(&folder.path().join("to"));
+    let report = polder::salvage(&from, to, &mut |_, _, _| true).unwrap();
+    let saved = |structure: Option<&str>| {
+        let is_it = |table: &&polder::SalvagedTable| table.structure.as_deref() == structure;
+        let table = report.tables.iter().find(is_it).unwrap();
+        assert!(!table.named && table.name.starts_with("space-"));
+        table.entries
+    };
+    assert_eq!(saved(Some("example.stack")), COUNT - 700);
+    assert_eq!((saved(Some("polder.hash")), saved(Some("polder.heap"))), (COUNT - 1, COUNT));
+    assert_eq!(saved(None), COUNT);
 }
 
 #[test]
