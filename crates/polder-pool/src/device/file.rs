@@ -100,6 +100,14 @@ impl FileDevice {
         Ok(FileDevice { file, direct, length: Mutex::default(), queues: Queues::default() })
     }
 
+    /// A file without a name, for what need not last: the system's page cache keeps it in memory as
+    /// long as there is some.
+    #[cfg(not(loom))]
+    pub(super) fn of_temporary(file: File) -> FileDevice {
+        let (direct, length) = (AtomicBool::new(false), Mutex::default());
+        FileDevice { file, direct, length, queues: Queues::default() }
+    }
+
     /// Waits, at most so long, until nobody else has the file locked, and locks it. Transfers that a
     /// process had under way when it was killed end with the kernel's last use of its file, and until then
     /// keep a lock that it took in this way.
@@ -107,9 +115,25 @@ impl FileDevice {
     /// # Errors
     /// `ResourceBusy` if it stays locked; those of locking.
     pub fn lock(&self, most: Duration) -> io::Result<FileLock> {
+        self.lock_by(File::try_lock, most)
+    }
+
+    /// The same for one that only reads: others may have such a lock at the same time.
+    ///
+    /// # Errors
+    /// As [`FileDevice::lock`].
+    pub fn lock_shared(&self, most: Duration) -> io::Result<FileLock> {
+        self.lock_by(File::try_lock_shared, most)
+    }
+
+    fn lock_by(
+        &self,
+        try_lock: fn(&File) -> Result<(), TryLockError>,
+        most: Duration,
+    ) -> io::Result<FileLock> {
         let began = Instant::now();
         loop {
-            match self.file.try_lock() {
+            match try_lock(&self.file) {
                 // The same open file: it has the lock.
                 Ok(()) => return self.file.try_clone().map(FileLock),
                 Err(TryLockError::Error(error)) => return Err(error),

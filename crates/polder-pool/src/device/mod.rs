@@ -16,11 +16,15 @@ pub(crate) mod bounce;
 pub(crate) mod data_file;
 mod file;
 pub(crate) mod gate;
+#[cfg(not(loom))]
+mod overlay;
 pub(crate) mod reads;
 
 #[cfg(not(loom))]
 pub use block::{BlockReader, read_block, write_block, write_zeros};
 pub use file::{FileDevice, FileLock, OpenKind};
+#[cfg(not(loom))]
+pub use overlay::OverlayDevice;
 
 /// Memory of the pool that a device reads into or writes from.
 #[derive(Debug, Clone, Copy)]
@@ -41,6 +45,13 @@ impl Buffer {
     /// else writes it; for a read, nobody else relies on what it holds either.
     pub unsafe fn new(at: NonNull<u8>, len: usize) -> Buffer {
         Buffer { at, len }
+    }
+
+    /// The `len` bytes from byte `at` of this one on; `None` if it does not have them.
+    pub fn part(self, at: usize, len: usize) -> Option<Buffer> {
+        let is_within = at.checked_add(len).is_some_and(|end| end <= self.len);
+        // SAFETY: within the memory that the buffer is a name for.
+        is_within.then(|| Buffer { at: unsafe { self.at.add(at) }, len })
     }
 
     /// Address of the first byte.
