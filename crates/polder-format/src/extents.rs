@@ -3,10 +3,14 @@
 
 use crate::{PageNo, PageSize};
 
-/// Pages in the first extents.
-const FIRST_LEN_SHIFT: u32 = 4;
-/// Extents until the first doubling: 32 of 16 pages.
-const FIRST_EXTENTS: u64 = 32;
+/// Logarithm of the pages in the very first extent: an allocation map and a root.
+const FIRST_LEN_SHIFT: u32 = 1;
+/// Extents that are as long as all before them together, from the second one on: 2, 4 and 8 pages.
+const YOUNG_EXTENTS: u64 = 3;
+/// Logarithm of the pages in those that come then.
+const LEN_SHIFT: u32 = 4;
+/// Extents until the first doubling: 2, 2, 4, 8, and 31 of 16 pages.
+const FIRST_EXTENTS: u64 = 35;
 /// From there on, extents for each doubling of the space.
 const PER_DOUBLING: u64 = 16;
 /// Logarithm of the pages in the first extents together.
@@ -40,8 +44,13 @@ impl ExtentSchedule {
     /// The extent that holds `page`.
     pub fn of_page(self, page: PageNo) -> Extent {
         let page = page.get();
-        let (index, first, len_shift) = if page < 1 << FIRST_PAGES_SHIFT {
-            (page >> FIRST_LEN_SHIFT, page & !((1 << FIRST_LEN_SHIFT) - 1), FIRST_LEN_SHIFT)
+        let (index, first, len_shift) = if page < 1 << FIRST_LEN_SHIFT {
+            (0, 0, FIRST_LEN_SHIFT)
+        } else if page < 1 << LEN_SHIFT {
+            let exponent = page.ilog2();
+            (u64::from(exponent), 1 << exponent, exponent)
+        } else if page < 1 << FIRST_PAGES_SHIFT {
+            ((page >> LEN_SHIFT) + YOUNG_EXTENTS, page >> LEN_SHIFT << LEN_SHIFT, LEN_SHIFT)
         } else {
             let exponent = page.ilog2();
             let doublings = exponent - FIRST_PAGES_SHIFT;
@@ -62,8 +71,12 @@ impl ExtentSchedule {
 
     /// The extent with this number, if page numbers reach so far.
     pub fn extent(self, index: u64) -> Option<Extent> {
-        let (first, len_shift) = if index < FIRST_EXTENTS {
-            (index << FIRST_LEN_SHIFT, FIRST_LEN_SHIFT)
+        let (first, len_shift) = if index == 0 {
+            (0, FIRST_LEN_SHIFT)
+        } else if index <= YOUNG_EXTENTS {
+            (1 << index, index as u32)
+        } else if index < FIRST_EXTENTS {
+            ((index - YOUNG_EXTENTS) << LEN_SHIFT, LEN_SHIFT)
         } else if index < self.extents_below_flat() {
             let doublings = ((index - FIRST_EXTENTS) / PER_DOUBLING) as u32;
             let within = (index - FIRST_EXTENTS) % PER_DOUBLING;
@@ -101,7 +114,8 @@ mod tests {
                     assert_eq!(schedule.of_page(PageNo::new(page).unwrap()), extent);
                 }
                 assert!(extent.pages * u64::from(size) <= 64 << 20);
-                assert!(next < 512 || extent.pages <= next / 16);
+                let most = if next < 16 { next.max(2) } else { (next / 16).max(16) };
+                assert!(extent.pages <= most);
                 next += extent.pages;
             }
             let last = schedule.of_page(PageNo::MAX);

@@ -70,6 +70,14 @@ pub enum FormatError {
     /// Not a Polder file.
     #[error("this is not a Polder store: it does not begin with Polder's mark")]
     Foreign,
+    /// Written by an earlier version of Polder, in a format that this one does not read.
+    #[error(
+        "the store was written by an older Polder (format {version}) than this one can read; open it with that version, and copy what it holds into a new store"
+    )]
+    Older {
+        /// Format version of the store.
+        version: u32,
+    },
     /// Written by a later version of Polder.
     #[error(
         "the store was written by a newer Polder (format {version}, feature bits {bits:#x}); open it with that version"

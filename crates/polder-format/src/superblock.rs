@@ -9,7 +9,7 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 pub const SUPERBLOCK_AREA_BYTES: u64 = 65536;
 
 const MAGIC: &[u8; 8] = b"POLDER\r\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const CLEAN: u32 = 1;
 
 /// Incompatible features that this version knows: none yet.
@@ -106,6 +106,9 @@ impl Superblock {
         }
         if version == 0 {
             return Err(field("format version", 0, "it begins at 1"));
+        }
+        if version < VERSION {
+            return Err(FormatError::Older { version });
         }
         let mut store_id = [0; 16];
         store_id.copy_from_slice(&block[16..32]);

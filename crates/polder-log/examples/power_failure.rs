@@ -14,9 +14,13 @@ const PAGES: PageSize = PageSize::MIN;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let [disk, data] = [1, 2].map(|seed| SimDisk::new(FaultPlan::new(seed)));
-    let options = LogOptions { limit: LogOptions::LEAST_LIMIT, buffer_bytes: 256 << 10 };
+    let options = LogOptions {
+        limit: LogOptions::LEAST_LIMIT,
+        buffer_bytes: 256 << 10,
+        group_bytes: 1 << 20,
+    };
     let file = LogFile::create(Arc::new(disk.clone()), ID, PAGES, &options)?;
-    let log = file.begin(Arc::new(data), options, 1)?;
+    let log = file.begin(Arc::new(data), PAGES, options, 1)?;
     let threads = WalWriter::start(&log, |_| ())?;
 
     let acknowledged = append(&log, 1, b"acknowledged")?;

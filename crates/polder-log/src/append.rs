@@ -49,6 +49,9 @@ impl Log {
     #[inline]
     fn put(&self, group: &mut Group, start: u64) -> Lsn {
         let end = start + group.len() as u64;
+        if group.len() as u64 > self.buffer.ring.longest_whole() {
+            return self.put_parts(group, start);
+        }
         if !self.buffer.has_room(end) && !self.await_ring(end) {
             return Lsn(end);
         }
@@ -64,6 +67,32 @@ impl Log {
         Lsn(end)
     }
 
+    /// A4 and A5 of a group that is too long to go into the ring as a whole: of one part after the
+    /// other.
+    #[cold]
+    fn put_parts(&self, group: &mut Group, start: u64) -> Lsn {
+        let lsn = Lsn(start + group.len() as u64);
+        let lag = start.saturating_sub(self.commit.durable_at_least());
+        let lag = u32::try_from(lag).unwrap_or(u32::MAX);
+        let counts = group.counting().is_some();
+        let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
+        for part in self.buffer.ring.parts_of(bytes) {
+            let (from, to) = (start + part.start as u64, start + part.end as u64);
+            if !self.buffer.has_room(to) && !self.await_ring(to) {
+                break;
+            }
+            let change = match (counts, part.start) {
+                (false, _) => Change::Nothing,
+                (true, 0) => Change::More,
+                (true, _) => Change::Continued,
+            };
+            self.buffer.ring.put(from, &bytes[part], change);
+            // As above.
+            let _ = self.wal_writer.wake();
+        }
+        lsn
+    }
+
     /// A4. False: the log is dead, and what is appended goes nowhere.
     #[cold]
     fn await_ring(&self, end: u64) -> bool {
@@ -74,7 +103,7 @@ impl Log {
             }
             if self.wal_writer.urge().is_err() {
                 // No thread can be started: the leader needs no latch, so any thread may lead.
-                let _ = self.write_whole_blocks();
+                self.write_if_nobody_leads();
             } else if tries < 10 {
                 std::thread::yield_now();
             } else {

@@ -16,8 +16,10 @@ use std::time::Duration;
 
 use polder_format::Lsn;
 use polder_format::PageId;
-use polder_format::log::{Counts, Group, Operation, TableCount};
-use polder_pool::journal::SharedError;
+use polder_format::log::{
+    Counts, GROUP_HEADER_BYTES, Group, LOG_BLOCK_BYTES, Operation, TableCount,
+};
+use polder_pool::journal::{SharedError, group_bytes};
 use polder_pool::worker::Call;
 use polder_pool::{Pool, PoolError, Translation};
 
@@ -26,6 +28,8 @@ use crate::sync::lock;
 
 /// Tables in one group of a checkpoint.
 const TABLES_A_GROUP: usize = 4096;
+/// What the record of a checkpoint has beside its tables, at most.
+const COUNTS_BYTES: usize = 32;
 /// A sweep that is ahead of the log rests so long for each batch, at most.
 const REST: Duration = Duration::from_millis(2);
 
@@ -48,6 +52,13 @@ pub struct CheckpointMark {
     pub durable: Lsn,
     /// No record below `redo_start` has this version word or a higher one.
     pub next_version: u64,
+}
+
+/// What the groups of a checkpoint take of the log, at most.
+fn own_bytes(begun: &Begun) -> u64 {
+    let groups = begun.tables.len() / TABLES_A_GROUP + 1;
+    let records = group_bytes(groups, begun.tables.len() * size_of::<TableCount>());
+    (records + groups * (GROUP_HEADER_BYTES + COUNTS_BYTES) + 2 * LOG_BLOCK_BYTES) as u64
 }
 
 impl Log {
@@ -149,6 +160,7 @@ impl Log {
     ) -> Result<(), SharedError> {
         self.check()?;
         // K4
+        self.make_room_for_own(own_bytes(begun));
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();
         if parts.is_empty() {

@@ -57,18 +57,22 @@ impl Log {
         Ok(self.double_write.begin(Some(index), pages))
     }
 
-    /// A slot that is free, for these pages. With the last free one somebody syncs the data file.
+    /// A slot that is free, for these pages. If there may be no more of them, and none is free,
+    /// somebody syncs the data file.
     fn take_slot(&self, pages: &[&Outgoing<'_>]) -> Result<(usize, SlotHeader), SharedError> {
         loop {
             if let Some(taken) = self.double_write.take(pages) {
                 return Ok(taken);
             }
             self.check()?;
-            if self.double_write.is_stuck() {
+            if self.add_slot() {
+                continue;
+            }
+            if self.double_write.is_stuck(pages.len()) {
                 let text = "pages could not be written in place, so that no others may be";
                 return Err(Arc::new(io::Error::other(text)));
             }
-            self.double_write.await_placed();
+            self.double_write.await_placed(pages.len());
             self.sync_data()?;
         }
     }
@@ -82,7 +86,7 @@ impl Log {
     ) -> Result<(), SharedError> {
         let mut block = Box::new(Block([0; LOG_BLOCK_BYTES]));
         block.0.copy_from_slice(&header.encode(self.identity.seed));
-        let mut at = self.double_write.header.slot_offset(index as u32);
+        let mut at = self.double_write.offset(index);
         let mut requests = Vec::new();
         let mut write = |first: &[u8], len: usize| {
             // SAFETY: borrowed until the batch is complete, and only read by the device.

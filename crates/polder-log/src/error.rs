@@ -8,6 +8,21 @@ use std::sync::Arc;
 use polder_format::{FormatError, Lsn};
 use polder_pool::PoolError;
 
+/// A change, which the log takes as a whole, is larger than that may be. It is what an error of
+/// kind [`io::ErrorKind::QuotaExceeded`] holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a change takes {needed} bytes of log at once; the log's limit permits {by_log}, the memory budget {by_memory}: make it smaller, or what permits less larger"
+)]
+pub struct ChangeTooLarge {
+    /// Bytes that it takes.
+    pub needed: u64,
+    /// What the log's limit permits: a part of it, so that others find room beside it.
+    pub by_log: u64,
+    /// What the memory budget permits.
+    pub by_memory: u64,
+}
+
 /// Why the log of a store could not be used.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]

@@ -114,13 +114,25 @@ impl Log {
         self.write_whole_blocks()
     }
 
-    /// L2 and L3 alone, as far as groups are complete. Waits for no group: the caller may have one
-    /// that is not.
-    pub(crate) fn write_whole_blocks(&self) -> Result<(), SharedError> {
-        self.lead(|leader| {
-            self.walk(leader, self.tail_at());
-            self.write_out(leader, leader.walked / BLOCK * BLOCK)
-        })
+    /// L2 and L3 alone, as far as groups are complete.
+    fn write_whole_blocks(&self) -> Result<(), SharedError> {
+        self.lead(|leader| self.write_walked(leader))
+    }
+
+    fn write_walked(&self, leader: &mut Leader) -> io::Result<()> {
+        self.walk(leader, self.tail_at());
+        self.write_out(leader, leader.walked / BLOCK * BLOCK)
+    }
+
+    /// The same, for a thread whose own group is not complete: another thread that leads may wait
+    /// for that group, and makes room itself.
+    pub(crate) fn write_if_nobody_leads(&self) {
+        if let Ok(mut leader) = self.commit.leader.try_lock()
+            && !self.failure.is_set()
+            && let Err(error) = self.write_walked(&mut leader)
+        {
+            self.poison("writing the log", &error);
+        }
     }
 
     /// One group commit. `at_cut` is told where the cut is, and the entries of all tables there.
@@ -228,12 +240,10 @@ impl Log {
         let mut requests = Vec::new();
         {
             let mut segments = lock(&self.space.segments);
-            let share = segments.header().share();
             let mut at = from;
             while at < to {
-                let end = to.min((at / share + 1) * share);
-                let offset = segments.offset_to_write(at)?;
-                let piece = self.buffer.ring.piece(at, end);
+                let (offset, end) = segments.place_to_write(at, self.identity.incarnation)?;
+                let piece = self.buffer.ring.piece(at, end.min(to));
                 // SAFETY: the range is complete and not given back, so that nobody writes it until
                 // `written` is stored, below.
                 let buffer = unsafe { Buffer::new(piece.at, piece.len) };

@@ -1,13 +1,24 @@
-//! Making the log file longer, before it is needed.
+//! Making the log file longer, before it is needed. A log begins with a few small segments, and
+//! each one that comes is twice as large as the one before it, up to a size: so a store of which
+//! little is asked takes little, and one that writes much soon has what it wants.
+//!
+//! The file grows by the next of its stretches (`LogHeader::regions`), and those may be slots of
+//! the double-write buffer. What was made is part of the file when somebody syncs it; a crash
+//! before that loses it together with all that was written there, of which nobody was promised
+//! anything.
 
 #![cfg(not(loom))]
 
+use polder_format::log::RegionKind;
 use polder_pool::event;
 
-use crate::file::{Fresh, make_segment};
+use crate::file::{Fresh, make_region};
 use crate::log::Log;
-use crate::room::SPARE_SEGMENTS;
+use crate::room::spare_bytes;
 use crate::sync::lock;
+
+/// So many bytes of the log are made ahead, in greatest segments; but not more than the file has.
+const SEGMENTS_AHEAD: u64 = 3;
 
 impl Log {
     /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
@@ -16,64 +27,112 @@ impl Log {
         if count >= self.space.limit_segments || lock(&self.reservations.room).no_growth {
             return false;
         }
-        self.add_segment(fresh, meanwhile);
-        true
+        self.add(RegionKind::Segment, fresh, meanwhile)
     }
 
+    /// Makes the file longer up to its next stretch of this kind. False: the device has no room, or the
+    /// log has failed.
     /// The caller holds `growth`.
-    fn add_segment(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) {
-        let (count, header) = {
-            let segments = lock(&self.space.segments);
-            (segments.count(), *segments.header())
-        };
-        match make_segment(&*self.space.device, &header, count, fresh, meanwhile) {
-            // So that no thread that waits for a sync waits for the zeros as well. That it failed
-            // is found out by every thread that syncs or asks for room.
-            Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {}
-            Ok(()) => {
-                lock(&self.space.segments).add();
-                event!(debug, segments = count + 1, "the log has grown");
+    fn add(&self, kind: RegionKind, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
+        let mut went_well = true;
+        while went_well {
+            let Some(region) = lock(&self.space.segments).next_region() else { break };
+            match make_region(&*self.space.device, &region, fresh, meanwhile) {
+                // So that no thread that waits for a sync waits for the zeros as well. That it
+                // failed is found out by every thread that syncs or asks for room.
+                Ok(()) if fresh == Fresh::Written && self.sync_device(0).is_err() => {
+                    went_well = false;
+                }
+                Ok(()) => {
+                    lock(&self.space.segments).add(region);
+                    if region.kind == RegionKind::Slot {
+                        self.double_write.add(region);
+                    }
+                    event!(debug, bytes = region.end(), "the log has grown");
+                }
+                // The log makes do with what it has.
+                Err(error) => {
+                    event!(warn, error = error, "the log cannot grow");
+                    lock(&self.reservations.room).no_growth = true;
+                    went_well = false;
+                }
             }
-            // The log makes do with what it has.
-            Err(error) => {
-                event!(warn, segments = count, error = error, "the log cannot grow");
-                lock(&self.reservations.room).no_growth = true;
+            if region.kind == kind {
+                break;
             }
         }
         self.reservations.set_ceiling(&self.space);
+        went_well
     }
 
-    /// For the end-of-recovery record there is room whatever the limit, as long as the device has
-    /// some: else a full log could be opened only so many times.
-    pub(crate) fn make_room_for_end_of_recovery(&self) {
+    /// Sees to it that so many bytes can be appended without a reservation, whatever the limit, as
+    /// long as the device has room: for the log's own groups, by which it is made shorter, and
+    /// opened.
+    pub(crate) fn make_room_for_own(&self, bytes: u64) {
         let _growing = lock(&self.space.growth);
-        if lock(&self.space.segments).free() == 0 {
-            self.add_segment(Fresh::Allocated, &mut || ());
-        }
+        let lacks = || lock(&self.space.segments).end_of_room() < self.tail_at() + bytes;
+        while lacks() && self.add(RegionKind::Segment, Fresh::Allocated, &mut || ()) {}
     }
 
     /// Sees to it that there are free segments before they are needed; made in the best way, if
     /// there is time and a thread that gains by it.
     pub(crate) fn prepare(&self, has_time: bool) {
-        if lock(&self.space.segments).free() <= SPARE_SEGMENTS {
-            let _growing = lock(&self.space.growth);
-            let best = self.commit.take_awaited() && has_time;
-            let fresh = if best { Fresh::Written } else { Fresh::Allocated };
-            // The ring fills up meanwhile; a thread that appends is told if it cannot be written.
-            self.grow(fresh, &mut || drop(self.write_complete()));
+        let lacks = || {
+            let segments = lock(&self.space.segments);
+            let ahead = SEGMENTS_AHEAD * segments.header().segment_bytes;
+            segments.free_bytes() < ahead.min(segments.capacity() / 2)
+        };
+        if !lacks() {
+            return;
         }
+        let _growing = lock(&self.space.growth);
+        let best = self.commit.take_awaited() && has_time;
+        let fresh = if best { Fresh::Written } else { Fresh::Allocated };
+        // The ring fills up meanwhile; a thread that appends is told if it cannot be written.
+        while lacks() && self.grow(fresh, &mut || drop(self.write_complete())) {}
     }
 
     /// Makes the file longer if reservations end below `end`. True: there may be room now.
     pub(crate) fn grow_to(&self, end: u64) -> bool {
         let _growing = lock(&self.space.growth);
-        end <= self.reservations.ceiling() || self.grow(Fresh::Allocated, &mut || ())
+        let (mut grew, is_short) = (false, || end > self.reservations.ceiling());
+        while is_short() && self.grow(Fresh::Allocated, &mut || ()) {
+            grew = true;
+        }
+        if grew {
+            // It makes what comes next before somebody must wait for it.
+            let _ = self.wal_writer.wake();
+        }
+        grew || !is_short()
     }
 
     /// What a checkpoint makes room for, with the segments that there are.
     pub(crate) fn room_at_least(&self) -> u64 {
         let segments = lock(&self.space.segments);
+        let capacity = segments.capacity();
         // The stretch that remains may begin anywhere in its segment.
-        (segments.count() - SPARE_SEGMENTS).saturating_sub(1) * segments.header().share()
+        let largest = segments.all().iter().map(|segment| segment.region.share()).max();
+        capacity.saturating_sub(spare_bytes(capacity, segments.header()) + largest.unwrap_or(0))
+    }
+
+    /// How many pages one slot of the double-write buffer has room for, if so many are wanted: as
+    /// many, or fewer where the device has no room for a larger slot.
+    pub(crate) fn slot_for(&self, pages: usize) -> usize {
+        let most = self.double_write.most_pages();
+        if most >= pages {
+            return pages;
+        }
+        let _growing = lock(&self.space.growth);
+        let is_short = || self.double_write.most_pages() < pages && self.double_write.may_grow();
+        while is_short() && self.add(RegionKind::Slot, Fresh::Allocated, &mut || ()) {}
+        self.double_write.most_pages().min(pages).max(1)
+    }
+
+    /// One more slot, if there may be more.
+    pub(crate) fn add_slot(&self) -> bool {
+        let _growing = lock(&self.space.growth);
+        self.double_write.may_grow()
+            && !lock(&self.reservations.room).no_growth
+            && self.add(RegionKind::Slot, Fresh::Allocated, &mut || ())
     }
 }

@@ -39,6 +39,10 @@ impl Journal for Log {
         self.await_sync(lsn)
     }
 
+    fn pages_at_once(&self, wanted: usize) -> usize {
+        self.slot_for(wanted)
+    }
+
     fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
         self.protect(pages)
     }

@@ -69,7 +69,7 @@ mod wal_writer;
 #[cfg(not(loom))]
 pub use {
     checkpoint::{Begun, CheckpointMark},
-    error::LogError,
+    error::{ChangeTooLarge, LogError},
     file::{Groups, LogFile, LogOptions, Visit},
     journal::DataDevice,
     log::Log,

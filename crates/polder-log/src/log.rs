@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use polder_format::log::LogSeed;
-use polder_format::{Lsn, SpaceId};
+use polder_format::log::{LogSeed, RegionKind};
+use polder_format::{Lsn, PageSize, SpaceId};
 use polder_pool::device::Device;
 use polder_pool::event;
 use polder_pool::journal::SharedError;
@@ -97,23 +97,26 @@ impl Log {
         device: Arc<dyn Device>,
         data: Arc<dyn Device>,
         mut segments: Segments,
+        page_size: PageSize,
         options: LogOptions,
         beginning: Beginning,
     ) -> Result<Arc<Log>, LogError> {
         let Beginning { start, tail, incarnation, tally, next_slot } = beginning;
-        segments.keep(start.0, tail.0);
+        segments.complete();
+        segments.go_on(start.0, tail.0);
         let header = *segments.header();
+        let slots = header.of_kind(RegionKind::Slot, segments.file_bytes());
         let space = LogSpace::new(device, segments, options.limit);
         let buffer = Buffer::new(options.buffer_bytes, tail.0);
         let log = Log {
             identity: Identity { seed: LogSeed::new(header.store_id), incarnation },
             tail: Tail::new(tail.0),
             buffer: buffer.map_err(|_| no_memory(options.buffer_bytes))?,
-            reservations: Reservations::new(options.buffer_bytes, &space),
+            reservations: Reservations::new(&options, &space),
             space,
             commit: GroupCommit::new(tail.0, tally),
             failure: Failure::default(),
-            double_write: DoubleWriteBuffer::new(header, next_slot, data),
+            double_write: DoubleWriteBuffer::new(&header, slots, page_size, next_slot, data),
             throttle: Throttle::default(),
             wal_writer: Worker::default(),
             checkpointer: Worker::default(),
@@ -160,8 +163,7 @@ impl Log {
 
     /// Bytes of the log file.
     pub fn file_bytes(&self) -> u64 {
-        let segments = lock(&self.space.segments);
-        segments.header().segment_offset(segments.count())
+        lock(&self.space.segments).file_bytes()
     }
 
     /// Whether the log can be used.

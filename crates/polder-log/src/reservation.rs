@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use polder_pool::journal::SharedError;
 
+use crate::error::ChangeTooLarge;
 use crate::log::Log;
 use crate::room::PAD_BYTES;
 use crate::sync::lock;
@@ -53,11 +54,12 @@ impl Log {
 
     #[cold]
     fn too_large(&self, bytes: u64) -> SharedError {
-        let text = format!(
-            "a change takes {bytes} bytes of log at once, and {} are the most; make it smaller, or the memory budget or the log's limit larger",
-            self.reservations.group_max
-        );
-        Arc::new(io::Error::new(io::ErrorKind::QuotaExceeded, text))
+        let what = ChangeTooLarge {
+            needed: bytes,
+            by_log: self.reservations.group_max_by_log,
+            by_memory: self.reservations.group_max_by_memory,
+        };
+        Arc::new(io::Error::new(io::ErrorKind::QuotaExceeded, what))
     }
 
     /// A1, the slow way: there is no room for `need` bytes, up to `end`.

@@ -1,12 +1,19 @@
 //! The log's buffer: a ring that many threads copy groups into at the same time, and marks that
 //! tell which of them are complete.
 //!
-//! * `RING-1` The mark of a stretch of [`MARK_BYTES`] is not zero if a complete group begins there
-//!   (never two do: a group is longer). It is stored last (Release): a thread that sees it
-//!   (Acquire) sees the group.
+//! * `RING-1` The mark of a stretch of [`MARK_BYTES`] is not zero if a complete group begins there,
+//!   or a complete part of one (never two do: they are longer). It is stored last (Release): a
+//!   thread that sees it (Acquire) sees the group, or the part.
 //! * `RING-2` A range belongs to the thread that took it (A3) until its mark is stored, then to
 //!   the leader, which clears the mark as it walks over it, writes the range out and gives it
 //!   back.
+//!
+//! A group that is too long for the ring to take it beside others comes in *parts*, each of some
+//! whole records. The thread that has it copies one after the other, as the ring has room, and
+//! the leader may write out what it has walked over, in the middle of the group. So a group may
+//! be longer than the ring. Until its last part is written it is no valid group on the device
+//! (its checksum covers all of it): then there is nothing of it, or all. No cut lies within it,
+//! for a cut waits for all groups in front of it.
 //!
 //! The leader mostly runs on another core than the appenders. So it touches marks only, which lie
 //! dense, and leaves the lines of the groups themselves to the threads that write them again on
@@ -18,6 +25,8 @@ use std::ops::Range;
 use std::ptr::NonNull;
 
 use polder_format::SpaceId;
+#[cfg(not(loom))]
+use polder_format::log::Record;
 use polder_format::log::{GROUP_HEADER_BYTES, LOG_BLOCK_BYTES};
 
 use crate::sync::{AtomicU64, NoMemory, Ordering, Watched, Zeroed};
@@ -38,10 +47,16 @@ pub(crate) enum Change {
     One(SpaceId, i64),
     /// More than that: its records tell.
     More,
+    /// The same, of a part of a group behind the first one: it begins with a record.
+    Continued,
 }
 
 /// So many bytes of where a group will go are prefetched: what a processor has open at a time.
 const PREFETCHED_BYTES: u64 = 512;
+/// A part of a group takes about this part of the ring. (A record is shorter than that, too: it is
+/// not much longer than a page, of which the ring holds 16 or more.)
+#[cfg(not(loom))]
+const PARTS: u64 = 8;
 /// How often the ring should be written out: each time this part of it was filled.
 const WAKE_PART: u64 = 8;
 
@@ -55,6 +70,7 @@ impl Mark {
             Change::One(space, 1) => (1, u64::from(space.get())),
             Change::One(space, -1) => (2, u64::from(space.get())),
             Change::One(..) | Change::More => (3, 0),
+            Change::Continued => (3, 1),
         };
         Mark(len | kind << CHANGE_SHIFT | space << SPACE_SHIFT)
     }
@@ -69,6 +85,7 @@ impl Mark {
             0 => Change::Nothing,
             1 => Change::One(space, 1),
             2 => Change::One(space, -1),
+            _ if self.0 >> SPACE_SHIFT == 1 => Change::Continued,
             _ => Change::More,
         }
     }
@@ -110,6 +127,34 @@ impl Ring {
     #[inline]
     pub(crate) fn len(&self) -> u64 {
         self.mask + 1
+    }
+
+    /// A group that is longer comes in parts.
+    #[inline]
+    pub(crate) fn longest_whole(&self) -> u64 {
+        self.len() / 2
+    }
+
+    /// The parts of a group that is longer, each of some whole records.
+    #[cfg(not(loom))]
+    pub(crate) fn parts_of<'g>(
+        &self,
+        group: &'g [u8],
+    ) -> impl Iterator<Item = Range<usize>> + use<'g> {
+        let (most, mut next) = ((self.len() / PARTS) as usize, 0);
+        std::iter::from_fn(move || {
+            let begin = next;
+            if begin == group.len() {
+                return None;
+            }
+            next = if begin == 0 { GROUP_HEADER_BYTES } else { begin };
+            while next < group.len()
+                && (next - begin < most || group.len() - next <= 2 * MARK_BYTES as usize)
+            {
+                next = Record::peek(&group[next..]).map_or(group.len(), |(_, len)| next + len);
+            }
+            Some(begin..next)
+        })
     }
 
     /// The memory from a position on, and how many bytes lie in one piece there.
@@ -298,8 +343,45 @@ mod tests {
             assert_eq!(ring.take_mark(at), None);
         }
         assert!(ring.piece(0, 4096).at.as_ptr().addr().is_multiple_of(4096));
-        for change in [Change::Nothing, Change::One(SpaceId::CATALOGUE, 1), Change::More] {
+        let one = Change::One(SpaceId::CATALOGUE, 1);
+        for change in [Change::Nothing, one, Change::More, Change::Continued] {
             assert_eq!(Mark::new(48, change).change(), change);
+        }
+    }
+
+    /// The parts of a group are its records, in order, none of them cut.
+    #[test]
+    fn parts_of_a_group_are_whole_records() {
+        use polder_format::log::{Group, LogSeed, LoggedValue, Operation};
+        use polder_format::{Lsn, PageId, StoreId};
+
+        let ring = Ring::new(64 << 10).unwrap();
+        for records in [100, 1000, 1001, 5000] {
+            let mut group = Group::new();
+            for i in 0..records {
+                let value = LoggedValue::Inline(&[7; 600][..i * 37 % 600]);
+                let (key, version) = (&[1][..], i as u64);
+                group.push(
+                    PageId::from_link(5),
+                    &Operation::Insert { added: true, version, key, value },
+                );
+            }
+            let bytes = group.seal(LogSeed::new(StoreId([1; 16])), Lsn(8), 0, 1);
+            let (mut next, mut found) = (0, 0);
+            for part in ring.parts_of(bytes) {
+                assert_eq!(part.start, next);
+                assert!(
+                    part.len() as u64 > MARK_BYTES && part.len() as u64 <= ring.longest_whole()
+                );
+                next = part.end;
+                let mut at = part.start + if part.start == 0 { GROUP_HEADER_BYTES } else { 0 };
+                while at < part.end {
+                    at += Record::peek(&bytes[at..]).unwrap().1;
+                    found += 1;
+                }
+                assert_eq!(at, part.end);
+            }
+            assert_eq!((next, found), (bytes.len(), records));
         }
     }
 }

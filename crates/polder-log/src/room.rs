@@ -3,8 +3,8 @@
 //! * `LOG-4` No thread waits for log space under a latch: an operation reserves the most that it
 //!   can append (and the rest of a block, for a sync behind it) before its first latch. The end of
 //!   the log plus all reservations never exceeds what the segments that exist have room for, less
-//!   two: what checkpoints and end-of-recovery records themselves append. An operation that holds
-//!   a reservation asks for no other one.
+//!   what is spared ([`spare_bytes`]): for what checkpoints and end-of-recovery records themselves
+//!   append. An operation that holds a reservation asks for no other one.
 //! * `IDLE-1` No group stays unsynced because the log syncer has gone. It goes only if all of the
 //!   log is durable and nothing is reserved: it sets `alarm` to zero first and looks at the
 //!   reservations then; a thread that reserves counts itself in first, and compares with `alarm`
@@ -18,15 +18,22 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use polder_format::log::LOG_BLOCK_BYTES;
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
 use polder_pool::journal::SharedError;
 
-use crate::file::LogSpace;
+use crate::file::{GROUP_BYTES_MAX, LogOptions, LogSpace};
 use crate::sync::{self, lock};
 
-/// Segments that reservations never count on: one for checkpoints and end-of-recovery records, one
-/// because a stretch of the log may begin and end within a segment.
-pub(crate) const SPARE_SEGMENTS: u64 = 2;
+/// Bytes that reservations never count on, of so many that all segments have room for: for the
+/// log's own groups. (A log with many tables is long, and so are its checkpoints.)
+pub(crate) fn spare_bytes(capacity: u64, header: &LogHeader) -> u64 {
+    const LEAST: u64 = 16 << 10;
+    (capacity / 8).clamp(LEAST, header.segment_bytes.max(LEAST))
+}
+
+/// The part of the log's limit that one group may take, so that others find room beside it.
+pub(crate) const GROUP_PART: u64 = 4;
+
 /// The rest of a block that a sync behind a group may fill: each reservation counts it.
 pub(crate) const PAD_BYTES: u64 = LOG_BLOCK_BYTES as u64;
 
@@ -87,10 +94,12 @@ pub(crate) struct Room {
 ///   they are read without.
 #[derive(Debug)]
 pub(crate) struct Reservations {
-    /// The most bytes of one reservation.
+    /// The most bytes of one reservation, and what they come from: a part of the log's limit, and a
+    /// share of memory.
     pub(crate) group_max: u64,
-    /// Where reservations end: behind the last segment but `SPARE_SEGMENTS`, counted from the one
-    /// in which the log starts.
+    pub(crate) group_max_by_log: u64,
+    pub(crate) group_max_by_memory: u64,
+    /// Where reservations end: where all segments are full, less what is spared.
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
@@ -105,10 +114,15 @@ pub(crate) struct Reservations {
 }
 
 impl Reservations {
-    pub(crate) fn new(buffer_bytes: u64, space: &LogSpace) -> Reservations {
-        let share = lock(&space.segments).header().share();
+    pub(crate) fn new(options: &LogOptions, space: &LogSpace) -> Reservations {
+        let most =
+            space.limit_bytes - spare_bytes(space.limit_bytes, lock(&space.segments).header());
+        let by_log = (most / GROUP_PART).min(GROUP_BYTES_MAX);
+        let by_memory = options.group_bytes.max(options.buffer_bytes / 2);
         Reservations {
-            group_max: (buffer_bytes / 2).min((space.limit_segments - SPARE_SEGMENTS) * share / 4),
+            group_max: by_log.min(by_memory),
+            group_max_by_log: by_log,
+            group_max_by_memory: by_memory,
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(0),
             trigger: AtomicU64::new(0),
@@ -141,6 +155,9 @@ impl Reservations {
 
     /// `IDLE-1`, of the thread that comes to the alarm: whether it must call the log syncer.
     pub(crate) fn end_rest(&self) -> bool {
+        if self.alarm.load(Ordering::SeqCst) != 0 {
+            return false;
+        }
         let mut room = lock(&self.room);
         let was_at_rest = !std::mem::replace(&mut room.has_syncer, true);
         self.alarm.store(self.trigger.load(Ordering::Relaxed), Ordering::SeqCst);
@@ -183,7 +200,7 @@ impl Reservations {
     pub(crate) fn set_start(&self, start: u64, space: &LogSpace) {
         debug_assert!(start >= self.start(), "LOG-5: what lies below was given up");
         self.start.store(start, Ordering::Release);
-        lock(&space.segments).keep(start, u64::MAX);
+        lock(&space.segments).keep(start);
         // There may be room on the device by now.
         lock(&self.room).no_growth = false;
         self.set_ceiling(space);
@@ -193,13 +210,14 @@ impl Reservations {
     pub(crate) fn set_ceiling(&self, space: &LogSpace) {
         let mut room = lock(&self.room);
         let segments = lock(&space.segments);
-        let (share, count) = (segments.header().share(), segments.count());
+        let (header, capacity) = (*segments.header(), segments.capacity());
+        let end = segments.end_of_room();
         drop(segments);
         let start = self.start();
-        let begin = start / share * share;
-        self.ceiling.store(begin + (count - SPARE_SEGMENTS) * share, Ordering::Release);
-        let most = if room.no_growth { count } else { space.limit_segments };
-        let half = (most - SPARE_SEGMENTS) * share / 2;
+        let ceiling = end.saturating_sub(spare_bytes(capacity, &header));
+        self.ceiling.store(ceiling, Ordering::Release);
+        let most = if room.no_growth { capacity } else { space.limit_bytes.max(capacity) };
+        let half = (most - spare_bytes(most, &header)) / 2;
         self.trigger.store(start + half, Ordering::Release);
         if room.has_syncer {
             self.alarm.store(start + half, Ordering::SeqCst);

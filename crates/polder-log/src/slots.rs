@@ -12,8 +12,8 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex};
 
-use polder_format::PageId;
-use polder_format::log::{LogHeader, SlotHeader, SlotPage};
+use polder_format::log::{LogHeader, Region, SlotHeader, SlotPage};
+use polder_format::{PageId, PageSize};
 use polder_pool::device::Device;
 use polder_pool::journal::Outgoing;
 
@@ -29,10 +29,21 @@ enum State {
     Placed { failed: Vec<PageId> },
 }
 
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 struct Slot {
+    region: Region,
     state: State,
     sequence: u64,
+}
+
+impl Slot {
+    fn new(region: Region) -> Slot {
+        Slot { region, state: State::Free, sequence: 0 }
+    }
+
+    fn has_room(&self, pages: usize, size: PageSize) -> bool {
+        (pages as u64) << size.shift() <= self.region.share()
+    }
 }
 
 /// A batch that is being written to the data file.
@@ -62,7 +73,9 @@ struct Area {
 /// The double-write buffer, and the data file, whose syncs retire its slots.
 #[derive(Debug)]
 pub(crate) struct DoubleWriteBuffer {
-    pub(crate) header: LogHeader,
+    page_size: PageSize,
+    /// The slots that there may be.
+    most_slots: usize,
     area: Mutex<Area>,
     changed: Condvar,
     pub(crate) data: Arc<dyn Device>,
@@ -72,11 +85,13 @@ pub(crate) struct DoubleWriteBuffer {
 
 impl DoubleWriteBuffer {
     pub(crate) fn new(
-        header: LogHeader,
+        header: &LogHeader,
+        slots: Vec<Region>,
+        page_size: PageSize,
         next_sequence: u64,
         data: Arc<dyn Device>,
     ) -> DoubleWriteBuffer {
-        let slots = vec![Slot::default(); header.slots as usize];
+        let slots = slots.into_iter().map(Slot::new).collect();
         let area = Area {
             slots,
             next_sequence,
@@ -84,17 +99,49 @@ impl DoubleWriteBuffer {
             next_ticket: 0,
             unsynced: HashSet::new(),
         };
-        let (area, changed) = (Mutex::new(area), Condvar::new());
-        DoubleWriteBuffer { header, area, changed, data, data_sync: Mutex::default() }
+        DoubleWriteBuffer {
+            page_size,
+            most_slots: header.slots(),
+            area: Mutex::new(area),
+            changed: Condvar::new(),
+            data,
+            data_sync: Mutex::default(),
+        }
     }
 
-    /// A free slot, taken for these pages: its index and header.
+    /// The file has another slot.
+    pub(crate) fn add(&self, region: Region) {
+        lock(&self.area).slots.push(Slot::new(region));
+    }
+
+    /// Whether it may have more.
+    pub(crate) fn may_grow(&self) -> bool {
+        lock(&self.area).slots.len() < self.most_slots
+    }
+
+    /// Pages that the largest slot has room for.
+    pub(crate) fn most_pages(&self) -> usize {
+        let area = lock(&self.area);
+        let pages = |slot: &Slot| (slot.region.share() >> self.page_size.shift()) as usize;
+        area.slots.iter().map(pages).max().unwrap_or(0)
+    }
+
+    /// Where a slot begins in the file.
+    pub(crate) fn offset(&self, slot: usize) -> u64 {
+        lock(&self.area).slots[slot].region.offset
+    }
+
+    /// The smallest free slot that has room for these pages, taken for them: its index and header.
     pub(crate) fn take(&self, pages: &[&Outgoing<'_>]) -> Option<(usize, SlotHeader)> {
         let mut area = lock(&self.area);
-        let index = area.slots.iter().position(|slot| slot.state == State::Free)?;
+        let fits =
+            |slot: &&Slot| slot.state == State::Free && slot.has_room(pages.len(), self.page_size);
+        let free = area.slots.iter().enumerate().filter(|(_, slot)| fits(slot));
+        let (index, _) = free.min_by_key(|(_, slot)| slot.region.bytes)?;
         let sequence = area.next_sequence;
         area.next_sequence += 1;
-        area.slots[index] = Slot { state: State::Used, sequence };
+        let slot = &mut area.slots[index];
+        (slot.state, slot.sequence) = (State::Used, sequence);
         let in_use = area.slots.iter().filter(|slot| slot.state != State::Free);
         // SLOT-2: the batches before that of the oldest slot in use were synced.
         let retired = in_use.map(|slot| slot.sequence).min().unwrap_or(sequence);
@@ -182,20 +229,22 @@ impl DoubleWriteBuffer {
         lock(&self.area).unsynced.extend(unsynced);
     }
 
-    /// Whether every slot is on its way, so that one must be waited for.
-    pub(crate) fn await_placed(&self) {
+    /// Waits a moment if every slot for so many pages is on its way.
+    pub(crate) fn await_placed(&self, pages: usize) {
         let area = lock(&self.area);
-        if area.slots.iter().all(|slot| slot.state == State::Used) {
+        let mut fitting = area.slots.iter().filter(|slot| slot.has_room(pages, self.page_size));
+        if fitting.all(|slot| slot.state == State::Used) {
             let timeout = std::time::Duration::from_millis(100);
             drop(self.changed.wait_timeout(area, timeout));
         }
     }
 
-    pub(crate) fn is_stuck(&self) -> bool {
+    /// Whether no slot for so many pages will be free again.
+    pub(crate) fn is_stuck(&self, pages: usize) -> bool {
         let area = lock(&self.area);
         let stuck =
             |slot: &Slot| matches!(&slot.state, State::Placed { failed } if !failed.is_empty());
-        area.slots.iter().all(stuck)
+        area.slots.iter().filter(|slot| slot.has_room(pages, self.page_size)).all(stuck)
     }
 
     pub(crate) fn unsynced(&self) -> usize {

@@ -7,13 +7,13 @@ use std::io;
 use std::sync::Arc;
 
 use polder_format::log::{
-    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, SlotHeader, slot_pages,
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, Region, SlotHeader,
 };
 use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, SpaceId, StoreId};
 use polder_pool::device::{Device, read_block};
 
 use crate::error::LogError;
-use crate::file::{FIRST_LSN, LogFile, LogOptions, SLOTS, Segments};
+use crate::file::{FIRST_LSN, LogFile, LogOptions, Segments};
 use crate::log::Log;
 use crate::recovery::{Found, Told};
 use crate::slots::pages_checksum;
@@ -74,35 +74,38 @@ impl LogFile {
         limit: u64,
     ) -> io::Result<Option<LogFile>> {
         let block = read_block(&*device, 0, LOG_BLOCK_BYTES).unwrap_or_default();
-        let header = LogHeader::decode(&block, store_id).unwrap_or_else(|_| LogHeader {
-            store_id,
-            segment_bytes: LogOptions { limit, buffer_bytes: 0 }.segment_bytes(),
-            slots: SLOTS,
-            slot_bytes: (LOG_BLOCK_BYTES + (slot_pages(page_size) << page_size.shift())) as u32,
+        let header = LogHeader::decode(&block, store_id).unwrap_or_else(|_| {
+            let options = LogOptions { limit, buffer_bytes: 0, group_bytes: 0 };
+            LogHeader::new(store_id, page_size, options.segment_bytes())
         });
         let segments = Segments::read(Arc::clone(&device), header)?;
-        let any = segments.shares().iter().any(Option::is_some);
+        let any = segments.all().iter().any(|segment| segment.held.is_some());
         Ok(any.then(|| LogFile { device, segments, seed: LogSeed::new(store_id) }))
     }
 
     /// The first position that a segment holds, and the one behind the last; equal if there is
     /// none.
     pub fn extent(&self) -> (Lsn, Lsn) {
-        let share = self.segments.header().share();
-        let held = || self.segments.shares().iter().flatten();
-        let first = held().min().map_or(0, |first| (first * share).max(FIRST_LSN.0));
-        let end = held().max().map_or(0, |last| last.saturating_add(1).saturating_mul(share));
+        let held = || self.segments.all().iter().filter_map(|segment| segment.stretch());
+        let first = held().map(|(from, _)| from).min().map_or(0, |first| first.max(FIRST_LSN.0));
+        let end = held().map(|(_, to)| to).max().unwrap_or(0);
         (Lsn(first), Lsn(end))
     }
 
     /// Where the last run of positions begins that segments hold without a gap. What lies below it
     /// is left over, and partly used again.
     pub fn last_run(&self) -> Lsn {
-        let mut held: Vec<u64> = self.segments.shares().iter().flatten().copied().collect();
+        let held = self.segments.all().iter().filter_map(|segment| segment.stretch());
+        let mut held: Vec<(u64, u64)> = held.collect();
         held.sort_unstable();
-        let run = held.iter().rev().zip(0..).take_while(|(n, i)| held.last() == Some(&(**n + i)));
-        let first = run.last().map_or(0, |(first, _)| *first);
-        Lsn((first * self.segments.header().share()).max(FIRST_LSN.0))
+        let mut first = held.last().map_or(0, |(from, _)| *from);
+        for (from, to) in held.iter().rev().skip(1) {
+            if *to != first {
+                break;
+            }
+            first = *from;
+        }
+        Lsn(first.max(FIRST_LSN.0))
     }
 
     /// As `find_end` of a log whose superblocks are lost: by its last checkpoint. `None`: there is
@@ -185,29 +188,30 @@ impl LogFile {
     /// that a crash cut short, or damage.
     pub fn slot_images(&self, page_size: PageSize) -> (Vec<SlotImage>, Vec<u32>) {
         let (mut images, mut broken) = (Vec::new(), Vec::new());
-        for slot in 0..self.segments.header().slots {
-            match self.images_of(slot, page_size) {
+        for (number, slot) in (0..).zip(self.slots()) {
+            match self.images_of(&slot, page_size) {
                 Ok((found, whole)) => {
                     images.extend(found);
                     if !whole {
-                        broken.push(slot);
+                        broken.push(number);
                     }
                 }
-                Err(_) => broken.push(slot),
+                Err(_) => broken.push(number),
             }
         }
         (images, broken)
     }
 
     /// The pages of a slot that are whole, and whether the slot is.
-    fn images_of(&self, slot: u32, page_size: PageSize) -> io::Result<(Vec<SlotImage>, bool)> {
+    fn images_of(&self, slot: &Region, page_size: PageSize) -> io::Result<(Vec<SlotImage>, bool)> {
         let (log, size) = (self.segments.header(), page_size.bytes());
-        let begin = log.slot_offset(slot);
+        let begin = slot.offset;
         let block = read_block(&*self.device, begin, LOG_BLOCK_BYTES)?;
         let header = SlotHeader::decode(&block, self.seed);
         let unused = block.iter().all(|byte| *byte == 0);
         let from = begin + LOG_BLOCK_BYTES as u64;
-        let room = (log.slot_bytes as usize - LOG_BLOCK_BYTES) / size * size;
+        let room = slot.end().min(self.segments.len()) - from;
+        let room = room as usize / size * size;
         if unused || room == 0 {
             return Ok((Vec::new(), true));
         }
@@ -234,11 +238,10 @@ impl LogFile {
     /// # Errors
     /// Those of the device.
     pub fn broken_segments(&self) -> io::Result<Vec<u64>> {
-        let header = self.segments.header();
         let mut broken = Vec::new();
-        for (index, share) in self.segments.shares().iter().enumerate() {
-            let offset = header.segment_offset(index as u64);
-            if share.is_none()
+        for segment in self.segments.all() {
+            let offset = segment.region.offset;
+            if segment.held.is_none()
                 && read_block(&*self.device, offset, LOG_BLOCK_BYTES)?.iter().any(|b| *b != 0)
             {
                 broken.push(offset);

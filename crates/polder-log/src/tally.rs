@@ -52,19 +52,22 @@ impl Tally {
         }
     }
 
-    /// A complete group at `at` in the ring.
+    /// A complete group at `at` in the ring, or a part of one.
     #[inline]
     pub(crate) fn add_group(&mut self, ring: &Ring, at: u64, mark: Mark) {
         match mark.change() {
             Change::Nothing => {}
             Change::One(space, change) => self.add(space.get(), change),
-            Change::More => self.add_records(ring, at, mark.len()),
+            Change::More => {
+                self.add_records(ring, at + GROUP_HEADER_BYTES as u64, at + mark.len());
+            }
+            Change::Continued => self.add_records(ring, at, at + mark.len()),
         }
     }
 
-    fn add_records(&mut self, ring: &Ring, at: u64, len: u64) {
-        let mut next = at + GROUP_HEADER_BYTES as u64;
-        while next < at + len {
+    /// The records from `next` up to `end`.
+    fn add_records(&mut self, ring: &Ring, mut next: u64, end: u64) {
+        while next < end {
             let header = ring.word(next);
             let (content, number) = (header as u32, (header >> 32) as u8);
             if (header >> 48) as u16 & flag::COUNTS != 0 {

@@ -56,6 +56,11 @@ pub trait Journal: Send + Sync + fmt::Debug {
     /// Waits until the log is durable up to `lsn`.
     fn await_durable(&self, lsn: Lsn) -> Result<(), SharedError>;
 
+    /// How many pages that are not imaged `before_write` takes at a time, of so many.
+    fn pages_at_once(&self, wanted: usize) -> usize {
+        wanted
+    }
+
     /// B1 to B3: may these pages be written in place? Gives a ticket for `after_write`.
     fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError>;
 

@@ -14,7 +14,7 @@ mod op;
 
 use polder_format::{Lsn, PageNo};
 use polder_pool::journal::{group_bytes, mark_bytes};
-use polder_pool::{Obstacles, Translation};
+use polder_pool::{AccessHint, Obstacles, Translation};
 use polder_structure::levels::{EXAMINED_EACH, Rounds, examine};
 use polder_structure::page::broken;
 
@@ -23,6 +23,7 @@ use crate::error::TreeError;
 use crate::overflow::free_pages;
 use crate::reshape::Newcomer;
 use crate::stored::{Stored, check_key};
+use crate::way::leaf;
 
 use attempt::{Done, InTheWay, Part, try_batch};
 
@@ -95,7 +96,8 @@ fn run<T: Translation>(
             InTheWay::Broken(page) => return Err(broken(page, "keys are not in order").into()),
             InTheWay::TooLarge => {
                 let limit = first.tree.space().most_pages_held();
-                return Err(TreeError::BatchTooLarge { limit });
+                let needed = count_leaves(parts)?.max(limit + 1);
+                return Err(TreeError::BatchTooLarge { needed, limit });
             }
             InTheWay::NoRoom(range) => {
                 make_room(&parts[range.clone()])?;
@@ -124,6 +126,23 @@ fn run<T: Translation>(
         let part = &parts[again];
         rounds.next::<TreePages, T>(part.space(), Target::Key(part.op.key))?;
     }
+}
+
+/// In how many leaves the keys of the batch lie now.
+fn count_leaves<T: Translation>(parts: &[Part<'_, T>]) -> Result<usize, TreeError> {
+    let (mut leaves, mut last) = (0, None);
+    for part in parts {
+        let (space, key) = (part.space(), part.op.key);
+        let page = space.run(AccessHint::Normal, |attempt| {
+            let leaf = leaf(space, attempt, Target::Key(key))?;
+            let page = leaf.id();
+            leaf.validate()?;
+            Ok(page)
+        })?;
+        leaves += usize::from(last != Some(page));
+        last = Some(page);
+    }
+    Ok(leaves)
 }
 
 /// Splits a leaf for the parts of a batch that concern it.

@@ -35,9 +35,11 @@ pub enum TreeError {
     NotEmpty,
     /// A batch changes more pages at the same time than one may hold.
     #[error(
-        "the batch changes more than {limit} pages, which is the most that one may hold at a time: half of the memory budget; make smaller batches or use a larger budget"
+        "the batch changes at least {needed} pages, and {limit} are the most that one may hold at a time: half of those that the memory budget pays for"
     )]
     BatchTooLarge {
+        /// How many it changes, at least.
+        needed: usize,
         /// How many it may hold.
         limit: usize,
     },

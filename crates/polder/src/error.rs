@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use polder_format::tuple::TupleError;
+use polder_log::ChangeTooLarge;
 use polder_pool::{PoolError, ReadMode};
 use polder_tree::TreeError;
 
@@ -168,6 +169,14 @@ pub enum OpenError {
         path: PathBuf,
         /// What there is.
         found: &'static str,
+    },
+    /// An older version of Polder wrote it, in a format that this one does not read.
+    #[error("cannot open the store in {}", path.display())]
+    Older {
+        /// Where.
+        path: PathBuf,
+        /// What is old.
+        source: Box<dyn StdError + Send + Sync>,
     },
     /// A newer version of Polder wrote it.
     #[error("cannot open the store in {}", path.display())]
@@ -365,11 +374,26 @@ pub enum StoreError {
     },
     /// A batch changes more pages than one may hold at the same time. Nothing was changed.
     #[error(
-        "the batch changes more than {limit} pages, which is the most that one may hold at a time: half of the memory budget; make smaller batches or use a larger budget"
+        "the batch changes at least {needed} pages, and {limit} are the most that one may hold at a time: half of those that the memory budget pays for; make smaller batches, or the option `memory_budget` larger"
     )]
     BatchTooLarge {
+        /// How many pages it changes, at least.
+        needed: usize,
         /// How many pages it may change.
         limit: usize,
+    },
+    /// A batch, or another change that is logged as a whole, takes more of the log at once than it
+    /// may. Nothing was changed.
+    #[error(
+        "the change takes {needed} bytes of log at once: a quarter of the log's limit permits {by_log} (option `log_limit`), a quarter of the memory budget {by_memory} (option `memory_budget`); make smaller batches, or the option that permits less larger"
+    )]
+    ChangeTooLarge {
+        /// Bytes of log that it takes.
+        needed: u64,
+        /// Bytes that the log's limit permits.
+        by_log: u64,
+        /// Bytes that the memory budget permits.
+        by_memory: u64,
     },
     /// The change was made, but it may not outlive this process: the log cannot be written. So it
     /// is for all writes from now on, until the store is opened again.
@@ -416,10 +440,21 @@ impl StoreError {
             }
             TreeError::NotSorted { number } => StoreError::NotSorted { number },
             TreeError::NotEmpty => StoreError::NotEmpty { name: name() },
-            TreeError::BatchTooLarge { limit } => StoreError::BatchTooLarge { limit },
+            TreeError::BatchTooLarge { needed, limit } => {
+                StoreError::BatchTooLarge { needed, limit }
+            }
             TreeError::Pool(error) => StoreError::of_pool(table, error),
             // An error that is new in the tree says what it is itself.
             other => StoreError::Io { source: Box::new(other) },
+        }
+    }
+
+    fn of_log(source: Arc<io::Error>) -> StoreError {
+        match source.get_ref().and_then(|error| error.downcast_ref::<ChangeTooLarge>()) {
+            Some(&ChangeTooLarge { needed, by_log, by_memory }) => {
+                StoreError::ChangeTooLarge { needed, by_log, by_memory }
+            }
+            None => StoreError::Log { source },
         }
     }
 
@@ -435,7 +470,7 @@ impl StoreError {
             }
             PoolError::Closed => StoreError::Closed,
             PoolError::Dropped { .. } => StoreError::Dropped { name: table() },
-            PoolError::Journal { source } => StoreError::Log { source },
+            PoolError::Journal { source } => StoreError::of_log(source),
             PoolError::Structure { .. } => StoreError::Structure { name: table(), source: error },
             _ => StoreError::Io { source: error.into() },
         }

@@ -74,6 +74,7 @@ pub(crate) fn read_superblock(
     };
     choose_superblock(&area).map_err(|error| match error {
         FormatError::Newer { .. } => OpenError::Newer { path: path(), source: error.into() },
+        FormatError::Older { .. } => OpenError::Older { path: path(), source: error.into() },
         FormatError::Foreign | FormatError::Broken(_) if !is_log(log) => {
             let what = match error {
                 FormatError::Foreign => "does not begin with Polder's mark",
@@ -172,6 +173,7 @@ pub(crate) fn clear_for_new(data: &dyn Device, log: &dyn Device) -> io::Result<(
     data.sync()?;
     log.truncate(0)?;
     log.sync()?;
-    data.allocate(0, SUPERBLOCK_AREA_BYTES)?;
+    // What else lies before the first page is never used.
+    data.allocate(0, 2 * SUPERBLOCK_BYTES as u64)?;
     data.sync()
 }

@@ -22,6 +22,9 @@ use crate::options::RecoveryProgress;
 use crate::registry::Registry;
 use crate::stamps::Stamps;
 
+/// The part of the memory budget that the records of one batch may take.
+const BATCH_PART: u64 = 4;
+
 /// What opening needs to know.
 pub(crate) struct Opening {
     pub(crate) path: PathBuf,
@@ -53,6 +56,7 @@ impl Opening {
         LogOptions {
             limit: self.superblock.log_limit,
             buffer_bytes: LogOptions::buffer_for(self.memory_budget, self.superblock.page_size),
+            group_bytes: self.memory_budget / BATCH_PART,
         }
     }
 
@@ -95,7 +99,7 @@ impl Opening {
         let file = LogFile::create(Arc::clone(&self.log), id, size, &options);
         let file = file.map_err(|error| self.log_error(error))?;
         let start = Lsn(polder_format::log::LOG_BLOCK_BYTES as u64);
-        let log = file.begin(Arc::clone(&self.data), options, self.superblock.incarnation);
+        let log = file.begin(Arc::clone(&self.data), size, options, self.superblock.incarnation);
         let log = log.map_err(|error| self.log_error(error))?;
         let pool: Pool<T> = self.pool(&log)?;
         let made = Tree::create(pool.create_space().map_err(of_pool)?);

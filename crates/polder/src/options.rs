@@ -99,8 +99,8 @@ impl Options {
     /// [`Options::least_memory_budget`]. By default what the store was made with; for a new one
     /// 256 MiB.
     ///
-    /// Beside it stand the stacks of threads, a few KiB for each open table, and the kernel's page
-    /// tables.
+    /// Beside it stand the stacks of threads, a few KiB for each open table, the kernel's page
+    /// tables, and while a batch is applied its records, of at most a quarter of the budget.
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = Some(bytes);
         self

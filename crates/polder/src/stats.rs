@@ -1,5 +1,7 @@
 //! Figures of a store.
 
+use std::sync::Arc;
+
 use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation, lock};
 
 use crate::any::dispatch;
@@ -80,7 +82,7 @@ pub struct Stats {
     pub log_limit_bytes: u64,
     /// Up to where the log is durable: a position in it, in bytes.
     pub log_durable_lsn: u64,
-    /// The tables that are open, in the order of their names.
+    /// All tables, in the order of their names; those that are open if the catalogue cannot be read.
     pub tables: Vec<TableStats>,
 }
 
@@ -107,7 +109,12 @@ impl Store {
     }
 }
 
-fn stats<T: Translation>(engine: &Engine<T>) -> Stats {
+fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
+    // A table that nobody has used is counted like all others. One that cannot be opened is told of
+    // by those who want it.
+    for (name, _) in engine.records().unwrap_or_default() {
+        let _ = engine.table(&name);
+    }
     // Before the pool is looked at: counting pages may load maps.
     let mut tables: Vec<_> = engine
         .open_tables()

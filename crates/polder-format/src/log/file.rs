@@ -1,8 +1,10 @@
 //! The blocks that give the log file its shape: its header, the headers of segments, and the
 //! headers of the slots of the double-write buffer.
 
+use std::cmp::Ordering;
+
 use crate::header::{u32_at, u64_at};
-use crate::{FormatError, PageId, PageSize, PhysicalPageNo, StoreId};
+use crate::{FormatError, Lsn, PageId, PageSize, PhysicalPageNo, StoreId};
 
 use super::group::LogSeed;
 
@@ -12,14 +14,31 @@ pub const LOG_BLOCK_BYTES: usize = 4096;
 const FILE_MAGIC: &[u8; 8] = b"POLDRLOG";
 const SEGMENT_MAGIC: &[u8; 8] = b"POLDRSEG";
 const SLOT_MAGIC: &[u8; 8] = b"POLDRDBL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Bytes of a slot's pages at most, whatever the page size.
 const SLOT_BYTES_MAX: usize = 512 << 10;
 const SLOT_PAGES_MAX: usize = 64;
 
-/// Pages that one slot of the double-write buffer has room for: 8 to 64.
+/// Bytes of the pages of the first slots, if that is a page.
+const FIRST_SLOT_BYTES: usize = 16 << 10;
+/// Slots of the first size.
+const FIRST_SLOTS: u32 = 2;
+/// Slots of the greatest size.
+const FULL_SLOTS: u32 = 16;
+/// Pages that the first segments have room for: what there is of them must suffice for any change
+/// but a batch, on a device where the log cannot grow.
+const FIRST_SEGMENT_PAGES: u64 = 6;
+/// Segments of the first size.
+const FIRST_SEGMENTS: u32 = 4;
+
+/// Pages that the greatest slots of the double-write buffer have room for: 8 to 64.
 pub fn slot_pages(size: PageSize) -> usize {
     (SLOT_BYTES_MAX >> size.shift()).min(SLOT_PAGES_MAX)
+}
+
+/// Pages that the first slots have room for: 1 to 4.
+fn first_slot_pages(size: PageSize) -> usize {
+    (FIRST_SLOT_BYTES >> size.shift()).max(1)
 }
 
 /// Block 0 of the log file.
@@ -27,19 +46,57 @@ pub fn slot_pages(size: PageSize) -> usize {
 pub struct LogHeader {
     /// The store that it belongs to.
     pub store_id: StoreId,
-    /// Bytes of a segment, its header block included.
+    /// Bytes of the greatest segments, their header block included.
     pub segment_bytes: u64,
-    /// Slots of the double-write buffer.
-    pub slots: u32,
-    /// Bytes of a slot, its header block included.
-    pub slot_bytes: u32,
+    /// Likewise of the first ones.
+    pub first_segment_bytes: u64,
+    /// Bytes of the greatest slots, their header block included.
+    pub slot_bytes: u64,
+    /// Likewise of the first ones.
+    pub first_slot_bytes: u64,
+}
+
+/// A stretch of the log file. They lie one behind the other, behind the header, in an order and in
+/// sizes that follow from the header alone; so the length of the file tells which there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Region {
+    /// What it is.
+    pub kind: RegionKind,
+    /// Where it begins in the file.
+    pub offset: u64,
+    /// Its length in bytes, its header block included.
+    pub bytes: u64,
+}
+
+/// What a stretch of the log file is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RegionKind {
+    /// A slot of the double-write buffer.
+    Slot,
+    /// A segment of the stream.
+    Segment,
+}
+
+impl Region {
+    /// Where the next one begins.
+    pub fn end(&self) -> u64 {
+        self.offset + self.bytes
+    }
+
+    /// Bytes behind its header block: of the stream, or of pages.
+    pub fn share(&self) -> u64 {
+        self.bytes - LOG_BLOCK_BYTES as u64
+    }
 }
 
 /// The first block of a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SegmentHeader {
-    /// Which part of the stream it holds, counted in segments.
-    pub number: u64,
+    /// Where in the stream begins what it holds.
+    pub start: Lsn,
+    /// The incarnation of the store in which it was begun. Of two segments that claim the same
+    /// part of the stream the later one holds it.
+    pub incarnation: u32,
 }
 
 /// A page in a slot.
@@ -97,8 +154,10 @@ fn open<'a>(
         return Err(FormatError::Checksum { found, expected: stored });
     }
     let version = u32_at(block, 12);
-    if version != VERSION {
-        return Err(FormatError::Newer { version, bits: 0 });
+    match version.cmp(&VERSION) {
+        Ordering::Less => return Err(FormatError::Older { version }),
+        Ordering::Equal => {}
+        Ordering::Greater => return Err(FormatError::Newer { version, bits: 0 }),
     }
     Ok(block)
 }
@@ -113,8 +172,9 @@ impl LogHeader {
         let mut block = block(FILE_MAGIC);
         block[16..32].copy_from_slice(&self.store_id.0);
         put(&mut block, 32, self.segment_bytes);
-        put(&mut block, 40, u64::from(self.slots));
-        put(&mut block, 48, u64::from(self.slot_bytes));
+        put(&mut block, 40, self.first_segment_bytes);
+        put(&mut block, 48, self.slot_bytes);
+        put(&mut block, 56, self.first_slot_bytes);
         seal(LogSeed::new(self.store_id), block)
     }
 
@@ -129,17 +189,20 @@ impl LogHeader {
         let header = LogHeader {
             store_id,
             segment_bytes: u64_at(block, 32),
-            slots: u32_at(block, 40),
-            slot_bytes: u32_at(block, 48),
+            first_segment_bytes: u64_at(block, 40),
+            slot_bytes: u64_at(block, 48),
+            first_slot_bytes: u64_at(block, 56),
         };
-        let aligned = |bytes: u64| bytes.is_multiple_of(LOG_BLOCK_BYTES as u64);
-        let least = 2 * LOG_BLOCK_BYTES as u64;
-        let sound = header.segment_bytes >= least
-            && aligned(header.segment_bytes)
-            && aligned(u64::from(header.slot_bytes))
-            && u64::from(header.slot_bytes) >= least
-            && (1..=1024).contains(&header.slots);
-        if !sound {
+        let is_size = |bytes: u64| {
+            let least = 2 * LOG_BLOCK_BYTES as u64;
+            (least..1 << 40).contains(&bytes) && bytes.is_multiple_of(LOG_BLOCK_BYTES as u64)
+        };
+        let sizes = [
+            (header.first_segment_bytes, header.segment_bytes),
+            (header.first_slot_bytes, header.slot_bytes),
+        ];
+        let are_sound = |(first, full)| is_size(first) && is_size(full) && first <= full;
+        if !sizes.into_iter().all(are_sound) {
             return Err(FormatError::Broken("the sizes in the header of the log are impossible"));
         }
         Ok(header)
@@ -152,19 +215,75 @@ impl LogHeader {
         LogHeader::decode(bytes, StoreId(id)).ok()
     }
 
-    /// Where slot `slot` begins in the file.
-    pub fn slot_offset(&self, slot: u32) -> u64 {
-        LOG_BLOCK_BYTES as u64 + u64::from(slot) * u64::from(self.slot_bytes)
+    /// The stretches of the file, without end: first what every log has ([`LogHeader::FIRST`] of
+    /// them), then slots and segments in turn, each twice as large as the one before it until they
+    /// have the greatest size; when all slots are there only segments.
+    pub fn regions(&self) -> impl Iterator<Item = Region> + use<> {
+        let header = *self;
+        let block = LOG_BLOCK_BYTES as u64;
+        let (mut slots, mut full_slots, mut slot) = (0, 0, header.first_slot_bytes);
+        let (mut segments, mut segment) = (0, header.first_segment_bytes);
+        // How many slots come before the next segment.
+        let (mut before, mut offset) = (FIRST_SLOTS, block);
+        std::iter::from_fn(move || {
+            let (kind, bytes) = if before > 0 && full_slots < FULL_SLOTS {
+                before -= 1;
+                slots += 1;
+                if slots > FIRST_SLOTS {
+                    slot = (2 * (slot - block) + block).min(header.slot_bytes);
+                }
+                full_slots += u32::from(slot == header.slot_bytes);
+                (RegionKind::Slot, slot)
+            } else {
+                segments += 1;
+                if segments > FIRST_SEGMENTS {
+                    segment = (2 * segment).min(header.segment_bytes);
+                }
+                before = match (segments < FIRST_SEGMENTS, slot == header.slot_bytes) {
+                    (true, _) => 0,
+                    (false, true) => 2,
+                    (false, false) => 1,
+                };
+                (RegionKind::Segment, segment)
+            };
+            let region = Region { kind, offset, bytes };
+            offset = region.end();
+            Some(region)
+        })
     }
 
-    /// Where the `index`th segment of the file begins.
-    pub fn segment_offset(&self, index: u64) -> u64 {
-        self.slot_offset(self.slots) + index * self.segment_bytes
+    /// Slots that there are at most.
+    pub fn slots(&self) -> usize {
+        // They end before the segments have come to this number.
+        let regions = self.regions().take(1 << 10);
+        regions.filter(|region| region.kind == RegionKind::Slot).count()
     }
 
-    /// Bytes of the stream in one segment.
-    pub fn share(&self) -> u64 {
-        self.segment_bytes - LOG_BLOCK_BYTES as u64
+    /// The stretches that every log has.
+    pub const FIRST: usize = (FIRST_SLOTS + FIRST_SEGMENTS) as usize;
+
+    /// The header of a new log, with segments of so many bytes at most.
+    pub fn new(store_id: StoreId, size: PageSize, segment_bytes: u64) -> LogHeader {
+        let slot = |pages: usize| (LOG_BLOCK_BYTES + (pages << size.shift())) as u64;
+        LogHeader {
+            store_id,
+            segment_bytes,
+            first_segment_bytes: (FIRST_SEGMENT_PAGES << size.shift()).min(segment_bytes),
+            slot_bytes: slot(slot_pages(size)),
+            first_slot_bytes: slot(first_slot_pages(size)),
+        }
+    }
+
+    /// The stretches of a file of this length. The last one may be cut off: a crash may have taken
+    /// what was never written of it.
+    pub fn regions_within(&self, len: u64) -> impl Iterator<Item = Region> + use<> {
+        let is_there = move |region: &Region| region.offset + LOG_BLOCK_BYTES as u64 <= len;
+        self.regions().take_while(is_there)
+    }
+
+    /// Of a file of this length those of one kind.
+    pub fn of_kind(&self, kind: RegionKind, len: u64) -> Vec<Region> {
+        self.regions_within(len).filter(|region| region.kind == kind).collect()
     }
 }
 
@@ -172,14 +291,20 @@ impl SegmentHeader {
     /// The block as it lies on disk.
     pub fn encode(&self, seed: LogSeed) -> Vec<u8> {
         let mut block = block(SEGMENT_MAGIC);
-        put(&mut block, 16, self.number);
+        put(&mut block, 16, self.start.0);
+        put(&mut block, 24, u64::from(self.incarnation));
         seal(seed, block)
     }
 
     /// Reads the block.
     pub fn decode(bytes: &[u8], seed: LogSeed) -> Result<SegmentHeader, FormatError> {
         let block = open("header of a log segment", SEGMENT_MAGIC, seed, bytes)?;
-        Ok(SegmentHeader { number: u64_at(block, 16) })
+        let (start, incarnation) = (Lsn(u64_at(block, 16)), u32_at(block, 24));
+        // What it holds must have an end that can be said.
+        if start.0 >= 1 << 62 || !start.0.is_multiple_of(LOG_BLOCK_BYTES as u64) {
+            return Err(FormatError::Broken("a log segment begins at no block of the stream"));
+        }
+        Ok(SegmentHeader { start, incarnation })
     }
 }
 
@@ -227,9 +352,8 @@ mod tests {
     #[test]
     fn blocks_come_back_and_each_changed_byte_is_seen() {
         let seed = LogSeed::new(ID);
-        let header =
-            LogHeader { store_id: ID, segment_bytes: 1 << 20, slots: 8, slot_bytes: 266_240 };
-        let segment = SegmentHeader { number: 77 };
+        let header = LogHeader::new(ID, PageSize::MIN, 1 << 20);
+        let segment = SegmentHeader { start: Lsn(77 << 12), incarnation: 5 };
         let slot = SlotHeader {
             sequence: 9,
             retired: 4,
@@ -254,5 +378,45 @@ mod tests {
             assert!(SlotHeader::decode(&damaged(2), seed).is_err(), "byte {at}");
         }
         assert!(LogHeader::decode(&blocks[0], StoreId([4; 16])).is_err());
+    }
+
+    /// A log begins small; behind some steps it grows by its greatest segments alone.
+    #[test]
+    fn regions_follow_each_other_and_double() {
+        for bytes in [4096, 8192, 16384, 32768, 65536] {
+            let size = PageSize::new(bytes).unwrap();
+            for largest in [256 << 10, 2 << 20, 16 << 20] {
+                let header = LogHeader::new(ID, size, largest);
+                let regions: Vec<Region> = header.regions().take(100).collect();
+                let of = |kind| regions.iter().filter(move |region| region.kind == kind);
+                assert!(regions.windows(2).all(|pair| pair[0].end() == pair[1].offset));
+                let doubles = |pair: &[u64], most| {
+                    pair[1] == pair[0] || pair[1] == most || pair[1] == 2 * pair[0]
+                };
+                let segments: Vec<u64> =
+                    of(RegionKind::Segment).map(|region| region.bytes).collect();
+                assert!(segments.windows(2).all(|pair| doubles(pair, largest)));
+                assert_eq!(segments[..4], [(6 << size.shift()).min(largest); 4]);
+                assert_eq!(segments.last(), Some(&largest));
+                let pages: Vec<u64> =
+                    of(RegionKind::Slot).map(|region| region.share() >> size.shift()).collect();
+                let full = slot_pages(size) as u64;
+                assert!(pages.windows(2).all(|pair| doubles(pair, full)), "{pages:?}");
+                assert_eq!(pages.iter().filter(|pages| **pages == full).count(), 16);
+                // All slots are there before the log has come to the least limit with which it has
+                // such segments: 16 of them.
+                let last = regions.iter().rposition(|region| region.kind == RegionKind::Slot);
+                let before = regions[..last.unwrap()]
+                    .iter()
+                    .filter(|region| region.kind == RegionKind::Segment);
+                let before: u64 = before.map(|region| region.bytes).sum();
+                assert!(before <= 12 * largest);
+                let first = regions[LogHeader::FIRST - 1].end();
+                assert!(first <= 140 << 10 || bytes > 4096, "{first}");
+                let found = |len| header.regions_within(len).count();
+                let begin = regions[9].offset;
+                assert_eq!([begin, begin + 4095, begin + 4096].map(found), [9, 9, 10]);
+            }
+        }
     }
 }

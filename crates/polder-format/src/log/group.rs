@@ -110,7 +110,23 @@ impl Group {
 
     #[cold]
     fn enlarge(&mut self, len: usize) {
-        self.bytes.resize(len.next_power_of_two(), 0);
+        // What was reserved is not made larger.
+        let reserved = self.bytes.capacity();
+        let wanted = len.next_power_of_two();
+        self.bytes.resize(if reserved >= len { wanted.min(reserved) } else { wanted }, 0);
+    }
+
+    /// Makes room for a group of so many bytes, and no more.
+    ///
+    /// # Errors
+    /// If the system has no memory to give.
+    pub fn reserve(&mut self, bytes: usize) -> Result<(), std::collections::TryReserveError> {
+        self.bytes.try_reserve_exact(bytes.saturating_sub(self.bytes.len()))
+    }
+
+    /// Bytes of memory that it has.
+    pub fn capacity(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// The one record that changes the number of entries of its table, and by how much; by 0 if

@@ -12,11 +12,12 @@ use polder_format::{FormatError, Lsn};
 
 use super::log_file::LogFile;
 use super::read_ahead::ReadAhead;
+use super::segments::GROUP_BYTES_MAX;
 use crate::error::LogError;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
-/// No group is longer, and no log's buffer.
-pub(crate) const GROUP_BYTES_MAX: u64 = 16 << 20;
+/// One that is longer than this must at least claim that it lies here before all of it is read.
+const LONG_GROUP_BYTES: usize = 64 << 10;
 
 /// Called with a group's header and the whole group.
 pub type Visit<'v> = dyn FnMut(&GroupHeader, &[u8]) -> Result<(), LogError> + 'v;
@@ -101,13 +102,11 @@ impl Groups<'_> {
 
     /// Whether a whole group lies here that an earlier use of the segment has left.
     fn is_left_over(&mut self) -> Result<bool, LogError> {
-        let (seed, at, share) =
-            (self.stream.file.seed, self.at, self.stream.file.segments.header().share());
+        let (seed, at) = (self.stream.file.seed, self.at);
         let bytes = self.stream.bytes(at.0, GROUP_HEADER_BYTES)?;
         let Some(lsn) = GroupHeader::claimed_lsn(bytes) else { return Ok(false) };
-        let is_earlier = lsn < at && (at.0 - lsn.0).is_multiple_of(share);
         let len = GroupHeader::claimed_len(bytes).filter(|len| *len as u64 <= GROUP_BYTES_MAX);
-        let Some(len) = len.filter(|_| is_earlier) else { return Ok(false) };
+        let Some(len) = len.filter(|_| lsn < at) else { return Ok(false) };
         Ok(GroupHeader::verify(self.stream.bytes(at.0, len)?, seed, lsn).is_ok())
     }
 
@@ -199,6 +198,13 @@ impl Groups<'_> {
                 return Ok(Look::Nothing(Some(FormatError::Broken(what))));
             }
         };
+        if len > LONG_GROUP_BYTES {
+            let header = self.stream.bytes(at.0, GROUP_HEADER_BYTES)?;
+            if GroupHeader::claimed_lsn(header) != Some(at) {
+                let what = "a log group claims that it lies elsewhere";
+                return Ok(Look::Nothing(Some(FormatError::Broken(what))));
+            }
+        }
         let bytes = self.stream.bytes(at.0, len)?;
         let verified = if at < verified {
             Ok(GroupHeader::read(bytes, at))

@@ -3,18 +3,14 @@
 use std::io;
 use std::sync::Arc;
 
-use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, LogSeed, slot_pages};
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, LogSeed, Region, RegionKind};
 use polder_format::{FormatError, Lsn, PageSize, StoreId};
 use polder_pool::device::{Device, read_block, write_block, write_zeros};
 
-use super::segments::{Fresh, Segments, make_segment};
+use super::segments::Segments;
 use crate::error::LogError;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
-/// Slots of the double-write buffer.
-pub(crate) const SLOTS: u32 = 16;
-/// Segments that a new log has.
-const FIRST_SEGMENTS: u64 = 4;
 /// The first position of every log.
 pub(crate) const FIRST_LSN: Lsn = Lsn(BLOCK);
 
@@ -25,6 +21,8 @@ pub struct LogOptions {
     pub limit: u64,
     /// Bytes of memory for groups that are not written yet: a power of two.
     pub buffer_bytes: u64,
+    /// Bytes of memory that one group may take, which can be more than the buffer has.
+    pub group_bytes: u64,
 }
 
 impl LogOptions {
@@ -37,7 +35,7 @@ impl LogOptions {
         (memory_budget / 64).clamp(least, 4 << 20).next_power_of_two()
     }
 
-    /// Bytes of a segment of a new log.
+    /// Bytes of the greatest segments of a new log.
     pub(crate) fn segment_bytes(&self) -> u64 {
         (self.limit / 128).clamp(256 << 10, 16 << 20).next_power_of_two()
     }
@@ -62,24 +60,17 @@ impl LogFile {
         page_size: PageSize,
         options: &LogOptions,
     ) -> Result<LogFile, LogError> {
-        let header = LogHeader {
-            store_id,
-            segment_bytes: options.segment_bytes(),
-            slots: SLOTS,
-            slot_bytes: (LOG_BLOCK_BYTES + (slot_pages(page_size) << page_size.shift())) as u32,
-        };
+        let header = LogHeader::new(store_id, page_size, options.segment_bytes());
+        let first = header.regions().take(LogHeader::FIRST).last();
+        let end = first.map_or(BLOCK, |region| region.end());
         let make = || -> io::Result<()> {
-            let first = header.segment_offset(0);
-            device.allocate(0, first)?;
+            device.allocate(0, end)?;
             // Durable before anything is written behind it: where there is no header, nothing is
             // (`tells_of_store`), however a crash tears what is written here.
             write_block(&*device, 0, &header.encode())?;
             device.sync()?;
             // Written and not only allocated, so that syncs of it have nothing else to write.
-            write_zeros(&*device, BLOCK..first, &mut || ())?;
-            (0..FIRST_SEGMENTS).try_for_each(|index| {
-                make_segment(&*device, &header, index, Fresh::Written, &mut || ())
-            })?;
+            write_zeros(&*device, BLOCK..end, &mut || ())?;
             device.sync()
         };
         make().map_err(LogError::io("make"))?;
@@ -99,11 +90,18 @@ impl LogFile {
         let header = LogHeader::decode(&block, store_id)
             .map_err(|source| LogError::Header { offset: 0, source })?;
         let segments = Segments::read(Arc::clone(&device), header).map_err(LogError::io("read"))?;
-        if segments.count() < FIRST_SEGMENTS {
-            let (offset, what) = (header.segment_offset(0), "segments of the log are missing");
+        if header.regions_within(device.len().map_err(LogError::io("read"))?).count()
+            < LogHeader::FIRST
+        {
+            let (offset, what) = (BLOCK, "segments of the log are missing");
             return Err(LogError::Header { offset, source: FormatError::Broken(what) });
         }
         Ok(LogFile { device, segments, seed: LogSeed::new(store_id) })
+    }
+
+    /// The slots of the double-write buffer.
+    pub(crate) fn slots(&self) -> Vec<Region> {
+        self.segments.header().of_kind(RegionKind::Slot, self.segments.file_bytes())
     }
 
     /// Where in the file a position of the log lies.

@@ -17,7 +17,6 @@ mod segments;
 pub use groups::{Groups, Visit};
 pub use log_file::{LogFile, LogOptions};
 pub(crate) use {
-    groups::GROUP_BYTES_MAX,
-    log_file::{FIRST_LSN, SLOTS},
-    segments::{Fresh, LogSpace, Segments, make_segment},
+    log_file::FIRST_LSN,
+    segments::{Fresh, GROUP_BYTES_MAX, LogSpace, Segments, make_region},
 };

@@ -102,10 +102,8 @@ struct Stretch {
 impl Stretch {
     /// What begins at `at`, as far as it is read at a time; nothing, if its segment is missing.
     fn of(file: &LogFile, at: u64) -> Stretch {
-        let share = file.segments.header().share();
-        let offset = file.segments.offset(at);
-        let len = if offset.is_some() { CHUNK_BYTES.min(share - at % share) } else { 0 };
-        Stretch { device: Arc::clone(&file.device), offset: offset.unwrap_or(0), len }
+        let (offset, end) = file.segments.place(at).unwrap_or((0, at));
+        Stretch { device: Arc::clone(&file.device), offset, len: CHUNK_BYTES.min(end - at) }
     }
 
     /// Reads it into the buffer, or a new one, and gives that back with the length that was read.

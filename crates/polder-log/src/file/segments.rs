@@ -1,110 +1,199 @@
 //! Where in the file which part of the log lies.
 //!
-//! The log is one stream of bytes, cut into shares; each lies in a segment of the file, whose first
-//! block says which. So nothing else needs to be in step with the file.
+//! The log is one stream of bytes. A segment of the file holds a stretch of it, its *share*, and
+//! its first block says where that begins. Shares follow each other without a gap, each as long as
+//! its segment has room for; which segment comes next is up to the log. So nothing else needs to
+//! be in step with the file.
 //!
 //! * `LOG-5` A segment is used again, for a share that is to come, only when both superblocks name
 //!   a checkpoint that does not need what it holds.
+//! * `SEG-1` Of two segments that claim the same part of the stream the one that was begun in the
+//!   later incarnation holds it, and nothing that the other one holds is needed: its share began
+//!   at or behind the end of the log that the later incarnation found, or below the start. (Those
+//!   that one incarnation begins follow each other.)
 
 use std::io;
 use std::sync::{Arc, Mutex};
 
-use polder_format::log::{GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, SegmentHeader};
+use polder_format::Lsn;
+use polder_format::log::{
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Region, RegionKind, SegmentHeader,
+};
 use polder_pool::device::{Device, read_block, write_block, write_zeros};
+
+const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
+/// No group is longer.
+pub(crate) const GROUP_BYTES_MAX: u64 = 1 << 30;
+
+/// A segment of the file, and what it holds; none: it is free.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Segment {
+    pub(crate) region: Region,
+    pub(crate) held: Option<SegmentHeader>,
+}
+
+impl Segment {
+    /// What it holds of the stream: from, and up to.
+    pub(crate) fn stretch(&self) -> Option<(u64, u64)> {
+        self.held.map(|held| (held.start.0, held.start.0 + self.region.share()))
+    }
+
+    fn holds(&self, at: u64) -> bool {
+        self.stretch().is_some_and(|(from, to)| from <= at && at < to)
+    }
+
+    fn offset_of(&self, at: u64) -> Option<u64> {
+        let (from, _) = self.stretch()?;
+        Some(self.region.offset + BLOCK + (at - from))
+    }
+}
 
 /// The segments of the file.
 ///
-/// Invariants: no two hold the same share; a share that lies at or above the start of the log is
-/// never taken from its segment (`LOG-5`).
+/// Invariants: no two hold the same part of the stream (`SEG-1`); one that holds something at or
+/// above the start of the log is never taken (`LOG-5`).
 #[derive(Debug)]
 pub(crate) struct Segments {
     device: Arc<dyn Device>,
     header: LogHeader,
     seed: LogSeed,
-    /// Which share each segment of the file holds; none: it is free.
-    shares: Vec<Option<u64>>,
-    /// The segment that was asked for last.
-    last: Option<(u64, u64)>,
+    all: Vec<Segment>,
+    /// The stretches that the file has, slots and segments.
+    regions: usize,
+    /// The length of the file: its last stretch may be cut off.
+    len: u64,
+    /// The segment that was written last.
+    last: usize,
+    /// Where the share begins that the next free segment is taken for.
+    next: u64,
 }
 
 impl Segments {
     /// What the file holds.
     pub(crate) fn read(device: Arc<dyn Device>, header: LogHeader) -> io::Result<Segments> {
         let seed = LogSeed::new(header.store_id);
-        let bytes = device.len()?.saturating_sub(header.segment_offset(0));
-        let mut shares = Vec::new();
-        for index in 0..bytes / header.segment_bytes {
-            let block = read_block(&*device, header.segment_offset(index), LOG_BLOCK_BYTES)?;
-            let number = match SegmentHeader::decode(&block, seed) {
-                Ok(segment) => Some(segment.number),
+        let len = device.len()?;
+        let mut all = Vec::new();
+        for region in header.of_kind(RegionKind::Segment, len) {
+            let block = read_block(&*device, region.offset, LOG_BLOCK_BYTES)?;
+            let held = match SegmentHeader::decode(&block, seed) {
+                Ok(held) => Some(held),
                 Err(_) if block.iter().all(|byte| *byte == 0) => None,
-                Err(_) => claimed_share(&*device, &header, index)?,
+                Err(_) => claimed(&*device, seed, &region, len)?,
             };
-            // The first free segment is taken for each share, so that another one that claims it is
-            // left over from an incarnation whose end was lost.
-            shares.push(number.filter(|number| !shares.contains(&Some(*number))));
+            all.push(Segment { region, held });
         }
-        Ok(Segments { device, header, seed, shares, last: None })
+        let is_held: Vec<bool> = (0..all.len()).map(|index| !is_superseded(&all, index)).collect();
+        for (segment, is_held) in all.iter_mut().zip(is_held) {
+            segment.held = segment.held.filter(|_| is_held);
+        }
+        let regions = header.regions_within(len).count();
+        Ok(Segments { device, header, seed, all, regions, len, last: 0, next: 0 })
     }
 
     pub(crate) fn header(&self) -> &LogHeader {
         &self.header
     }
 
-    /// The number of the share that each segment of the file holds.
-    pub(crate) fn shares(&self) -> &[Option<u64>] {
-        &self.shares
+    pub(crate) fn all(&self) -> &[Segment] {
+        &self.all
     }
 
-    pub(crate) fn count(&self) -> u64 {
-        self.shares.len() as u64
+    /// Bytes of the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.header.regions().take(self.regions).last().map_or(BLOCK, |last| last.end())
+    }
+
+    /// The stretch by which the file grows next.
+    pub(crate) fn next_region(&self) -> Option<Region> {
+        self.header.regions().nth(self.regions)
     }
 
     /// Where in the file a position of the log lies, if its segment is there.
     pub(crate) fn offset(&self, at: u64) -> Option<u64> {
-        let (number, within) = (at / self.header.share(), at % self.header.share());
-        let index = self.shares.iter().position(|share| *share == Some(number))? as u64;
-        Some(self.header.segment_offset(index) + LOG_BLOCK_BYTES as u64 + within)
+        self.place(at).map(|(offset, _)| offset)
     }
 
-    /// Where to write a position of the log; begins its segment if need be.
-    pub(crate) fn offset_to_write(&mut self, at: u64) -> io::Result<u64> {
-        let (number, within) = (at / self.header.share(), at % self.header.share());
-        let begin = match self.last {
-            Some((last, begin)) if last == number => begin,
-            _ => {
-                let begin = self.begin(number)?;
-                self.last = Some((number, begin));
-                begin
-            }
-        };
-        Ok(begin + LOG_BLOCK_BYTES as u64 + within)
+    /// The same, and up to which position the log lies there in one piece.
+    pub(crate) fn place(&self, at: u64) -> Option<(u64, u64)> {
+        let segment = self.all.iter().find(|segment| segment.holds(at))?;
+        let (offset, (_, end)) = (segment.offset_of(at)?, segment.stretch()?);
+        let there = self.len.saturating_sub(offset);
+        (there > 0).then_some((offset, end.min(at + there)))
     }
 
-    fn begin(&mut self, number: u64) -> io::Result<u64> {
-        let there = self.shares.iter().position(|share| *share == Some(number));
-        let index = match there {
-            Some(index) => index,
-            None => {
-                let free = self.shares.iter().position(Option::is_none);
-                let index = free.ok_or_else(|| io::Error::other("the log has no free segment"))?;
-                let block = SegmentHeader { number }.encode(self.seed);
-                write_block(&*self.device, self.header.segment_offset(index as u64), &block)?;
-                self.shares[index] = Some(number);
-                index
-            }
-        };
-        Ok(self.header.segment_offset(index as u64))
+    /// Has the last stretch of the file go on to its end.
+    pub(crate) fn complete(&mut self) {
+        let end = self.file_bytes();
+        // A device that is full may have room when something is written there.
+        if self.len < end && self.device.allocate(self.len, end - self.len).is_ok() {
+            self.len = end;
+        }
     }
 
-    /// The segments that hold nothing at or above this position are free. Those from `end` on too:
-    /// they are left over from an earlier use.
-    pub(crate) fn keep(&mut self, start: u64, end: u64) {
-        let share = self.header.share();
-        for held in &mut self.shares {
-            let keep = held.is_some_and(|n| (n + 1) * share > start && n * share < end);
-            if !keep {
-                *held = None;
+    /// The length of the file.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Where the first segment behind this position begins.
+    pub(crate) fn begin_behind(&self, at: u64) -> Option<u64> {
+        self.all
+            .iter()
+            .filter_map(|segment| segment.stretch())
+            .map(|(from, _)| from)
+            .filter(|from| *from > at)
+            .min()
+    }
+
+    /// Where to write a position of the log, and how far in one piece; begins its segment if need
+    /// be, in this incarnation.
+    pub(crate) fn place_to_write(&mut self, at: u64, incarnation: u32) -> io::Result<(u64, u64)> {
+        if !self.all[self.last].holds(at) {
+            self.last = match self.all.iter().position(|segment| segment.holds(at)) {
+                Some(index) => index,
+                None => self.begin(at, incarnation)?,
+            };
+        }
+        let none = || io::Error::other("the log has no segment for what is written");
+        self.place_in(self.last, at).ok_or_else(none)
+    }
+
+    fn place_in(&self, index: usize, at: u64) -> Option<(u64, u64)> {
+        let segment = self.all.get(index)?;
+        Some((segment.offset_of(at)?, segment.stretch()?.1))
+    }
+
+    /// Takes a free segment for what comes from `at` on.
+    fn begin(&mut self, at: u64, incarnation: u32) -> io::Result<usize> {
+        debug_assert_eq!(at, self.next, "shares follow each other");
+        let free = self.all.iter().position(|segment| segment.held.is_none());
+        let index = free.ok_or_else(|| io::Error::other("the log has no free segment"))?;
+        let held = SegmentHeader { start: Lsn(at), incarnation };
+        let segment = &mut self.all[index];
+        write_block(&*self.device, segment.region.offset, &held.encode(self.seed))?;
+        segment.held = Some(held);
+        self.next = at + segment.region.share();
+        Ok(index)
+    }
+
+    /// The log goes on at `end`, and begins at `start`: the segments that hold nothing in between
+    /// are free. Those from `end` on are left over from an earlier use.
+    pub(crate) fn go_on(&mut self, start: u64, end: u64) {
+        self.free_all(|from, to| to <= start || from >= end);
+        let last = self.all.iter().filter_map(|segment| segment.stretch()).map(|(_, to)| to).max();
+        self.next = last.unwrap_or(end).max(end);
+    }
+
+    /// The segments that hold nothing at or above this position are free.
+    pub(crate) fn keep(&mut self, start: u64) {
+        self.free_all(|_, to| to <= start);
+    }
+
+    fn free_all(&mut self, is_free: impl Fn(u64, u64) -> bool) {
+        for segment in &mut self.all {
+            if segment.stretch().is_some_and(|(from, to)| is_free(from, to)) {
+                segment.held = None;
             }
         }
     }
@@ -112,45 +201,97 @@ impl Segments {
     /// Makes the log end at `from`, where a block begins: that block is cleared, and the headers of
     /// the segments behind.
     pub(crate) fn clear_from(&self, from: u64) {
-        let block = LOG_BLOCK_BYTES as u64;
-        let share = self.header.share();
-        for (index, held) in self.shares.iter().enumerate() {
-            let begin = self.header.segment_offset(index as u64);
-            let Some(first) = held.map(|number| number * share) else { continue };
-            let at = match from.checked_sub(first).filter(|within| *within > 0) {
-                None => begin,
-                Some(within) if within < share => begin + block + within,
-                Some(_) => continue,
+        for segment in &self.all {
+            let at = match segment.stretch() {
+                Some((first, _)) if first >= from => Some(segment.region.offset),
+                Some(_) if segment.holds(from) => segment.offset_of(from),
+                _ => None,
             };
-            // If this fails as well the device is in a bad way.
-            let _ = write_zeros(&*self.device, at..at + block, &mut || ());
+            if let Some(at) = at {
+                // If this fails as well the device is in a bad way.
+                let _ = write_zeros(&*self.device, at..at + BLOCK, &mut || ());
+            }
         }
     }
 
-    /// Segments that hold nothing.
-    pub(crate) fn free(&self) -> u64 {
-        self.shares.iter().filter(|share| share.is_none()).count() as u64
+    /// Bytes of the stream that the free segments have room for.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        self.all.iter().filter(|segment| segment.held.is_none()).map(|s| s.region.share()).sum()
     }
 
-    /// A segment was made at the end of the file.
-    pub(crate) fn add(&mut self) {
-        self.shares.push(None);
+    /// Bytes of the stream that all segments have room for.
+    pub(crate) fn capacity(&self) -> u64 {
+        self.all.iter().map(|segment| segment.region.share()).sum()
+    }
+
+    /// Up to where the log can be written with the segments that there are.
+    pub(crate) fn end_of_room(&self) -> u64 {
+        self.next + self.free_bytes()
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.all.len() as u64
+    }
+
+    /// The next stretch was made at the end of the file.
+    pub(crate) fn add(&mut self, region: Region) {
+        self.regions += 1;
+        self.len = region.end();
+        if region.kind == RegionKind::Segment {
+            self.all.push(Segment { region, held: None });
+        }
     }
 }
 
-/// The share that a segment holds whose header is torn or damaged: its groups know where they
-/// belong. Without this a damaged header would look like the end of the log. That the groups are
-/// valid is seen when they are read.
-fn claimed_share(device: &dyn Device, header: &LogHeader, index: u64) -> io::Result<Option<u64>> {
-    let begin = header.segment_offset(index) + LOG_BLOCK_BYTES as u64;
-    for within in (0..header.share()).step_by(LOG_BLOCK_BYTES) {
-        let block = read_block(device, begin + within, LOG_BLOCK_BYTES)?;
-        let claimed = GroupHeader::claimed_lsn(&block).map(|lsn| lsn.0);
-        if let Some(lsn) = claimed.filter(|lsn| lsn % header.share() == within) {
-            return Ok(Some(lsn / header.share()));
+/// `SEG-1`: whether another segment holds what this one claims.
+fn is_superseded(all: &[Segment], index: usize) -> bool {
+    let (Some(held), Some((from, to))) = (all[index].held, all[index].stretch()) else {
+        return false;
+    };
+    all.iter().enumerate().any(|(other, segment)| {
+        let overlaps = segment.stretch().is_some_and(|(first, end)| first < to && from < end);
+        let is_later = segment.held.is_some_and(|its| {
+            (its.incarnation, std::cmp::Reverse(other))
+                > (held.incarnation, std::cmp::Reverse(index))
+        });
+        other != index && overlaps && is_later
+    })
+}
+
+/// What a segment holds whose header is torn or damaged: its groups know where they belong. Without
+/// this a damaged header would look like the end of the log. One that is whole tells best; one
+/// that reaches beyond the segment is only found to be valid when the log is read.
+fn claimed(
+    device: &dyn Device,
+    seed: LogSeed,
+    region: &Region,
+    len: u64,
+) -> io::Result<Option<SegmentHeader>> {
+    let mut reaches_beyond = None;
+    let there = region.end().min(len / BLOCK * BLOCK) - region.offset - BLOCK;
+    for within in (0..there).step_by(LOG_BLOCK_BYTES) {
+        let at = region.offset + BLOCK + within;
+        let block = read_block(device, at, LOG_BLOCK_BYTES)?;
+        let Some(lsn) = GroupHeader::claimed_lsn(&block).filter(|lsn| lsn.0 >= within) else {
+            continue;
+        };
+        let Some(len) = GroupHeader::claimed_len(&block).map(|len| len as u64) else { continue };
+        let start = Lsn(lsn.0 - within);
+        if !start.0.is_multiple_of(BLOCK) || start.0 >= 1 << 62 {
+            continue;
+        }
+        let held = SegmentHeader { start, incarnation: GroupHeader::read(&block, lsn).incarnation };
+        let rest = there - within;
+        if len <= rest {
+            let bytes = read_block(device, at, len.next_multiple_of(BLOCK) as usize)?;
+            if GroupHeader::verify(&bytes, seed, lsn).is_ok() {
+                return Ok(Some(held));
+            }
+        } else if len <= GROUP_BYTES_MAX {
+            reaches_beyond.get_or_insert(held);
         }
     }
-    Ok(None)
+    Ok(reaches_beyond)
 }
 
 /// What a new segment of the file holds.
@@ -163,19 +304,17 @@ pub(crate) enum Fresh {
     Allocated,
 }
 
-/// Makes the segment `index` at the end of the file, to be synced. `meanwhile` is called every
-/// millisecond or so.
-pub(crate) fn make_segment(
+/// Makes a stretch at the end of the file, to be synced. `meanwhile` is called every millisecond or
+/// so.
+pub(crate) fn make_region(
     device: &dyn Device,
-    header: &LogHeader,
-    index: u64,
+    region: &Region,
     fresh: Fresh,
     meanwhile: &mut dyn FnMut(),
 ) -> io::Result<()> {
-    let begin = header.segment_offset(index);
-    device.allocate(begin, header.segment_bytes)?;
+    device.allocate(region.offset, region.bytes)?;
     if fresh == Fresh::Written {
-        write_zeros(device, begin..begin + header.segment_bytes, meanwhile)?;
+        write_zeros(device, region.offset..region.end(), meanwhile)?;
     }
     Ok(())
 }
@@ -185,8 +324,10 @@ pub(crate) fn make_segment(
 pub(crate) struct LogSpace {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) segments: Mutex<Segments>,
-    /// The most segments that the file may have; only end-of-recovery records may need another one.
+    /// The most segments that the file may have, and bytes of the stream in them; only the log's
+    /// own groups may need another one.
     pub(crate) limit_segments: u64,
+    pub(crate) limit_bytes: u64,
     /// Held while the file is made longer.
     pub(crate) growth: Mutex<()>,
 }
@@ -194,12 +335,17 @@ pub(crate) struct LogSpace {
 impl LogSpace {
     /// `limit`: bytes that the log may take, if it does not take more already.
     pub(crate) fn new(device: Arc<dyn Device>, segments: Segments, limit: u64) -> LogSpace {
-        let limit_segments = (limit / segments.header().segment_bytes).max(segments.count());
-        LogSpace {
-            device,
-            segments: Mutex::new(segments),
-            limit_segments,
-            growth: Mutex::default(),
+        let (mut limit_segments, mut limit_bytes, mut taken) = (0, 0, 0);
+        let regions = segments.header().regions();
+        for region in regions.filter(|region| region.kind == RegionKind::Segment) {
+            taken += region.bytes;
+            if taken > limit && limit_segments >= segments.count() {
+                break;
+            }
+            limit_segments += 1;
+            limit_bytes += region.share();
         }
+        let (segments, growth) = (Mutex::new(segments), Mutex::default());
+        LogSpace { device, segments, limit_segments, limit_bytes, growth }
     }
 }

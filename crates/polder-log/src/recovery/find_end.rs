@@ -18,7 +18,7 @@ use crate::tally::Tally;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// R3: how far behind the end of the log a group must be looked for that knows better. What is not
-/// synced fits two windows and a buffer.
+/// synced fits two windows, and a group that is being written.
 const LOOK_AHEAD_BYTES: u64 = 2 * WINDOW_BYTES + 2 * GROUP_BYTES_MAX;
 
 /// What is known of a log before it is read.
@@ -118,8 +118,10 @@ impl LogFile {
         let mut at = if from == found.end.0 { from + BLOCK } else { from };
         while at < from + LOOK_AHEAD_BYTES {
             if self.segments.offset(at).is_none() {
-                let share = self.segments.header().share();
-                at = (at / share + 1) * share;
+                match self.segments.begin_behind(at) {
+                    Some(begin) => at = begin,
+                    None => break,
+                }
                 continue;
             }
             if let Some(header) = groups.probe(Lsn(at))?

@@ -42,7 +42,7 @@ impl Found {
         let tail = Lsn(self.end.0.next_multiple_of(LOG_BLOCK_BYTES as u64));
         let (start, tally) = (self.start, self.tally.clone());
         let beginning = Beginning { start, tail, incarnation, tally, next_slot };
-        Log::begin(file.device, data, file.segments, options, beginning)
+        Log::begin(file.device, data, file.segments, page_size, options, beginning)
     }
 }
 
@@ -54,6 +54,7 @@ impl LogFile {
     pub fn begin(
         self,
         data: Arc<dyn Device>,
+        page_size: PageSize,
         options: LogOptions,
         incarnation: u32,
     ) -> Result<Arc<Log>, LogError> {
@@ -64,7 +65,7 @@ impl LogFile {
             tally: Tally::default(),
             next_slot: 1,
         };
-        Log::begin(self.device, data, self.segments, options, beginning)
+        Log::begin(self.device, data, self.segments, page_size, options, beginning)
     }
 
     /// The same file once more, to read from while the log is open.
@@ -76,6 +77,10 @@ impl LogFile {
     }
 }
 
+/// Room that the end-of-recovery record finds: else a log that is full could be opened only so
+/// many times.
+const OWN_BYTES: u64 = 2 * LOG_BLOCK_BYTES as u64;
+
 impl Log {
     /// R10: the end-of-recovery record: the first group of a new incarnation, which knows where the
     /// last one ended.
@@ -85,7 +90,7 @@ impl Log {
     pub fn end_recovery(&self, end: Lsn) -> Result<(), LogError> {
         let mut group = Group::new();
         group.push(PageId::NULL, &Operation::EndOfRecovery { end });
-        self.make_room_for_end_of_recovery();
+        self.make_room_for_own(OWN_BYTES);
         let lsn = self.append_spare(&mut group);
         self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })
     }

@@ -4,10 +4,12 @@ use std::io;
 use std::ops::Range;
 
 use polder_format::log::{
-    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, SegmentHeader,
+    GroupHeader, LOG_BLOCK_BYTES, LogHeader, LogSeed, Operation, Records, RegionKind, SegmentHeader,
 };
 use polder_format::{FormatError, Lsn};
 use polder_pool::device::{BlockReader, Device, read_block};
+
+use crate::file::FIRST_LSN;
 
 const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// Bytes that are read at a time.
@@ -47,19 +49,21 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
     // has been used for long.
     let seed = LogSeed::new(header.store_id);
     let mut blocks = BlockReader::new(header.segment_bytes as usize)?;
-    for index in 0..len.saturating_sub(header.segment_offset(0)) / header.segment_bytes {
-        let offset = header.segment_offset(index);
-        let bytes = blocks.read(device, offset, header.segment_bytes as usize)?;
+    // While a store is made nothing is written behind the first share.
+    let first_share = FIRST_LSN..Lsn(FIRST_LSN.0 + header.first_segment_bytes - BLOCK);
+    for segment in header.of_kind(RegionKind::Segment, len) {
+        let there = segment.bytes.min((len - segment.offset) / BLOCK * BLOCK);
+        let bytes = blocks.read(device, segment.offset, there as usize)?;
         let is_later = match SegmentHeader::decode(bytes, seed) {
-            Ok(segment) => segment.number > 0,
-            Err(_) => has_later_group(bytes, seed),
+            Ok(segment) => segment.start > FIRST_LSN,
+            Err(_) => has_later_group(bytes, seed, first_share.end),
         };
         if is_later {
             return Ok(LogTells::Made);
         }
         let stream = &bytes[LOG_BLOCK_BYTES..];
         for at in (0..stream.len()).step_by(LOG_BLOCK_BYTES) {
-            let group = GroupHeader::verify(&stream[at..], seed, Lsn(at as u64));
+            let group = GroupHeader::verify(&stream[at..], seed, Lsn(FIRST_LSN.0 + at as u64));
             let is_mark = |record: Result<polder_format::log::Record<'_>, FormatError>| {
                 record.is_ok_and(|record| {
                     matches!(
@@ -80,11 +84,11 @@ pub fn tells_of_store(device: &dyn Device) -> io::Result<LogTells> {
 
 /// Whether a segment without a header holds a group of another share than the first, which alone is
 /// written while a store is made.
-fn has_later_group(segment: &[u8], seed: LogSeed) -> bool {
+fn has_later_group(segment: &[u8], seed: LogSeed, behind: Lsn) -> bool {
     let stream = &segment[LOG_BLOCK_BYTES..];
     let mut groups = (0..stream.len()).step_by(LOG_BLOCK_BYTES).map(|at| &stream[at..]);
     groups.any(|group| {
-        let lsn = GroupHeader::claimed_lsn(group).filter(|lsn| lsn.0 >= stream.len() as u64);
+        let lsn = GroupHeader::claimed_lsn(group).filter(|lsn| *lsn >= behind);
         lsn.is_some_and(|lsn| GroupHeader::verify(group, seed, lsn).is_ok())
     })
 }

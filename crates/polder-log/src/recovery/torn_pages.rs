@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use polder_format::log::{LOG_BLOCK_BYTES, SlotHeader};
+use polder_format::log::{LOG_BLOCK_BYTES, Region, SlotHeader};
 use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize};
 use polder_pool::device::{Device, is_full, read_block, write_block};
 
@@ -14,17 +14,16 @@ use crate::slots::pages_checksum;
 /// A slot of the double-write buffer that holds a whole batch.
 pub(super) struct SlotFound {
     pub(super) header: SlotHeader,
-    index: u32,
+    region: Region,
 }
 
 pub(super) fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
-    let log = file.segments.header();
     let mut slots = Vec::new();
-    for index in 0..log.slots {
-        let block = read_block(&*file.device, log.slot_offset(index), LOG_BLOCK_BYTES);
+    for region in file.slots() {
+        let block = read_block(&*file.device, region.offset, LOG_BLOCK_BYTES);
         let block = block.map_err(LogError::io("read"))?;
         if let Ok(header) = SlotHeader::decode(&block, file.seed) {
-            slots.push(SlotFound { header, index });
+            slots.push(SlotFound { header, region });
         }
     }
     Ok(slots)
@@ -54,10 +53,11 @@ pub(super) fn restore_torn(
     let mut restored = 0;
     for slot in slots {
         let bytes = slot.header.pages.len() * size;
-        if bytes + LOG_BLOCK_BYTES > log.slot_bytes as usize || bytes == 0 {
+        let end = slot.region.offset + (LOG_BLOCK_BYTES + bytes) as u64;
+        if end > slot.region.end().min(file.segments.len()) || bytes == 0 {
             continue;
         }
-        let from = log.slot_offset(slot.index) + LOG_BLOCK_BYTES as u64;
+        let from = slot.region.offset + LOG_BLOCK_BYTES as u64;
         let images = read_block(&*file.device, from, bytes).map_err(LogError::io("read"))?;
         let sums: Vec<u8> = images.chunks(size).flat_map(|image| image[..4].to_vec()).collect();
         if pages_checksum(&sums) != slot.header.pages_checksum {

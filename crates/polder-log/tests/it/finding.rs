@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
-use polder_format::log::{LogHeader, LogSeed, SegmentHeader};
+use polder_format::log::{LogHeader, LogSeed, RegionKind, SegmentHeader};
 use polder_format::{FormatError, Lsn, SpaceId};
 use polder_log::{Log, LogError, WalWriter};
 use polder_pool::device::Device;
@@ -169,25 +169,32 @@ fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
 }
 
 /// Several segments may claim the same part of the log, after incarnations whose ends were lost:
-/// one of them holds it, and the others are free.
+/// the one that was begun last holds it, and the others are free (`SEG-1`).
 #[test]
 fn segments_that_claim_what_another_one_holds_are_free() {
     let disk = disk();
     let log = begin(&disk);
     let header = LogHeader::decode(&disk.peek(0, 4096), ID).unwrap();
     let mut expected = Vec::new();
-    // The first segment, and some of the second one.
-    while log.end().0 < header.share() * 3 / 2 {
+    // Some segments, and a part of one more.
+    while log.end().0 < 90 << 10 {
         let number = expected.len() as u64;
-        let lsn = append(&log, number, 8000);
+        let lsn = append(&log, number, 1500);
         log.await_durable(lsn).unwrap();
         expected.push(number);
     }
     drop(log);
-    disk.allocate(header.segment_offset(0), 8 * header.segment_bytes).unwrap();
-    for index in 2..8 {
-        let segment = SegmentHeader { number: index % 2 };
-        write(&disk, header.segment_offset(index), &segment.encode(LogSeed::new(ID)));
+    let made = header.of_kind(RegionKind::Segment, disk.len().unwrap()).len();
+    let regions: Vec<_> = header.regions().take(16).collect();
+    disk.allocate(0, regions[15].end()).unwrap();
+    let segments: Vec<_> = regions.iter().filter(|r| r.kind == RegionKind::Segment).collect();
+    assert!(segments.len() > made + 2, "{made} segments");
+    // Of the same incarnation as those that hold the log, and of an earlier one; where they begin,
+    // in the middle, and across the borders of several.
+    for (index, segment) in segments.iter().enumerate().skip(made) {
+        let start = Lsn([24 << 10, 4096, 0][index % 3]);
+        let claim = SegmentHeader { start, incarnation: index as u32 % 2 };
+        write(&disk, segment.offset, &claim.encode(LogSeed::new(ID)));
     }
     assert_eq!(replayed(&disk), expected);
     let log = go_on(&disk, 2);

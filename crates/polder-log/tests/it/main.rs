@@ -3,6 +3,7 @@
 
 mod checkpoints;
 mod finding;
+mod growth;
 mod room;
 mod support;
 mod sync_disk;

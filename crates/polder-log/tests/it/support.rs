@@ -12,7 +12,8 @@ use polder_pool::journal::Journal;
 use polder_testkit::{FaultPlan, SimDisk};
 
 pub const ID: StoreId = StoreId([5; 16]);
-pub const OPTIONS: LogOptions = LogOptions { limit: 4 << 20, buffer_bytes: 256 << 10 };
+pub const OPTIONS: LogOptions =
+    LogOptions { limit: 4 << 20, buffer_bytes: 256 << 10, group_bytes: 0 };
 /// Every log begins here.
 pub const FIRST: Lsn = Lsn(4096);
 
@@ -27,7 +28,7 @@ pub fn disk() -> SimDisk {
 pub fn begin(disk: &SimDisk) -> Arc<Log> {
     let device: Arc<dyn Device> = Arc::new(disk.clone());
     let file = LogFile::create(device, ID, PageSize::MIN, &OPTIONS).unwrap();
-    file.begin(Arc::new(self::disk()), OPTIONS, 1).unwrap()
+    file.begin(Arc::new(self::disk()), PageSize::MIN, OPTIONS, 1).unwrap()
 }
 
 pub fn append(log: &Log, number: u64, len: usize) -> Lsn {
@@ -116,5 +117,5 @@ pub fn await_that(what: impl Fn() -> bool) {
 
 pub fn begin_with(device: Arc<dyn Device>, options: LogOptions) -> Arc<Log> {
     let file = LogFile::create(device, ID, PageSize::MIN, &options).unwrap();
-    file.begin(Arc::new(disk()), options, 1).unwrap()
+    file.begin(Arc::new(disk()), PageSize::MIN, options, 1).unwrap()
 }

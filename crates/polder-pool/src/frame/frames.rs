@@ -1,12 +1,14 @@
 //! The frames: one mapping of page bytes.
 //!
 //! The bytes stay aligned for direct I/O and can be backed by huge pages, because nothing else
-//! lies between them.
+//! lies between them. The first pages of a pool prefer frames that lie far from each other, and a
+//! huge page for each would cost a small store megabytes. So the kernel is asked for small ones
+//! until some frames were taken; then for huge ones, and for what was touched by then, too.
 
 #![cfg(not(loom))]
 
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use polder_format::PageSize;
 
@@ -14,6 +16,8 @@ use crate::error::PoolError;
 use crate::latch::FrameId;
 use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
 use crate::page::{OVERRUN_BYTES, PageRef};
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::lock;
 
 /// All frames of a pool. Frame 0 does not exist.
 #[derive(Debug)]
@@ -21,7 +25,15 @@ pub struct Frames {
     bytes: Mapping,
     count: u32,
     size: PageSize,
+    /// Huge pages are for later. It is raised by `new` alone. Relaxed: to see it late asks for small
+    /// pages a moment longer.
+    is_young: AtomicBool,
+    /// While it is: where frames were taken, as offsets of huge pages, one for each that was taken.
+    touched: Mutex<Vec<usize>>,
 }
+
+/// Bytes of frames that are taken before huge pages are asked for.
+const YOUNG_BYTES: usize = 1 << 20;
 
 impl Frames {
     /// `with_bytes`: else the translation has the memory of the pages. `huge`: on huge pages where
@@ -34,12 +46,34 @@ impl Frames {
     ) -> Result<Frames, PoolError> {
         let slots = count as usize + 1;
         let bytes = (if with_bytes { slots << size.shift() } else { 0 }) + OVERRUN_BYTES;
-        let frames = Frames { bytes: Mapping::new("frames", bytes, HUGE_PAGE_BYTES)?, count, size };
-        match huge {
-            true => frames.bytes.prefer_huge_pages(),
-            false => frames.bytes.prefer_small_pages(),
+        let bytes = Mapping::new("frames", bytes, HUGE_PAGE_BYTES)?;
+        bytes.prefer_small_pages();
+        let (is_young, touched) = (AtomicBool::new(huge), Mutex::default());
+        Ok(Frames { bytes, count, size, is_young, touched })
+    }
+
+    /// A page comes into a free frame.
+    #[inline]
+    pub(crate) fn note_taken(&self, frame: FrameId) {
+        if self.is_young.load(Ordering::Relaxed) {
+            self.grow_up(frame);
         }
-        Ok(frames)
+    }
+
+    #[cold]
+    fn grow_up(&self, frame: FrameId) {
+        let mut touched = lock(&self.touched);
+        let offset = (frame.get() as usize) << self.size.shift();
+        touched.push(offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
+        if touched.len() << self.size.shift() >= YOUNG_BYTES
+            && self.is_young.swap(false, Ordering::Relaxed)
+        {
+            self.bytes.prefer_huge_pages();
+            let mut touched = std::mem::take(&mut *touched);
+            touched.sort_unstable();
+            touched.dedup();
+            touched.iter().for_each(|offset| self.bytes.collapse(*offset));
+        }
     }
 
     /// Asks for huge pages for so many frames from this one on.
@@ -77,6 +111,9 @@ impl Frames {
     /// Has the kernel back the first `frames` frames with memory now.
     pub(crate) fn prefault(&self, frames: u32) -> Result<(), PoolError> {
         let len = ((frames as usize + 1) << self.size.shift()).min(self.bytes.len());
+        if self.is_young.swap(false, Ordering::Relaxed) {
+            self.bytes.prefer_huge_pages();
+        }
         self.bytes.populate(len).map_err(|source| PoolError::Memory {
             what: "prefaulted frames",
             bytes: len as u64,

@@ -96,6 +96,20 @@ impl Mapping {
         let _ = self.advise(offset, len, libc::MADV_HUGEPAGE);
     }
 
+    /// Has a huge page back the one at this offset now, with what is there, if the kernel can do
+    /// that (Linux 6.1). Else it does so in its own time, or not.
+    pub(crate) fn collapse(&self, offset: usize) {
+        debug_assert!(offset.is_multiple_of(HUGE_PAGE_BYTES));
+        if offset + HUGE_PAGE_BYTES <= self.len {
+            #[cfg(target_os = "linux")]
+            // SAFETY: the range lies in our own mapping, whose content stays as it is.
+            unsafe {
+                let at = self.base.as_ptr().add(offset).cast();
+                libc::madvise(at, HUGE_PAGE_BYTES, libc::MADV_COLLAPSE);
+            }
+        }
+    }
+
     /// Asks for small pages: parts of the range will be given back one by one.
     pub(crate) fn prefer_small_pages(&self) {
         let _ = self.advise(0, self.len, libc::MADV_NOHUGEPAGE);

@@ -196,6 +196,7 @@ impl<T: Translation> Shared<T> {
                     frame
                 }
             };
+        self.core.frames.memory.note_taken(frame);
         if self.core.frames.free.is_cut() {
             let counter = match self.core.frames.free.of(frame) == self.core.frames.here() {
                 true => Counter::FramesNear,

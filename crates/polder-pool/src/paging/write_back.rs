@@ -24,6 +24,7 @@
 
 #![cfg(not(loom))]
 
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
@@ -31,7 +32,6 @@ use std::{io, thread};
 use polder_format::{PageId, PhysicalPageNo};
 
 use crate::core::Core;
-use crate::device::bounce::Bounce;
 use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
@@ -95,7 +95,14 @@ impl<T: Translation> Shared<T> {
         }
         // W5 to W7  they go to the device
         if !copied.is_empty() {
-            core.write_copies(&copied, &bounce, moving.as_deref(), &mut result);
+            let journal = core.journal.as_deref();
+            // Pages that are imaged go with any number of others.
+            let bare = copied.iter().filter(|page| !page.imaged).count();
+            let most = journal.map_or(bare, |log| log.pages_at_once(bare));
+            let most = if most < bare { most.max(1) } else { copied.len() };
+            for (some, bytes) in copied.chunks(most).zip(bounce.bytes().chunks(most * size)) {
+                core.write_copies(some, bytes, moving.as_deref(), &mut result);
+            }
         }
         result
     }
@@ -239,12 +246,12 @@ impl Core {
     fn write_copies(
         &self,
         copied: &[Copied],
-        bounce: &Bounce,
+        bytes: &[u8],
         moving: Option<&Moving>,
         result: &mut Written,
     ) {
         // W5  B1 to B3
-        let ticket = match self.ask_journal(copied, bounce) {
+        let ticket = match self.ask_journal(copied, bytes) {
             Ok(ticket) => ticket,
             Err(source) => {
                 crate::event!(warn, pages = copied.len(), error = source, "the log refuses pages");
@@ -256,7 +263,7 @@ impl Core {
                 return;
             }
         };
-        let batch = self.submit_copies(copied, bounce);
+        let batch = self.submit_copies(copied, bytes);
         // W6 and W7  page by page
         let mut failed = Vec::new();
         let outcomes = runs(copied).zip(batch.into_requests()).flat_map(|(run, request)| {
@@ -297,9 +304,9 @@ impl Core {
 
     /// W5: writes the copies. They are sorted by physical page number: neighbours go in one
     /// request.
-    fn submit_copies(&self, copied: &[Copied], bounce: &Bounce) -> Batch {
+    fn submit_copies(&self, copied: &[Copied], bytes: &[u8]) -> Batch {
         let size = self.page_size();
-        let mut at = bounce.base();
+        let mut at = NonNull::from(bytes).cast::<u8>();
         let request = |run: &[Copied]| {
             let bytes = run.len() << size.shift();
             // SAFETY: inside the bounce buffer, which has room for a batch, and which is the
@@ -330,16 +337,12 @@ impl Core {
         }
     }
 
-    fn ask_journal(
-        &self,
-        copied: &[Copied],
-        bounce: &Bounce,
-    ) -> Result<Option<u64>, Arc<io::Error>> {
+    fn ask_journal(&self, copied: &[Copied], bytes: &[u8]) -> Result<Option<u64>, Arc<io::Error>> {
         let Some(journal) = &self.journal else { return Ok(None) };
         let shift = self.page_size().shift();
         let outgoing: Vec<Outgoing<'_>> = copied
             .iter()
-            .zip(bounce.bytes().chunks(1 << shift))
+            .zip(bytes.chunks(1 << shift))
             .map(|(copied, bytes)| {
                 let Copied { page, place, imaged, .. } = *copied;
                 Outgoing { page, place, bytes, imaged }

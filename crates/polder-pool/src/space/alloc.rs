@@ -420,9 +420,13 @@ impl<T: Translation> Shared<T> {
         view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Id(id), None)?;
             let page = guard.page();
-            // Extents begin and end at multiples of 16 pages, and maps speak of multiples of 64.
-            let at = |i: u64| ALLOC_MAP_BITS_AT + 2 * i as usize;
-            let used = (from / 16..to / 16).any(|i| page.u16(at(i)) != 0);
+            // An extent is shorter than a word and within one, or consists of parts of words.
+            let used = (from / 64..to.div_ceil(64)).any(|word| {
+                let low = from.max(64 * word) - 64 * word;
+                let high = to.min(64 * word + 64) - 64 * word;
+                let bits = (u64::MAX >> (64 - (high - low))) << low;
+                page.u64(ALLOC_MAP_BITS_AT + 8 * word as usize) & bits != 0
+            });
             guard.validate()?;
             Ok(used)
         })

@@ -10,9 +10,10 @@
 
 use std::cell::Cell;
 use std::fmt;
+use std::io;
 use std::mem::ManuallyDrop;
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, PageSize, pages_per_alloc_map};
@@ -29,6 +30,10 @@ use crate::shared::{Shared, View};
 use crate::sync::lock;
 use crate::thread::Holding;
 use crate::translation::Translation;
+
+/// What a thread keeps of a buffer between two changes, at most; for a larger change memory is
+/// asked for each time.
+const KEPT_BYTES: usize = 1 << 20;
 
 thread_local! {
     /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of
@@ -106,7 +111,13 @@ impl<'p> Change<'p> {
         if let Some(journal) = journal {
             journal.reserve(reserved).map_err(|source| PoolError::Journal { source })?;
         }
-        let group = ManuallyDrop::new(buffer());
+        let mut group = ManuallyDrop::new(buffer());
+        if reserved > KEPT_BYTES as u64 && group.reserve(most).is_err() {
+            journal.iter().for_each(|journal| journal.release(reserved));
+            let source = Arc::new(io::ErrorKind::OutOfMemory.into());
+            let what = "the records of a change";
+            return Err(PoolError::Memory { what, bytes: most as u64, source });
+        }
         Ok(Change { core, journal, reserved, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
@@ -246,6 +257,9 @@ impl Drop for Change<'_> {
         self.group.clear();
         // SAFETY: nobody uses the group behind this.
         let group = unsafe { ManuallyDrop::take(&mut self.group) };
+        if group.capacity() > KEPT_BYTES {
+            return;
+        }
         // A thread that is ending keeps no buffer.
         let _ = BUFFER.try_with(|buffer| buffer.set(Some(group)));
     }

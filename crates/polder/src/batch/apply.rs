@@ -20,11 +20,13 @@ impl Store {
     /// While it is made, all pages that a batch changes stay in memory, and its records go to the
     /// log as one. It may change as many pages as half of the memory budget pays for: keys that
     /// lie far from each other need a page each, neighbours share one. In the smallest store that
-    /// are 64 pages; with a budget of 64 MiB, some 8000.
+    /// are 64 pages; with a budget of 64 MiB, some 8000. Its records (keys and values, and about 50
+    /// bytes for each; long values are not among them) may take a quarter of the log's limit, and
+    /// of the memory budget, beside which they stand: with the default options 64 MiB.
     ///
     /// # Errors
-    /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::Log`] if it is
-    /// too large; and those of [`Table::insert`]. Nothing has changed then.
+    /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::ChangeTooLarge`]
+    /// if it is too large; and those of [`Table::insert`]. Nothing has changed then.
     pub fn apply(&self, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
         self.apply_mut(&mut batch)
     }

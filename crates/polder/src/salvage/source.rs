@@ -62,6 +62,10 @@ impl Source {
                 let path = path.to_path_buf();
                 return Err(SalvageError::Source(OpenError::Newer { path, source: error.into() }));
             }
+            (Err(SuperblockFault::Format(source @ FormatError::Older { .. })), _) => {
+                let path = path.to_path_buf();
+                return Err(SalvageError::Source(OpenError::Older { path, source: source.into() }));
+            }
             (Err(what), Some(id)) => {
                 damage.push(format!("both superblocks: {what}"));
                 (id, None)

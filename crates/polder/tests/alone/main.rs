@@ -14,6 +14,8 @@ mod fairness;
 mod fork;
 #[cfg(target_os = "linux")]
 mod resident;
+#[cfg(target_os = "linux")]
+mod small;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

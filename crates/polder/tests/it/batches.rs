@@ -419,21 +419,32 @@ fn a_batch_that_is_too_large_is_refused() {
         batch.put(&table, number(i), [2; 900]);
     });
     let error = store.apply(batch).unwrap_err();
-    assert!(matches!(error, BatchError::Store(StoreError::Log { .. })), "{error:?}");
+    let BatchError::Store(StoreError::ChangeTooLarge { needed, by_log, by_memory }) = error else {
+        panic!("{error:?}");
+    };
+    assert!((900_000..1_100_000).contains(&needed), "{needed} bytes of records");
+    assert!(by_memory < needed && by_log < needed, "{by_log}, {by_memory}");
     let text = full_text(&error);
-    assert!(text.contains("bytes of log at once"), "{text}");
+    for part in [
+        format!("{needed} bytes of log at once"),
+        format!("{by_log} (option `log_limit`)"),
+        format!("{by_memory} (option `memory_budget`)"),
+    ] {
+        assert!(text.contains(&part), "{text}");
+    }
     // More leaves than a batch may hold.
     let mut batch = WriteBatch::new();
     (0..3000).step_by(3).for_each(|i| {
         batch.delete(&table, number(i));
     });
     let error = store.apply(batch).unwrap_err();
-    let BatchError::Store(StoreError::BatchTooLarge { limit }) = error else {
+    let BatchError::Store(StoreError::BatchTooLarge { needed, limit }) = error else {
         panic!("{error:?}");
     };
     assert!((64..75).contains(&limit), "half of some 130 frames: {limit}");
+    assert!((700..=1000).contains(&needed), "in as many leaves do the keys lie: {needed}");
     let text = full_text(&error);
-    assert!(text.contains(&format!("{limit} pages")), "{text}");
+    assert!(text.contains(&format!("at least {needed} pages, and {limit} are the most")), "{text}");
     // A key and a value that no table takes.
     let mut batch = WriteBatch::new();
     batch.put(&table, b"fine", b"1").put(&table, [1; 513], b"1");

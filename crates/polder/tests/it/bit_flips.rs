@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use polder::{Durability, WriteBatch};
-use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, RegionKind};
 use polder_format::{SUPERBLOCK_BYTES, choose};
 use polder_testkit::{Random, SimDisk};
 
@@ -197,17 +197,18 @@ fn log_offsets(sample: &Sample) -> Vec<u64> {
     let block = sample.disks.log.peek(0, LOG_BLOCK_BYTES);
     let header = LogHeader::decode(&block, store_id).unwrap();
     let mut offsets: Vec<u64> = (0..14).map(|i| i * 4).collect();
-    for slot in 0..3 {
-        let begin = header.slot_offset(slot);
+    let all = header.regions().take(40);
+    let (slots, segments): (Vec<_>, Vec<_>) = all.partition(|r| r.kind == RegionKind::Slot);
+    for slot in &slots[..3] {
+        let begin = slot.offset;
         offsets.extend((0..6).map(|_| begin + random.below(200)));
-        offsets.extend((0..6).map(|_| begin + random.below(60_000)));
+        offsets.extend((0..6).map(|_| begin + random.below(slot.bytes)));
     }
-    for segment in 0..3 {
-        offsets.extend((0..6).map(|_| header.segment_offset(segment) + random.below(24)));
+    for segment in &segments[..3] {
+        offsets.extend((0..6).map(|_| segment.offset + random.below(24)));
     }
     let groups = used_blocks(&sample.disks.log);
-    let groups: Vec<_> =
-        groups.into_iter().filter(|at| *at > header.segment_offset(0) + 4095).collect();
+    let groups: Vec<_> = groups.into_iter().filter(|at| *at > segments[0].offset + 4095).collect();
     for (i, block) in groups.iter().enumerate() {
         // The beginning of each block is that of a group; those of the end count most.
         offsets.push(block + random.below(24));

@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use polder::{Durability, Store, Table, WriteBatch};
-use polder_format::log::slot_pages;
-use polder_format::{PageSize, log::LOG_BLOCK_BYTES};
+use polder_format::log::{LOG_BLOCK_BYTES, LogHeader, RegionKind};
 use polder_pool::device::Device;
 use polder_testkit::{FaultPlan, Random};
 
@@ -12,14 +11,11 @@ use crate::support::*;
 
 /// Four tests write as much.
 const WRITTEN_BYTES: u64 = 20 << 20;
-/// Slots of the double-write buffer.
-const SLOTS: u64 = 16;
-
 /// Header and double-write buffer.
-fn area_bytes() -> u64 {
-    let size = PageSize::MIN;
-    let slot = LOG_BLOCK_BYTES + slot_pages(size) * size.bytes();
-    LOG_BLOCK_BYTES as u64 + SLOTS * slot as u64
+fn area_bytes(disks: &Disks) -> u64 {
+    let header = LogHeader::of_any(&disks.log.peek(0, LOG_BLOCK_BYTES)).unwrap();
+    let slots = header.regions().take(64).filter(|region| region.kind == RegionKind::Slot);
+    LOG_BLOCK_BYTES as u64 + slots.map(|slot| slot.bytes).sum::<u64>()
 }
 
 /// Writes until it was enough. `write` writes a little and gives the bytes.
@@ -34,7 +30,7 @@ fn stays_bounded(write: impl Fn(&Store, &Table, &mut Random) -> u64) {
     while written < WRITTEN_BYTES {
         written += write(&store, &table, &mut random);
         let len = disks.log.len().unwrap();
-        assert!(len <= LOG_LIMIT + area_bytes(), "{len} bytes after {written}");
+        assert!(len <= LOG_LIMIT + area_bytes(&disks), "{len} bytes after {written}");
         if written > looks * WRITTEN_BYTES / 5 {
             looks += 1;
             store.flush().unwrap();

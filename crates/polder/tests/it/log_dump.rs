@@ -108,9 +108,11 @@ fn why_the_log_ends() {
     write(end.offset as usize, &[7; 512]);
     let cut_short = records(&path, None).1;
     assert_eq!((cut_short.reason, cut_short.lsn), (LogEndReason::CutShort, end.lsn));
-    // All is in one segment: offsets are as far apart as positions.
     let first = all.iter().find(|record| record.key.is_some()).unwrap();
-    write((end.offset - (end.lsn - first.lsn)) as usize + 30, &[0xff; 4]);
+    // In some segment: the position stands in the group's header.
+    let mut places = ((first.lsn % 4096) as usize..log.len()).step_by(4096);
+    let is_there = |at: &usize| log[*at + 8..].starts_with(&first.lsn.to_le_bytes());
+    write(places.find(is_there).unwrap() + 30, &[0xff; 4]);
     let (read, damaged) = records(&path, None);
     assert_eq!((damaged.reason, damaged.lsn), (LogEndReason::Damaged, first.lsn), "{damaged:?}");
     assert!(read.iter().all(|record| record.lsn < first.lsn));

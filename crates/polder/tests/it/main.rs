@@ -22,6 +22,7 @@ mod full_opening;
 mod hostile;
 mod keys;
 mod kill;
+mod large_batches;
 mod log_bound;
 mod log_dump;
 mod log_end;

@@ -280,7 +280,7 @@ fn rewrite(path: &Path, change: impl Fn(&mut [u8])) {
 #[test]
 fn a_newer_format_is_refused_in_words() {
     let changes: [fn(&mut [u8]); 3] =
-        [|block| block[56] = 4, |block| block[48] = 1, |block| block[12] = 2];
+        [|block| block[56] = 4, |block| block[48] = 1, |block| block[12] = 3];
     for change in changes {
         let dir = tempfile::tempdir().unwrap();
         Store::open(tight(dir.path())).unwrap().close().unwrap();
@@ -303,7 +303,7 @@ fn a_newer_format_is_refused_in_words() {
 #[test]
 fn a_store_that_could_not_be_made_leaves_nothing() {
     // As much room as the disk has, the superblocks, or some pages more.
-    for kilobytes in [0, 40, 64, 70, 100, 135] {
+    for kilobytes in [0, 4, 8, 12, 16, 20] {
         let disk = disk();
         disk.data.set_plan(FaultPlan::new(1).capacity(kilobytes << 10));
         let open = || disk.open(tight("simulated"));

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use polder::{Durability, OpenMode, Options, SalvageError, SalvageReport, Store, Table, salvage};
-use polder_format::log::LogHeader;
+use polder_format::log::{LogHeader, RegionKind};
 use polder_format::{PageHeader, PageId, PageKind, SpaceId};
 use polder_testkit::Random;
 use tempfile::TempDir;
@@ -331,9 +331,9 @@ fn middle_of_live_log(sample: &Sample) -> (u64, u64, u64) {
     let log = fs::read(sample.path().join("log")).unwrap();
     let header = LogHeader::of_any(&log[..PAGE]).unwrap();
     // At the same place in some segment; the position stands in the group's header.
-    let segments =
-        (header.segment_offset(0)..log.len() as u64).step_by(header.segment_bytes as usize);
-    let mut places = segments.map(|begin| begin + 4096 + lsn % header.share());
+    let segments = header.of_kind(RegionKind::Segment, log.len() as u64);
+    let blocks = segments.iter().flat_map(|segment| (segment.offset..segment.end()).step_by(4096));
+    let mut places = blocks.map(|begin| begin + lsn % 4096);
     let is_there = |at: &u64| log[*at as usize + 8..].starts_with(&lsn.to_le_bytes());
     let offset = places.find(is_there).unwrap();
     (lsn, offset, end.lsn)

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use polder::{Options, SalvageReport, SalvagedTable, Store, salvage};
-use polder_format::log::LogHeader;
+use polder_format::log::{LogHeader, RegionKind};
 use polder_format::{PageHeader, PageId, PageKind, SpaceId};
 use tempfile::TempDir;
 
@@ -55,8 +55,10 @@ impl Sample {
     fn without_copies(self) -> Sample {
         let path = self.dir.path().join("s/log");
         let mut bytes = fs::read(&path).unwrap();
-        let first = LogHeader::of_any(&bytes[..PAGE]).unwrap().segment_offset(0);
-        bytes[PAGE..first as usize].fill(0);
+        let header = LogHeader::of_any(&bytes[..PAGE]).unwrap();
+        for slot in header.of_kind(RegionKind::Slot, bytes.len() as u64) {
+            bytes[slot.offset as usize..slot.end() as usize].fill(0);
+        }
         fs::write(path, bytes).unwrap();
         self
     }
