@@ -39,7 +39,9 @@ impl Log {
     /// The log goes on after a rest, or a checkpoint is wanted.
     #[cold]
     fn call_threads(&self, tail: u64) -> Result<(), SharedError> {
-        if self.reservations.end_rest()
+        // Looked at first: while a checkpoint runs every reservation comes by here.
+        if self.reservations.is_at_rest()
+            && self.reservations.end_rest()
             && let Err(error) = self.commit.log_syncer.wake()
         {
             self.reservations.has_no_syncer();

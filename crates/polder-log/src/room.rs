@@ -148,6 +148,11 @@ impl Reservations {
         tail >= self.alarm.load(Ordering::SeqCst)
     }
 
+    /// Whether the alarm is that of a log at rest: nobody is there to sync it.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.alarm.load(Ordering::SeqCst) == 0
+    }
+
     /// Whether a checkpoint is wanted when the log ends here.
     pub(crate) fn wants_checkpoint(&self, tail: u64) -> bool {
         tail >= self.trigger.load(Ordering::Relaxed)

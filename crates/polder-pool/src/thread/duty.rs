@@ -12,15 +12,18 @@
 //! * `DUTY-1` An asker sets `asked` first and looks then, under the mutex, whether a thread is
 //!   there. A thread leaves under the mutex, and only if `asked` is not set. So nothing is asked
 //!   for in vain: the thread sees it and stays, or the asker sees that it has left.
+//! * `DUTY-2` What an asker wants done is written before `asked` is looked at, and a thread looks
+//!   for it after it took `asked`, with a fence between the two on either side. So an asker that
+//!   finds `asked` set, by another, leaves its work to a thread that will see it.
 
-use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::sync::{Mutex, MutexGuard, lock};
 
 /// What is asked for, and whether a thread is there for it.
 #[derive(Debug, Default)]
 pub(crate) struct Duty<T> {
     /// Somebody asked since the thread last looked. A flag before the mutex, so that asking again
-    /// costs a load.
+    /// costs a fence and a load.
     asked: AtomicBool,
     place: Mutex<Place<T>>,
 }
@@ -37,6 +40,7 @@ impl<T> Duty<T> {
     /// a thread comes, or wakes up.
     #[inline]
     pub(crate) fn ask(&self) -> Option<MutexGuard<'_, Place<T>>> {
+        fence(Ordering::SeqCst); // DUTY-2
         let first = !self.asked.load(Ordering::Relaxed) && !self.asked.swap(true, Ordering::AcqRel);
         first.then(|| lock(&self.place))
     }
@@ -62,7 +66,9 @@ impl<T> Duty<T> {
 
     /// The thread looks: whether somebody asked.
     pub(crate) fn take(&self) -> bool {
-        self.asked.swap(false, Ordering::AcqRel)
+        let was_asked = self.asked.swap(false, Ordering::AcqRel);
+        fence(Ordering::SeqCst); // DUTY-2
+        was_asked
     }
 
     /// The thread leaves, unless somebody has asked (`DUTY-1`). True: it has left.

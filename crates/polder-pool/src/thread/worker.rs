@@ -66,7 +66,7 @@ impl Worker {
         if self.duty.is_asked() { self.call(&mut place) } else { Ok(()) }
     }
 
-    /// Asks. One load if somebody has asked already.
+    /// Asks. A fence and a load if somebody has asked already.
     ///
     /// # Errors
     /// That of starting a thread; the next one who asks tries it again.
