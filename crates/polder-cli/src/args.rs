@@ -3,21 +3,25 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use bytesize::ByteSize;
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 use polder::{Durability, TranslationKind};
 
 use crate::durability::parse_durability;
-use crate::units::parse_bytes;
+use crate::exchange::{Format, ImportFormat};
 
 /// Shown at the end of `polder --help`.
 const RULES: &str = "\
 Text and bytes:
   Keys and values are bytes. They are shown as text; a byte that is not part of UTF-8 text, a
-  control character (in a value: other than a tab) and the backslash are shown as \\xNN and \\\\.
-  With --escaped, \\xNN and \\\\ are understood in what you give as well. With --json, bytes that
-  are UTF-8 are a string, others an object {\"escaped\": \"...\"} by the same rule.
+  control character (in a value: other than a tab), a byte-order mark and the backslash are shown
+  as \\xNN and \\\\. With --escaped, \\xNN and \\\\ are understood in what you give as well. With
+  --json, bytes that are UTF-8 are a string, others an object {\"escaped\": \"...\"} by the same rule.
+  A scan puts a key or a value in quotes if it has a tab or a quote in it, and a quote in it twice:
+  `polder import` reads that, and any other reader of tab-separated values.
 
-Sizes: 4096, 4KiB, 64MiB, 2GiB (powers of 1024); 64MB (powers of 1000).
+Sizes: 4096, 4KiB, 64MiB, 1.5GiB (powers of 1024); 64MB or 64M (powers of 1000).
 
 Durability: when a write survives the end of the process, of the system and of the power:
   sync            when it has returned
@@ -26,14 +30,23 @@ Durability: when a write survives the end of the process, of the system and of t
   After a crash a store holds all writes up to some point of time, and none behind it. The next
   command that opens the store recovers it, and says on standard error what was recovered.
 
+Errors: one sentence on standard error, the last line there. With --json every line there is an
+object: {\"note\": \"...\"}, or at the end {\"error\": {\"kind\", \"message\", \"hint\", \"exit_code\"}},
+with \"input\" and \"line\" where it is about a line of an input. Kinds stay what they are; the README
+lists them.
+
 Exit codes:
     0  all went well
     1  not found: the key or the table; or damage was found; or something may be missing in what a
        salvage has saved: it says what (0: nothing is, as far as anybody can know)
-    2  the command line or a row of the input is wrong
+    2  the command line or a row of the input is wrong, or a table has the name already
     3  the store cannot be opened: none there, held by a process, damaged, foreign, newer
     4  reading or writing failed, or the device or the memory budget is full
   130  stopped by Ctrl-C (or a signal to end); the store was closed";
+
+/// So many times the budget is what keys and values take that the demo loads in order: far more than
+/// memory, and loaded in seconds. As many more are inserted between them if there is time.
+pub const DEMO_DATA_TIMES: u64 = 4;
 
 /// An ordered key-value store for data larger than memory.
 #[derive(Debug, Parser)]
@@ -56,8 +69,10 @@ pub struct Cli {
 pub enum Command {
     /// Make a new store.
     Create(CreateArgs),
-    /// Load lines or tab-separated rows into a table; a key that is there gets the new value.
-    Load(LoadArgs),
+    /// Write tables to a file, for `polder import` and for other programs.
+    Export(ExportArgs),
+    /// Read what an export or a scan has written, lines or tab-separated rows into tables.
+    Import(ImportArgs),
     /// Print the value of a key.
     Get(GetArgs),
     /// Give a key a value; makes the table if there is none.
@@ -76,10 +91,20 @@ pub enum Command {
     Log(LogArgs),
     /// Copy what is readable of a damaged store into a new one. Writes nothing to the damaged one.
     Salvage(SalvageArgs),
+    /// Give a table another name.
+    Rename(RenameArgs),
     /// Remove a table with all that is in it.
     Drop(DropArgs),
+    /// Give free space of the store's file back to the system.
+    Shrink(StoreArgs),
+    /// Write all changed pages in place, so that a recovery has nothing to read.
+    Checkpoint(StoreArgs),
     /// See what Polder does: several times more data than memory, in about a minute.
     Demo(DemoArgs),
+    /// Print what a shell needs to complete commands and options.
+    Completions(CompletionsArgs),
+    /// Write the manual pages.
+    Man(ManArgs),
 }
 
 /// Which store, and how to open it.
@@ -89,18 +114,27 @@ pub struct StoreArgs {
     pub dir: PathBuf,
 
     /// Memory to use [default: what the store was made with].
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub budget: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    pub budget: Option<ByteSize>,
 
     #[arg(long, value_name = "NAME", default_value_t, help = translation_help())]
     pub translation: TranslationKind,
 }
 
 fn translation_help() -> String {
+    let resident: Vec<_> = TranslationKind::RESIDENT.iter().map(|kind| kind.name()).collect();
     format!(
-        "How pages are found in memory, chosen anew at each opening: {}. With direct and vm-huge all \
-         data must fit in the budget",
-        TranslationKind::names()
+        "How pages are found in memory, chosen anew at each opening: {}. With {} all data must fit in \
+         the budget",
+        TranslationKind::names(),
+        resident.join(" and "),
+    )
+}
+
+fn demo_budget_help() -> String {
+    format!(
+        "Memory to use; the records loaded at first take {DEMO_DATA_TIMES} times as much, and more \
+         are inserted then"
     )
 }
 
@@ -110,36 +144,28 @@ pub struct CreateArgs {
     pub dir: PathBuf,
 
     /// Memory to use, now and by default later.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
-    pub budget: u64,
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub budget: ByteSize,
 
     /// A power of two from 4KiB to 64KiB; a key may take an eighth of it.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = parse_bytes)]
-    pub page_size: u64,
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    pub page_size: ByteSize,
 
     /// Most bytes that the log takes on the disk, at least 4MiB: the more, the less often pages are
     /// written, and the longer a recovery may read.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
-    pub log_limit: u64,
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub log_limit: ByteSize,
 
     #[arg(long, value_name = "NAME", default_value_t, help = translation_help())]
     pub translation: TranslationKind,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Format {
-    /// A line is a key; its value is empty.
-    Lines,
-    /// A row of columns with tabs between them: one column is the key, the whole row the value.
-    Tsv,
 }
 
 /// How to write.
 #[derive(Debug, Args)]
 pub struct WriteArgs {
     /// Most bytes that the log takes on the disk, now and by default later.
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub log_limit: Option<u64>,
+    #[arg(long, value_name = "SIZE")]
+    pub log_limit: Option<ByteSize>,
 }
 
 /// When a write that the command waits for is durable.
@@ -162,38 +188,66 @@ pub struct TextArgs {
 }
 
 #[derive(Debug, Args)]
-pub struct LoadArgs {
+pub struct ExportArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// The file to write; - is standard output. A file that is there is replaced when all is
+    /// written.
+    pub file: PathBuf,
+
+    /// How to write.
+    #[arg(long, value_enum)]
+    pub format: Format,
+
+    /// Only this table; may be given several times.
+    #[arg(long = "table", value_name = "TABLE")]
+    pub tables: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A table that is not there appears when all of it has been read: if the import fails or is stopped,
+or the process dies, it is not there. A key that is there already gets the new value; rows of a table
+that was there go in one by one, and if the import stops it says how many are in. Tables that an
+export has to their end stay.")]
+pub struct ImportArgs {
     #[command(flatten)]
     pub store: StoreArgs,
 
     /// The file to read; - is standard input.
     pub file: PathBuf,
 
-    /// The table; it is made if there is none.
-    #[arg(long)]
-    pub table: String,
-
     /// What the file holds.
     #[arg(long, value_enum)]
-    pub format: Format,
+    pub format: ImportFormat,
 
-    /// For tsv: the column that is the key, counted from 1 [default: 1].
+    /// Of an export: only this table; may be given several times. Of all else: the table that the
+    /// rows go to.
+    #[arg(long = "table", value_name = "TABLE")]
+    pub tables: Vec<String>,
+
+    /// For rows: the column that is the key, counted from 1 [default: 1].
     #[arg(long, value_name = "COLUMN")]
     pub key: Option<std::num::NonZeroUsize>,
 
-    /// Skip and count rows that cannot be loaded, instead of stopping at the first.
+    /// Skip and count rows that cannot be imported, instead of stopping at the first; of an export
+    /// that was damaged, take what can be read.
     #[arg(long)]
     pub skip_bad: bool,
 
-    /// When each row is durable: sync, periodic:TIME or none. All are when the command has ended.
+    /// For rows that go into a table that was there: when each is durable, sync, periodic:TIME or
+    /// none. All are when the command has ended.
     #[arg(long, value_name = "WHEN", default_value = "none", value_parser = parse_durability)]
     pub durability: Durability,
 
     #[command(flatten)]
     pub write: WriteArgs,
 
-    #[command(flatten)]
-    pub text: TextArgs,
+    /// For lines and rows: understand \xNN and \\ in them. (In what an export or a scan has
+    /// written they always are.)
+    #[arg(long)]
+    pub escaped: bool,
 }
 
 #[derive(Debug, Args)]
@@ -299,8 +353,31 @@ pub struct SalvageArgs {
     /// The directory of the new store; it must not be there, or be empty.
     pub new: PathBuf,
     /// Memory to use, and that of the new store.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB", value_parser = parse_bytes)]
-    pub budget: u64,
+    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
+    pub budget: ByteSize,
+}
+
+#[derive(Debug, Args)]
+pub struct RenameArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The table.
+    pub table: String,
+    /// Its new name, which no table may have.
+    pub new: String,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    #[arg(value_enum)]
+    pub shell: Shell,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// The directory to write them to, one for each command; it is made if it is not there.
+    pub dir: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -317,15 +394,14 @@ pub struct DemoArgs {
     #[arg(long, default_value = ".")]
     pub dir: PathBuf,
 
-    /// Memory to use; the data is four times as large.
-    #[arg(long, value_name = "SIZE", default_value = "64MiB", value_parser = parse_bytes)]
-    pub budget: u64,
+    #[arg(long, value_name = "SIZE", default_value = "64MiB", help = demo_budget_help())]
+    pub budget: ByteSize,
 
     /// Leave the store where it is.
     #[arg(long)]
     pub keep: bool,
 
-    /// Records to load first, instead of four times the budget.
+    /// Records to load first, whatever the budget.
     #[arg(long, hide = true)]
     pub records: Option<u64>,
 

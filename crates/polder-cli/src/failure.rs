@@ -1,22 +1,28 @@
-//! How a command can end other than well, and the exit code of each end.
+//! How a command can end other than well, what is said then, and the exit code of each end.
 
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use polder::{OpenError, OptionsError, SalvageError, StoreError};
+use serde_json::json;
 use thiserror::Error;
 
 /// Why a command did not do all that it was asked.
 #[derive(Debug, Error)]
 pub enum Failure {
-    /// There is no such key; the sentence says so.
+    /// There is no such key, or no such table in an export; the sentence says so.
     #[error("{0}")]
     NotFound(String),
 
     /// Damage was found; the output of the command has said what.
     #[error("{0}")]
     Damaged(String),
+
+    /// What was saved may not be all.
+    #[error("{0}")]
+    Loss(String),
 
     /// The command line does not make sense.
     #[error("{0}")]
@@ -26,15 +32,21 @@ pub enum Failure {
     #[error(transparent)]
     Options(#[from] OptionsError),
 
-    /// A row of the input cannot be loaded.
-    #[error(
-        "{input}, line {line}: {why}. {kept}; correct the row, or skip such rows with --skip-bad"
-    )]
-    BadRow { input: String, line: u64, why: String, kept: String },
+    /// A line of the input cannot be imported.
+    #[error("{input}, line {line}: {why}")]
+    BadInput { input: String, line: u64, why: String },
 
     /// The store refused a row for a reason that is not the row's.
-    #[error("{input}, line {line} could not be loaded. {kept}")]
-    Row { input: String, line: u64, kept: String, source: Box<StoreError> },
+    #[error("{input}, line {line} could not be imported")]
+    Row { input: String, line: u64, source: Box<StoreError> },
+
+    /// An import ended early, and this is what there is of it.
+    #[error("{source}. {kept}")]
+    Partial { kept: String, source: Box<Failure> },
+
+    /// An import that was cut off has left its table.
+    #[error("a table `{table}` is there, as an import leaves it that was cut off")]
+    Unfinished { table: String },
 
     /// The store cannot be opened.
     #[error(transparent)]
@@ -81,38 +93,138 @@ impl Failure {
         matches!(self, Failure::Interrupted | Failure::ReaderGone)
     }
 
-    /// The exit code that scripts see; the help text lists them.
-    fn code(&self) -> u8 {
+    /// What programs know it by, what they may do about it, and its exit code. The README lists the
+    /// kinds, the help text the codes.
+    fn describe(&self) -> (&'static str, Option<&'static str>, u8) {
         match self {
-            Failure::ReaderGone => 0,
-            Failure::NotFound(_) | Failure::Damaged(_) => 1,
-            Failure::Usage(_) | Failure::Options(_) | Failure::BadRow { .. } => 2,
-            Failure::Open(_) => 3,
-            Failure::Row { source, .. } => store_code(source),
-            Failure::Store(source) => store_code(source),
-            Failure::Salvage(SalvageError::SameDirectory) => 2,
-            Failure::Salvage(SalvageError::Write(source)) => store_code(source),
-            Failure::Salvage(_) => 3,
-            Failure::Io { .. } => 4,
-            Failure::Interrupted => 130,
+            Failure::NotFound(_) => ("not_found", None, 1),
+            Failure::Damaged(_) => ("damaged", Some(SALVAGE), 1),
+            Failure::Loss(_) => ("loss", None, 1),
+            Failure::Usage(_) | Failure::Options(_) => ("usage", None, 2),
+            Failure::BadInput { .. } => {
+                ("bad_input", Some("correct it, or skip such rows with --skip-bad"), 2)
+            }
+            Failure::Row { source, .. } => of_store(source),
+            Failure::Partial { source, .. } => source.describe(),
+            Failure::Unfinished { .. } => (
+                "unfinished_import",
+                Some("remove it with `polder drop`, or rename it, and import again"),
+                2,
+            ),
+            Failure::Open(error) => of_opening(error),
+            Failure::Store(error) => of_store(error),
+            Failure::Salvage(SalvageError::SameDirectory) => ("usage", None, 2),
+            Failure::Salvage(SalvageError::Write(error)) => of_store(error),
+            Failure::Salvage(_) => ("salvage", None, 3),
+            Failure::Io { .. } => ("io", None, 4),
+            Failure::Interrupted => ("interrupted", None, 130),
+            Failure::ReaderGone => ("interrupted", None, 0),
         }
     }
 
-    /// Says on standard error what went wrong, in one sentence with its causes.
-    pub fn report(&self) -> ExitCode {
-        if !matches!(self, Failure::ReaderGone) {
-            eprintln!("polder: {}", sentence(self));
+    /// The line of the input that it is about.
+    fn line(&self) -> Option<(&str, u64)> {
+        match self {
+            Failure::BadInput { input, line, .. } | Failure::Row { input, line, .. } => {
+                Some((input, *line))
+            }
+            Failure::Partial { source, .. } => source.line(),
+            _ => None,
         }
-        ExitCode::from(self.code())
+    }
+
+    /// Says on standard error what went wrong: in one sentence with its causes, or for programs.
+    pub fn report(&self, json: bool) -> ExitCode {
+        let (kind, hint, code) = self.describe();
+        let message = sentence(self);
+        if matches!(self, Failure::ReaderGone) {
+        } else if json {
+            let mut error =
+                json!({ "kind": kind, "message": message, "hint": hint, "exit_code": code });
+            if let Some((input, line)) = self.line() {
+                (error["input"], error["line"]) = (json!(input), json!(line));
+            }
+            eprintln!("{}", json!({ "error": error }));
+        } else {
+            let hint = hint.map(|hint| format!("; {hint}")).unwrap_or_default();
+            eprintln!("polder: {message}{hint}");
+        }
+        ExitCode::from(code)
     }
 }
 
-fn store_code(error: &StoreError) -> u8 {
+const SALVAGE: &str =
+    "`polder check --deep` tells more, and `polder salvage` saves what can be read";
+
+fn of_store(error: &StoreError) -> (&'static str, Option<&'static str>, u8) {
     match error {
-        StoreError::NoSuchTable { .. } => 1,
-        StoreError::KeyTooLong { .. } | StoreError::ValueTooLong { .. } => 2,
-        _ => 4,
+        StoreError::NoSuchTable { .. } => {
+            ("no_such_table", Some("`polder tables` lists those that there are"), 1)
+        }
+        StoreError::TableExists { .. } => ("table_exists", None, 2),
+        StoreError::TableName { .. } => ("table_name", None, 2),
+        StoreError::KeyTooLong { .. } => ("key_too_long", None, 2),
+        StoreError::ValueTooLong { .. } => ("value_too_long", None, 2),
+        StoreError::Full { .. } => ("disk_full", None, 4),
+        StoreError::PoolExhausted { .. } => {
+            ("memory_exhausted", Some("give it more memory with --budget"), 4)
+        }
+        StoreError::NotDurable { .. } => ("not_durable", None, 4),
+        StoreError::Corrupt { .. } => ("corrupt", Some(SALVAGE), 4),
+        _ => ("store", None, 4),
     }
+}
+
+fn of_opening(error: &OpenError) -> (&'static str, Option<&'static str>, u8) {
+    match error {
+        OpenError::NotFound { .. } => ("no_store", None, 3),
+        OpenError::Exists { .. } => ("store_exists", None, 3),
+        OpenError::Locked { .. } => ("locked", None, 3),
+        OpenError::Foreign { .. } => ("not_a_store", None, 3),
+        OpenError::Newer { .. } => ("newer_version", Some("use a newer polder"), 3),
+        OpenError::Remains { .. }
+        | OpenError::NoLog { .. }
+        | OpenError::Log { .. }
+        | OpenError::Damaged { .. } => ("store_damaged", None, 3),
+        _ => ("open", None, 3),
+    }
+}
+
+static JSON: OnceLock<bool> = OnceLock::new();
+
+/// Chooses, once, whether notes are for programs too.
+pub fn set_json(json: bool) {
+    JSON.get_or_init(|| json);
+}
+
+/// Whether they are.
+fn is_json() -> bool {
+    JSON.get().is_some_and(|json| *json)
+}
+
+/// Says on standard error what is worth knowing and no failure.
+pub fn note(line: &str) {
+    if is_json() {
+        eprintln!("{}", json!({ "note": line }));
+    } else {
+        eprintln!("{line}");
+    }
+}
+
+/// The end of a command line that cannot be understood, or asks for help.
+pub fn of_command_line(error: &clap::Error) -> ExitCode {
+    let json = error.use_stderr() && std::env::args_os().any(|argument| argument == "--json");
+    if json {
+        let text = error.to_string();
+        // Behind the first paragraph there is the usage, which is for people.
+        let text = text.split("\n\n").next().unwrap_or_default();
+        let text = text.strip_prefix("error: ").unwrap_or(text);
+        return Failure::Usage(text.lines().map(str::trim).collect::<Vec<_>>().join(" "))
+            .report(json);
+    }
+    // There is nobody to tell that it could not be printed.
+    let _ = error.print();
+    ExitCode::from(error.exit_code() as u8)
 }
 
 /// An error and its causes; a cause that the sentence tells already is left out.

@@ -1,4 +1,4 @@
-//! Lines of a file or of standard input, without getting stuck in it.
+//! The bytes of a file or of standard input, by lines or as they come, without getting stuck in it.
 //!
 //! A thread of its own reads chunks ahead, so that reading and inserting overlap, and so that
 //! Ctrl-C ends the command although the input may be silent for ever.
@@ -19,9 +19,11 @@ const CHUNK_BYTES: usize = 64 << 10;
 const CHUNKS_AHEAD: usize = 16;
 /// How long a silent input may hide a Ctrl-C.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// What no row may exceed: a value has at most 64 MiB. It bounds the memory that input without
-/// ends of lines can take.
-const MAX_LINE_BYTES: usize = 65 << 20;
+/// What no row may exceed: a value, of which a byte takes at most six as text (`\u0000` in JSON),
+/// and a key. It bounds the memory that input without ends of rows can take.
+const MAX_ROW_BYTES: usize = 6 * polder::MAX_VALUE_BYTES as usize + (1 << 20);
+/// What is said of such a row.
+pub const TOO_LONG: &str = "the row is longer than any can be; its end may be missing";
 
 /// What [`Input::next_line`] came to.
 #[derive(Debug, PartialEq, Eq)]
@@ -42,11 +44,14 @@ pub struct Input {
     chunk: Vec<u8>,
     at: usize,
     taken: u64,
+    /// Bytes of the row so far, where rows are not read as lines.
+    row: usize,
+    stop: Interrupt,
 }
 
 impl Input {
     /// Opens a file, or standard input for `-`.
-    pub fn open(path: &Path) -> Result<Input, Failure> {
+    pub fn open(path: &Path, stop: &Interrupt) -> Result<Input, Failure> {
         let (chunks, bytes, name) = if path == Path::new("-") {
             let name = "standard input".to_owned();
             (read_ahead(&name, || Ok(io::stdin()))?, None, name)
@@ -58,7 +63,16 @@ impl Input {
             let path: PathBuf = path.into();
             (read_ahead(&name, move || File::open(path))?, bytes, name)
         };
-        Ok(Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0 })
+        Ok(Input::new(name, bytes, chunks, stop.clone()))
+    }
+
+    fn new(
+        name: String,
+        bytes: Option<u64>,
+        chunks: Receiver<io::Result<Vec<u8>>>,
+        stop: Interrupt,
+    ) -> Input {
+        Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0, row: 0, stop }
     }
 
     /// What to call it in messages.
@@ -77,12 +91,13 @@ impl Input {
     }
 
     /// Puts the next line into `line`.
-    pub fn next_line(&mut self, line: &mut Vec<u8>, stop: &Interrupt) -> Result<Line, Failure> {
+    pub fn next_line(&mut self, line: &mut Vec<u8>) -> Result<Line, Failure> {
+        self.stop.check()?;
         line.clear();
         let mut too_long = false;
         let mut begun = false;
         loop {
-            if self.at == self.chunk.len() && !self.next_chunk(stop)? {
+            if self.at == self.chunk.len() && !self.next_chunk()? {
                 return Ok(match (begun, too_long) {
                     (false, _) => Line::End,
                     (true, true) => Line::TooLong,
@@ -93,7 +108,7 @@ impl Input {
             let rest = &self.chunk[self.at..];
             let end = rest.iter().position(|&byte| byte == b'\n');
             let piece = &rest[..end.unwrap_or(rest.len())];
-            if too_long || line.len() + piece.len() > MAX_LINE_BYTES {
+            if too_long || line.len() + piece.len() > MAX_ROW_BYTES {
                 too_long = true;
                 *line = Vec::new();
             } else {
@@ -110,9 +125,9 @@ impl Input {
     }
 
     /// Waits for more; `false` at the end.
-    fn next_chunk(&mut self, stop: &Interrupt) -> Result<bool, Failure> {
+    fn next_chunk(&mut self) -> Result<bool, Failure> {
         loop {
-            stop.check()?;
+            self.stop.check()?;
             match self.chunks.recv_timeout(PATIENCE) {
                 Ok(Ok(chunk)) => {
                     (self.chunk, self.at) = (chunk, 0);
@@ -125,6 +140,30 @@ impl Input {
                 Err(RecvTimeoutError::Disconnected) => return Ok(false),
             }
         }
+    }
+}
+
+impl Input {
+    /// A row begins here, for a reader that knows rows.
+    pub fn begin_row(&mut self) {
+        self.row = 0;
+    }
+}
+
+/// For readers that know rows. An error holds a [`Failure`], or is [`TOO_LONG`].
+impl Read for Input {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.at == self.chunk.len() && !self.next_chunk().map_err(io::Error::other)? {
+            return Ok(0);
+        }
+        if self.row > MAX_ROW_BYTES {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));
+        }
+        let len = (&self.chunk[self.at..]).read(buffer)?;
+        self.at += len;
+        self.taken += len as u64;
+        self.row += len;
+        Ok(len)
     }
 }
 
@@ -170,13 +209,12 @@ mod tests {
         for chunk in chunks {
             sender.send(Ok(chunk.to_vec())).unwrap();
         }
-        let name = "test".to_owned();
-        Input { name, bytes: None, chunks: receiver, chunk: Vec::new(), at: 0, taken: 0 }
+        Input::new("test".to_owned(), None, receiver, Interrupt::default())
     }
 
     fn lines(mut input: Input) -> Vec<String> {
         let (mut line, mut lines) = (Vec::new(), Vec::new());
-        while input.next_line(&mut line, &Interrupt::default()).unwrap() == Line::Whole {
+        while input.next_line(&mut line).unwrap() == Line::Whole {
             lines.push(String::from_utf8(line.clone()).unwrap());
         }
         lines
@@ -196,11 +234,8 @@ mod tests {
     fn a_silent_input_can_be_left() {
         let (_sender, chunks) = sync_channel(1);
         let mut input = Input { chunks, ..input(&[]) };
-        let stop = Interrupt::default();
-        let waiter = {
-            let stop = stop.clone();
-            thread::spawn(move || input.next_line(&mut Vec::new(), &stop))
-        };
+        let stop = input.stop.clone();
+        let waiter = thread::spawn(move || input.next_line(&mut Vec::new()));
         stop.request();
         let begun = Instant::now();
         while !waiter.is_finished() {

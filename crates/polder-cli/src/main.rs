@@ -5,8 +5,8 @@
 //! loops look at ([`interrupt`]) and not the end of the process, and why a reader of the output
 //! that goes away is an ordinary error ([`failure`]).
 //!
-//! Results go to standard output, for people or, with `--json`, for programs; progress and errors
-//! go to standard error.
+//! Results go to standard output and errors to standard error, both for people or, with `--json`, for
+//! programs; progress is shown on standard error where that is a terminal.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;
@@ -17,6 +17,7 @@ mod args;
 mod commands;
 mod durability;
 mod events;
+mod exchange;
 mod failure;
 mod input;
 mod interrupt;
@@ -28,9 +29,14 @@ mod text;
 mod units;
 
 fn main() -> ExitCode {
-    let cli = args::Cli::parse();
+    let cli = match args::Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::of_command_line(&error),
+    };
+    let json = cli.json;
+    failure::set_json(json);
     match events::tell(cli.verbose).and_then(|()| commands::run(cli)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => failure.report(),
+        Err(failure) => failure.report(json),
     }
 }

@@ -23,7 +23,7 @@ pub fn with_store_to_write<T>(
 ) -> Result<T, Failure> {
     let mut options = existing(args).durability(durability);
     if let Some(limit) = write.log_limit {
-        options = options.log_limit(limit);
+        options = options.log_limit(limit.as_u64());
     }
     opened(options, work)
 }
@@ -40,7 +40,7 @@ pub fn with_store_to_write_once<T>(
 fn existing(args: &StoreArgs) -> Options {
     let options = Options::new(&args.dir).mode(OpenMode::Open).translation(args.translation);
     match args.budget {
-        Some(budget) => options.memory_budget(budget),
+        Some(budget) => options.memory_budget(budget.as_u64()),
         None => options,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::io::{self, BufWriter, StdoutLock, Write};
 
+use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
 
 use crate::failure::Failure;
@@ -56,39 +57,31 @@ pub enum Side {
 /// Rows with aligned columns.
 pub struct Columns {
     sides: Vec<Side>,
-    rows: Vec<Vec<String>>,
+    table: Table,
 }
 
 impl Columns {
     /// Columns with these sides and no rows.
     pub fn new(sides: &[Side]) -> Columns {
-        Columns { sides: sides.to_vec(), rows: Vec::new() }
+        let mut table = Table::new();
+        table.load_style(presets::NOTHING);
+        Columns { sides: sides.to_vec(), table }
     }
 
     /// One more row, of as many cells as there are columns.
     pub fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+        self.table.add_row(cells);
     }
 
     /// All rows as lines, columns two blanks apart.
-    pub fn lines(&self) -> Vec<String> {
-        let width = |column: usize| {
-            self.rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.sides.len()).map(width).collect();
-        let line = |row: &Vec<String>| {
-            let cells: Vec<String> = row
-                .iter()
-                .zip(&self.sides)
-                .zip(&widths)
-                .map(|((cell, side), width)| match side {
-                    Side::Left => format!("{cell:<width$}"),
-                    Side::Right => format!("{cell:>width$}"),
-                })
-                .collect();
-            cells.join("  ").trim_end().to_owned()
-        };
-        self.rows.iter().map(line).collect()
+    pub fn lines(mut self) -> Vec<String> {
+        for (column, side) in self.table.column_iter_mut().zip(&self.sides) {
+            column.set_padding((0, 2)).set_cell_alignment(match side {
+                Side::Left => CellAlignment::Left,
+                Side::Right => CellAlignment::Right,
+            });
+        }
+        self.table.lines().map(|line| line.trim_end().to_owned()).collect()
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt::Write;
 
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
+use crate::failure::note;
 use crate::units::count;
 
 /// What is counted.
@@ -64,7 +65,7 @@ impl Progress {
 
     /// Prints a line on standard error, above the bar if there is one.
     pub fn note(&self, line: &str) {
-        self.0.suspend(|| eprintln!("{line}"));
+        self.0.suspend(|| note(line));
     }
 }
 

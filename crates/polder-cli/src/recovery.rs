@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use polder::{Options, Recovery, Store};
 
+use crate::failure::note;
 use crate::progress::{Progress, Unit};
 use crate::units::{bytes, plural};
 
@@ -34,7 +35,7 @@ impl Watch {
             bar.clear();
         }
         if let Some(line) = line(&store.recovery()) {
-            eprintln!("{line}");
+            note(&line);
         }
     }
 }

@@ -1,17 +1,24 @@
 //! Bytes as text: one rule, both ways.
 //!
-//! A byte that is not part of UTF-8 text, a control character and the backslash are written as
-//! `\xNN` (the backslash as `\\`), everything else as it is; so what is shown, read back by the
-//! rule, is what was there. A tab stands as it is in a value, where rows have it between their
+//! A byte that is not part of UTF-8 text, a control character, a byte-order mark (which readers take
+//! away where it comes first) and the backslash are written as `\xNN` (the backslash as `\\`),
+//! everything else as it is; so what is shown, read back by the rule, is what was there. A tab stands as it is in a value, where rows have it between their
 //! columns, and is escaped in a key, so that the first tab of a line ends the key.
 
+use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::OsStrExt;
 
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
+
+/// What is said of text that the rule cannot read back.
+pub const HALF_AN_ESCAPE: &str = "a backslash is followed by neither xNN nor a backslash";
+
+const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// A key as text.
 pub fn key(bytes: &[u8]) -> String {
@@ -25,9 +32,41 @@ pub fn value(bytes: &[u8]) -> String {
 
 /// Bytes for programs: a string, or `{"escaped": ..}` if they are not UTF-8.
 pub fn json(bytes: &[u8]) -> Value {
-    match std::str::from_utf8(bytes) {
-        Ok(text) => json!(text),
-        Err(_) => json!({ "escaped": escape(bytes, false) }),
+    json!(Bytes(bytes.into()))
+}
+
+/// The same, both ways.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Bytes<'a>(pub Cow<'a, [u8]>);
+
+/// How bytes stand in JSON.
+#[derive(Serialize, Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Json<'a> {
+    Text(Cow<'a, str>),
+    Bytes { escaped: Cow<'a, str> },
+}
+
+impl Serialize for Bytes<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let json = match std::str::from_utf8(&self.0) {
+            Ok(text) => Json::Text(text.into()),
+            Err(_) => Json::Bytes { escaped: escape(&self.0, false).into() },
+        };
+        json.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes<'_> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let bytes = match Json::deserialize(from)? {
+            Json::Text(text) => text.into_owned().into_bytes(),
+            Json::Bytes { escaped } => {
+                let bytes = unescape(escaped.as_bytes());
+                bytes.ok_or_else(|| serde::de::Error::custom(HALF_AN_ESCAPE))?
+            }
+        };
+        Ok(Bytes(bytes.into()))
     }
 }
 
@@ -39,9 +78,7 @@ pub fn given(argument: &OsStr, escaped: bool) -> Result<Vec<u8>, Failure> {
     }
     unescape(bytes).ok_or_else(|| {
         let shown = argument.to_string_lossy();
-        Failure::Usage(format!(
-            "in {shown:?} a backslash is followed by neither xNN nor a backslash"
-        ))
+        Failure::Usage(format!("in {shown:?} {HALF_AN_ESCAPE}"))
     })
 }
 
@@ -56,7 +93,7 @@ fn escape(bytes: &[u8], tabs: bool) -> String {
             match c {
                 '\\' => out.push_str("\\\\"),
                 '\t' if tabs => out.push(c),
-                c if c.is_control() => {
+                c if c.is_control() || c == BYTE_ORDER_MARK => {
                     c.encode_utf8(&mut [0; 4]).bytes().for_each(|byte| hex(&mut out, byte));
                 }
                 c => out.push(c),
@@ -99,9 +136,12 @@ mod tests {
     #[test]
     fn what_is_shown_can_be_read_back() {
         let every_byte: Vec<u8> = (0..=255).collect();
-        for bytes in [&every_byte[..], b"", b"a\\xff", "caf\u{e9} \u{85} \u{1f600}".as_bytes()] {
+        let strange = "\u{feff}caf\u{e9} \u{85} \u{1f600}".as_bytes();
+        for bytes in [&every_byte[..], b"", b"a\\xff", strange] {
             assert_eq!(unescape(key(bytes).as_bytes()).unwrap(), bytes);
             assert_eq!(unescape(value(bytes).as_bytes()).unwrap(), bytes);
+            let json = serde_json::to_string(&Bytes(bytes.into())).unwrap();
+            assert_eq!(serde_json::from_str::<Bytes<'_>>(&json).unwrap().0, bytes);
         }
     }
 

@@ -11,25 +11,27 @@ use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
-    let page_size = u32::try_from(args.page_size)
-        .map_err(|_| Failure::Usage(format!("no page has {}", bytes(args.page_size))))?;
+    let [budget, log_limit, page_size] =
+        [args.budget, args.log_limit, args.page_size].map(|size| size.as_u64());
+    let page_size = u32::try_from(page_size)
+        .map_err(|_| Failure::Usage(format!("no page has {}", bytes(page_size))))?;
     let options = Options::new(&args.dir)
         .mode(OpenMode::Create)
-        .memory_budget(args.budget)
+        .memory_budget(budget)
         .page_size(page_size)
-        .log_limit(args.log_limit)
+        .log_limit(log_limit)
         .translation(args.translation);
     opened(options, |_| Ok(()))?;
     let dir = args.dir.display();
     if context.json {
         output::print_json(&json!({
             "created": dir.to_string(),
-            "memory_budget_bytes": args.budget,
-            "log_limit_bytes": args.log_limit,
+            "memory_budget_bytes": budget,
+            "log_limit_bytes": log_limit,
             "page_size_bytes": page_size,
         }))
     } else {
-        let (page, budget) = (bytes(page_size.into()), bytes(args.budget));
+        let (page, budget) = (bytes(page_size.into()), bytes(budget));
         output::print(&format!("created {dir}: pages of {page}, a memory budget of {budget}"))
     }
 }

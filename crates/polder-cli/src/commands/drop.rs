@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::args::DropArgs;
-use crate::failure::{Failure, sentence};
+use crate::failure::{Failure, note, sentence};
 use crate::opening::with_store;
 use crate::output;
 use crate::units::bytes;
@@ -16,7 +16,7 @@ pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
         // The table is gone; that the file could not be made shorter for it is no failure to drop
         // it.
         Ok(store.shrink().unwrap_or_else(|error| {
-            eprintln!("the file could not be made shorter: {}", sentence(&error));
+            note(&format!("the file could not be made shorter: {}", sentence(&error)));
             0
         }))
     })?;

@@ -6,16 +6,22 @@ use crate::interrupt::Interrupt;
 use crate::text;
 
 mod check;
+mod checkpoint;
+mod completions;
 mod create;
 mod del;
 mod demo;
 mod drop;
+mod export;
 mod get;
-mod load;
+mod import;
 mod log;
+mod man;
 mod put;
+mod rename;
 mod salvage;
 mod scan;
+mod shrink;
 mod stat;
 mod tables;
 
@@ -33,7 +39,8 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
     let context = Context { json: cli.json, stop };
     match &cli.command {
         Command::Create(args) => create::run(&context, args),
-        Command::Load(args) => load::run(&context, args),
+        Command::Export(args) => export::run(&context, args),
+        Command::Import(args) => import::run(&context, args),
         Command::Get(args) => get::run(&context, args),
         Command::Put(args) => put::run(&context, args),
         Command::Del(args) => del::run(&context, args),
@@ -43,8 +50,13 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Check(args) => check::run(&context, args),
         Command::Log(args) => log::run(&context, args),
         Command::Salvage(args) => salvage::run(&context, args),
+        Command::Rename(args) => rename::run(&context, args),
         Command::Drop(args) => drop::run(&context, args),
+        Command::Shrink(args) => shrink::run(&context, args),
+        Command::Checkpoint(args) => checkpoint::run(&context, args),
         Command::Demo(args) => demo::run(&context, args),
+        Command::Completions(args) => completions::run(args),
+        Command::Man(args) => man::run(args),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::units::{bytes, count, plural};
 const NAMED: usize = 10;
 
 pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
-    let options = Options::new(&args.new).memory_budget(args.budget);
+    let options = Options::new(&args.new).memory_budget(args.budget.as_u64());
     let mut shown: Option<(SalvagePhase, Progress)> = None;
     let report = salvage(&args.damaged, options, &mut |phase, done, all| {
         if shown.as_ref().is_none_or(|(before, _)| *before != phase) {
@@ -50,7 +50,7 @@ pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
     let losses: Vec<String> = report.losses.iter().take(NAMED).map(sentence).collect();
     let more = report.losses.len() - losses.len();
     let more = if more > 0 { format!("; and {more} more") } else { String::new() };
-    Err(Failure::Damaged(format!(
+    Err(Failure::Loss(format!(
         "{} saved, but these may be missing: {}{more}",
         plural(entries, "entry was", "entries were"),
         losses.join("; "),

@@ -1,6 +1,7 @@
 //! `polder scan`: entries in order.
 
 use std::ffi::OsString;
+use std::io::{self, StdoutLock, Write};
 use std::ops::Bound;
 
 use polder::{Range, Table};
@@ -8,6 +9,7 @@ use serde_json::json;
 
 use super::Context;
 use crate::args::ScanArgs;
+use crate::exchange::{Format, Writer};
 use crate::failure::Failure;
 use crate::opening::with_table;
 use crate::output::Output;
@@ -17,12 +19,12 @@ pub fn run(context: &Context, args: &ScanArgs) -> Result<(), Failure> {
     let bounds = Bounds::new(args)?;
     with_table(&args.store, &args.table, |table| {
         let mut range = bounds.of(table);
-        let mut out = Output::new();
+        let mut out = Rows::new(context.json, args.keys_only);
         for _ in 0..args.limit.unwrap_or(u64::MAX) {
             context.stop.check()?;
             let entry = if args.reverse { range.next_entry_back()? } else { range.next_entry()? };
             let Some((key, value)) = entry else { break };
-            out.line(&line(context.json, args.keys_only, key, value))?;
+            out.row(key, value)?;
         }
         out.finish()
     })
@@ -63,11 +65,37 @@ impl Bounds {
     }
 }
 
-fn line(json: bool, keys_only: bool, key: &[u8], value: &[u8]) -> String {
-    match (json, keys_only) {
-        (true, true) => json!({ "key": text::json(key) }).to_string(),
-        (true, false) => json!({ "key": text::json(key), "value": text::json(value) }).to_string(),
-        (false, true) => text::key(key),
-        (false, false) => format!("{}\t{}", text::key(key), text::value(value)),
+/// Where entries go: as plain rows that can be imported, or their keys alone.
+enum Rows {
+    Entries(Writer<StdoutLock<'static>>),
+    Keys { out: Output, json: bool },
+}
+
+impl Rows {
+    fn new(json: bool, keys_only: bool) -> Rows {
+        if keys_only {
+            return Rows::Keys { out: Output::new(), json };
+        }
+        let format = if json { Format::Jsonl } else { Format::Tsv };
+        Rows::Entries(Writer::new(format, io::stdout().lock()))
+    }
+
+    fn row(&mut self, key: &[u8], value: &[u8]) -> Result<(), Failure> {
+        match self {
+            Rows::Entries(out) => out.entry(None, key, value).map_err(Failure::output),
+            Rows::Keys { out, json: true } => {
+                out.line(&json!({ "key": text::json(key) }).to_string())
+            }
+            Rows::Keys { out, json: false } => out.line(&text::key(key)),
+        }
+    }
+
+    fn finish(self) -> Result<(), Failure> {
+        match self {
+            Rows::Entries(out) => {
+                out.finish().and_then(|mut out| out.flush()).map_err(Failure::output)
+            }
+            Rows::Keys { out, .. } => out.finish(),
+        }
     }
 }

@@ -8,6 +8,7 @@ use crate::args::StoreArgs;
 use crate::failure::Failure;
 use crate::opening::with_store;
 use crate::output::{self, Columns, Side};
+use crate::text;
 use crate::units::{bytes, count};
 
 pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
@@ -50,7 +51,12 @@ pub fn lines(tables: &[TableStats], page_size: u32) -> Vec<String> {
     columns.row(["table", "entries", "pages", "size"].map(String::from));
     for about in tables {
         let size = bytes(about.pages * u64::from(page_size));
-        columns.row([about.name.clone(), count(about.entries), count(about.pages), size]);
+        columns.row([
+            text::key(about.name.as_bytes()),
+            count(about.entries),
+            count(about.pages),
+            size,
+        ]);
     }
     columns.lines()
 }

@@ -9,7 +9,7 @@ fn sample() -> Store {
     let store = Store::new();
     let rows: String =
         (0..20_000).map(|i| format!("{i:08}\tthe value of number {i:08}\n")).collect();
-    store.feed("load", ["--table", "t", "--format", "tsv", "-"], rows.as_bytes()).ok();
+    store.feed("import", ["--table", "t", "--format", "rows", "-"], rows.as_bytes()).ok();
     store
 }
 

@@ -18,7 +18,15 @@ fn wrong_command_lines() {
     store.polder("put", ["t", "k", "v", "--log-limit", "1MiB"]).fails(2);
     store.polder("stat", ["--translation", "telepathy"]).fails(2);
     store.polder("scan", ["t", "--prefix", "a", "--from", "b"]).fails(2);
-    store.polder("load", ["--table", "t", "--format", "lines", "--key", "1", "-"]).fails(2);
+    for import in [
+        &["--table", "t", "--format", "lines", "--key", "1", "-"][..],
+        &["--table", "t", "--format", "tsv", "--escaped", "-"],
+        &["--table", "t", "--table", "u", "--format", "rows", "-"],
+        &["--format", "lines", "-"],
+        &["--format", "tsv", "-"],
+    ] {
+        store.polder("import", import).fails(2);
+    }
     store.polder("put", ["t", &"k".repeat(5000), "v"]).fails(2);
     let dir = tempfile::tempdir().unwrap();
     let create = |more: &[&str]| run(polder().arg("create").arg(dir.path().join("s")).args(more));
@@ -30,7 +38,7 @@ fn wrong_command_lines() {
 
 #[test]
 fn help_and_version_are_no_errors() {
-    for command in ["load", "check", "log", "salvage", "put"] {
+    for command in ["import", "export", "check", "log", "salvage", "put", "completions"] {
         assert!(run(polder().args([command, "--help"])).ok().contains("Usage:"));
     }
     assert!(run(polder().arg("--help")).ok().contains("Exit codes:"));
@@ -59,11 +67,11 @@ fn stores_that_cannot_be_opened() {
 fn what_is_not_there() {
     let store = Store::new();
     assert!(store.polder("get", ["nowhere", "k"]).fails(1).contains("nowhere"));
-    let load = store.polder("load", ["--table", "t", "--format", "lines", "/no/such/file"]);
+    let load = store.polder("import", ["--table", "t", "--format", "lines", "/no/such/file"]);
     assert!(load.fails(4).contains("/no/such/file"));
     assert!(store.polder("tables", [""; 0]).ok().contains("no tables"));
     let folder = store.dir.path().to_owned();
-    run(store.command("load", ["--table", "t", "--format", "lines"]).arg(folder)).fails(4);
+    run(store.command("import", ["--table", "t", "--format", "lines"]).arg(folder)).fails(4);
     store.polder("stat", [""; 0]).ok();
 }
 
@@ -76,6 +84,48 @@ fn a_second_process_is_told_who_holds_the_store() {
     let lines = first.lines;
     assert_eq!(first.end().json()["loaded"], lines);
     store.polder("tables", [""; 0]).ok();
+}
+
+#[test]
+fn errors_are_objects_for_programs() {
+    let store = Store::new();
+    let of = |run: crate::support::Run, kind: &str, code: i32| {
+        let last = run.err.lines().last().unwrap_or_default();
+        let said: serde_json::Value = serde_json::from_str(last).unwrap();
+        let error = &said["error"];
+        assert_eq!((&error["kind"], &error["exit_code"]), (&kind.into(), &code.into()), "{error}");
+        assert!(!error["message"].as_str().unwrap().contains("polder: "), "{error}");
+        assert_eq!((run.code, run.out.as_str()), (code, ""));
+        error.clone()
+    };
+    let json = |command: &str, args: &[&str]| store.polder(command, args.iter().chain(&["--json"]));
+    let error = of(json("get", &["nowhere", "k"]), "no_such_table", 1);
+    assert!(error["hint"].as_str().unwrap().contains("polder tables"), "{error}");
+    store.polder("put", ["t", "k", "v"]).ok();
+    let error = of(json("get", &["t", "x"]), "not_found", 1);
+    assert_eq!((&error["hint"], &error["line"]), (&serde_json::Value::Null, &error["input"]));
+    of(json("put", &["t", &"k".repeat(600), "v"]), "key_too_long", 2);
+    of(json("rename", &["t", "t"]), "table_exists", 2);
+    let error = of(json("stat", &["--budget", "lots"]), "usage", 2);
+    assert!(error["message"].as_str().unwrap().contains("invalid value 'lots'"), "{error}");
+    of(json("create", &[]), "store_exists", 3);
+    let none = store.dir.path().join("none");
+    of(run(polder().args(["stat", "--json"]).arg(none)), "no_store", 3);
+    let rows = store.file("rows", "{\"key\":\"a\",\"value\":\"\"}\n{\"key\":\"b\"}\n");
+    let args = ["--table", "new", "--format", "jsonl", rows.to_str().unwrap()];
+    let error = of(json("import", &args), "bad_input", 2);
+    assert_eq!((&error["input"], &error["line"]), (&rows.to_str().into(), &2.into()));
+    of(json("import", &["--table", "t", "--format", "tsv", "/no/such"]), "io", 4);
+}
+
+#[test]
+fn sizes_are_read_as_they_are_written() {
+    let store = Store::new();
+    store.polder("stat", ["--budget", "0.5MiB"]).fails(2);
+    let budget = |text| store.polder("stat", ["--json", "--budget", text]).json();
+    for (text, bytes) in [("16M", 16_000_000), ("16MB", 16_000_000), ("15.5 MiB", 31 << 19)] {
+        assert_eq!(budget(text)["memory_budget_bytes"], bytes, "{text}");
+    }
 }
 
 #[test]
@@ -130,8 +180,8 @@ fn a_changed_byte_is_found() {
     let store = Store::new();
     let rows: String =
         (0..20_000).map(|i| format!("{i:08}\tthe value of number {i:08}\n")).collect();
-    let args = ["--table", "t", "--format", "tsv", "-"];
-    store.feed("load", args, rows.as_bytes()).ok();
+    let args = ["--table", "t", "--format", "rows", "-"];
+    store.feed("import", args, rows.as_bytes()).ok();
 
     let data = store.path().join("data");
     let mut bytes = std::fs::read(&data).unwrap();

@@ -8,6 +8,8 @@ mod damage;
 mod demo;
 mod errors;
 mod events;
+mod exchange;
+mod readme;
 mod real_data;
 mod round_trip;
 mod short;

@@ -22,7 +22,7 @@ fn words() {
     let store = Store::new();
     let file = store.file("words.txt", &words);
     let args = ["--table", "words", "--format", "lines", "-", "--json"];
-    let said = store.feed("load", args, &words).json();
+    let said = store.feed("import", args, &words).json();
     assert_eq!((&said["loaded"], &said["new"]), (&348_454.into(), &348_454.into()));
 
     let scan = store.polder("scan", ["words", "--prefix", "app", "--limit", "5", "--keys-only"]);
@@ -56,8 +56,8 @@ fn cities() {
     let store = Store::new();
     let file = store.file("cities15000.txt", &rows);
     let path = file.to_str().unwrap();
-    let args = ["--table", "cities", "--format", "tsv", "--key", "1", path, "--json"];
-    let said = store.polder("load", args).json();
+    let args = ["--table", "cities", "--format", "rows", "--key", "1", path, "--json"];
+    let said = store.polder("import", args).json();
     assert_eq!((&said["loaded"], &said["new"]), (&32_847.into(), &32_847.into()));
     let paris = store.polder("get", ["cities", "2988507"]).ok();
     assert!(paris.starts_with("2988507\tParis\t"), "{paris}");

@@ -32,7 +32,7 @@ fn bytes_that_are_no_text_are_escaped_both_ways() {
 
     let keys = store.polder("scan", ["t", "--keys-only"]).ok();
     let args = ["--table", "copy", "--format", "lines", "-", "--escaped"];
-    store.feed("load", args, keys.as_bytes()).ok();
+    store.feed("import", args, keys.as_bytes()).ok();
     assert_eq!(store.polder("scan", ["copy", "--keys-only"]).ok(), keys);
 }
 
@@ -40,7 +40,7 @@ fn bytes_that_are_no_text_are_escaped_both_ways() {
 fn lines_from_standard_input() {
     let store = Store::new();
     let args = ["--table", "words", "--format", "lines", "-"];
-    let said = store.feed("load", args, b"pear\napple\r\nfig\napple").ok();
+    let said = store.feed("import", args, b"pear\napple\r\nfig\napple").ok();
     assert!(said.starts_with("4 rows into words: 3 new, 1 replaced; "), "{said}");
     assert_eq!(store.polder("scan", ["words", "--keys-only"]).ok(), "apple\nfig\npear\n");
     assert_eq!(store.polder("scan", ["words", "--limit", "1"]).ok(), "apple\t\n");
@@ -73,7 +73,7 @@ fn rows_with_columns() {
     let store = Store::new();
     let rows = store.file("rows.tsv", "1\tParis\tFR\n2\tUlm\tDE\n3\tOslo\tNO\n");
     let load = |table: &str, more: &[&str]| {
-        let mut command = store.command("load", ["--table", table, "--format", "tsv"]);
+        let mut command = store.command("import", ["--table", table, "--format", "rows"]);
         run(command.arg(&rows).args(more))
     };
     let said = load("by_name", &["--key", "2", "--json"]).json();
@@ -87,21 +87,83 @@ fn rows_with_columns() {
 #[test]
 fn bad_rows_stop_a_load_or_are_skipped() {
     let store = Store::new();
-    let rows = store.file("rows.tsv", "1\tParis\n2\n3\tOslo\n4\t\n");
+    let rows = store.file("rows.tsv", "1\tParis\n2\n3\tOslo\n4\n");
     let load = |more: &[&str]| {
-        let args = ["--table", "t", "--format", "tsv", "--key", "2"];
-        run(store.command("load", args).arg(&rows).args(more))
+        let args = ["--table", "t", "--format", "rows", "--key", "2"];
+        run(store.command("import", args).arg(&rows).args(more))
     };
     let error = load(&[]).fails(2);
     assert!(error.contains("rows.tsv, line 2: the row has 1 column, and the key is column 2"));
-    assert!(error.contains("The row before it is in the table") && error.contains("--skip-bad"));
-    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Paris\n");
+    assert!(error.contains("Nothing of table t was kept") && error.contains("--skip-bad"));
+    assert!(store.polder("tables", [""; 0]).ok().contains("no tables"));
+
+    // Into a table that is there the rows before it go.
+    store.polder("put", ["t", "Ulm", ""]).ok();
+    let error = load(&[]).fails(2);
+    assert!(error.contains("The row before it is in table t"), "{error}");
+    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Paris\nUlm\n");
 
     let skipping = load(&["--skip-bad", "--json"]);
-    assert!(skipping.err.contains("line 4: the key is empty"), "{skipping:?}");
+    // Notes are for programs as well.
+    let notes = skipping.err.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let notes: Vec<String> = notes.map(|note| note["note"].as_str().unwrap().into()).collect();
+    assert!(notes[1].contains("line 4: the row has 1 column"), "{skipping:?}");
     let said = skipping.json();
     assert_eq!((&said["loaded"], &said["skipped"]), (&json!(2), &json!(2)));
-    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Oslo\nParis\n");
+    assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "Oslo\nParis\nUlm\n");
+}
+
+#[test]
+fn a_key_is_the_same_to_all_commands() {
+    let store = Store::new();
+    store.polder("put", ["t", "", "of nothing"]).ok();
+    assert_eq!(store.polder("get", ["t", ""]).ok(), "of nothing\n");
+    store.load_lines("l", "\nb\n");
+    assert_eq!(store.polder("scan", ["l"]).ok(), "\t\nb\t\n");
+    assert_eq!(store.polder("get", ["l", ""]).ok(), "\n");
+    store.polder("del", ["t", ""]).ok();
+    let long = "k".repeat(513);
+    assert!(store.polder("put", ["new", &long, "v"]).fails(2).contains("513 bytes is too long"));
+    let args = ["--table", "new", "--format", "lines", "-"];
+    assert!(store.feed("import", args, long.as_bytes()).fails(2).contains("513 bytes is too long"));
+    let args = ["--table", "", "--format", "lines", "-"];
+    assert!(store.feed("import", args, b"key").fails(2).contains("a table's name has 1 to 255"));
+    let args = ["--table", "none", "--format", "lines", "-", "--json"];
+    assert_eq!(store.feed("import", args, b"").json()["loaded"], 0);
+    let tables = store.polder("tables", ["--json"]).json();
+    let names: Vec<_> = tables["tables"].as_array().unwrap().iter().map(|t| &t["name"]).collect();
+    assert_eq!(names, ["l", "t"], "a table was left behind");
+    store.polder("put", ["new", &long[1..], "v"]).ok();
+}
+
+#[test]
+fn rename_checkpoint_and_shrink() {
+    let store = Store::new();
+    store.load_lines("words", "a\nb\nc\n");
+    store.load_lines("more", "a\n");
+    assert_eq!(store.polder("rename", ["words", "letters"]).ok(), "");
+    assert_eq!(store.polder("scan", ["letters", "--keys-only"]).ok(), "a\nb\nc\n");
+    assert!(store.polder("scan", ["words"]).fails(1).contains("words"));
+    assert!(store.polder("rename", ["words", "w"]).fails(1).contains("no table `words`"));
+    assert!(store.polder("rename", ["more", "letters"]).fails(2).contains("`letters` already"));
+    let long = "x".repeat(256);
+    assert!(store.polder("rename", ["more", &long]).fails(2).contains("255 bytes"));
+    let said = store.polder("rename", ["letters", "words", "--json"]).json();
+    assert_eq!(said, json!({ "renamed": "letters", "to": "words" }));
+
+    let said = store.polder("checkpoint", ["--json"]).json();
+    assert!(said["log_replay_bytes"].as_u64().unwrap() < 64 << 10, "{said}");
+    assert!(store.polder("checkpoint", [""; 0]).ok().starts_with("all is in place"));
+    let rows: String = (0..20_000).map(|i| format!("{i:08}\tvalue\n")).collect();
+    let args = ["--table", "big", "--format", "rows", "-"];
+    store.feed("import", args, rows.as_bytes()).ok();
+    store.polder("shrink", [""; 0]).ok();
+    let before = store.path().join("data").metadata().unwrap().len();
+    store.polder("drop", ["big"]).ok();
+    let said = store.polder("shrink", ["--json"]).json();
+    let after = store.path().join("data").metadata().unwrap().len();
+    assert!(after < before && said["file_bytes"] == after, "{before}, {after}, {said}");
+    assert_eq!(store.polder("scan", ["words", "--keys-only"]).ok(), "a\nb\nc\n");
 }
 
 #[test]
@@ -109,9 +171,11 @@ fn a_key_too_long_is_a_bad_row() {
     let store = Store::new();
     let input = format!("a\n{}\nb\n", "x".repeat(5000));
     let args = ["--table", "t", "--format", "lines", "-"];
-    assert!(store.feed("load", args, input.as_bytes()).fails(2).contains("standard input, line 2"));
+    assert!(
+        store.feed("import", args, input.as_bytes()).fails(2).contains("standard input, line 2")
+    );
     let args = ["--table", "t", "--format", "lines", "-", "--skip-bad"];
-    assert!(store.feed("load", args, input.as_bytes()).ok().contains("1 skipped"));
+    assert!(store.feed("import", args, input.as_bytes()).ok().contains("1 skipped"));
     assert_eq!(store.polder("scan", ["t", "--keys-only"]).ok(), "a\nb\n");
 }
 
@@ -150,7 +214,7 @@ fn writes_take_a_durability_and_the_log_a_limit() {
         store.polder("put", ["t", durability, "v", "--durability", durability]).ok();
         store
             .feed(
-                "load",
+                "import",
                 ["--table", "l", "--format", "lines", "-", "--durability", durability],
                 durability.as_bytes(),
             )

@@ -20,7 +20,7 @@ fn without_threads_it_is_said_what_is_missing() {
     for run in [
         no_threads("tables", &[]),
         no_threads("check", &[]),
-        no_threads("load", &load),
+        no_threads("import", &load),
         no_threads("salvage", &[new.to_str().unwrap()]),
     ] {
         // The log was replayed by the command that opened it, and the store itself needs threads.

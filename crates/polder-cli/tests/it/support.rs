@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// More than a pipe and all that `polder load` reads ahead can hold: once it is written, the
+/// More than a pipe and all that `polder import` reads ahead can hold: once it is written, the
 /// other side has begun to load.
 pub const MORE_THAN_READ_AHEAD: usize = 2 << 20;
 
@@ -85,7 +85,7 @@ impl Store {
     /// Loads lines.
     pub fn load_lines(&self, table: &str, lines: &str) {
         let args = ["--table", table, "--format", "lines", "-"];
-        self.feed("load", args, lines.as_bytes()).ok();
+        self.feed("import", args, lines.as_bytes()).ok();
     }
 }
 
@@ -98,12 +98,16 @@ impl Run {
     }
 
     /// Must have failed with this code, and with one sentence at the end that begins with the
-    /// program's name (or, for a wrong command line, with its usage). Gives standard error.
+    /// program's name, or an object for programs (or, for a wrong command line, with its usage).
+    /// Gives standard error.
     #[track_caller]
     pub fn fails(self, code: i32) -> String {
         assert_eq!(self.code, code, "{self:?}");
         let last = self.err.lines().last().unwrap_or_default();
-        assert!(last.starts_with("polder: ") || code == 2, "{self:?}");
+        let json = serde_json::from_str::<serde_json::Value>(last);
+        let is_error = |said: serde_json::Value| said["error"]["exit_code"] == code;
+        let is_said = last.starts_with("polder: ") || json.is_ok_and(is_error);
+        assert!(is_said || code == 2, "{self:?}");
         assert!(!self.err.contains("panicked"), "{self:?}");
         self.err
     }
@@ -158,7 +162,8 @@ pub fn signal(process: u32, name: &str) {
     assert!(status.unwrap().success());
 }
 
-/// A load from standard input that has begun and waits for more.
+/// An import from standard input that has begun and waits for more. The table is there, so that rows
+/// go in one by one.
 pub struct Waiting {
     pub child: Child,
     pub process: u32,
@@ -174,8 +179,9 @@ impl Waiting {
 
     /// With more arguments.
     pub fn with(store: &Store, more: &[&str]) -> Waiting {
+        store.polder("put", ["t", "00000000", ""]).ok();
         let args = ["--table", "t", "--format", "lines", "-", "--json"];
-        let mut child = spawn(store.command("load", args).args(more).stdin(Stdio::piped()));
+        let mut child = spawn(store.command("import", args).args(more).stdin(Stdio::piped()));
         let mut stdin = child.stdin.take().unwrap();
         let mut text = String::new();
         let mut lines = 0;

@@ -1,8 +1,8 @@
 //! `polder demo`: the main job in one command, and one page about it.
 //!
-//! A store with a small budget gets four times as much data; then come lookups of a part that fits
-//! in memory, lookups of everything, updates and scans, each for some seconds on all cores, with
-//! every answer checked. The store is closed and opened again, and everything must be there.
+//! A store with a small budget gets several times as much data, in order, and more of it here and
+//! there; then come lookups of a part that fits in memory, lookups of everything, updates and scans,
+//! each for some seconds on all cores, with every answer checked. The store is closed and opened again, and everything must be there.
 //! Nothing waits for the log: what is shown is the speed of the store, not that of the disk's
 //! syncs.
 
@@ -14,7 +14,7 @@ use polder::{Durability, OpenMode, Options, Store};
 
 use super::Context;
 use crate::args::DemoArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::opening::opened;
 use crate::output;
 
@@ -70,7 +70,7 @@ pub fn run(context: &Context, args: &DemoArgs) -> Result<(), Failure> {
         output::print(&report::page(&plan, &findings, used, time))?;
     }
     if args.keep {
-        eprintln!("the store was left in {}", place.store().display());
+        note(&format!("the store was left in {}", place.store().display()));
     }
     Ok(())
 }
@@ -121,7 +121,7 @@ impl Drop for Place {
         if !self.keep
             && let Err(error) = fs::remove_dir_all(&self.dir)
         {
-            eprintln!("polder: cannot remove {}: {error}", self.dir.display());
+            note(&format!("cannot remove {}: {error}", self.dir.display()));
         }
     }
 }

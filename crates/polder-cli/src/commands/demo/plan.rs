@@ -4,11 +4,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::records::RECORD_BYTES;
-use crate::args::DemoArgs;
+use crate::args::{DEMO_DATA_TIMES, DemoArgs};
 
-/// Keys and values take four times the budget; with what pages need beside them, the file has four
-/// to five times the budget. Far more than memory, and loaded in seconds.
-const DATA_TIMES: u64 = 4;
 /// The part that fits is a quarter of the budget: with its share of every page resident for sure.
 const HOT_SHARE: u64 = 4;
 /// For each part: long enough to be steady, short enough for all to end in a minute.
@@ -36,12 +33,13 @@ pub struct Plan {
 impl Plan {
     pub fn new(args: &DemoArgs) -> Plan {
         let cores = thread::available_parallelism().map_or(1, usize::from);
-        let records = args.records.unwrap_or(DATA_TIMES * args.budget / RECORD_BYTES).max(1);
+        let budget = args.budget.as_u64();
+        let records = args.records.unwrap_or(DEMO_DATA_TIMES * (budget / RECORD_BYTES)).max(1);
         let part = args.seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
         Plan {
-            budget: args.budget,
+            budget,
             records,
-            hot: (args.budget / HOT_SHARE / RECORD_BYTES).clamp(1, records),
+            hot: (budget / HOT_SHARE / RECORD_BYTES).clamp(1, records),
             part: part.unwrap_or(PART),
             cores,
             waiters: cores * WAITERS_PER_CORE,

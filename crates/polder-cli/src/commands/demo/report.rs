@@ -33,10 +33,9 @@ fn memory(plan: &Plan, findings: &Findings, used: Option<u64>) -> Vec<String> {
     let row = |what: &str, size: u64| {
         format!("{what:<LABEL$}{:>10}  {}", bytes(size), bar(size as f64, most as f64))
     };
-    let mut lines = vec![
-        row("Data, as it lies on disk", data),
-        row("Memory it was allowed (budget)", plan.budget),
-    ];
+    let times = data as f64 / plan.budget as f64;
+    let on_disk = format!("Data on disk: {times:.1} x budget");
+    let mut lines = vec![row(&on_disk, data), row("Memory it was allowed (budget)", plan.budget)];
     lines.push(match used {
         Some(used) => row("Memory it took at most", used),
         None => "Memory it took at most: this system does not say".into(),

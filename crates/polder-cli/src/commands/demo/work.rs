@@ -13,7 +13,7 @@ use super::measure::{Measured, Part, joined};
 use super::plan::Plan;
 use super::records;
 use crate::commands::Context;
-use crate::failure::Failure;
+use crate::failure::{Failure, note};
 use crate::progress::{Progress, Unit};
 use crate::units::{count, duration};
 
@@ -284,7 +284,7 @@ fn step<T>(label: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, 
     let begun = Instant::now();
     let outcome = work();
     if outcome.is_ok() {
-        eprintln!("{label:<50} {:>8}", duration(begun.elapsed()));
+        note(&format!("{label:<50} {:>8}", duration(begun.elapsed())));
     }
     outcome
 }

@@ -1,0 +1,146 @@
+//! `polder export`: tables as text.
+
+use std::fs::{self, File, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::time::Instant;
+
+use polder::Table;
+use serde_json::json;
+use tempfile::NamedTempFile;
+
+use super::Context;
+use crate::args::ExportArgs;
+use crate::exchange::{Tally, Writer};
+use crate::failure::Failure;
+use crate::opening::with_store;
+use crate::output;
+use crate::progress::{Progress, Unit};
+use crate::units::{duration, plural};
+
+/// Ctrl-C is looked at, and the bar is moved, once in so many entries.
+const ENTRIES_A_STEP: u64 = 256;
+
+pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
+    let begun = Instant::now();
+    let (entries, tables) = with_store(&args.store, |store| {
+        let names = if args.tables.is_empty() { store.tables()? } else { args.tables.clone() };
+        // All of them are there, before anything is written.
+        let tables = names.iter().map(|name| store.table(name)).collect::<Result<Vec<_>, _>>()?;
+        let target = Target::open(&args.file).map_err(cannot_write(args))?;
+        let entries = write(context, args, &tables, target)?;
+        Ok((entries, tables.len() as u64))
+    })?;
+    let (file, time) = (args.file.display(), begun.elapsed());
+    if is_standard_output(&args.file) {
+        Ok(())
+    } else if context.json {
+        output::print_json(&json!({
+            "file": file.to_string(),
+            "tables": tables,
+            "entries": entries,
+            "seconds": time.as_secs_f64(),
+        }))
+    } else {
+        let entries = plural(entries, "entry", "entries");
+        let tables = plural(tables, "table", "tables");
+        output::print(&format!("{entries} of {tables} in {file}; {}", duration(time)))
+    }
+}
+
+/// Writes all tables; gives the number of entries.
+fn write(
+    context: &Context,
+    args: &ExportArgs,
+    tables: &[Table],
+    target: Target,
+) -> Result<u64, Failure> {
+    let all = tables.iter().map(Table::len).sum();
+    let progress = Progress::new("exporting", Unit::Things("entries"), Some(all));
+    let mut out = Writer::new(args.format, target);
+    let mut done = 0u64;
+    out.head().map_err(cannot_write(args))?;
+    for table in tables {
+        let name = table.name();
+        let (mut tally, mut range) = (Tally::default(), table.iter());
+        while let Some((key, value)) = range.next_entry()? {
+            tally.add(key, value);
+            out.entry(Some(name), key, value).map_err(cannot_write(args))?;
+            done += 1;
+            if done.is_multiple_of(ENTRIES_A_STEP) {
+                context.stop.check()?;
+                progress.at(done);
+            }
+        }
+        out.end_table(name, tally).map_err(cannot_write(args))?;
+    }
+    out.end(tables.len() as u64).map_err(cannot_write(args))?;
+    out.finish().and_then(|target| target.keep(&args.file)).map_err(cannot_write(args))?;
+    Ok(done)
+}
+
+fn is_standard_output(file: &Path) -> bool {
+    file == Path::new("-")
+}
+
+fn cannot_write(args: &ExportArgs) -> impl FnOnce(io::Error) -> Failure {
+    move |error| match is_standard_output(&args.file) {
+        true => Failure::output(error),
+        false => Failure::io(format!("cannot write {}", args.file.display()))(error),
+    }
+}
+
+/// Where an export goes.
+enum Target {
+    /// Standard output, or a file that is no ordinary one, such as a pipe.
+    Stream(Box<dyn Write>),
+    /// A file beside the one that is asked for, whose place it takes in the end. It goes if the
+    /// export does not come to its end.
+    New(NamedTempFile),
+}
+
+impl Target {
+    fn open(path: &Path) -> io::Result<Target> {
+        if is_standard_output(path) {
+            return Ok(Target::Stream(Box::new(io::stdout().lock())));
+        }
+        if fs::metadata(path).is_ok_and(|about| !about.is_file()) {
+            return Ok(Target::Stream(Box::new(File::options().write(true).open(path)?)));
+        }
+        // What the user's mask leaves of it.
+        let permissions = Permissions::from_mode(0o666);
+        let beside = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+        let mut new = tempfile::Builder::new();
+        new.prefix(".polder-export-").permissions(permissions);
+        Ok(Target::New(new.tempfile_in(beside.unwrap_or(Path::new(".")))?))
+    }
+
+    /// All is written: the file takes its name when it is on the disk.
+    fn keep(self, path: &Path) -> io::Result<()> {
+        match self {
+            Target::Stream(mut out) => out.flush(),
+            Target::New(file) => {
+                file.as_file().sync_all()?;
+                file.persist(path)?;
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Write for Target {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self {
+            Target::Stream(out) => out.write(bytes),
+            Target::New(file) => file.write(bytes),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Target::Stream(out) => out.flush(),
+            Target::New(file) => file.flush(),
+        }
+    }
+}
