@@ -40,6 +40,7 @@
 #![forbid(unsafe_code)]
 
 mod any;
+mod any_error;
 mod batch;
 mod catalogue;
 mod change;
@@ -79,13 +80,14 @@ mod table;
 
 pub mod structure;
 
+pub use any_error::Error;
 pub use batch::{BatchError, WriteBatch};
 pub use catalogue::MAX_TABLE_NAME_BYTES;
 pub use change::Change;
 pub use check::{CheckFault, CheckReport};
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
-pub use error::{Error, OpenError, OptionsError, StoreError};
+pub use error::{OpenError, OptionsError, StoreError};
 pub use handle::Store;
 pub use hosted::{Hosted, StructureInfo};
 pub use key_range::KeyRange;

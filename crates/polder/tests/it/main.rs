@@ -26,6 +26,7 @@ mod large_batches;
 mod log_bound;
 mod log_dump;
 mod log_end;
+mod names;
 mod no_room;
 mod nth_io;
 mod opening;
