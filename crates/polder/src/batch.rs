@@ -118,6 +118,23 @@ impl<'c> WriteBatch<'c> {
 
     /// Empties the batch and keeps its memory, and its handles of tables, so that the next one
     /// needs no new: see [`Store::apply_mut`](crate::Store::apply_mut).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// let words = store.create_table("words")?;
+    /// let mut batch = WriteBatch::new();
+    /// for chunk in [["dike", "dijk"], ["mill", "molen"]] {
+    ///     batch.clear();
+    ///     batch.put(&words, chunk[0], chunk[1]);
+    ///     store.apply_mut(&mut batch)?;
+    /// }
+    /// assert_eq!(words.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn clear(&mut self) {
         self.parts.clear();
         self.bytes.clear();
@@ -170,6 +187,20 @@ impl<'c> WriteBatch<'c> {
     }
 
     /// Gives `key` a value, whether it is there or not, as [`Table::put`] does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// let words = store.create_table("words")?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&words, "dike", "dijk").put(&words, "mill", "molen");
+    /// store.apply(batch)?;
+    /// assert_eq!(words.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "insert")]
     pub fn put(
         &mut self,
@@ -182,6 +213,21 @@ impl<'c> WriteBatch<'c> {
     }
 
     /// Deletes `key`, if it is there, as [`Table::delete`] does.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// let words = store.create_table("words")?;
+    /// words.put("old", "value")?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.delete(&words, "old").put(&words, "new", "value"); // moved: never gone, never twice
+    /// store.apply(batch)?;
+    /// assert_eq!(words.first()?.map(|(key, _)| key), Some(b"new".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
     #[doc(alias = "remove")]
     pub fn delete(&mut self, table: &Table, key: impl AsRef<[u8]>) -> &mut Self {
         self.write(table, key.as_ref(), Action::Remove)
@@ -190,6 +236,22 @@ impl<'c> WriteBatch<'c> {
     /// Changes `key` as [`Table::update_with`] does. `change` sees what the parts before this one
     /// make of the key; it is called again if what was there before the batch was changed
     /// meanwhile. It may read the store, and not write to it ([`StoreError::Nested`]).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::{Change, WriteBatch};
+    /// let counts = store.create_table("counts")?;
+    /// let raise = |old: Option<&[u8]>| Change::Insert(vec![old.map_or(1, |old| old[0] + 1)]);
+    /// let mut batch = WriteBatch::new();
+    /// batch.update_with(&counts, "all", raise).update_with(&counts, "today", raise);
+    /// batch.update_with(&counts, "all", raise); // sees what the first one has made
+    /// store.apply(batch)?;
+    /// assert_eq!(counts.get("all")?, Some(vec![2]));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn update_with(
         &mut self,
         table: &Table,
@@ -201,6 +263,24 @@ impl<'c> WriteBatch<'c> {
 
     /// Lets the batch be done only if `key` still has this version word ([`Table::version`]), or is
     /// still not there (`None`).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::{BatchError, WriteBatch};
+    /// let names = store.create_table("names")?;
+    /// let claim = |who| {
+    ///     let mut batch = WriteBatch::new();
+    ///     batch.expect(&names, "polder", None).put(&names, "polder", who);
+    ///     store.apply(batch)
+    /// };
+    /// claim("first")?;
+    /// assert!(matches!(claim("second"), Err(BatchError::Unexpected { .. })));
+    /// assert_eq!(names.get("polder")?, Some(b"first".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn expect(
         &mut self,
         table: &Table,
@@ -225,6 +305,19 @@ impl<'c> WriteBatch<'c> {
     }
 
     /// How many changes and expectations there are.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// let words = store.create_table("words")?;
+    /// let mut batch = WriteBatch::new();
+    /// batch.expect(&words, "dike", None).put(&words, "dike", "dijk");
+    /// assert_eq!(batch.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn len(&self) -> usize {
         self.len
     }

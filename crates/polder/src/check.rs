@@ -63,6 +63,18 @@ impl Store {
     /// `progress` is told how many pages are done and how many there are, and stops the check by
     /// returning false.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.create_table("words")?.put("dike", "dijk")?;
+    /// let report = store.check(&mut |_pages, _of| true)?;
+    /// assert!(report.faults.is_empty());
+    /// assert_eq!(report.entries, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of the catalogue and the maps, without which there is nothing to check. A damaged page
     /// of a table is in the report.

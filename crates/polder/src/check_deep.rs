@@ -106,6 +106,17 @@ impl Store {
     /// `progress` is told how much is done and how much there is, and stops the check by returning
     /// false.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.create_table("words")?.put("dike", "dijk")?;
+    /// let report = store.check_deep(&mut |_phase, _done, _of| true)?;
+    /// assert!(report.is_sound());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of making everything durable. Damage is in the report.
     pub fn check_deep(

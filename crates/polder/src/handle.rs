@@ -41,16 +41,43 @@ impl Drop for Closer {
 /// What the store was opened with.
 impl Store {
     /// When writes are durable that do not choose for themselves.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.durability(), polder::Durability::Sync);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn durability(&self) -> Durability {
         dispatch!(&self.engine, engine => engine.durability)
     }
 
     /// The directory of the store.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.path(), dir.path().join("s"));
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn path(&self) -> &Path {
         &self.closer.path
     }
 
     /// Size of all pages in bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.page_size(), 4096);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn page_size(&self) -> u32 {
         dispatch!(&self.engine, engine => engine.pool.page_size().bytes() as u32)
     }
@@ -71,11 +98,29 @@ impl Store {
     }
 
     /// Memory for everything, in bytes.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.memory_budget(), 256 << 20);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn memory_budget(&self) -> u64 {
         dispatch!(&self.engine, engine => engine.memory_budget)
     }
 
     /// How a page id becomes a frame.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.translation().name(), "array");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn translation(&self) -> TranslationKind {
         self.engine.kind()
     }

@@ -91,6 +91,10 @@ polder_pool::translations!(kinds);
 
 impl TranslationKind {
     /// The names of all that are built in, for help texts and messages.
+    ///
+    /// ```
+    /// assert!(polder::TranslationKind::names().starts_with("array"));
+    /// ```
     pub fn names() -> String {
         let names: Vec<_> = TranslationKind::ALL.iter().map(|kind| kind.name()).collect();
         names.join(", ")
@@ -107,6 +111,10 @@ impl TranslationKind {
     }
 
     /// Whether pages are evicted.
+    ///
+    /// ```
+    /// assert!(polder::TranslationKind::Array.evicts());
+    /// ```
     pub fn evicts(self) -> bool {
         TranslationKind::EVICTING.contains(&self)
     }

@@ -48,6 +48,18 @@ pub enum OpenMode {
 }
 
 /// How to open a store.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let path = dir.path().join("s");
+/// use polder::{Durability, Options, Store};
+/// let options = Options::new(path).memory_budget(64 << 20).durability(Durability::None);
+/// let store = Store::open(options)?;
+/// assert_eq!(store.memory_budget(), 64 << 20);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug, Clone)]
 pub struct Options {
     pub(crate) path: PathBuf,
@@ -101,6 +113,13 @@ impl Options {
     ///
     /// Beside it stand the stacks of threads, a few KiB for each open table, the kernel's page
     /// tables, and while a batch is applied its records, of at most a quarter of the budget.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let options = Options::new("store").memory_budget(64 << 20);
+    /// assert!(options.validate().is_ok());
+    /// assert!(Options::new("store").memory_budget(1000).validate().is_err());
+    /// ```
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = Some(bytes);
         self
@@ -108,6 +127,12 @@ impl Options {
 
     /// Size of all pages of a new store, in bytes: a power of two from 4096 to 65536, by default
     /// 4096. An existing store keeps its own; asking it for another is an error.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// assert!(Options::new("store").page_size(16 << 10).validate().is_ok());
+    /// assert!(Options::new("store").page_size(5000).validate().is_err());
+    /// ```
     pub fn page_size(mut self, bytes: u32) -> Options {
         self.page_size = Some(bytes);
         self
@@ -115,12 +140,25 @@ impl Options {
 
     /// How a page id becomes a frame; [`TranslationKind::Array`] by default. Nothing on disk
     /// depends on it.
+    ///
+    /// ```
+    /// use polder::{Options, TranslationKind};
+    /// let options = Options::new("store").translation("array".parse()?);
+    /// # let _ = options.translation(TranslationKind::Array);
+    /// # Ok::<(), polder::OptionsError>(())
+    /// ```
     pub fn translation(mut self, translation: TranslationKind) -> Options {
         self.translation = translation;
         self
     }
 
     /// Which pages go when room is needed; [`ReplacementKind::Clock`] by default.
+    ///
+    /// ```
+    /// use polder::{Options, ReplacementKind};
+    /// let options = Options::new("store").replacement(ReplacementKind::TwoQueues);
+    /// # assert!(options.validate().is_ok());
+    /// ```
     pub fn replacement(mut self, replacement: ReplacementKind) -> Options {
         self.replacement = replacement;
         self
@@ -130,6 +168,12 @@ impl Options {
     /// goes with every translation ([`TranslationKind::why_not`]). By groups of cores, a group is all cores that
     /// are online and share their last cache, or at most so many of them ([`ReadMode::GroupOf`],
     /// [`ReadMode::CopyOf`]).
+    ///
+    /// ```
+    /// use polder::{Options, ReadMode};
+    /// let options = Options::new("store").read_mode(ReadMode::Shared);
+    /// # assert!(options.validate().is_ok());
+    /// ```
     pub fn read_mode(mut self, read_mode: ReadMode) -> Options {
         self.read_mode = read_mode;
         self
@@ -137,12 +181,26 @@ impl Options {
 
     /// Whether to have the kernel back the whole budget with memory when the store is opened, and
     /// not as it is used; by default not.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let options = Options::new("store").memory_budget(64 << 20).prefault(true);
+    /// # assert!(options.validate().is_ok());
+    /// ```
     pub fn prefault(mut self, prefault: bool) -> Options {
         self.prefault = prefault;
         self
     }
 
     /// What to do if a store is there already, or is not.
+    ///
+    /// ```
+    /// # let dir = tempfile::tempdir().unwrap();
+    /// # let path = dir.path().join("s");
+    /// use polder::{OpenError, OpenMode, Options, Store};
+    /// let found = Store::open(Options::new(path).mode(OpenMode::Open));
+    /// assert!(matches!(found, Err(OpenError::NotFound { .. })));
+    /// ```
     pub fn mode(mut self, mode: OpenMode) -> Options {
         self.mode = mode;
         self
@@ -150,6 +208,15 @@ impl Options {
 
     /// When writes are durable; [`Durability::Sync`] by default. Each write can choose for itself
     /// ([`Table::with_durability`](crate::Table::with_durability)).
+    ///
+    /// ```
+    /// use std::time::Duration;
+    ///
+    /// use polder::{Durability, Options};
+    /// let tenth = Duration::from_millis(100);
+    /// let options = Options::new("store").durability(Durability::Periodic(tenth));
+    /// # assert!(options.validate().is_ok());
+    /// ```
     pub fn durability(mut self, durability: Durability) -> Options {
         self.durability = durability;
         self
@@ -157,6 +224,12 @@ impl Options {
 
     /// Most bytes that the log of a new store takes on the device, at least 4 MiB; by default 256
     /// MiB. The longer the log, the less often pages are written, and the longer a recovery reads.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// assert!(Options::new("store").log_limit(1 << 30).validate().is_ok());
+    /// assert!(Options::new("store").log_limit(1 << 20).validate().is_err());
+    /// ```
     pub fn log_limit(mut self, bytes: u64) -> Options {
         self.log_limit = Some(bytes);
         self
@@ -164,6 +237,12 @@ impl Options {
 
     /// Calls `progress` while the log is replayed that a crash has left: bytes done, and bytes in
     /// all.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let options = Options::new("store").on_recovery(|done, all| eprintln!("{done} of {all} bytes"));
+    /// # assert!(options.validate().is_ok());
+    /// ```
     pub fn on_recovery(mut self, progress: impl Fn(u64, u64) + Send + Sync + 'static) -> Options {
         self.progress = Some(RecoveryProgress(Arc::new(progress)));
         self
@@ -179,6 +258,13 @@ impl Options {
     }
 
     /// The least memory budget in bytes for pages of `page_size` bytes (the nearest allowed size).
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let least = Options::least_memory_budget(4096);
+    /// assert!(Options::new("store").memory_budget(least).validate().is_ok());
+    /// assert!(Options::new("store").memory_budget(least - 1).validate().is_err());
+    /// ```
     pub fn least_memory_budget(page_size: u32) -> u64 {
         let size = page_size.clamp(4096, 65536).next_power_of_two();
         PageSize::new(size)

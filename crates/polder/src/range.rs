@@ -24,6 +24,7 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 ///
 /// As an iterator it gives copies; [`Range::next_entry`] lends instead. After an error it gives
 /// nothing more, from either end, until [`Range::resume`].
+#[must_use = "a range reads nothing until it is asked for entries"]
 pub struct Range {
     ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
@@ -69,6 +70,21 @@ impl Range {
 
     /// The next entry, lent until the range is used again.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let words = store.create_table("words")?;
+    /// words.put("dike", "dijk")?;
+    /// let (mut range, mut bytes) = (words.range(..), 0);
+    /// while let Some((key, value)) = range.next_entry()? {
+    ///     bytes += key.len() + value.len();
+    /// }
+    /// assert_eq!(bytes, 8);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of reading pages.
     pub fn next_entry(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
@@ -76,6 +92,21 @@ impl Range {
     }
 
     /// The next entry from the other end, lent until the range is used again.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let words = store.create_table("words")?;
+    /// words.put("dike", "dijk")?;
+    /// words.put("mill", "molen")?;
+    /// let mut range = words.range(..);
+    /// assert_eq!(range.next_entry_back()?, Some((&b"mill"[..], &b"molen"[..])));
+    /// assert_eq!(range.next_entry()?, Some((&b"dike"[..], &b"dijk"[..])));
+    /// assert_eq!(range.next_entry_back()?, None);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of reading pages.

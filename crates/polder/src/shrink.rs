@@ -80,14 +80,15 @@ impl Store {
     /// ```
     /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let dir = tempfile::tempdir()?;
-    /// # use polder::{Options, Store};
-    /// # let store = Store::open(Options::new(dir.path().join("s")).memory_budget(8 << 20))?;
+    /// # use polder::{Durability, Options, Store};
+    /// # let options = Options::new(dir.path().join("s")).memory_budget(8 << 20);
+    /// # let store = Store::open(options.durability(Durability::None))?;
     /// let visits = store.open_table("visits")?;
     /// for hour in 0..5000u64 {
-    ///     visits.insert(hour.to_be_bytes(), [7; 100])?;
+    ///     visits.put(hour.to_be_bytes(), [7; 100])?;
     /// }
     /// for hour in 0..4900u64 {
-    ///     visits.remove(hour.to_be_bytes())?;
+    ///     visits.delete(hour.to_be_bytes())?;
     /// }
     /// let before = store.stats().file_bytes;
     /// let shorter_by = store.shrink()?;

@@ -104,6 +104,18 @@ pub struct TableStats {
 
 impl Store {
     /// The figures now.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.create_table("words")?.put("dike", "dijk")?;
+    /// let stats = store.stats();
+    /// assert_eq!(stats.tables[0].entries, 1);
+    /// assert!(stats.frame_bytes <= stats.memory_budget_bytes);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn stats(&self) -> Stats {
         dispatch!(&self.engine, engine => stats(engine))
     }

@@ -131,6 +131,18 @@ impl Store {
 
     /// Makes an empty table.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::StoreError;
+    /// store.create_table("words")?;
+    /// let again = store.create_table("words");
+    /// assert!(matches!(again, Err(StoreError::TableExists { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`StoreError::TableExists`], [`StoreError::TableName`], and those of writing.
     pub fn create_table(&self, name: &str) -> Result<Table, StoreError> {
@@ -139,6 +151,18 @@ impl Store {
 
     /// A table that exists.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::StoreError;
+    /// store.create_table("words")?.put("dike", "dijk")?;
+    /// assert_eq!(store.table("words")?.get("dike")?, Some(b"dijk".to_vec()));
+    /// assert!(matches!(store.table("wrods"), Err(StoreError::NoSuchTable { .. })));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], and those of reading.
     pub fn table(&self, name: &str) -> Result<Table, StoreError> {
@@ -146,6 +170,16 @@ impl Store {
     }
 
     /// A table that exists, or is made now.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.open_table("words")?.put("dike", "dijk")?;
+    /// assert_eq!(store.open_table("words")?.len(), 1);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// As [`Store::table`] and [`Store::create_table`].
@@ -164,6 +198,18 @@ impl Store {
 
     /// Drops a table and all that is in it. The space in the file is free at once. A caller that
     /// uses the table meanwhile gets [`StoreError::Dropped`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let words = store.create_table("words")?;
+    /// store.drop_table("words")?;
+    /// assert!(store.tables()?.is_empty());
+    /// assert!(words.put("dike", "dijk").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError::NoSuchTable`], and those of reading and writing.
@@ -199,6 +245,17 @@ impl Store {
 
     /// The names of all tables, in order.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.create_table("words")?;
+    /// store.create_table("cities")?;
+    /// assert_eq!(store.tables()?, ["cities", "words"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of reading the catalogue.
     pub fn tables(&self) -> Result<Vec<String>, StoreError> {
@@ -210,6 +267,19 @@ impl Store {
 
     /// Waits until everything that was written so far is durable, whatever it asked for.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::Durability;
+    /// let words = store.create_table("words")?.with_durability(Durability::None);
+    /// words.bulk_load((0..100u32).map(|n| (n.to_be_bytes(), "")))?;
+    /// words.put("dike", "dijk")?;
+    /// store.flush()?; // from here on it survives a loss of power
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`StoreError::NotDurable`].
     pub fn flush(&self) -> Result<(), StoreError> {
@@ -220,6 +290,17 @@ impl Store {
     /// short as it can be. That also happens by itself, whenever the log has grown to half its
     /// limit.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// store.create_table("words")?.put("dike", "dijk")?;
+    /// store.checkpoint()?;
+    /// assert_eq!(store.stats().dirty_pages, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// Those of writing; what could not be written stays in memory, and in the log.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
@@ -227,12 +308,33 @@ impl Store {
     }
 
     /// What opening the store had to do again; nothing if it had been closed.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// // It is new: there was nothing to do again.
+    /// assert_eq!(store.recovery().redone, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn recovery(&self) -> Recovery {
         dispatch!(&self.engine, engine => engine.recovery.clone())
     }
 
     /// Writes everything down and closes the store, for all clones. Waits for writers that are at
     /// work; every later use gets [`StoreError::Closed`].
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let words = store.create_table("words")?;
+    /// store.close()?;
+    /// assert!(words.get("dike").is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of writing. The store is closed all the same; what is missing in place will be

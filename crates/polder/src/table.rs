@@ -7,6 +7,8 @@
 mod order;
 mod write;
 
+use std::fmt;
+
 use crate::any::{Any, dispatch};
 use crate::durability::Durability;
 use crate::error::StoreError;
@@ -14,12 +16,18 @@ use crate::families::Tables;
 use crate::handle::Store;
 
 /// A table of a store. Cheap to clone; keeps the store open.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Table {
     pub(crate) core: Any<Tables>,
     /// So that the store is not closed while a table of it is in use.
     store: Store,
     durability: Durability,
+}
+
+impl fmt::Debug for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Table").field("name", &self.name()).finish_non_exhaustive()
+    }
 }
 
 impl Table {
@@ -29,16 +37,52 @@ impl Table {
     }
 
     /// The table's name. That of a table that was renamed is the new one, for all its handles.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// assert_eq!(store.create_table("words")?.name(), "words");
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn name(&self) -> &str {
         dispatch!(&self.core, table => table.name.get())
     }
 
     /// The store that it belongs to.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let words = store.create_table("words")?;
+    /// assert_eq!(words.store().tables()?, ["words"]);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn store(&self) -> &Store {
         &self.store
     }
 
     /// The same table, whose writes by this handle are durable as asked here.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::Durability;
+    /// let events = store.create_table("events")?;
+    /// // Many small ones, that may be lost with the power; and one that may not.
+    /// let lazily = events.with_durability(Durability::None);
+    /// for number in 0..100u64 {
+    ///     lazily.put(number.to_be_bytes(), "tick")?;
+    /// }
+    /// events.put(100u64.to_be_bytes(), "stop")?; // durable, and so are all before it
+    /// assert_eq!(events.len(), 101);
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn with_durability(&self, durability: Durability) -> Table {
         if let Durability::Periodic(period) = durability {
             dispatch!(&self.core, table => table.engine.log().sync_within(period));

@@ -155,9 +155,8 @@ pub enum Ticket {
 /// use std::io;
 /// use std::ptr::NonNull;
 ///
-/// use polder_format::{PageId, PageNo, SpaceId};
-/// use polder_pool::device::{Batch, Buffer, Device, Direction, FileDevice, OpenKind, Request};
-///
+/// # use polder_format::{PageId, PageNo, SpaceId};
+/// # use polder_pool::device::{Batch, Buffer, Device, Direction, FileDevice, OpenKind, Request};
 /// #[repr(align(4096))]
 /// struct Block([u8; 4096]);
 ///

@@ -22,13 +22,12 @@ const DEFAULT_WRITE_WEIGHT: u8 = 1;
 /// A replacement policy, chosen by its name.
 ///
 /// ```
-/// use polder_pool::replacement::ReplacementKind;
-///
+/// # use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 /// let kind: ReplacementKind = "cooling:20".parse()?;
 /// assert_eq!(kind, ReplacementKind::Cooling { percent: 20 });
 /// let policy = kind.build(1000);
 /// assert!(kind.bytes_per_frame() < 100);
-/// # Ok::<(), polder_pool::replacement::UnknownReplacement>(())
+/// # Ok::<(), UnknownReplacement>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]

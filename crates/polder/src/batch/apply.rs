@@ -24,6 +24,20 @@ impl Store {
     /// bytes for each; long values are not among them) may take a quarter of the log's limit, and
     /// of the memory budget, beside which they stand: with the default options 64 MiB.
     ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// let (names, numbers) = (store.create_table("names")?, store.create_table("numbers")?);
+    /// let mut batch = WriteBatch::new();
+    /// batch.put(&names, 7u64.to_be_bytes(), "Ada").put(&numbers, "Ada", 7u64.to_be_bytes());
+    /// store.apply(batch)?;
+    /// assert_eq!((names.len(), numbers.len()), (1, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::ChangeTooLarge`]
     /// if it is too large; and those of [`Table::insert`]. Nothing has changed then.
@@ -41,6 +55,20 @@ impl Store {
     }
 
     /// The tag of the last batch that had one.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use polder::WriteBatch;
+    /// assert_eq!(store.tag()?, None);
+    /// let mut batch = WriteBatch::new();
+    /// batch.tag("entry 17 of the replicated log");
+    /// store.apply(batch)?;
+    /// assert_eq!(store.tag()?, Some(b"entry 17 of the replicated log".to_vec()));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of reading.
