@@ -24,7 +24,7 @@ use crate::opening::{Opened, Opening, drop_orphans};
 use crate::quiesce::Quiesce;
 use crate::recovery::Recovery;
 use crate::registry::{Handle, Registered, Registry, Spaces};
-use crate::shrinker::{Shrinker, pages_freed};
+use crate::shrinker::Shrinker;
 use crate::stamps::Stamps;
 
 /// What may lie in the log that no change made before a checkpoint is worth it.
@@ -139,8 +139,6 @@ impl<T: Translation> Engine<T> {
             memory_budget: opening.memory_budget,
         });
         fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
-        let theirs = Arc::downgrade(&engine);
-        engine.pool.tell_of_freed(move |freed| pages_freed(&theirs, freed));
         Ok(engine)
     }
 

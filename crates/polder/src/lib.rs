@@ -41,6 +41,7 @@
 
 mod any;
 mod any_error;
+mod auto_shrink;
 mod batch;
 mod catalogue;
 mod change;

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::any::{Any, Variant, dispatch, map_any, with_kind};
+use crate::auto_shrink;
 use crate::catalogue::{Lodger, SpaceRecord};
 use crate::device::Device;
 use crate::directory::{DATA, Directory, LOG};
@@ -347,7 +348,7 @@ impl Store {
 /// Opens the store and starts its threads, with the translation that was asked for.
 fn start(opening: Opening, kind: TranslationKind) -> Result<Any<Engines>, OpenError> {
     fn with<T: Variant>(opening: Opening) -> Result<Any<Engines>, OpenError> {
-        opening.open::<T>().and_then(Engine::start).map(T::wrap)
+        opening.open::<T>().and_then(Engine::start).inspect(auto_shrink::watch).map(T::wrap)
     }
     with_kind!(kind, T => with::<T>(opening))
 }

@@ -32,7 +32,7 @@ fn batch<'b>(store: &Store, round: u64) -> WriteBatch<'b> {
         0 => batch.delete(&left, b"odd"),
         _ => batch.put(&left, b"odd", b"round"),
     };
-    std::mem::take(batch.tag(&round.to_le_bytes()))
+    std::mem::take(batch.tag(round.to_le_bytes()))
 }
 
 /// The round that the store is at, if it is at one as a whole.
@@ -105,7 +105,7 @@ fn others_write_beside_them() {
             scope.spawn(|| (1..=6).for_each(|round| store.apply(batch(&store, round)).unwrap()));
         let mut key = 0u64;
         while !batches.is_finished() {
-            other.put(&(key % 1000).to_be_bytes(), key.to_be_bytes()).unwrap();
+            other.put((key % 1000).to_be_bytes(), key.to_be_bytes()).unwrap();
             key += 1;
         }
         assert!(key > 100, "only {key} changes went beside the batches");
