@@ -11,7 +11,7 @@ pub(super) struct Dice(AtomicU64);
 
 impl Dice {
     pub(super) fn new() -> Dice {
-        Dice(AtomicU64::new(0))
+        Dice(AtomicU64::new(0x9e37_79b9_7f4a_7c15))
     }
 
     /// A number below `bound`, which is not 0. Two threads may draw the same one, which does not
