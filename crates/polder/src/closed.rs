@@ -1,6 +1,7 @@
 //! A store that is not open: its two files as they lie, for reading only.
 //!
-//! Nothing is recovered and nothing is written. The store's lock is held meanwhile.
+//! Nothing is recovered and nothing is written. The store's lock is shared meanwhile with others that
+//! read.
 
 use std::io;
 use std::path::{Path, PathBuf};

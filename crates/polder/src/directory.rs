@@ -1,5 +1,6 @@
 //! The directory of a store: whose it is, and the lock that keeps it to one process.
 
+use std::fmt;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polder_pool::device::{Device, FileDevice, FileLock, OpenKind};
+use rustix::io::Errno;
 
 use crate::error::OpenError;
 use crate::file::{Lies, look};
@@ -15,12 +17,17 @@ use crate::options::OpenMode;
 pub(crate) const DATA: &str = "data";
 const LOCK: &str = "lock";
 pub(crate) const LOG: &str = "log";
+/// The socket by which other processes ask for figures.
+pub(crate) const STATS: &str = "stats";
 /// How long the last writes of a process that was killed may take. None come after its lock is
 /// free but those that the kernel had already.
 const LAST_WRITES: Duration = Duration::from_secs(30);
 /// The same where there is no lock file: then the process that has the other files locked is
 /// likely alive.
 const NO_LOCK_FILE: Duration = Duration::from_secs(1);
+
+/// What keeps a directory locked as long as it is there.
+pub(crate) type Hold = Arc<dyn fmt::Debug + Send + Sync>;
 
 /// A locked directory. The lock goes with it, also when the process dies.
 #[derive(Debug)]
@@ -72,7 +79,7 @@ impl Directory {
             device => device,
         };
         let device = device.map_err(|source| OpenError::Io { what: "open", path, source })?;
-        self.files.push(lock_file(&device, &self.path, self.patience)?);
+        self.files.push(lock_file(device.lock(self.patience), &self.path)?);
         Ok(Arc::new(device))
     }
 
@@ -115,10 +122,10 @@ fn patience(path: &Path) -> Duration {
     if path.join(LOCK).exists() { LAST_WRITES } else { NO_LOCK_FILE }
 }
 
-/// Locks one of the files of the directory `path`: a second sign of a process that uses them, if
-/// it has lost its lock file.
-fn lock_file(device: &FileDevice, path: &Path, most: Duration) -> Result<FileLock, OpenError> {
-    device.lock(most).map_err(|source| match source.kind() {
+/// What came of locking one of the files of the directory `path`: a second sign of a process that
+/// uses them, if it has lost its lock file.
+fn lock_file(locked: io::Result<FileLock>, path: &Path) -> Result<FileLock, OpenError> {
+    locked.map_err(|source| match source.kind() {
         io::ErrorKind::ResourceBusy => {
             let process = "another process, or its last writes are not done".to_string();
             OpenError::Locked { path: path.to_path_buf(), process }
@@ -149,12 +156,12 @@ fn open_to_read(path: &Path, name: &str) -> Result<Option<FileDevice>, OpenError
     }
 }
 
-/// A directory without a store may hold our lock file and the beginnings of our others, and nothing
-/// else.
+/// A directory without a store may hold our lock file, the beginnings of our others, and a socket
+/// that a killed process has left, and nothing else.
 fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if name != LOCK && name != DATA && name != LOG {
+        if [LOCK, DATA, LOG, STATS].iter().all(|own| name != *own) {
             let reason = format!("it holds `{}` and no store", name.display());
             return Ok(Err(OpenError::Foreign { path: path.to_path_buf(), reason }));
         }
@@ -185,6 +192,10 @@ fn take_lock(path: &Path) -> Result<Lock, OpenError> {
         .map_err(|e| error("open", e))?;
     match file.try_lock() {
         Ok(()) => {}
+        Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => {
+            let process = "a process that has it open to read".to_string();
+            return Err(OpenError::Locked { path: path.to_path_buf(), process });
+        }
         Err(TryLockError::WouldBlock) => return Err(locked(path, file)),
         Err(TryLockError::Error(e)) => return Err(error("lock", e)),
     }
@@ -206,8 +217,8 @@ fn write_name(mut file: &File) -> io::Result<()> {
     written
 }
 
-/// A directory that is only read: nothing in it is written, and no other process opens it
-/// meanwhile.
+/// A directory that is only read: nothing in it is written, by this process or another, while this
+/// is there. Others may read it, too.
 #[derive(Debug)]
 pub(crate) struct ReadOnly {
     /// Its data file and its log, as far as they are there.
@@ -218,13 +229,29 @@ pub(crate) struct ReadOnly {
 }
 
 impl ReadOnly {
+    /// The same of a directory in which there must be a store.
+    pub(crate) fn lock_store(path: &Path) -> Result<ReadOnly, OpenError> {
+        let error = |what| move |source| OpenError::Io { what, path: path.to_path_buf(), source };
+        let is_there = path.try_exists().map_err(error("look for"))?;
+        if !is_there || !has_store(path)? {
+            if is_there {
+                check_empty(path).map_err(error("read the directory"))??;
+            }
+            return Err(OpenError::NotFound { path: path.to_path_buf() });
+        }
+        ReadOnly::lock(path)
+    }
+
     pub(crate) fn lock(path: &Path) -> Result<ReadOnly, OpenError> {
         let patience = patience(path);
         let lock = lock_to_read(path)?;
         let (mut files, mut file_locks) = ([None, None], Vec::new());
         for (file, name) in files.iter_mut().zip([DATA, LOG]) {
             if let Some(device) = open_to_read(path, name)? {
-                file_locks.push(lock_file(&device, path, patience)?);
+                match device.lock_shared(patience) {
+                    Err(error) if is_without_locks(&error) => {}
+                    locked => file_locks.push(lock_file(locked, path)?),
+                }
                 *file = Some(Arc::new(device));
             }
         }
@@ -232,18 +259,25 @@ impl ReadOnly {
     }
 }
 
-/// Takes the lock file, if there is one.
+/// Shares the lock file with others that read, if there is one.
 fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
     let error = |what, source| OpenError::Io { what, path: path.join(LOCK), source };
     let file = match File::open(path.join(LOCK)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file.map_err(|e| error("open", e))?,
     };
-    match file.try_lock() {
+    match file.try_lock_shared() {
         Ok(()) => Ok(Some(Lock(file))),
         Err(TryLockError::WouldBlock) => Err(locked(path, file)),
+        Err(TryLockError::Error(e)) if is_without_locks(&e) => Ok(None),
         Err(TryLockError::Error(e)) => Err(error("lock", e)),
     }
+}
+
+/// Whether a file system knows no locks. Then nobody can open a store there to write.
+fn is_without_locks(error: &io::Error) -> bool {
+    let no_server = Errno::NOLCK.raw_os_error();
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(no_server)
 }
 
 /// Another process holds the lock file.
@@ -287,6 +321,23 @@ mod tests {
         make_directories(&there.join("a/b/c"), &mut sync).unwrap();
         assert!(there.join("a/b/c").is_dir());
         assert_eq!(synced, [there.clone(), there.join("a"), there.join("a/b")]);
+    }
+
+    #[test]
+    fn who_reads_shares_the_lock_and_who_writes_does_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let is_held = |text: &str| match take_lock(dir.path()) {
+            Err(OpenError::Locked { process, .. }) => assert!(process.contains(text), "{process}"),
+            other => panic!("{other:?}"),
+        };
+        let writer = take_lock(dir.path()).unwrap();
+        is_held(&format!("process {}", std::process::id()));
+        assert!(matches!(lock_to_read(dir.path()), Err(OpenError::Locked { .. })));
+        drop(writer);
+        let readers = [(); 2].map(|()| lock_to_read(dir.path()).unwrap().unwrap());
+        is_held("open to read");
+        drop(readers);
+        take_lock(dir.path()).unwrap();
     }
 
     #[test]

@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, RwLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, RwLock, Weak};
 
 use polder_format::Lsn;
 use polder_log::{Log, Recovered, WalWriter};
@@ -15,10 +16,11 @@ use polder_tree::{BatchAction, BatchOp, BatchOutcome, Effect, Expected, Tree, ap
 use crate::any::Variant;
 use crate::catalogue::{MAX_TABLE_NAME_BYTES, SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
-use crate::directory::Directory;
+use crate::directory::Hold;
 use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
+use crate::live::{Document, Live};
 use crate::name::Name;
 use crate::opening::{Opened, Opening, drop_orphans};
 use crate::quiesce::Quiesce;
@@ -44,13 +46,18 @@ pub(crate) struct Engine<T: Translation> {
     pub(crate) shrinker: Shrinker,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
-    /// What lets the threads of the log and of checkpoints start; none once the store is closed.
+    /// What lets the threads of the log and of checkpoints start; none once the store is closed, or
+    /// if it is open to read.
     threads: Mutex<Option<Threads>>,
     /// What opening the store had to do.
     pub(crate) recovery: Recovery,
     pub(crate) durability: Durability,
+    /// Tells other processes of the store; none once it is closed.
+    live: Mutex<Option<Live>>,
+    /// Why there is none, if there should be.
+    pub(crate) live_refused: OnceLock<String>,
     /// Released when the store is closed, or the last handle goes.
-    directory: Mutex<Option<Arc<Directory>>>,
+    directory: Mutex<Option<Hold>>,
     pub(crate) memory_budget: u64,
 }
 
@@ -105,6 +112,55 @@ impl<T: Translation> Engine<T> {
         let Opened { checkpointer, catalogue, opening, recovered } = opened;
         tell_opened(&opening, &recovered);
         let checkpointer = Arc::new(checkpointer);
+        let quiesce = match opening.read_only {
+            true => Quiesce::read_only(),
+            false => Quiesce::new(),
+        };
+        let threads = match opening.read_only {
+            true => None,
+            false => Some(Engine::begin(&checkpointer, &catalogue, &opening, &recovered)?),
+        };
+        let engine = Arc::new(Engine {
+            pool: checkpointer.pool.clone(),
+            catalogue,
+            tables: RwLock::default(),
+            hosted: Mutex::default(),
+            ddl: Mutex::default(),
+            registry: opening.registry,
+            shrinker: Shrinker::default(),
+            quiesce,
+            checkpointer,
+            threads: Mutex::new(threads),
+            live: Mutex::default(),
+            live_refused: OnceLock::new(),
+            recovery: Recovery::of(recovered, opening.superblock_damage.as_ref()),
+            durability: opening.durability,
+            directory: Mutex::new(opening.directory),
+            memory_budget: opening.memory_budget,
+        });
+        fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
+        if let Some(directory) = opening.live {
+            engine.tell_others(&directory);
+        }
+        Ok(engine)
+    }
+
+    /// Answers other processes that ask for figures, if it can.
+    fn tell_others(self: &Arc<Self>, directory: &Path) {
+        match Live::start(directory, Arc::downgrade(self) as Weak<dyn Document>) {
+            Ok(live) => *lock(&self.live) = Some(live),
+            // LIVE-3
+            Err(error) => drop(self.live_refused.set(error.to_string())),
+        }
+    }
+
+    /// Starts what a store that is written needs, and ends what a crash has cut short.
+    fn begin(
+        checkpointer: &Arc<Checkpointer<T>>,
+        catalogue: &Tree<T>,
+        opening: &Opening,
+        recovered: &Recovered,
+    ) -> Result<Threads, OpenError> {
         if let Durability::Periodic(period) = opening.durability {
             checkpointer.log.sync_within(period);
         }
@@ -114,32 +170,15 @@ impl<T: Translation> Engine<T> {
             checkpointer.log.want_checkpoint();
         }
         let what = "start a thread for the store in";
-        let threads = Threads::start(&checkpointer).map_err(|source| OpenError::Io {
+        let threads = Threads::start(checkpointer).map_err(|source| OpenError::Io {
             what,
             path: opening.path.clone(),
             source,
         })?;
         if recovered.log_bytes > 0 {
-            drop_orphans(&checkpointer.pool, &catalogue)?;
+            drop_orphans(&checkpointer.pool, catalogue)?;
         }
-        let engine = Arc::new(Engine {
-            pool: checkpointer.pool.clone(),
-            catalogue,
-            tables: RwLock::default(),
-            hosted: Mutex::default(),
-            ddl: Mutex::default(),
-            registry: opening.registry,
-            shrinker: Shrinker::default(),
-            quiesce: Quiesce::new(),
-            checkpointer,
-            threads: Mutex::new(Some(threads)),
-            recovery: Recovery::of(recovered, opening.superblock_damage.as_ref()),
-            durability: opening.durability,
-            directory: Mutex::new(opening.directory),
-            memory_budget: opening.memory_budget,
-        });
-        fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
-        Ok(engine)
+        Ok(threads)
     }
 
     pub(crate) fn log(&self) -> &Log {
@@ -301,6 +340,12 @@ impl<T: Translation> Engine<T> {
     }
 
     pub(crate) fn checkpoint(&self) -> Result<(), StoreError> {
+        self.quiesce.check_may_write()?;
+        self.write_in_place()
+    }
+
+    /// The same, also where the device is an overlay and keeps it for itself.
+    pub(crate) fn write_in_place(&self) -> Result<(), StoreError> {
         self.quiesce.check_open()?;
         match self.checkpointer.checkpoint(true, false) {
             Ok(true) => Ok(()),
@@ -313,7 +358,9 @@ impl<T: Translation> Engine<T> {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.quiesce.close()?;
         self.shrinker.close();
-        let written = self.write_down();
+        let live = lock(&self.live).take();
+        drop(live);
+        let written = if self.quiesce.is_read_only() { Ok(()) } else { self.write_down() };
         match &written {
             Ok(()) => event!(info, "store closed"),
             Err(error) => event!(error, error = error, "store closed, and not written down"),

@@ -105,7 +105,8 @@ pub enum OpenError {
         /// Where.
         path: PathBuf,
     },
-    /// Another process, or another handle in this one, has the store open.
+    /// Another process, or another handle in this one, has the store open: to write, or to read
+    /// where this one is to write.
     #[error("the store in {} is held by {process}; close it there first", path.display())]
     Locked {
         /// Where.
@@ -275,6 +276,9 @@ pub enum StoreError {
     /// The store was closed.
     #[error("the store was closed")]
     Closed,
+    /// The store was opened to read ([`OpenMode::ReadOnly`](crate::OpenMode::ReadOnly)).
+    #[error("the store is open to read alone; close it and open it in another mode to write")]
+    ReadOnly,
     /// This thread is in the closure of an update of the store, or in the iterator of a bulk load:
     /// what it asks for would wait for itself, or be done again whenever the closure is called
     /// again.

@@ -97,6 +97,11 @@ impl Store {
         polder_tree::node::max_key_len(self.page_size() as usize)
     }
 
+    /// Whether it was opened to read ([`OpenMode::ReadOnly`](crate::OpenMode::ReadOnly)).
+    pub fn is_read_only(&self) -> bool {
+        dispatch!(&self.engine, engine => engine.quiesce.is_read_only())
+    }
+
     /// Memory for everything, in bytes.
     ///
     /// ```

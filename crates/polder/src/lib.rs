@@ -61,6 +61,7 @@ mod handle;
 mod hosted;
 mod key_range;
 mod kind;
+mod live;
 pub mod log_dump;
 mod maps;
 mod name;
@@ -93,6 +94,7 @@ pub use handle::Store;
 pub use hosted::{Hosted, StructureInfo};
 pub use key_range::KeyRange;
 pub use kind::TranslationKind;
+pub use live::{LiveError, live_stats};
 pub use options::{OpenMode, Options};
 #[doc(inline)]
 pub use polder_format::tuple;

@@ -14,7 +14,7 @@ use polder_tree::Tree;
 
 use crate::catalogue::{SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
-use crate::directory::Directory;
+use crate::directory::Hold;
 use crate::durability::Durability;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
@@ -33,13 +33,17 @@ pub(crate) struct Opening {
     pub(crate) superblock: Superblock,
     pub(crate) superblock_damage: Option<FormatError>,
     pub(crate) is_new: bool,
+    /// Nothing is told to others, and nothing is written afterwards; the devices are overlays.
+    pub(crate) read_only: bool,
     pub(crate) memory_budget: u64,
     pub(crate) replacement: ReplacementKind,
     pub(crate) hold: ReadMode,
     pub(crate) registry: Registry,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
-    pub(crate) directory: Option<Arc<Directory>>,
+    pub(crate) directory: Option<Hold>,
+    /// Where other processes may ask for figures.
+    pub(crate) live: Option<PathBuf>,
     pub(crate) progress: Option<RecoveryProgress>,
 }
 
@@ -172,9 +176,12 @@ impl Opening {
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
         let checkpointer = Checkpointer::new(pool.clone(), log, self.superblock.clone(), stamps);
         // R10: a new incarnation into both superblocks; then the end-of-recovery record. (R9 comes
-        //      behind it, when the store's threads run: `drop_orphans`.)
-        self.mark_open(&checkpointer)?;
-        checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
+        //      behind it, when the store's threads run: `drop_orphans`.) One that only reads does
+        //      neither: the next one finds what this one has found.
+        if !self.read_only {
+            self.mark_open(&checkpointer)?;
+            checkpointer.log.end_recovery(found.end).map_err(|error| self.log_error(error))?;
+        }
         let catalogue = catalogue_of(&pool)?;
         Ok(Opened { checkpointer, catalogue, opening: self, recovered })
     }

@@ -45,6 +45,33 @@ pub enum OpenMode {
     Create,
     /// Open it; an error if there is none.
     Open,
+    /// Open it to read; an error if there is none. Not a byte of it is written: it may lie where
+    /// nothing can be, and others may read it at the same time. A process that would write is
+    /// refused meanwhile, and this opening while one has the store open.
+    ///
+    /// What a crash has left in the log is replayed in memory, and stays there to be recovered by
+    /// the next opening that writes. What of it does not fit the memory budget goes to a temporary
+    /// file without a name ([`std::env::temp_dir`]). All calls that would write answer
+    /// [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let path = dir.path().join("store");
+    /// use polder::{OpenMode, Options, Store, StoreError};
+    /// let store = Store::open(Options::new(&path).memory_budget(16 << 20))?;
+    /// store.open_table("words")?.insert(b"polder", b"land won from water")?;
+    /// store.close()?;
+    ///
+    /// let options = Options::new(&path).mode(OpenMode::ReadOnly);
+    /// let (one, other) = (Store::open(options.clone())?, Store::open(options)?);
+    /// assert!(one.table("words")?.contains_key(b"polder")?);
+    /// let refused = other.table("words")?.insert(b"dike", b"what keeps it dry");
+    /// assert!(matches!(refused, Err(StoreError::ReadOnly)));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ReadOnly,
 }
 
 /// How to open a store.
@@ -74,6 +101,7 @@ pub struct Options {
     pub(crate) log_limit: Option<u64>,
     pub(crate) progress: Option<RecoveryProgress>,
     pub(crate) registry: Registry,
+    pub(crate) live_stats: bool,
 }
 
 /// A function that is told how far recovery is.
@@ -104,6 +132,7 @@ impl Options {
             log_limit: None,
             progress: None,
             registry: Registry::default(),
+            live_stats: true,
         }
     }
 
@@ -254,6 +283,17 @@ impl Options {
     /// again.
     pub fn structure<S: Structure>(mut self) -> Options {
         self.registry.add(registered::<S>());
+        self
+    }
+
+    /// Whether other processes may ask for the store's figures while it is open ([`live_stats`],
+    /// `polder stat --live`): by a socket `stats` in its directory, for whoever may read the store;
+    /// by default they may. It takes a thread, which sleeps until somebody asks, and three file
+    /// descriptors. A store that is open to read has none.
+    ///
+    /// [`live_stats`]: crate::live_stats
+    pub fn live_stats(mut self, live_stats: bool) -> Options {
+        self.live_stats = live_stats;
         self
     }
 

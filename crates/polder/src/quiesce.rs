@@ -27,9 +27,11 @@ const OWN: usize = 48;
 const LINES: usize = 64;
 const OPEN: u8 = 0;
 const PAUSED: u8 = 1;
-const CLOSED: u8 = 2;
+/// As `OPEN`, but no thread is let in, for good.
+const READ_ONLY: u8 = 2;
+const CLOSED: u8 = 3;
 /// This process is a child of the one that has the store open.
-const FORKED: u8 = 3;
+const FORKED: u8 = 4;
 /// Stores that a thread may write to at the same time, one in the closure of an update of the
 /// other.
 const MOST_INSIDE: usize = 8;
@@ -46,6 +48,8 @@ struct Line(AtomicU64);
 #[derive(Debug)]
 pub(crate) struct Quiesce {
     id: u64,
+    /// What the state is when nobody pauses or closes: `OPEN` or `READ_ONLY`.
+    at_rest: u8,
     state: AtomicU8,
     lines: [Line; LINES],
 }
@@ -104,10 +108,20 @@ pub(crate) fn stripe() -> usize {
 
 impl Quiesce {
     pub(crate) fn new() -> Quiesce {
+        Quiesce::resting_at(OPEN)
+    }
+
+    /// One that lets nobody in.
+    pub(crate) fn read_only() -> Quiesce {
+        Quiesce::resting_at(READ_ONLY)
+    }
+
+    fn resting_at(at_rest: u8) -> Quiesce {
         static NEXT: AtomicU64 = AtomicU64::new(1);
         Quiesce {
             id: NEXT.fetch_add(1, Ordering::Relaxed),
-            state: AtomicU8::new(OPEN),
+            at_rest,
+            state: AtomicU8::new(at_rest),
             lines: [const { Line(AtomicU64::new(0)) }; LINES],
         }
     }
@@ -133,15 +147,35 @@ impl Quiesce {
                 OPEN => break,
                 state => {
                     self.go_out(line);
-                    if state >= CLOSED {
+                    if let Err(error) = self.check_writable(state) {
                         self.forget();
-                        return Err(refusal(state));
+                        return Err(error);
                     }
                     thread::sleep(POLL);
                 }
             }
         }
         Ok(Entered { quiesce: self, line, _here: PhantomData })
+    }
+
+    /// Whether the store can be written, though perhaps not now.
+    fn check_writable(&self, state: u8) -> Result<(), StoreError> {
+        match state {
+            CLOSED.. => Err(refusal(state)),
+            _ if self.is_read_only() => Err(StoreError::ReadOnly),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether no thread is ever let in.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.at_rest == READ_ONLY
+    }
+
+    /// Whether a thread that writes would be let in, or only had to wait: for what changes no
+    /// table.
+    pub(crate) fn check_may_write(&self) -> Result<(), StoreError> {
+        self.check_writable(self.state.load(Ordering::Relaxed))
     }
 
     /// Notes that this thread is inside.
@@ -200,7 +234,7 @@ impl Quiesce {
             return Err(StoreError::Nested);
         }
         while let Err(state) =
-            self.state.compare_exchange(OPEN, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
+            self.state.compare_exchange(self.at_rest, PAUSED, Ordering::SeqCst, Ordering::SeqCst)
         {
             if state >= CLOSED {
                 return Err(refusal(state));
@@ -249,7 +283,7 @@ pub(crate) struct Pause<'p>(&'p Quiesce);
 
 impl Drop for Pause<'_> {
     fn drop(&mut self) {
-        self.0.state.store(OPEN, Ordering::SeqCst);
+        self.0.state.store(self.0.at_rest, Ordering::SeqCst);
     }
 }
 

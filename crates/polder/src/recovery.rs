@@ -3,7 +3,7 @@
 use polder_format::FormatError;
 use polder_log::Recovered;
 
-/// What opening a store had to do again.
+/// What opening a store had to do again; in memory alone, if it was opened to read.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub struct Recovery {

@@ -7,6 +7,9 @@ use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation, lock};
 use crate::any::dispatch;
 use crate::engine::Engine;
 use crate::handle::Store;
+use crate::live::Document;
+
+mod json;
 
 /// Figures of a store. Counts are since it was opened. Counting costs lookups nothing that other
 /// threads could notice; the figures of memory are found by looking when asked.
@@ -82,6 +85,9 @@ pub struct Stats {
     pub log_limit_bytes: u64,
     /// Up to where the log is durable: a position in it, in bytes.
     pub log_durable_lsn: u64,
+    /// Why no other process can ask for these figures ([`live_stats`](crate::live_stats)), if the
+    /// socket for that could not be made.
+    pub live_refused: Option<String>,
     /// All tables, in the order of their names; those that are open if the catalogue cannot be read.
     pub tables: Vec<TableStats>,
 }
@@ -118,6 +124,24 @@ impl Store {
     /// ```
     pub fn stats(&self) -> Stats {
         dispatch!(&self.engine, engine => stats(engine))
+    }
+
+    /// The figures now, as a JSON object on a line: those of [`Stats`] by the names of their
+    /// fields; `version`, 1 as long as names keep their meaning; the id of the `process`, the
+    /// `translation`, whether the store is `read_only`, and what opening it had to do (`recovery`).
+    pub fn stats_json(&self) -> String {
+        dispatch!(&self.engine, engine => Arc::clone(engine).document())
+    }
+}
+
+impl<T: Translation> Document for Engine<T> {
+    fn document(self: Arc<Self>) -> String {
+        let about = json::About {
+            translation: T::NAME,
+            read_only: self.quiesce.is_read_only(),
+            recovery: &self.recovery,
+        };
+        json::document(&about, &stats(&self))
     }
 }
 
@@ -158,6 +182,7 @@ fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
         log_file_bytes: engine.log().file_bytes(),
         log_limit_bytes: lock(&engine.checkpointer.superblock).log_limit,
         log_durable_lsn: engine.log().durable().0,
+        live_refused: engine.live_refused.get().cloned(),
         tables: tables.into_iter().map(|(_, table)| table).collect(),
         ..of_pool(&pool)
     }

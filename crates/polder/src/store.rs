@@ -1,12 +1,15 @@
 //! What is done with a store: opening it, tables by name, closing it.
 
+use std::io;
 use std::sync::Arc;
+
+use polder_pool::device::OverlayDevice;
 
 use crate::any::{Any, Variant, dispatch, map_any, with_kind};
 use crate::auto_shrink;
 use crate::catalogue::{Lodger, SpaceRecord};
 use crate::device::Device;
-use crate::directory::{DATA, Directory, LOG};
+use crate::directory::{DATA, Directory, Hold, LOG, ReadOnly};
 use crate::engine::Engine;
 use crate::error::{OpenError, StoreError};
 use crate::families::{Engines, Tables};
@@ -14,7 +17,7 @@ use crate::file::{Lies, clear_for_new, look, new_superblock, read_superblock, un
 use crate::handle::{Closer, Store};
 use crate::kind::TranslationKind;
 use crate::opening::Opening;
-use crate::options::Options;
+use crate::options::{OpenMode, Options};
 use crate::recovery::Recovery;
 use crate::table::Table;
 
@@ -36,6 +39,9 @@ impl Store {
     /// [`OpenError`] says what is in the way, and what to do.
     pub fn open(options: Options) -> Result<Store, OpenError> {
         options.validate()?;
+        if options.mode == OpenMode::ReadOnly {
+            return Store::open_to_read(options);
+        }
         let (mut directory, is_new) = Directory::lock(&options.path, options.mode)?;
         let data = directory.open(DATA)?;
         if !is_new && !directory.has(LOG)? {
@@ -48,6 +54,22 @@ impl Store {
             directory.sync()?;
         }
         Store::open_devices(data, log, Some(Arc::new(directory)), options)
+    }
+
+    /// Opens the store in a directory of which not a byte is written.
+    fn open_to_read(options: Options) -> Result<Store, OpenError> {
+        let directory = ReadOnly::lock_store(&options.path)?;
+        match directory.files.clone() {
+            [Some(data), Some(log)] => {
+                Store::open_devices(data, log, Some(Arc::new(directory)), options)
+            }
+            [Some(data), None] => {
+                // What is no store misses no log.
+                read_superblock(&*data, None, &options.path)?;
+                Err(OpenError::NoLog { path: options.path })
+            }
+            [None, _] => Err(OpenError::NotFound { path: options.path }),
+        }
     }
 
     /// Opens the store on two devices of one's own, for data and log, or makes it if no store was
@@ -68,15 +90,17 @@ impl Store {
     fn open_devices(
         data: Arc<dyn Device>,
         log: Arc<dyn Device>,
-        directory: Option<Arc<Directory>>,
+        directory: Option<Hold>,
         options: Options,
     ) -> Result<Store, OpenError> {
         let path = options.path.clone();
+        let read_only = options.mode == OpenMode::ReadOnly;
         let io = |what| {
             let path = path.clone();
             move |source| OpenError::Io { what, path, source }
         };
         let is_new = match look(Some(&*data), Some(&*log)).map_err(io("read"))? {
+            Lies::Nothing if read_only => return Err(OpenError::NotFound { path }),
             Lies::Nothing => true,
             Lies::Something => false,
             Lies::Remains(found) => return Err(OpenError::Remains { path, found }),
@@ -89,6 +113,10 @@ impl Store {
             (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {
             read_superblock(&*data, Some(&*log), &path)?
+        };
+        let [data, log] = match read_only {
+            true => [overlay(data).map_err(io("read"))?, overlay(log).map_err(io("read"))?],
+            false => [data, log],
         };
         superblock.log_limit = options.log_limit.unwrap_or(superblock.log_limit);
         let found = superblock.page_size.bytes() as u32;
@@ -107,12 +135,14 @@ impl Store {
             superblock,
             superblock_damage,
             is_new,
+            read_only,
             memory_budget,
             replacement: options.replacement,
             hold: options.read_mode,
             registry: options.registry,
             prefault,
             // If making the store fails the caller still holds it while what was made is removed.
+            live: (options.live_stats && !read_only && directory.is_some()).then(|| path.clone()),
             directory: directory.clone(),
         };
         let engine = start(opening, options.translation);
@@ -303,7 +333,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of writing; what could not be written stays in memory, and in the log.
+    /// [`StoreError::ReadOnly`], and those of writing; what could not be written stays in memory,
+    /// and in the log.
     pub fn checkpoint(&self) -> Result<(), StoreError> {
         dispatch!(&self.engine, engine => engine.checkpoint())
     }
@@ -343,6 +374,11 @@ impl Store {
     pub fn close(self) -> Result<(), StoreError> {
         dispatch!(&self.engine, engine => engine.close())
     }
+}
+
+/// A device that keeps what it has: what a recovery changes goes elsewhere.
+fn overlay(device: Arc<dyn Device>) -> io::Result<Arc<dyn Device>> {
+    Ok(Arc::new(OverlayDevice::new(device, std::env::temp_dir())?))
 }
 
 /// Opens the store and starts its threads, with the translation that was asked for.

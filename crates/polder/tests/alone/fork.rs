@@ -67,7 +67,8 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
         own.close().unwrap();
         refused
     });
-    // The lock is held still, and the store is whole.
+    // The lock is held still, others are told of the store, and it is whole.
+    assert!(polder::live_stats(&path).unwrap().contains("\"process\""));
     in_child(|| Store::open(quick(&path)).is_err());
     table.put(b"l", b"2").unwrap();
     assert_eq!(table.get(b"k").unwrap(), Some(b"1".to_vec()));

@@ -15,13 +15,13 @@ use std::thread;
 use std::time::Duration;
 
 use polder::{
-    Change, Durability, Options, ReadMode, ReplacementKind, ShrinkProgress, Store, StoreError,
-    Table, TranslationKind,
+    Change, Durability, OpenError, Options, ReadMode, ReplacementKind, ShrinkProgress, Store,
+    StoreError, Table, TranslationKind,
 };
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 
 use crate::stack::Stacks;
-use crate::support::{Disks, full_text};
+use crate::support::{Disks, full_text, to_read};
 
 /// Seeds that an ordinary run tries: each configuration some times.
 const FEW_SEEDS: u64 = 250;
@@ -447,6 +447,26 @@ fn end(disks: &Disks, random: &mut Random) -> Disks {
     if random.chance(0.25) && !failed { disks.kill(seed) } else { disks.crash(seed) }
 }
 
+/// What a reader finds that recovers nothing, without a write, or a change, of any kind. `None`: no
+/// store was made.
+fn read(disks: &Disks, config: &Config, seed: u64) -> Option<Vec<Content>> {
+    // Of its own, so that what is done to the store itself depends on its own seed alone.
+    let disks = disks.kill(seed);
+    let (mut ways, images) = (Random::new(seed), [disks.data.image(), disks.log.image()]);
+    let store = match disks.open(to_read(options(config, &mut ways))) {
+        Err(OpenError::NotFound { .. }) => return None,
+        store => store.unwrap_or_else(|error| panic!("to read: {}", full_text(&error))),
+    };
+    assert_eq!(store.check(&mut |_, _| true).unwrap().faults, [], "to read");
+    let found = content(&store, config.threads);
+    store.close().unwrap();
+    for (disk, image) in [&disks.data, &disks.log].into_iter().zip(images) {
+        assert_eq!((disk.counts().writes, disk.counts().syncs), (0, 0));
+        assert!(disk.image() == image, "a disk has changed");
+    }
+    Some(found)
+}
+
 /// Opens the store and lets the machine die on the way, a few times.
 fn die_while_opening(
     mut disks: Disks,
@@ -516,10 +536,12 @@ fn run(seed: u64, with_stacks: bool) {
                 disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
             }
         }
+        let read = read(&disks, config, seed ^ life);
         let store = open(&disks, config, &mut ways);
         let report = store.check(&mut |_, _| true).unwrap();
         assert_eq!(report.faults, [], "life {life}");
         let found = content(&store, config.threads);
+        assert!(read.is_none_or(|read| read == found), "life {life}: read is not recovered");
         left.iter()
             .zip(&found)
             .enumerate()

@@ -1,10 +1,12 @@
 //! What the store's tests share.
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::ops::Bound;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use polder::{Durability, OpenError, Options, Store, StoreError, Table};
+use polder::{Durability, OpenError, OpenMode, Options, Store, StoreError, Table};
 pub use polder_testkit::effort::scale;
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 
@@ -20,6 +22,25 @@ pub fn tight(path: impl AsRef<Path>) -> Options {
 /// As [`tight`], where nobody waits for the device.
 pub fn quick(path: impl AsRef<Path>) -> Options {
     tight(path).durability(Durability::None)
+}
+
+/// Opens it, and writes nothing.
+pub fn to_read(options: Options) -> Options {
+    options.mode(OpenMode::ReadOnly)
+}
+
+/// All files of a directory: what they hold, and when they and what is said of them were changed
+/// last (seconds and nanoseconds).
+pub type Files = BTreeMap<std::ffi::OsString, (Vec<u8>, [i64; 4])>;
+
+pub fn files(path: &Path) -> Files {
+    let file = |entry: std::io::Result<std::fs::DirEntry>| {
+        let entry = entry.unwrap();
+        let about = entry.metadata().unwrap();
+        let times = [about.mtime(), about.mtime_nsec(), about.ctime(), about.ctime_nsec()];
+        (entry.file_name(), (std::fs::read(entry.path()).unwrap(), times))
+    };
+    std::fs::read_dir(path).unwrap().map(file).collect()
 }
 
 /// The disks of a simulated machine: one for the data file, one for the log.

@@ -1,0 +1,146 @@
+//! Figures as a JSON document, for other processes and other languages.
+
+use std::fmt::{self, Write};
+
+use polder_pool::NodeStats;
+
+use super::{Stats, TableStats};
+use crate::recovery::Recovery;
+
+/// What the document says of itself first. It rises when a name gets another meaning or goes; new
+/// names may come at any time.
+const VERSION: u32 = 1;
+
+/// What is told beside the figures.
+pub(crate) struct About<'a> {
+    pub(crate) translation: &'a str,
+    pub(crate) read_only: bool,
+    pub(crate) recovery: &'a Recovery,
+}
+
+/// The document, with the end of a line behind it.
+pub(crate) fn document(about: &About<'_>, stats: &Stats) -> String {
+    let mut text = String::new();
+    // Writing to a string does not fail.
+    let _ = write(&mut text, about, stats);
+    text
+}
+
+fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
+    let About { translation, read_only, recovery } = about;
+    write!(out, r#"{{"version":{VERSION},"process":{}"#, std::process::id())?;
+    write!(out, r#","translation":{},"read_only":{read_only}"#, Text(translation))?;
+    write!(
+        out,
+        r#","recovery":{{"log_bytes":{},"groups":{},"redone":{},"restored_pages":{}}}"#,
+        recovery.log_bytes, recovery.groups, recovery.redone, recovery.restored_pages,
+    )?;
+    for (name, number) in numbers(stats) {
+        write!(out, r#","{name}":{number}"#)?;
+    }
+    out.push_str(r#","live_refused":"#);
+    match &stats.live_refused {
+        Some(why) => write!(out, "{}", Text(why))?,
+        None => out.push_str("null"),
+    }
+    out.push_str(r#","nodes":["#);
+    list(out, &stats.nodes, |out, node: &NodeStats| {
+        let NodeStats { node, frames, frames_free, .. } = node;
+        write!(out, r#"{{"node":{},"frames":{frames},"frames_free":{frames_free}}}"#, node.get())
+    })?;
+    out.push_str(r#"],"tables":["#);
+    list(out, &stats.tables, |out, table: &TableStats| {
+        let TableStats { name, entries, pages, resident_pages, dirty_pages } = table;
+        write!(out, r#"{{"name":{},"entries":{entries},"pages":{pages}"#, Text(name))?;
+        write!(out, r#","resident_pages":{resident_pages},"dirty_pages":{dirty_pages}}}"#)
+    })?;
+    out.push_str("]}\n");
+    Ok(())
+}
+
+fn list<T>(
+    out: &mut String,
+    all: &[T],
+    one: impl Fn(&mut String, &T) -> fmt::Result,
+) -> fmt::Result {
+    all.iter().enumerate().try_for_each(|(i, it)| {
+        if i > 0 {
+            out.push(',');
+        }
+        one(out, it)
+    })
+}
+
+/// Makes a list of fields and their names.
+macro_rules! named {
+    ($of:expr; $($field:ident)+) => {
+        [$((stringify!($field), $of.$field)),+]
+    };
+}
+
+fn numbers(stats: &Stats) -> impl IntoIterator<Item = (&'static str, u64)> {
+    named!(stats;
+        memory_budget_bytes frames frames_free frames_taken_near frames_taken_far page_size_bytes
+        hits faults evictions write_backs restarts hole_punches promotions copies pages_by_table
+        resident_pages dirty_pages frame_bytes metadata_bytes translation_bytes page_table_bytes
+        huge_page_bytes device_reads device_writes device_read_bytes device_written_bytes
+        file_bytes log_replay_bytes log_stops log_file_bytes log_limit_bytes log_durable_lsn
+    )
+}
+
+/// A string in quotes.
+struct Text<'a>(&'a str);
+
+impl fmt::Display for Text<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        for c in self.0.chars() {
+            match c {
+                '"' | '\\' => write!(f, "\\{c}")?,
+                '\0'..='\x1f' => write!(f, "\\u{:04x}", u32::from(c))?,
+                c => f.write_char(c)?,
+            }
+        }
+        f.write_char('"')
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(stats: &Stats) -> serde_json::Value {
+        let recovery = Recovery::default();
+        let about = About { translation: "array", read_only: false, recovery: &recovery };
+        serde_json::from_str(&document(&about, stats)).unwrap()
+    }
+
+    /// Each field has the name that it has in Rust.
+    #[test]
+    fn programs_get_every_figure() {
+        let stats = Stats::default();
+        let all = of(&stats);
+        let mut names: Vec<&String> = all.as_object().unwrap().keys().collect();
+        names.retain(|name| {
+            !["version", "process", "translation", "read_only", "recovery"].contains(&name.as_str())
+        });
+        let shown = format!("{stats:#?}");
+        let fields = shown.lines().filter_map(|line| line.trim().split_once(": "));
+        let mut expected: Vec<&str> = fields.map(|(field, _)| field).collect();
+        expected.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(names, expected);
+    }
+
+    #[test]
+    fn what_is_said_comes_out() {
+        let name = "a \"table\" \\ of\n\u{1}\t words \u{7f} and 🌷";
+        let table = TableStats { name: name.into(), entries: 7, ..TableStats::default() };
+        let stats = Stats { tables: vec![table.clone(), table], ..Stats::default() };
+        let all = of(&stats);
+        assert_eq!(all["version"], 1);
+        assert_eq!(all["tables"].as_array().unwrap().len(), 2);
+        assert_eq!(all["tables"][1]["name"], name);
+        assert_eq!(all["tables"][1]["entries"], 7);
+    }
+}
