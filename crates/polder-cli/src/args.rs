@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use bytesize::ByteSize;
 use clap::{Args, Parser, Subcommand};
@@ -9,6 +10,7 @@ use clap_complete::Shell;
 use polder::{Durability, TranslationKind};
 
 use crate::durability::parse_durability;
+use crate::every::parse_every;
 use crate::exchange::{Format, ImportFormat};
 
 /// Shown at the end of `polder --help`.
@@ -28,7 +30,8 @@ Durability: when a write survives the end of the process, of the system and of t
   periodic:10ms   within this time (us, ms or s)
   none            within a second or so; it is at the latest when the command has ended
   After a crash a store holds all writes up to some point of time, and none behind it. The next
-  command that opens the store recovers it, and says on standard error what was recovered.
+  command that writes to the store recovers it; one that only reads (get, scan, tables, stat, check)
+  reads it as if it had been recovered, and writes nothing. Either says so on standard error.
 
 Errors: one sentence on standard error, the last line there. With --json every line there is an
 object: {\"note\": \"...\"}, or at the end {\"error\": {\"kind\", \"message\", \"hint\", \"exit_code\"}},
@@ -84,7 +87,7 @@ pub enum Command {
     /// List the tables.
     Tables(StoreArgs),
     /// Show what the store holds and what memory and disk it takes.
-    Stat(StoreArgs),
+    Stat(StatArgs),
     /// Read everything and report each fault with its page.
     Check(CheckArgs),
     /// Print the log of a store that is not open, record by record. Recovers and writes nothing.
@@ -321,6 +324,19 @@ pub struct ScanArgs {
     pub keys_only: bool,
     #[command(flatten)]
     pub text: TextArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct StatArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// Ask the process that has the store open, instead of opening it.
+    #[arg(long, conflicts_with_all = ["budget", "translation"])]
+    pub live: bool,
+    /// With --live: again each time that this has passed, such as 1s, until Ctrl-C or until the
+    /// store is closed.
+    #[arg(long, value_name = "TIME", requires = "live", value_parser = parse_every)]
+    pub every: Option<Duration>,
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use polder::{OpenError, OptionsError, SalvageError, StoreError};
+use polder::{LiveError, OpenError, OptionsError, SalvageError, StoreError};
 use serde_json::json;
 use thiserror::Error;
 
@@ -51,6 +51,14 @@ pub enum Failure {
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+
+    /// Another process holds the store, which would be asked otherwise.
+    #[error("{source}. Its statistics are shown by `polder stat --live`")]
+    Held { source: OpenError },
+
+    /// The process that holds the store cannot be asked.
+    #[error(transparent)]
+    Live(#[from] LiveError),
 
     /// The store failed.
     #[error(transparent)]
@@ -112,6 +120,8 @@ impl Failure {
                 2,
             ),
             Failure::Open(error) => of_opening(error),
+            Failure::Held { .. } => ("locked", Some("`polder stat --live` shows its figures"), 3),
+            Failure::Live(_) => ("not_live", None, 3),
             Failure::Store(error) => of_store(error),
             Failure::Salvage(SalvageError::SameDirectory) => ("usage", None, 2),
             Failure::Salvage(SalvageError::Write(error)) => of_store(error),

@@ -17,6 +17,7 @@ mod args;
 mod commands;
 mod durability;
 mod events;
+mod every;
 mod exchange;
 mod failure;
 mod input;

@@ -14,6 +14,14 @@ pub fn with_store<T>(
     opened(existing(args), work)
 }
 
+/// The same for a command that only reads: nothing is written, and others may read as well.
+pub fn with_store_to_read<T>(
+    args: &StoreArgs,
+    work: impl FnOnce(&Store) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    opened(existing(args).mode(OpenMode::ReadOnly), work)
+}
+
 /// The same for a command that writes.
 pub fn with_store_to_write<T>(
     args: &StoreArgs,
@@ -45,13 +53,13 @@ fn existing(args: &StoreArgs) -> Options {
     }
 }
 
-/// The same for a table that must be there.
+/// To read a table that must be there.
 pub fn with_table<T>(
     args: &StoreArgs,
     table: &str,
     work: impl FnOnce(&Table) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    with_store(args, |store| work(&store.table(table)?))
+    with_store_to_read(args, |store| work(&store.table(table)?))
 }
 
 /// The same for any options.

@@ -34,13 +34,13 @@ impl Watch {
         if let Some(bar) = self.0.get() {
             bar.clear();
         }
-        if let Some(line) = line(&store.recovery()) {
+        if let Some(line) = line(&store.recovery(), store.is_read_only()) {
             note(&line);
         }
     }
 }
 
-fn line(recovery: &Recovery) -> Option<String> {
+fn line(recovery: &Recovery, read_only: bool) -> Option<String> {
     let mut parts = Vec::new();
     if recovery.redone > 0 {
         let changes = plural(recovery.redone, "change", "changes");
@@ -56,5 +56,11 @@ fn line(recovery: &Recovery) -> Option<String> {
     if parts.is_empty() {
         return None;
     }
-    Some(format!("the store had not been closed; recovered {}", parts.join(", ")))
+    let parts = parts.join(", ");
+    Some(match read_only {
+        true => format!(
+            "the store had not been closed; read {parts}, in memory: the next command that writes to the store recovers it"
+        ),
+        false => format!("the store had not been closed; recovered {parts}"),
+    })
 }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::args::CheckArgs;
 use crate::failure::Failure;
-use crate::opening::with_store;
+use crate::opening::with_store_to_read;
 use crate::output::{self, Output};
 use crate::progress::{Progress, Unit};
 use crate::units::{bytes, plural};
 
 pub fn run(context: &Context, args: &CheckArgs) -> Result<(), Failure> {
-    let (check, deep) = with_store(&args.store, |store| {
+    let (check, deep) = with_store_to_read(&args.store, |store| {
         Ok(if args.deep {
             let deep = look_deep(context, store)?;
             (deep.check.clone(), Some(deep))

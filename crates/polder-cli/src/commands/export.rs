@@ -14,7 +14,7 @@ use super::Context;
 use crate::args::ExportArgs;
 use crate::exchange::{Tally, Writer};
 use crate::failure::Failure;
-use crate::opening::with_store;
+use crate::opening::with_store_to_read;
 use crate::output;
 use crate::progress::{Progress, Unit};
 use crate::units::{duration, plural};
@@ -24,7 +24,7 @@ const ENTRIES_A_STEP: u64 = 256;
 
 pub fn run(context: &Context, args: &ExportArgs) -> Result<(), Failure> {
     let begun = Instant::now();
-    let (entries, tables) = with_store(&args.store, |store| {
+    let (entries, tables) = with_store_to_read(&args.store, |store| {
         let names = if args.tables.is_empty() { store.tables()? } else { args.tables.clone() };
         // All of them are there, before anything is written.
         let tables = names.iter().map(|name| store.table(name)).collect::<Result<Vec<_>, _>>()?;

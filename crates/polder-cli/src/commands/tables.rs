@@ -6,13 +6,14 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::args::StoreArgs;
 use crate::failure::Failure;
-use crate::opening::with_store;
+use crate::opening::with_store_to_read;
 use crate::output::{self, Columns, Side};
 use crate::text;
 use crate::units::{bytes, count};
 
 pub fn run(context: &Context, args: &StoreArgs) -> Result<(), Failure> {
-    let (tables, page_size) = with_store(args, |store| Ok((all(store)?, store.page_size())))?;
+    let (tables, page_size) =
+        with_store_to_read(args, |store| Ok((all(store)?, store.page_size())))?;
     if context.json {
         output::print_json(&json!({ "tables": as_json(&tables) }))
     } else if tables.is_empty() {

@@ -9,6 +9,7 @@ mod demo;
 mod errors;
 mod events;
 mod exchange;
+mod looking;
 mod readme;
 mod real_data;
 mod round_trip;

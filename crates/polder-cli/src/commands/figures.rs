@@ -1,0 +1,99 @@
+//! The statistics of a store, for people.
+
+use polder::TableStats;
+use serde_json::Value;
+
+use super::tables;
+use crate::output::{Columns, Side};
+use crate::units::{bytes, count, plural};
+
+/// Figures for people.
+pub fn page(figures: &Value) -> String {
+    let number = |name: &str| figures[name].as_u64().unwrap_or(0);
+    let text = |name: &str| figures[name].as_str().unwrap_or("").to_owned();
+    let mut columns = Columns::new(&[Side::Left, Side::Left]);
+    let mut row = |name: &str, what: String| columns.row([name.to_owned(), what]);
+    let overhead =
+        number("metadata_bytes") + number("translation_bytes") + number("page_table_bytes");
+    let is_live = figures["live"].as_bool().unwrap_or(false);
+    row("store", text("path"));
+    if is_live {
+        row("open in", format!("process {}", number("process")));
+    }
+    let pages = bytes(number("page_size_bytes"));
+    row("file", format!("{}, pages of {pages}", bytes(number("file_bytes"))));
+    row(
+        "log",
+        format!(
+            "{} of at most {}; a recovery would read {}",
+            bytes(number("log_file_bytes")),
+            bytes(number("log_limit_bytes")),
+            bytes(number("log_replay_bytes")),
+        ),
+    );
+    let left = figures["recovery"]["groups"].as_u64().unwrap_or(0);
+    if left > 0 && figures["read_only"].as_bool().unwrap_or(false) {
+        let left = plural(left, "change", "changes");
+        row("", format!("the store was not closed: {left} in the log to be recovered"));
+    }
+    row("memory budget", bytes(number("memory_budget_bytes")));
+    let frames = bytes(number("frame_bytes"));
+    row("  frames", format!("{frames} ({} pages at a time)", count(number("frames"))));
+    for of in figures["nodes"].as_array().into_iter().flatten() {
+        let [node, frames] = ["node", "frames"].map(|name| of[name].as_u64().unwrap_or(0));
+        row("", format!("{} of them on node {node}", count(frames)));
+    }
+    row("  to find pages", format!("{} now", bytes(overhead)));
+    row("  huge pages", format!("{} of the frames", bytes(number("huge_page_bytes"))));
+    row("translation", text("translation"));
+    let tables = tables_of(figures);
+    let entries = count(tables.iter().map(|table| table.entries).sum());
+    row("entries", format!("{entries} in {}", plural(tables.len() as u64, "table", "tables")));
+    if is_live {
+        usage(&number, &mut row);
+    }
+    let mut lines = columns.lines();
+    if !tables.is_empty() {
+        lines.push(String::new());
+        lines.extend(tables::lines(&tables, number("page_size_bytes") as u32));
+    }
+    lines.join("\n")
+}
+
+/// How it was used since it was opened.
+fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
+    let of_all = |name: &str| count(number(name));
+    row(
+        "pages",
+        format!(
+            "{} in memory, {} of them to be written",
+            of_all("resident_pages"),
+            of_all("dirty_pages")
+        ),
+    );
+    row("  since it was opened", format!("{} found, {} loaded", of_all("hits"), of_all("faults")));
+    row("", format!("{} evicted, {} written", of_all("evictions"), of_all("write_backs")));
+    row(
+        "device",
+        format!(
+            "{} read, {} written",
+            bytes(number("device_read_bytes")),
+            bytes(number("device_written_bytes"))
+        ),
+    );
+    if number("log_stops") > 0 {
+        let stops = plural(number("log_stops"), "wait", "waits");
+        row("", format!("{stops} of changes, because the log was full"));
+    }
+}
+
+fn tables_of(figures: &Value) -> Vec<TableStats> {
+    let table = |of: &Value| {
+        let mut table = TableStats::default();
+        table.name = of["name"].as_str().unwrap_or("").to_owned();
+        table.entries = of["entries"].as_u64().unwrap_or(0);
+        table.pages = of["pages"].as_u64().unwrap_or(0);
+        table
+    };
+    figures["tables"].as_array().into_iter().flatten().map(table).collect()
+}

@@ -1,0 +1,53 @@
+//! `polder stat --live`: the statistics of a store that another process has open, as that process
+//! has them.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use polder::{LiveError, live_stats};
+use serde_json::{Value, json};
+
+use super::Context;
+use super::figures::page;
+use crate::args::StatArgs;
+use crate::failure::Failure;
+use crate::output;
+
+/// How often Ctrl-C is looked for meanwhile.
+const LOOK: Duration = Duration::from_millis(50);
+
+pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
+    let mut figures = ask(args)?;
+    loop {
+        let next = args.every.map(|every| Instant::now() + every);
+        output::print(&match context.json {
+            true => figures.to_string(),
+            false => page(&figures),
+        })?;
+        let Some(next) = next else { return Ok(()) };
+        while Instant::now() < next {
+            // To be stopped is how it is meant to end.
+            if context.stop.requested() {
+                return Ok(());
+            }
+            thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
+        }
+        figures = match ask(args) {
+            // It was closed.
+            Err(Failure::Live(LiveError::Nobody { .. })) => return Ok(()),
+            figures => figures?,
+        };
+        if !context.json {
+            output::print("")?;
+        }
+    }
+}
+
+fn ask(args: &StatArgs) -> Result<Value, Failure> {
+    let document = live_stats(&args.store.dir)?;
+    let mut figures: Value = serde_json::from_str(&document)
+        .map_err(|error| Failure::io("cannot understand what the process says")(error.into()))?;
+    figures["path"] = json!(args.store.dir.display().to_string());
+    figures["live"] = json!(true);
+    Ok(figures)
+}
