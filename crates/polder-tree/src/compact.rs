@@ -100,11 +100,12 @@ impl<T: Translation> Tree<T> {
                     done += 1;
                     key
                 }
-                Packed::Nothing { next: Some(next), .. } => {
+                // Fences in a wrong order must not make it go on for ever.
+                Packed::Nothing { next: Some(next), .. } if Some(&next) > key.as_ref() => {
                     done += 1;
                     Some(next)
                 }
-                Packed::Nothing { next: None, .. } => break,
+                Packed::Nothing { .. } => break,
                 Packed::NeedsPages(_) => key,
             };
             key = next;
@@ -235,10 +236,12 @@ impl<T: Translation> Tree<T> {
         let mut made = spares.iter().map(NewPage::latch).collect::<Result<Vec<_>, _>>()?;
         let new_pages: Vec<_> = spares.iter().map(|spare| spare.id().page()).collect();
         let old_pages: Vec<_> = others.iter().map(|leaf| leaf.id().page()).collect();
-        change.mark(space, attempt, &old_pages, false)?;
-        if !new_pages.is_empty() {
-            change.mark(space, attempt, &new_pages, true)?;
-        }
+        let marked = change.mark(space, attempt, &old_pages, false).and_then(|()| {
+            let none = new_pages.is_empty();
+            if none { Ok(()) } else { change.mark(space, attempt, &new_pages, true) }
+        });
+        // No latch is held while the next try is waited for.
+        marked.inspect_err(|_| change.clear())?;
         // 4. The leaves are written, and become children of the parent. Nothing fails any more.
         let links: Vec<_> = spares.iter().map(|spare| spare.id().to_bits()).collect();
         let pages = std::iter::once(&mut *first).chain(&mut made);

@@ -12,6 +12,7 @@ use polder_pool::journal::{full_page_image_bytes, group_bytes};
 use polder_pool::{AccessHint, Attempt, Change, NewPage, Restart, Translation};
 use polder_structure::Reshape;
 use polder_structure::levels::descend;
+use polder_structure::page::fail;
 
 use super::{Between, CompactStep};
 use crate::descent::{Target, TreePages};
@@ -192,6 +193,11 @@ impl<T: Translation> Tree<T> {
             node.validate()?;
             return Ok(None);
         };
+        if NodeRef::new(node.page()).lower_fence() != seen.lower {
+            // The page was freed, and is another node by now.
+            node.validate()?;
+            return Ok(None);
+        }
         let left = seen.lower.as_deref().map(Target::Before);
         let left = left.map(|target| descend::<TreePages, T>(space, attempt, target, seen.level));
         let left = left.transpose()?.map(|place| place.page);
@@ -201,13 +207,16 @@ impl<T: Translation> Tree<T> {
         let mut left = left.transpose()?;
         let node = attempt.upgrade(node)?;
         let links_here = |left: &NodeRef<'_>| left.right_link() == node.id().to_bits();
-        if left.as_ref().is_some_and(|left| !links_here(&NodeRef::new(left.page()))) {
-            return Err(Restart);
+        if let Some(left) = left.as_ref().filter(|left| !links_here(&NodeRef::new(left.page()))) {
+            let what = "the right link of a node does not lead to the one behind it";
+            return Err(fail(attempt, left.id(), what));
         }
         // 3. The new page is marked as in use, the old one as free.
         let mut made = new.latch()?;
-        change.mark(space, attempt, &[made.id().page()], true)?;
-        change.mark(space, attempt, &[page], false)?;
+        let marked = change.mark(space, attempt, &[made.id().page()], true);
+        let marked = marked.and_then(|()| change.mark(space, attempt, &[page], false));
+        // No latch is held while the next try is waited for.
+        marked.inspect_err(|_| change.clear())?;
         // 4. The node is copied, and both links lead to the copy. Nothing fails any more.
         NodeMut::new(made.page_mut()).copy_content_from(NodeRef::new(node.page()));
         push_node(change, &mut made);
@@ -249,7 +258,8 @@ impl<T: Translation> Tree<T> {
                     return Ok(None);
                 }
             }
-            key = next;
+            // Fences in a wrong order must not make it go on for ever.
+            key = next.filter(|next| *next > at);
             if !progress.step(0) {
                 return Ok(None);
             }

@@ -378,6 +378,9 @@ fn examine(sample: &Sample, number: u64) -> &'static str {
         // The catalogue's pages are mutated as well.
         Err(error) => assert!(matches!(error, StoreError::NoSuchTable { .. }) || is_told(&error)),
     }
+    if random.chance(0.5) {
+        note(store.shrink());
+    }
     let report = note(store.check(&mut |_, _| true));
     if report.is_none_or(|report| !report.faults.is_empty()) {
         ends = "damaged";
