@@ -103,9 +103,9 @@ fn run<T: Translation>(
                 make_room(&parts[range.clone()])?;
                 range.start
             }
-            InTheWay::HasLong(index, version, long) => {
+            InTheWay::HasLong(index, seen) => {
                 let op = parts[index].op;
-                if let Some(chain) = op.tree.chain_of(op.key, version, long, None)? {
+                if let Some(chain) = op.tree.chain_of(AccessHint::Normal, op.key, seen, None)? {
                     parts[index].old = Some(chain);
                 }
                 index

@@ -23,7 +23,7 @@ use polder_structure::page::{broken, id, page_of};
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::Long;
+use crate::overflow::{Long, SeenChain};
 use crate::tree::Tree;
 use crate::way::leaf;
 
@@ -41,6 +41,8 @@ pub struct Cursor<T: Translation> {
     leaf: PageBuf,
     /// Where the next leaf is copied to, so that the cursor keeps its own if that fails.
     next_leaf: PageBuf,
+    /// How many passes of moving pages had begun when the leaf was copied (`CHAIN-1`).
+    pass: u64,
     /// The slot in front of which the cursor stands.
     slot: usize,
     count: usize,
@@ -68,6 +70,7 @@ impl<T: Translation> Tree<T> {
             tree: self.clone(),
             leaf: PageBuf::new(self.space.page_size()),
             next_leaf: PageBuf::new(self.space.page_size()),
+            pass: 0,
             slot: 0,
             count: 0,
             leaves: 0,
@@ -139,6 +142,7 @@ impl<T: Translation> Cursor<T> {
     fn load(&mut self, target: Target<'_>, from: Option<&[u8]>) -> Result<(), TreeError> {
         let hint = self.hint();
         let Cursor { tree, next_leaf: copy, ahead, cold, .. } = self;
+        let mut pass = 0;
         let waited = tree.space.run(hint, |attempt| {
             ahead.clear();
             let leaf = match target {
@@ -146,6 +150,7 @@ impl<T: Translation> Cursor<T> {
                 _ => leaf(&tree.space, attempt, target)?,
             };
             copy.copy_from(leaf.page());
+            pass = tree.space.passes();
             leaf.validate()?;
             let seen = TreePages::covers(copy.page(), target);
             confirm(attempt, &[leaf], seen)?; // CURSOR-3: the leaf covers the target
@@ -162,6 +167,7 @@ impl<T: Translation> Cursor<T> {
             None => 0,
         };
         std::mem::swap(&mut self.leaf, &mut self.next_leaf);
+        self.pass = pass;
         self.count = self.node().count();
         self.slot = slot;
         Ok(())
@@ -253,8 +259,9 @@ impl<T: Translation> Cursor<T> {
         match node.value(slot) {
             Value::Inline { at, len } => node.page().append_to(at, len, &mut self.value),
             Value::Overflow { len, link } => {
-                let (version, long) = (node.version(slot), Long { len, link });
-                let value = match self.tree.read_long(&self.key, version, long)? {
+                let (version, pass) = (node.version(slot), self.pass);
+                let seen = SeenChain { version, long: Long { len, link }, pass };
+                let value = match self.tree.read_long(&self.key, seen)? {
                     Some(value) => Some(value),
                     // It was written since the leaf was copied: as it is now (CURSOR-2).
                     None => self.tree.get(&self.key)?,

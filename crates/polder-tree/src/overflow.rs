@@ -8,7 +8,10 @@
 //! * `CHAIN-1` A chain is the same if version word and first page are the same, and no pass of
 //!   moving pages has begun meanwhile. The version word differs with every write; a move leaves it
 //!   as it is, but within a pass no chain is moved twice, so that none comes back to its first
-//!   page with other pages behind it.
+//!   page with other pages behind it. "Meanwhile" is since the record led to the chain: passes are
+//!   counted before the leaf is validated from which the record was read, or under its latch
+//!   ([`SeenChain`]). If they were counted later, a pass could move the chain away before the count, and
+//!   the next one write it anew from the same first page on, behind the back of the reader.
 
 use polder_format::{PageId, PageKind, PageNo, header_at};
 use polder_pool::bytes::PageRef;
@@ -24,7 +27,7 @@ pub(crate) mod at {
 }
 
 /// A value in overflow pages.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Long {
     /// Its length in bytes.
     pub(crate) len: u64,
@@ -39,12 +42,27 @@ impl Long {
     }
 }
 
+/// A chain as a record was seen to lead to it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SeenChain {
+    /// The version word of the record.
+    pub(crate) version: u64,
+    pub(crate) long: Long,
+    /// How many passes of moving pages had begun then (`CHAIN-1`).
+    pub(crate) pass: u64,
+}
+
+impl SeenChain {
+    /// The caller validates the leaf of the record afterwards, or has it latched.
+    pub(crate) fn new<T: Translation>(space: &Space<T>, version: u64, long: Long) -> SeenChain {
+        SeenChain { version, long, pass: space.passes() }
+    }
+}
+
 /// A chain whose pages are known.
 #[derive(Debug, Default)]
 pub(crate) struct Chain {
-    pub(crate) version: u64,
-    pub(crate) link: u64,
-    pub(crate) pass: u64,
+    pub(crate) seen: SeenChain,
     pub(crate) pages: Vec<PageNo>,
 }
 
@@ -52,8 +70,8 @@ impl Chain {
     /// Whether it is the one to which a record leads that is latched (`CHAIN-1`).
     pub(crate) fn is<T: Translation>(&self, space: &Space<T>, version: u64, link: u64) -> bool {
         !self.pages.is_empty()
-            && (self.version, self.link) == (version, link)
-            && self.pass == space.passes()
+            && (self.seen.version, self.seen.long.link) == (version, link)
+            && self.seen.pass == space.passes()
     }
 }
 
@@ -128,13 +146,14 @@ pub(crate) fn write_chain_before<T: Translation>(
 /// The pages of a chain; their bytes go to `out`.
 pub(crate) fn read_chain<T: Translation>(
     space: &Space<T>,
+    hint: AccessHint,
     long: Long,
     mut out: Option<&mut Vec<u8>>,
 ) -> Result<Vec<PageNo>, PoolError> {
     let (mut pages, mut link, mut len) = (Vec::new(), long.link, 0);
     for _ in 0..long.pages(space.page_size().bytes()) {
         let begin = out.as_ref().map_or(0, |out| out.len());
-        let (next, piece) = space.run(AccessHint::Normal, |attempt| {
+        let (next, piece) = space.run(hint, |attempt| {
             let guard = space.page(attempt, page_of(link))?;
             let page = guard.page();
             let (kind, next) = (page.u8(header_at::KIND), page.u64(at::NEXT));
@@ -166,4 +185,30 @@ pub(crate) fn read_chain<T: Translation>(
 /// Frees reserved pages that nothing links.
 pub(crate) fn free_pages<T: Translation>(space: &Space<T>, pages: &[PageNo]) {
     pages.iter().for_each(|page| space.free(*page));
+}
+
+#[cfg(test)]
+mod tests {
+    use polder_format::PageSize;
+    use polder_pool::{Array, FileState, Pool};
+    use polder_testkit::pools::{disk, tight};
+
+    use crate::read::Held;
+    use crate::{KINDS, Tree};
+
+    /// `CHAIN-1`: the record leads to the chain as before, and nothing was moved since the chain is
+    /// read; but something may have been since the record was.
+    #[test]
+    fn a_pass_since_the_record_was_read_makes_a_chain_unknown() {
+        let config = tight::<Array>(PageSize::MIN, FileState::NEW);
+        let pool = Pool::<Array>::open(Box::new(disk()), &config, &KINDS).unwrap();
+        let tree = Tree::create(pool.create_space().unwrap()).unwrap();
+        tree.insert(b"key", &[7; 9000], 1).unwrap();
+        let record = tree.record_and_lsn(b"key").unwrap().0.unwrap();
+        let Held::Long(seen) = record.value else { panic!("it lies in its leaf") };
+        assert_eq!(tree.read_long(b"key", seen).unwrap(), Some(vec![7; 9000]));
+        tree.space().begin_pass();
+        assert_eq!(tree.read_long(b"key", seen).unwrap(), None);
+        assert_eq!(tree.get(b"key").unwrap(), Some(vec![7; 9000]));
+    }
 }

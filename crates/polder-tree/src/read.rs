@@ -9,7 +9,7 @@ use polder_structure::page::lsn_of;
 use crate::descent::Target;
 use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
-use crate::overflow::{Chain, Long, read_chain};
+use crate::overflow::{Chain, Long, SeenChain, read_chain};
 use crate::tree::Tree;
 use crate::way::leaf;
 
@@ -33,7 +33,7 @@ pub(crate) struct Record {
 
 pub(crate) enum Held {
     Bytes(Vec<u8>),
-    Long(Long),
+    Long(SeenChain),
 }
 
 impl<T: Translation> Tree<T> {
@@ -151,8 +151,8 @@ impl<T: Translation> Tree<T> {
             let version = record.version;
             match record.value {
                 Held::Bytes(bytes) => return Ok(Some((version, bytes))),
-                Held::Long(long) => {
-                    if let Some(bytes) = self.read_long(key, version, long)? {
+                Held::Long(seen) => {
+                    if let Some(bytes) = self.read_long(key, seen)? {
                         return Ok(Some((version, bytes)));
                     }
                 }
@@ -182,14 +182,17 @@ impl<T: Translation> Tree<T> {
         let found = self.at_leaf(key, |node, slot| {
             bytes.clear();
             let found = slot.map(|slot| {
+                let version = node.version(slot);
                 let long = match node.value(slot) {
                     Value::Inline { at, len } => {
                         node.page().append_to(at, len, &mut bytes);
                         None
                     }
-                    Value::Overflow { len, link } => Some(Long { len, link }),
+                    Value::Overflow { len, link } => {
+                        Some(SeenChain::new(&self.space, version, Long { len, link }))
+                    }
                 };
-                (node.version(slot), long)
+                (version, long)
             });
             (found, lsn_of(node.page()))
         })?;
@@ -200,32 +203,30 @@ impl<T: Translation> Tree<T> {
         Ok((record, found.1))
     }
 
-    /// The bytes of a value whose record had this version. `None` if the record is another one by
-    /// now.
+    /// The bytes of a value to which the record was seen to lead. `None` if the record is another
+    /// one by now.
     pub(crate) fn read_long(
         &self,
         key: &[u8],
-        version: u64,
-        long: Long,
+        seen: SeenChain,
     ) -> Result<Option<Vec<u8>>, TreeError> {
-        let (mut bytes, pass) = (Vec::new(), self.space.passes());
-        let pages = read_chain(&self.space, long, Some(&mut bytes));
-        Ok(self.if_still(key, (version, long.link, pass), pages)?.map(|_| bytes))
+        let mut bytes = Vec::new();
+        let chain = self.chain_of(AccessHint::Normal, key, seen, Some(&mut bytes))?;
+        Ok(chain.map(|_| bytes))
     }
 
-    /// The chain of a value whose record had this version, with its pages; the bytes of the value go
-    /// to `out`. `None` if the record is another one by now, or leads elsewhere.
+    /// The chain to which the record was seen to lead, with its pages; the bytes of the value go to
+    /// `out`. `None` if the record is another one by now, or leads elsewhere.
     pub(crate) fn chain_of(
         &self,
+        hint: AccessHint,
         key: &[u8],
-        version: u64,
-        long: Long,
+        seen: SeenChain,
         out: Option<&mut Vec<u8>>,
     ) -> Result<Option<Chain>, TreeError> {
-        let pass = self.space.passes();
-        let pages = read_chain(&self.space, long, out);
-        let pages = self.if_still(key, (version, long.link, pass), pages)?;
-        Ok(pages.map(|pages| Chain { version, link: long.link, pass, pages }))
+        let pages = read_chain(&self.space, hint, seen.long, out);
+        let pages = self.if_still(key, seen, pages)?;
+        Ok(pages.map(|pages| Chain { seen, pages }))
     }
 
     /// What was found in a chain, or its error, if the record still leads to it (`CHAIN-1`). Pages
@@ -233,7 +234,7 @@ impl<T: Translation> Tree<T> {
     fn if_still<R>(
         &self,
         key: &[u8],
-        (version, link, pass): (u64, u64, u64),
+        seen: SeenChain,
         found: Result<R, PoolError>,
     ) -> Result<Option<R>, TreeError> {
         let leads_to =
@@ -243,7 +244,8 @@ impl<T: Translation> Tree<T> {
                 }
                 _ => None,
             })?;
-        let is_same = leads_to == Some((version, link)) && self.space.passes() == pass;
+        let is_same =
+            leads_to == Some((seen.version, seen.long.link)) && self.space.passes() == seen.pass;
         if is_same { Ok(Some(found?)) } else { Ok(None) }
     }
 }

@@ -15,7 +15,7 @@ use polder_structure::{Applied, Effect};
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Chain, Long, free_pages};
+use crate::overflow::{Chain, Long, SeenChain, free_pages};
 use crate::read::Held;
 use crate::reshape::{Newcomer, is_small};
 use crate::stored::{Stored, check_key};
@@ -69,19 +69,14 @@ enum Written {
     HasLong,
 }
 
-/// The long value that is to be replaced or removed, the version of its record, and its chain once
-/// that is known.
+/// The long value that is to be replaced or removed, and its chain once that is known.
+#[derive(Default)]
 struct OldLong {
-    version: u64,
-    long: Long,
+    seen: SeenChain,
     chain: Chain,
 }
 
 impl OldLong {
-    fn new() -> OldLong {
-        OldLong { version: 0, long: Long { len: 0, link: 0 }, chain: Chain::default() }
-    }
-
     fn pages(&self) -> &[PageNo] {
         &self.chain.pages
     }
@@ -244,7 +239,7 @@ impl<T: Translation> Tree<T> {
         expect: Expect,
         kept: &mut impl Keep,
     ) -> Result<Option<Applied>, TreeError> {
-        let (mut old, mut rounds) = (OldLong::new(), Rounds::default());
+        let (mut old, mut rounds) = (OldLong::default(), Rounds::default());
         loop {
             let (content, linked) = wanted.log_content();
             let mut most = group_bytes(1, key.len() + content);
@@ -293,7 +288,7 @@ impl<T: Translation> Tree<T> {
             kept.long.clear();
             &mut kept.long
         });
-        old.chain = self.chain_of(key, old.version, old.long, bytes)?.unwrap_or_default();
+        old.chain = self.chain_of(AccessHint::Normal, key, old.seen, bytes)?.unwrap_or_default();
         Ok(())
     }
 
@@ -413,7 +408,7 @@ impl<T: Translation> Tree<T> {
             let value = match record.map(|record| record.value) {
                 None => None,
                 Some(Held::Bytes(bytes)) => Some(bytes),
-                Some(Held::Long(long)) => match self.read_long(key, seen.unwrap_or(0), long)? {
+                Some(Held::Long(long)) => match self.read_long(key, long)? {
                     Some(bytes) => Some(bytes),
                     None => continue,
                 },
@@ -483,6 +478,7 @@ fn is_unknown_long<T: Translation>(
     if old.chain.is(space, version, link) {
         return false;
     }
-    *old = OldLong { version, long: Long { len, link }, chain: Chain::default() };
+    let seen = SeenChain::new(space, version, Long { len, link });
+    *old = OldLong { seen, chain: Chain::default() };
     true
 }

@@ -11,7 +11,7 @@ use polder_structure::page::lsn_of;
 use crate::batch::op::{BatchAction, BatchOp, Expected};
 use crate::descent::Target;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Chain, Long, free_pages};
+use crate::overflow::{Chain, Long, SeenChain, free_pages};
 use crate::reshape::is_small;
 use crate::stored::Stored;
 use crate::way::{latch_leaf, leaf};
@@ -92,7 +92,7 @@ pub(super) enum InTheWay<'p> {
     /// These parts need room in the leaf that they have in common.
     NoRoom(Range<usize>),
     /// The record that this part replaces has a long value, whose pages must be known.
-    HasLong(usize, u64, Long),
+    HasLong(usize, SeenChain),
     /// The tree of this part stood in the way.
     Interrupted(usize, Box<Interrupted<'p>>),
     /// More leaves than one operation may hold.
@@ -230,7 +230,8 @@ fn find_long<'p, T: Translation>(
         {
             let version = node.version(slot);
             if !part.old.as_ref().is_some_and(|chain| chain.is(part.space(), version, link)) {
-                return Err(InTheWay::HasLong(index, version, Long { len, link }));
+                let seen = SeenChain::new(part.space(), version, Long { len, link });
+                return Err(InTheWay::HasLong(index, seen));
             }
             gone.push(index);
         }

@@ -18,7 +18,7 @@ use super::{Between, CompactStep};
 use crate::descent::{Target, TreePages};
 use crate::error::TreeError;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Long, write_chain_before};
+use crate::overflow::{Long, SeenChain, write_chain_before};
 use crate::reshape::push_node;
 use crate::tree::Tree;
 use crate::way::leaf;
@@ -51,8 +51,7 @@ struct Seen {
 /// A record with a long value.
 struct LongRecord {
     key: Vec<u8>,
-    version: u64,
-    long: Long,
+    chain: SeenChain,
 }
 
 /// What of the pages that must move was looked at.
@@ -275,8 +274,9 @@ impl<T: Translation> Tree<T> {
             let node = NodeRef::new(leaf.page());
             let record = |slot| {
                 let Value::Overflow { len, link } = node.value(slot) else { return None };
-                let (key, version) = (node.key(slot), node.version(slot));
-                Some(LongRecord { key, version, long: Long { len, link } })
+                let long = Long { len, link };
+                let chain = SeenChain::new(&self.space, node.version(slot), long);
+                Some(LongRecord { key: node.key(slot), chain })
             };
             let mut records: Vec<_> = (0..node.count()).filter_map(record).collect();
             let next = node.upper_fence();
@@ -290,16 +290,17 @@ impl<T: Translation> Tree<T> {
     /// Writes a long value anew in front of the limit, if one of its pages lies behind that. Gives
     /// how many did.
     fn move_long(&self, record: &LongRecord, limit: PageNo) -> Result<u64, TreeError> {
-        let LongRecord { key, version, long } = record;
-        let Some(chain) = self.chain_of(key, *version, *long, None)? else { return Ok(0) };
-        let behind = chain.pages.iter().filter(|page| **page >= limit).count() as u64;
+        let LongRecord { key, chain: seen } = record;
+        let mut value = Vec::new();
+        let chain = self.chain_of(AccessHint::Scan, key, *seen, Some(&mut value))?;
+        let pages = chain.map_or_else(Vec::new, |chain| chain.pages);
+        let behind = pages.iter().filter(|page| **page >= limit).count() as u64;
         if behind == 0 {
             return Ok(0);
         }
-        let Some(value) = self.read_long(key, *version, *long)? else { return Ok(0) };
         self.space.when_admitted(|| {
             let Some(new) = write_chain_before(&self.space, &value, limit)? else { return Ok(0) };
-            let replaced = self.replace_chain(key, (*version, long.link), new)?;
+            let replaced = self.replace_chain(key, (seen.version, seen.long.link), new)?;
             Ok(if replaced { behind } else { 0 })
         })
     }
