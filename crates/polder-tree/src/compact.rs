@@ -79,9 +79,17 @@ impl<T: Translation> Tree<T> {
     ///
     /// # Errors
     /// Those of loading and making pages, and of the log; the tree is sound then, and as it was for
-    /// its readers.
+    /// its readers. What can be moved is moved all the same.
     pub fn compact(&self, between: &mut Between<'_>) -> Result<bool, TreeError> {
-        Ok(self.merge_all(between)? && self.move_all(between)?)
+        match self.merge_all(between) {
+            Ok(true) => self.move_all(between),
+            Ok(false) => Ok(false),
+            // The first error is told.
+            Err(error) => {
+                let _ = self.move_all(between);
+                Err(error)
+            }
+        }
     }
 
     /// Goes through all leaves and merges what can be.

@@ -9,11 +9,12 @@
 //!
 //! All of it is done in steps, each of which leaves a sound store. Between two steps the thread
 //! leaves the store as a writer does after an operation, so that a check or a close waits for one
-//! step at most; a step that fails or is the last one takes nothing back. One thread shrinks at a
+//! step at most; a step that fails takes nothing back, and the next part begins behind it. One thread shrinks at a
 //! time (`turn`); tables may be made and dropped meanwhile, except during a step that moves extents
 //! (`ddl`), which may read the maps of all of them.
 
 use std::collections::HashSet;
+use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -98,7 +99,8 @@ impl Store {
     /// ```
     ///
     /// # Errors
-    /// Those of reading and writing; what was done until then stays. [`StoreError::Nested`] from
+    /// The first one of reading and writing; what was done stays, and what could be done was done
+    /// all the same. [`StoreError::Nested`] from
     /// within an operation of the store.
     pub fn shrink(&self) -> Result<u64, StoreError> {
         self.shrink_with(&mut |_| true)
@@ -192,8 +194,10 @@ struct Shrinking<'e, 'p, T: Translation> {
     since: Instant,
     /// It is within the store, but for a moment between two steps.
     pass: Option<Entered<'e>>,
-    /// Why it could not come back.
-    refused: Option<StoreError>,
+    /// It was told to end, or could not come back.
+    ends: bool,
+    /// The first error. What comes behind it is done all the same.
+    failed: Option<StoreError>,
 }
 
 impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
@@ -203,35 +207,33 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
         progress: &'p mut dyn FnMut(&ShrinkProgress<'_>) -> bool,
     ) -> Result<Self, StoreError> {
         let pass = Some(engine.quiesce.enter()?);
-        Ok(Shrinking { engine, progress, rests, since: Instant::now(), pass, refused: None })
+        let since = Instant::now();
+        Ok(Shrinking { engine, progress, rests, since, pass, ends: false, failed: None })
     }
 
     fn run(mut self) -> Result<u64, StoreError> {
         let before = self.file_pages();
         let catalogue = self.engine.catalogue.clone();
-        let mut goes_on = self.compact(None, &catalogue)?;
-        let tables = if goes_on { self.engine.records()? } else { Vec::new() };
+        self.compact(None, &catalogue);
+        let tables = if self.ends { Ok(Vec::new()) } else { self.engine.records() };
+        let tables = self.note(tables).unwrap_or_default();
         for (name, record) in tables.into_iter().filter(|(_, record)| is_table(record)) {
-            let tree = match self.engine.pool.open_space(record.space) {
-                Ok(space) => Tree::open(space),
-                // It was dropped.
-                Err(PoolError::NoSuchSpace { .. } | PoolError::Dropped { .. }) => continue,
-                Err(error) => return Err(StoreError::of_pool(&name, error)),
-            };
-            goes_on = match self.compact(Some(&name), &tree) {
-                Err(StoreError::Dropped { .. }) => true,
-                done => done?,
-            };
-            if !goes_on {
+            if self.ends {
                 break;
             }
+            match self.engine.pool.open_space(record.space) {
+                Ok(space) => self.compact(Some(&name), &Tree::open(space)),
+                // It was dropped.
+                Err(PoolError::NoSuchSpace { .. } | PoolError::Dropped { .. }) => {}
+                Err(error) => _ = self.note::<()>(Err(StoreError::of_pool(&name, error))),
+            }
         }
-        if goes_on {
-            self.cut(pages_needed_within(self.engine)?)?;
+        if !self.ends {
+            self.cut();
         }
         let pages = before.saturating_sub(self.file_pages());
         event!(info, pages = pages, "the data file was made shorter");
-        match self.refused {
+        match self.failed {
             Some(error) => Err(error),
             None => Ok(pages << self.engine.pool.page_size().shift()),
         }
@@ -241,7 +243,17 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
         self.engine.pool.file_state().file_pages
     }
 
-    fn compact(&mut self, name: Option<&str>, tree: &Tree<T>) -> Result<bool, StoreError> {
+    /// Keeps the first error; a table that was dropped meanwhile is none.
+    fn note<R>(&mut self, result: Result<R, StoreError>) -> Option<R> {
+        match result {
+            Ok(value) => return Some(value),
+            Err(StoreError::Dropped { .. }) => {}
+            Err(error) => _ = self.failed.get_or_insert(error),
+        }
+        None
+    }
+
+    fn compact(&mut self, name: Option<&str>, tree: &Tree<T>) {
         let compacted = tree.compact(&mut |step, done, all| {
             let step = match step {
                 CompactStep::Moving => ShrinkStep::Moving,
@@ -249,29 +261,33 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
             };
             self.between(step, name, (done, all))
         });
-        compacted.map_err(|error| StoreError::of(name.unwrap_or(CATALOGUE), error))
+        self.note(compacted.map_err(|error| StoreError::of(name.unwrap_or(CATALOGUE), error)));
     }
 
-    /// The last part: the file itself, which could be `needed` pages long.
-    fn cut(&mut self, needed: u64) -> Result<(), StoreError> {
+    /// The last part: the file itself.
+    fn cut(&mut self) {
         let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
         let (pool, ddl) = (&self.engine.pool, &self.engine.ddl);
         let begun = self.file_pages();
-        let mut released = Some({
-            let _ddl = lock(ddl);
-            pool.release_free().map_err(of_pool)?
-        });
-        while released.is_some() {
+        let needed = self.note(pages_needed_within(self.engine)).unwrap_or(begun);
+        // Maps of tables that come and go meanwhile would be read while they are freed.
+        let released = under(ddl, || pool.release_free());
+        self.note(released.map_err(of_pool));
+        loop {
             let all = begun.saturating_sub(needed);
             let done = begun.saturating_sub(self.file_pages()).min(all);
             if !self.between(ShrinkStep::Cutting, None, (done, all)) {
                 break;
             }
-            // Maps of tables that come and go meanwhile would be read while they are freed.
-            let _ddl = lock(ddl);
-            released = pool.move_last().map_err(of_pool)?;
+            let moved = under(ddl, || pool.move_last());
+            if self.note(moved.map_err(of_pool)).flatten().is_none() {
+                break;
+            }
         }
-        Ok(())
+        // Unless the store refused it: it may be closed by now.
+        if self.pass.is_some() {
+            under(ddl, || pool.punch_free());
+        }
     }
 
     /// Between two steps: nothing is held. False: it ends here.
@@ -281,13 +297,16 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
         match self.engine.quiesce.enter() {
             Ok(pass) => self.pass = Some(pass),
             Err(error) => {
-                self.refused = Some(error);
+                self.ends = true;
+                self.note::<()>(Err(error));
                 return false;
             }
         }
         let file_bytes = self.file_pages() << self.engine.pool.page_size().shift();
         let (done_pages, all_pages) = pages;
-        (self.progress)(&ShrinkProgress { step, table, done_pages, all_pages, file_bytes })
+        let progress = ShrinkProgress { step, table, done_pages, all_pages, file_bytes };
+        self.ends = !(self.progress)(&progress);
+        !self.ends
     }
 
     fn rest(&mut self) {
@@ -297,4 +316,9 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
             self.since = Instant::now();
         }
     }
+}
+
+fn under<R>(ddl: &Mutex<()>, step: impl FnOnce() -> R) -> R {
+    let _ddl = lock(ddl);
+    step()
 }

@@ -154,4 +154,11 @@ impl<T: Translation> Pool<T> {
         let _admitted = self.shared().admit();
         self.shared().move_last()
     }
+
+    /// The last step of [`Pool::shrink`], also where the others ended early: gives the blocks of all
+    /// that is free within the file to the file system.
+    pub fn punch_free(&self) {
+        let _admitted = self.shared().admit();
+        self.shared().punch_free();
+    }
 }

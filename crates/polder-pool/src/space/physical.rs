@@ -133,7 +133,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Gives the blocks of all that is free within the file to the file system.
-    pub(super) fn punch_free(&self) {
+    pub(crate) fn punch_free(&self) {
         let shift = self.core.page_size().shift();
         let runs = lock(&self.core.map.pages).free_runs();
         for (start, pages) in runs {

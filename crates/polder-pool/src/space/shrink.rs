@@ -63,10 +63,15 @@ impl<T: Translation> Shared<T> {
     /// it became shorter.
     pub(crate) fn shrink(&self) -> Result<u64, PoolError> {
         let mut bytes = self.release_free()?;
-        while let Some(more) = self.move_last()? {
-            bytes += more;
-        }
-        Ok(bytes)
+        let moved = loop {
+            match self.move_last() {
+                Ok(Some(more)) => bytes += more,
+                Ok(None) => break Ok(bytes),
+                Err(error) => break Err(error),
+            }
+        };
+        self.punch_free();
+        moved
     }
 
     /// Releases all extents without pages, and cuts off what is free at the end of the file. Gives
@@ -92,11 +97,10 @@ impl<T: Translation> Shared<T> {
     /// bytes by which the file became shorter; none if nothing can be moved.
     pub(crate) fn move_last(&self) -> Result<Option<u64>, PoolError> {
         self.learn_file_pages()?;
-        if let Some(run) = self.move_last_run()? {
-            return self.release_and_trim(&[run]).map(Some);
+        match self.move_last_run()? {
+            Some(run) => self.release_and_trim(&[run]).map(Some),
+            None => Ok(None),
         }
-        self.punch_free();
-        Ok(None)
     }
 
     /// A space, unless it was dropped since it was listed.

@@ -6,10 +6,12 @@
 //! record, because an overflow page does not tell whose it is: its whole chain is written anew, and
 //! the record, whose version word stays, then leads to it (`CHAIN-1`).
 
+use std::io::ErrorKind;
+
 use polder_format::log::Operation;
 use polder_format::{PageId, PageKind, PageNo};
 use polder_pool::journal::{full_page_image_bytes, group_bytes};
-use polder_pool::{AccessHint, Attempt, Change, NewPage, Restart, Translation};
+use polder_pool::{AccessHint, Attempt, Change, NewPage, PoolError, Restart, Translation};
 use polder_structure::Reshape;
 use polder_structure::levels::descend;
 use polder_structure::page::fail;
@@ -27,6 +29,8 @@ use crate::way::leaf;
 const MOST_ROUNDS: u32 = 4;
 /// Page numbers that are asked for at a time, at least.
 const ENOUGH: usize = 512;
+/// Pages and long values that may stay where they are because moving them failed; then it ends.
+const MOST_FAILURES: u32 = 16;
 /// Pages that are asked for ahead.
 const AHEAD: usize = 16;
 
@@ -38,8 +42,8 @@ enum Moved {
     NoRoom,
     /// It is a page of a long value.
     IsLong,
-    /// It was freed meanwhile.
-    IsGone,
+    /// It was freed meanwhile, or cannot be moved.
+    Stays,
 }
 
 /// What leads to a node.
@@ -59,6 +63,9 @@ struct Progress<'b, 'c> {
     done: u64,
     all: u64,
     between: &'b mut Between<'c>,
+    failures: u32,
+    /// The first failure.
+    failed: Option<TreeError>,
 }
 
 impl Progress<'_, '_> {
@@ -66,16 +73,31 @@ impl Progress<'_, '_> {
         self.done = (self.done + pages).min(self.all);
         (self.between)(CompactStep::Moving, self.done, self.all)
     }
+
+    /// What failed stays where it is, and the others are moved all the same: `None`.
+    fn note<R>(&mut self, result: Result<R, TreeError>) -> Result<Option<R>, TreeError> {
+        let error = match result {
+            Ok(value) => return Ok(Some(value)),
+            Err(error) => self.failed.take().unwrap_or(error),
+        };
+        self.failures += 1;
+        if self.failures > MOST_FAILURES {
+            return Err(error);
+        }
+        self.failed = Some(error);
+        Ok(None)
+    }
 }
 
 impl<T: Translation> Tree<T> {
     /// Moves all pages to where they lie close together. False: it was stopped.
     pub(super) fn move_all(&self, between: &mut Between<'_>) -> Result<bool, TreeError> {
+        let mut progress = Progress { done: 0, all: 0, between, failures: 0, failed: None };
         for _ in 0..MOST_ROUNDS {
             let limit = self.space.dense_end()?;
-            let mut progress = Progress { done: 0, all: self.count_from(limit)?, between };
+            (progress.done, progress.all) = (0, self.count_from(limit)?);
             if progress.all == 0 {
-                return Ok(true);
+                break;
             }
             let (mut moved, mut long, mut from) = (0, 0, Some(limit));
             while let Some(at) = from {
@@ -85,7 +107,8 @@ impl<T: Translation> Tree<T> {
                         let next = pages.iter().skip(number + AHEAD).take(AHEAD);
                         self.space.load_ahead(next.copied());
                     }
-                    let outcome = self.move_node(*page, limit)?;
+                    let outcome = progress.note(self.move_node(*page, limit))?;
+                    let outcome = outcome.unwrap_or(Moved::Stays);
                     moved += u64::from(matches!(outcome, Moved::Yes));
                     long += u64::from(matches!(outcome, Moved::IsLong));
                     if !progress.step(u64::from(!matches!(outcome, Moved::IsLong))) {
@@ -104,7 +127,7 @@ impl<T: Translation> Tree<T> {
                 break;
             }
         }
-        Ok(true)
+        progress.failed.map_or(Ok(true), Err)
     }
 
     /// How many pages are in use from this one on.
@@ -123,7 +146,7 @@ impl<T: Translation> Tree<T> {
         let seen = match self.look_at(page) {
             Ok(seen) => seen,
             // What was freed may be read as anything, or not at all.
-            Err(_) if !self.space.is_used(page)? => return Ok(Moved::IsGone),
+            Err(_) if !self.space.is_used(page)? => return Ok(Moved::Stays),
             Err(error) => return Err(error),
         };
         let Some(seen) = seen else { return Ok(Moved::IsLong) };
@@ -139,7 +162,7 @@ impl<T: Translation> Tree<T> {
                 }
                 other => {
                     self.space.free(number);
-                    other.map(|_| Moved::IsGone)
+                    other.map(|_| Moved::Stays)
                 }
             }
         })
@@ -251,7 +274,7 @@ impl<T: Translation> Tree<T> {
         while let Some(at) = key.take_if(|_| moved < pages) {
             let (records, next) = self.long_records(&at)?;
             for record in records {
-                let behind = self.move_long(&record, limit)?;
+                let behind = progress.note(self.move_long(&record, limit))?.unwrap_or(0);
                 moved += behind;
                 if !progress.step(behind) {
                     return Ok(None);
@@ -300,8 +323,19 @@ impl<T: Translation> Tree<T> {
         }
         self.space.when_admitted(|| {
             let Some(new) = write_chain_before(&self.space, &value, limit)? else { return Ok(0) };
-            let replaced = self.replace_chain(key, (seen.version, seen.long.link), new)?;
-            Ok(if replaced { behind } else { 0 })
+            match self.replace_chain(key, (seen.version, seen.long.link), new) {
+                Ok(replaced) => Ok(if replaced { behind } else { 0 }),
+                // To mark both chains takes more of the log than a change may.
+                Err(error) if is_too_large(&error) => Ok(0),
+                Err(error) => Err(error),
+            }
         })
     }
+}
+
+/// Whether a change was refused because it is too large for the log: nothing was written then.
+fn is_too_large(error: &TreeError) -> bool {
+    let TreeError::Pool(PoolError::Journal { source }) = error else { return false };
+    // With an error of the log's own within: that of a device has none.
+    source.kind() == ErrorKind::QuotaExceeded && source.get_ref().is_some()
 }
