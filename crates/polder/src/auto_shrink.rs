@@ -8,7 +8,7 @@
 //! times and there is much to give back, it shrinks the store at low priority, and ends.
 //!
 //! It cannot thrash. After a run the file is at most a little longer than it need be, and no thread
-//! looks again before a quarter of the file was freed since; to be sparse again about half of what is in
+//! looks again before a sixteenth of the file was freed since; to be sparse again about half of what is in
 //! use must go. So each page that is moved is paid by a page that was freed. A table that grows and
 //! shrinks in turn (a queue) keeps its room as long as the two looks do not both find it empty.
 
@@ -29,7 +29,7 @@ const LOOKS: u32 = 2;
 /// How many times as long as it works the thread rests.
 const RESTS: u32 = 3;
 /// Part of the file that must have been freed since the last look.
-const FREED_PART: u64 = 4;
+const FREED_PART: u64 = 16;
 
 /// From now on the store is looked at when pages were freed.
 pub(crate) fn watch<T: Translation>(engine: &Arc<Engine<T>>) {

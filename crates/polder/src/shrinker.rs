@@ -24,8 +24,8 @@ pub(crate) struct State {
     pub(crate) thread: Option<JoinHandle<()>>,
     /// How many pages had been freed when it looked last.
     pub(crate) looked_at: Option<u64>,
-    /// The thread is to end now: another one wants to shrink.
-    gives_way: bool,
+    /// So many others want to shrink: the thread is to end now.
+    waiters: u32,
     /// No thread is started any more.
     pub(crate) closed: bool,
 }
@@ -36,10 +36,10 @@ impl Shrinker {
         if let Some(turn) = self.try_turn() {
             return turn;
         }
-        lock(&self.state).gives_way = true;
+        lock(&self.state).waiters += 1;
         self.ends.notify_all();
         let turn = lock(&self.turn);
-        lock(&self.state).gives_way = false;
+        lock(&self.state).waiters -= 1;
         turn
     }
 
@@ -65,15 +65,15 @@ impl Shrinker {
 
     pub(crate) fn goes_on(&self) -> bool {
         let state = lock(&self.state);
-        !state.closed && !state.gives_way
+        !state.closed && state.waiters == 0
     }
 
     /// Waits until it is time for another look. False: the thread is to end.
     pub(crate) fn wait(&self) -> bool {
         let state = lock(&self.state);
-        let waits = |state: &mut State| !state.closed && !state.gives_way;
+        let waits = |state: &mut State| !state.closed && state.waiters == 0;
         let waited = self.ends.wait_timeout_while(state, BETWEEN_LOOKS, waits);
         let (state, _) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
-        !state.closed && !state.gives_way
+        !state.closed && state.waiters == 0
     }
 }
