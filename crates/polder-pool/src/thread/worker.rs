@@ -39,8 +39,9 @@ struct Threads {
     name: &'static str,
     /// None: no thread starts yet, or none any more.
     run: Option<Run>,
-    /// The one that was started last; it may have left.
-    last: Option<JoinHandle<()>>,
+    /// Those that were started and may not have ended yet: all but the last one have left, and are
+    /// at their end.
+    started: Vec<JoinHandle<()>>,
     is_stopped: bool,
 }
 
@@ -95,11 +96,13 @@ impl Worker {
             return Ok(());
         }
         let Some(run) = place.more.run.clone() else { return Ok(()) };
-        // One that has left is at its end.
-        place.more.last.take().map(JoinHandle::join);
+        // One that has left is at its end, but the asker, which may hold latches, does not wait for
+        // that.
+        place.more.started.retain(|thread| !thread.is_finished());
         let thread = thread::Builder::new().name(place.more.name.to_string());
         let started = thread.spawn(move || run()).inspect_err(|_| self.duty.forget())?;
-        (place.more.last, place.is_present) = (Some(started), true);
+        place.more.started.push(started);
+        place.is_present = true;
         Ok(())
     }
 
@@ -108,15 +111,18 @@ impl Worker {
         self.duty.is_asked()
     }
 
-    /// The thread must end, and no other one starts. Waits until it has.
+    /// The thread must end, and no other one starts. Waits until it has, and those that left before:
+    /// each holds what it works on until its end.
     pub fn stop(&self) {
         let mut place = self.duty.place();
         place.more.is_stopped = true;
-        let (_run, last) = (place.more.run.take(), place.more.last.take());
+        let (_run, started) = (place.more.run.take(), std::mem::take(&mut place.more.started));
         self.condition.notify_all();
         drop(place);
         // One that panicked has nothing to say that others would not find out.
-        last.map(JoinHandle::join);
+        for thread in started {
+            let _ = thread.join();
+        }
     }
 
     /// Whether it must.
