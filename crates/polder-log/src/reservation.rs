@@ -4,13 +4,19 @@
 
 use std::io;
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
+use polder_format::Lsn;
 use polder_pool::journal::SharedError;
 
 use crate::error::ChangeTooLarge;
 use crate::log::Log;
 use crate::room::PAD_BYTES;
 use crate::sync::lock;
+
+/// A thread that stands in for the log syncer looks again after this time.
+const STANDS_IN_FOR: Duration = Duration::from_millis(1);
 
 impl Log {
     /// A1.
@@ -26,8 +32,12 @@ impl Log {
                 // Prefetches about where the group will go, so that the memory is there when it is
                 // needed.
                 self.buffer.ring.prefetch(tail, bytes);
-                if self.reservations.is_alarmed(tail) {
-                    self.call_threads(tail).inspect_err(|_| self.tail.release(bytes))?;
+                if self.reservations.is_alarmed(tail)
+                    && let Err(error) = self.call_threads(tail)
+                {
+                    self.tail.release(bytes);
+                    self.stand_in_for_syncer();
+                    return Err(no_thread(&error));
                 }
                 return Ok(());
             }
@@ -36,22 +46,35 @@ impl Log {
         }
     }
 
-    /// The log goes on after a rest, or a checkpoint is wanted.
+    /// The log goes on after a rest, or a checkpoint is wanted. An error is that of starting the log
+    /// syncer.
     #[cold]
-    fn call_threads(&self, tail: u64) -> Result<(), SharedError> {
+    fn call_threads(&self, tail: u64) -> io::Result<()> {
         // Looked at first: while a checkpoint runs every reservation comes by here.
-        if self.reservations.is_at_rest()
-            && self.reservations.end_rest()
-            && let Err(error) = self.commit.log_syncer.wake()
-        {
-            self.reservations.has_no_syncer();
-            return Err(no_thread(&error));
+        if self.reservations.is_at_rest() && self.reservations.end_rest() {
+            // Not `wake`: another thread that asks as well may fail to start one.
+            self.commit.log_syncer.urge()?;
         }
         if self.reservations.wants_checkpoint(tail) {
             // If none can be started the log goes on until it is full.
             let _ = self.checkpointer.wake();
         }
         Ok(())
+    }
+
+    /// `IDLE-1`, of a thread that has ended the rest, but could not call the log syncer, and holds no
+    /// reservation: others rely on it meanwhile. It syncs what they append, until the log is at rest
+    /// again or the syncer comes.
+    #[cold]
+    fn stand_in_for_syncer(&self) {
+        loop {
+            // A log that failed is known to those who wait for it.
+            let _ = self.sync_up_to(Lsn(self.tail_at()));
+            if self.begin_rest() || self.commit.log_syncer.urge().is_ok() {
+                return;
+            }
+            thread::sleep(STANDS_IN_FOR);
+        }
     }
 
     #[cold]

@@ -9,7 +9,8 @@
 //!   log is durable and nothing is reserved: it sets `alarm` to zero first and looks at the
 //!   reservations then; a thread that reserves counts itself in first, and compares with `alarm`
 //!   then (SeqCst on all four: one of the two sees the other). Whoever comes to the alarm calls the
-//!   log syncer, and sets the alarm to where a checkpoint is wanted. So a thread that reserves
+//!   log syncer, and sets the alarm to where a checkpoint is wanted; if it cannot be started, that
+//!   thread stands in for it until the log is at rest again. So a thread that reserves
 //!   makes one comparison for both.
 
 #![cfg(not(loom))]
@@ -169,7 +170,7 @@ impl Reservations {
         was_at_rest
     }
 
-    /// `IDLE-1`, of a log syncer that would go, or of a thread that could not call it. False: a
+    /// `IDLE-1`, of a log syncer that would go, or of a thread that stands in for it. False: a
     /// thread has reserved, or the log goes on behind `durable`.
     pub(crate) fn begin_rest(&self, tail: &Tail, durable: u64) -> bool {
         let mut room = lock(&self.room);
@@ -181,13 +182,6 @@ impl Reservations {
         }
         room.has_syncer = false;
         true
-    }
-
-    /// `IDLE-1`: the log syncer that was called cannot come.
-    pub(crate) fn has_no_syncer(&self) {
-        let mut room = lock(&self.room);
-        room.has_syncer = false;
-        self.alarm.store(0, Ordering::SeqCst);
     }
 
     /// Most bytes of the log that checkpoints may leave.

@@ -120,7 +120,7 @@ impl Log {
 
     /// `IDLE-1`: from now on the thread that appends next calls the log syncer. False: one is about
     /// to append, or has.
-    fn begin_rest(&self) -> bool {
+    pub(crate) fn begin_rest(&self) -> bool {
         let durable = if self.failure.is_set() { u64::MAX } else { self.durable().0 };
         self.reservations.begin_rest(&self.tail, durable)
     }
