@@ -34,7 +34,7 @@ fn others_see_what_the_store_sees() {
     let store = Store::open(quick(&path)).unwrap();
     let table = store.open_table("a \"table\"").unwrap();
     for i in 0..100u64 {
-        table.insert(&i.to_be_bytes(), b"v").unwrap();
+        table.insert(i.to_be_bytes(), b"v").unwrap();
     }
     let (seen, stats) = (ask(&path), store.stats());
     assert_eq!(seen["version"], 1);
@@ -85,7 +85,7 @@ fn a_store_is_closed_among_many_who_ask() {
             let table = store.open_table("t").unwrap();
             let mut i = 0u64;
             while answers.load(Ordering::Relaxed) < 30 {
-                table.insert(&(round << 32 | i).to_be_bytes(), b"v").unwrap();
+                table.insert((round << 32 | i).to_be_bytes(), b"v").unwrap();
                 i += 1;
             }
             drop(table);

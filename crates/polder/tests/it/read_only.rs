@@ -29,7 +29,7 @@ fn closed(path: &Path) {
     let table = store.open_table("t").unwrap();
     store.create_table("empty").unwrap();
     for i in 0..RECORDS {
-        table.insert(&key(i), &value(i)).unwrap();
+        table.insert(key(i), value(i)).unwrap();
     }
     drop(table);
     store.close().unwrap();
@@ -44,7 +44,7 @@ fn killed(path: &Path, records: u64) {
     let store = Store::open(options).unwrap();
     let table = store.open_table("t").unwrap();
     for i in RECORDS..RECORDS + records {
-        table.insert(&key(i), &value(i)).unwrap();
+        table.insert(key(i), value(i)).unwrap();
     }
     store.create_table("late").unwrap();
     store.flush().unwrap();
@@ -59,9 +59,9 @@ fn assert_holds(store: &Store, records: u64) {
     let table = store.table("t").unwrap();
     assert_eq!(table.len(), records);
     for i in 0..records {
-        assert_eq!(table.get(&key(i)).unwrap(), Some(value(i)), "{i}");
+        assert_eq!(table.get(key(i)).unwrap(), Some(value(i)), "{i}");
     }
-    assert_eq!(table.get(&key(records)).unwrap(), None);
+    assert_eq!(table.get(key(records)).unwrap(), None);
     assert_eq!(table.iter().map(Result::unwrap).count() as u64, records);
     assert_eq!(table.iter().rev().map(Result::unwrap).count() as u64, records);
     assert_sound(store);
@@ -73,7 +73,7 @@ fn assert_refuses(store: &Store) {
     let refused = |error: StoreError| assert!(matches!(error, StoreError::ReadOnly), "{error:?}");
     refused(table.insert(b"k", b"v").unwrap_err());
     refused(table.with_durability(Durability::Sync).insert(b"k", b"v").unwrap_err());
-    refused(table.remove(&key(0)).unwrap_err());
+    refused(table.remove(key(0)).unwrap_err());
     refused(table.update_with(b"k", |_| Change::Insert(Vec::new())).unwrap_err());
     refused(table.bulk_load([(b"k", b"v")]).unwrap_err());
     refused(store.create_table("new").unwrap_err());
