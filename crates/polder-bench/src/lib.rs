@@ -6,7 +6,7 @@
 //! of its own and lets them take turns round by round, because timings on one machine change by
 //! half from minute to minute: only ratios of neighbours in time mean something.
 //!
-//! From the bottom: [`records`] says what is stored, [`dist`] what is asked for, [`engine`] of
+//! From the bottom: [`records`] says what is stored, `dist` what is asked for, [`engine`] of
 //! which store; `team` has threads do it at once, `meter` and `phase` time it, `bed` prepares and
 //! repeats it; `compare` and `worker` talk over `protocol`, by way of `child`; `cli` reads the
 //! arguments, `report` prints, and `record` keeps what was printed in docs/results.md. `replay`

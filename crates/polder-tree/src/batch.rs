@@ -38,7 +38,7 @@ const TRIES_IN_HASTE: u32 = 10;
 /// several for one key at most one writes.
 ///
 /// # Errors
-/// [`TreeError::BatchTooLarge`], and those of [`Tree::insert`]; nothing has changed then.
+/// [`TreeError::BatchTooLarge`], and those of [`Tree::insert`](crate::Tree::insert); nothing has changed then.
 pub fn apply_batch<T: Translation>(ops: &[BatchOp<'_, T>]) -> Result<BatchOutcome, TreeError> {
     let Some(first) = ops.first() else {
         return Ok(BatchOutcome::Done { effects: Vec::new(), lsn: Lsn(0) });

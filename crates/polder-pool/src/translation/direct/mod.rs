@@ -226,7 +226,7 @@ impl Translation for Direct {
 
     /// Chunks double, so that a space may have reserved twice what it uses; dropped ones leave
     /// chunks that fit only such as they were. Space 0 has addresses for as many pages as the file,
-    /// in which the smallest space takes [`FILE_PAGES`], however few are used.
+    /// in which the smallest space takes `FILE_PAGES`, however few are used.
     fn frame_range(config: TranslationConfig) -> u32 {
         let all = config.frames.saturating_mul(FILE_PAGES).saturating_add(SMALL_SPACES);
         all.min(FrameId::MAX.get())
