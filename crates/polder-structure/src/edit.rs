@@ -355,10 +355,14 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
             return Ok(Tried::Done(Done { result, lsn, linked, freed: Vec::new() }));
         }
         // 3. What changes is latched, then what was read is validated, then the maps are latched.
-        let (mut written, mut gone) = (Vec::new(), Vec::new());
+        let (mut written, mut gone, mut reads) = (Vec::new(), Vec::new(), Vec::new());
         for (page, runs) in pages.iter().zip(runs) {
             let held = match &page.read {
-                Some(_) if !page.freed && !is_changed(&runs) => continue,
+                // Also one that was given to be changed and has stayed as it was.
+                Some((read, _)) if !page.freed && !is_changed(&runs) => {
+                    reads.push(read);
+                    continue;
+                }
                 Some((read, _)) => self.attempt.upgrade(*read)?,
                 None => {
                     let spare = self.spares.iter().find(|spare| spare.id().page() == page.number);
@@ -370,9 +374,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
                 _ => gone.push(held),
             }
         }
-        let is_kept = |page: &&Shown<'_>| !page.freed && page.draft.is_none();
-        let reads = pages.iter().filter(is_kept).flat_map(|page| &page.read);
-        reads.map(|(page, _)| page).try_for_each(Optimistic::validate)?;
+        reads.into_iter().try_for_each(Optimistic::validate)?;
         let mut mark = |pages: &[PageNo], used| match pages {
             [] => Ok(()),
             pages => change.mark(self.space, self.attempt, pages, used),

@@ -74,7 +74,7 @@ fn check(args: &ImportArgs) -> Result<(), Failure> {
 }
 
 fn import(store: &Store, args: &ImportArgs, rows: &mut Rows<'_>) -> Result<(), Failure> {
-    if rows.next_if(|item| *item == Item::Head)?.is_some() {
+    if rows.begins_export()? {
         return import_tables(store, args, rows);
     }
     let [table] = &args.tables[..] else {

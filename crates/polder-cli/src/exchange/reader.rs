@@ -105,13 +105,14 @@ impl Reader {
                 if *lost {
                     return Ok(None);
                 }
+                let is_first = self.line == 0;
                 reader.get_mut().begin_row();
                 match reader.read_byte_record(columns) {
                     Ok(there) => {
                         if let Some(at) = columns.position().filter(|_| there) {
                             self.line = at.line();
                         }
-                        Ok(there.then(|| tsv::item(columns)))
+                        Ok(there.then(|| tsv::item(columns, is_first)))
                     }
                     Err(error) => {
                         self.line = columns.position().map_or(self.line + 1, csv::Position::line);

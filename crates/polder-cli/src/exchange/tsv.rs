@@ -16,14 +16,17 @@ pub fn reader<R: std::io::Read>(source: R) -> csv::Reader<R> {
     ReaderBuilder::new().delimiter(b'\t').has_headers(false).flexible(true).from_reader(source)
 }
 
-/// What columns say.
-pub fn item(columns: &ByteRecord) -> Result<Item, String> {
+/// What columns say. Only the first row of a file can be the head: any other one that reads so is an
+/// entry.
+pub fn item(columns: &ByteRecord, is_first: bool) -> Result<Item, String> {
     let columns: Vec<&[u8]> = columns.iter().collect();
     match columns[..] {
         [key, value] => {
             Ok(Item::Entry(Entry { table: None, key: bytes(key)?, value: bytes(value)? }))
         }
-        [table, key, value] if [table, key, value] == HEAD.map(str::as_bytes) => Ok(Item::Head),
+        [table, key, value] if is_first && [table, key, value] == HEAD.map(str::as_bytes) => {
+            Ok(Item::Head)
+        }
         [b"", b"", end] => {
             let end = String::from_utf8_lossy(end);
             let tables = end.strip_prefix("tables=").and_then(|tables| tables.parse().ok());

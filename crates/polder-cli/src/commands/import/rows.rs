@@ -19,6 +19,8 @@ pub struct Rows<'r> {
     ahead: Option<Item>,
     stop: Interrupt,
     skip_bad: bool,
+    /// The head of an export was read: every entry names its table.
+    is_export: bool,
     max_key_bytes: usize,
     progress: Progress,
     summary: &'r mut Summary,
@@ -40,13 +42,30 @@ impl<'r> Rows<'r> {
             None => Progress::new("importing", Unit::Things("rows"), None),
         };
         let max_key_bytes = store.max_key_bytes();
-        let (ahead, loaded, new) = (None, 0, 0);
-        Rows { reader, ahead, stop, skip_bad, max_key_bytes, progress, summary, loaded, new }
+        let (ahead, is_export, loaded, new) = (None, false, 0, 0);
+        Rows {
+            reader,
+            ahead,
+            stop,
+            skip_bad,
+            is_export,
+            max_key_bytes,
+            progress,
+            summary,
+            loaded,
+            new,
+        }
     }
 
     /// What to call the input in messages.
     pub fn name(&self) -> &str {
         self.reader.name()
+    }
+
+    /// Reads the head of an export, if that comes first.
+    pub fn begins_export(&mut self) -> Result<bool, Failure> {
+        self.is_export = self.next_if(|item| *item == Item::Head)?.is_some();
+        Ok(self.is_export)
     }
 
     /// The next item, which stays; `None` at the end.
@@ -81,8 +100,11 @@ impl<'r> Rows<'r> {
         })
     }
 
-    /// An entry that no table takes is a bad row.
+    /// An entry that no table takes is a bad row, and in an export what can be of none of its tables.
     fn fits(&self, item: Item) -> Result<Item, String> {
+        if self.is_export && matches!(&item, Item::Head | Item::Entry(Entry { table: None, .. })) {
+            return Err(misplaced(&item));
+        }
         if let Item::Entry(Entry { key, value, .. }) = &item {
             let (len, limit) = (key.len(), self.max_key_bytes);
             if len > limit {
@@ -209,6 +231,7 @@ impl<'r> Rows<'r> {
         match end {
             Some(Item::TableEnd { tally, .. }) if tally == found => Ok(()),
             Some(Item::TableEnd { tally, .. }) => self.bad_row(changed(table, found, tally)),
+            // Where the next table begins, at least.
             _ => {
                 let why = self.ahead.as_ref().map_or(CUT_OFF.to_owned(), misplaced);
                 self.bad_row(format!("table `{table}` has no end: {why}"))
@@ -230,8 +253,9 @@ impl<'r> Rows<'r> {
         }
         match self.next_if(|_| true)? {
             None => Ok(()),
+            // Who skips bad rows wants the others: nothing is left out without a word.
             Some(item) => {
-                self.bad_row(format!("behind the end of the export: {}", misplaced(&item)))
+                Err(self.bad(format!("behind the end of the export: {}", misplaced(&item))))
             }
         }
     }
