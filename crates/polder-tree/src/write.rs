@@ -145,6 +145,11 @@ impl Kept {
     }
 }
 
+// The callers of `Tree::change`.
+const INSERTS: u8 = 0;
+const REMOVES: u8 = 1;
+const RELINKS: u8 = 2;
+
 /// Which record a write may replace.
 #[derive(Clone, Copy)]
 enum Expect {
@@ -193,7 +198,7 @@ impl<T: Translation> Tree<T> {
         self.space.when_admitted(|| {
             let stored = Stored::make(&self.space, key, value)?;
             let wanted = Wanted::Value(&stored, version);
-            let result = self.change::<true>(key, wanted, expect, kept);
+            let result = self.change::<INSERTS>(key, wanted, expect, kept);
             if !matches!(result, Ok(Some(_))) {
                 free_pages(&self.space, stored.pages());
             }
@@ -226,13 +231,13 @@ impl<T: Translation> Tree<T> {
         expect: Expect,
         kept: &mut impl Keep,
     ) -> Result<Option<Applied>, TreeError> {
-        self.space.when_admitted(|| self.change::<false>(key, Wanted::Nothing, expect, kept))
+        self.space.when_admitted(|| self.change::<REMOVES>(key, Wanted::Nothing, expect, kept))
     }
 
-    /// Changes the record of a key. `None`: it is not the expected one. Insertions and removals have
-    /// copies of their own (`INSERTS`): what is tried is inlined only where it is tried in one place.
+    /// Changes the record of a key. `None`: it is not the expected one. Each caller has a copy of its
+    /// own (`CALLER`): what is tried is inlined only where it is tried in one place.
     #[inline(always)]
-    fn change<const INSERTS: bool>(
+    fn change<const CALLER: u8>(
         &self,
         key: &[u8],
         wanted: Wanted<'_>,
@@ -303,7 +308,7 @@ impl<T: Translation> Tree<T> {
     ) -> Result<bool, TreeError> {
         let stored = Stored::Long(new.0, new.1);
         let wanted = Wanted::Value(&stored, old.0);
-        let result = self.change::<true>(key, wanted, Expect::Chain(old.0, old.1), &mut ());
+        let result = self.change::<RELINKS>(key, wanted, Expect::Chain(old.0, old.1), &mut ());
         if !matches!(result, Ok(Some(_))) {
             free_pages(&self.space, stored.pages());
         }

@@ -275,7 +275,7 @@ fn each_value_is_given_back_once() {
     let work = |t: u64| {
         let mut random = Random::new(t);
         let (mut written, mut given) = (Vec::new(), Vec::new());
-        for _ in 0..2000 * scale() {
+        for _ in 0..10_000 * scale() {
             let key = random.below(KEYS);
             let bytes = key.to_be_bytes();
             let old = if random.chance(0.3) {
