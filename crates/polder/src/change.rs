@@ -29,10 +29,11 @@ pub enum Change {
     Remove,
 }
 
-impl From<Change> for polder_tree::Change {
+impl Change {
+    /// The same, as a tree takes it.
     #[inline]
-    fn from(change: Change) -> polder_tree::Change {
-        match change {
+    pub(crate) fn into_tree(self) -> polder_tree::Change {
+        match self {
             Change::Keep => polder_tree::Change::Keep,
             Change::Insert(value) => polder_tree::Change::Insert(value),
             Change::Remove => polder_tree::Change::Remove,

@@ -25,7 +25,6 @@ const DEFAULT_WRITE_WEIGHT: u8 = 1;
 /// # use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 /// let kind: ReplacementKind = "cooling:20".parse()?;
 /// assert_eq!(kind, ReplacementKind::Cooling { percent: 20 });
-/// let policy = kind.build(1000);
 /// assert!(kind.bytes_per_frame() < 100);
 /// # Ok::<(), UnknownReplacement>(())
 /// ```
@@ -78,6 +77,7 @@ impl ReplacementKind {
     /// A policy for the frames 1 to `frames`; at least one, at most [`FrameId::MAX`].
     ///
     /// [`FrameId::MAX`]: crate::FrameId::MAX
+    #[doc(hidden)] // For the pool and for tools that replay a trace: users of a store choose a kind.
     pub fn build(self, frames: u32) -> Box<dyn Replacement> {
         let frames = frames.max(1);
         match self {

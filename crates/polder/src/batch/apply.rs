@@ -40,7 +40,7 @@ impl Store {
     ///
     /// # Errors
     /// [`BatchError::Unexpected`]; [`StoreError::BatchTooLarge`] and [`StoreError::ChangeTooLarge`]
-    /// if it is too large; and those of [`Table::insert`](crate::Table::insert). Nothing has changed then.
+    /// if it is too large; and those of [`Table::put`](crate::Table::put). Nothing has changed then.
     pub fn apply(&self, mut batch: WriteBatch<'_>) -> Result<(), BatchError> {
         self.apply_mut(&mut batch)
     }

@@ -250,7 +250,7 @@ impl Table {
         dispatch!(&self.core, table => {
             let pass = table.engine.quiesce.enter()?;
             let version = || table.engine.stamps().take();
-            let applied = table.tree.update_with(key, |value| change(value).into(), version);
+            let applied = table.tree.update_with(key, |value| change(value).into_tree(), version);
             let applied = applied.map_err(|error| table.error(error))?;
             table.count(applied.effect);
             drop(pass);
