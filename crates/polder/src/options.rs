@@ -252,7 +252,8 @@ impl Options {
     }
 
     /// Most bytes that the log of a new store takes on the device, at least 4 MiB; by default 256
-    /// MiB. The longer the log, the less often pages are written, and the longer a recovery reads.
+    /// MiB, and never more than 1 TiB. The longer the log, the less often pages are written, and the
+    /// longer a recovery reads.
     ///
     /// ```
     /// use polder::Options;

@@ -332,9 +332,13 @@ pub(crate) struct LogSpace {
     pub(crate) growth: Mutex<()>,
 }
 
+/// No log takes more, whatever its limit: its stretches are counted one by one.
+const MOST_BYTES: u64 = 1 << 40;
+
 impl LogSpace {
     /// `limit`: bytes that the log may take, if it does not take more already.
     pub(crate) fn new(device: Arc<dyn Device>, segments: Segments, limit: u64) -> LogSpace {
+        let limit = limit.min(MOST_BYTES);
         let (mut limit_segments, mut limit_bytes, mut taken) = (0, 0, 0);
         let regions = segments.header().regions();
         for region in regions.filter(|region| region.kind == RegionKind::Segment) {

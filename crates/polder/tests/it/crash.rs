@@ -419,7 +419,8 @@ fn content(store: &Store, threads: u64) -> Vec<Content> {
         }
         assert_eq!(table.len(), entries, "entries of `{name}`");
     }
-    for thread in 0..threads {
+    // A stack tells what is in it only as it is popped.
+    for thread in (0..threads).filter(|_| !store.is_read_only()) {
         let Ok(stack) = store.structure::<Stacks>(&own_stack(thread)) else { continue };
         let stack = stack.with_durability(Durability::None);
         let numbers = || stack.write(|stack| stack.pop()).unwrap();
@@ -541,7 +542,12 @@ fn run(seed: u64, with_stacks: bool) {
         let report = store.check(&mut |_, _| true).unwrap();
         assert_eq!(report.faults, [], "life {life}");
         let found = content(&store, config.threads);
-        assert!(read.is_none_or(|read| read == found), "life {life}: read is not recovered");
+        let in_tables = |content: &Content| {
+            let entries = content.clone().into_iter();
+            entries.filter(|((table, _), _)| *table != STACK).collect::<Content>()
+        };
+        let recovered: Vec<_> = found.iter().map(in_tables).collect();
+        assert!(read.is_none_or(|read| read == recovered), "life {life}: read is not recovered");
         left.iter()
             .zip(&found)
             .enumerate()

@@ -103,3 +103,14 @@ fn writers_go_at_the_pace_of_a_slow_checkpoint() {
     let stops = store.stats().log_stops;
     assert!(stops <= 2, "{stops}");
 }
+
+/// Whoever wants no limit gives the greatest number.
+#[test]
+fn a_limit_without_end_opens_a_store_at_once() {
+    let disks = disk();
+    let store = disks.open(tight("simulated").log_limit(u64::MAX)).unwrap();
+    store.open_table("t").unwrap().put("key", "value").unwrap();
+    store.close().unwrap();
+    let store = disks.open(tight("simulated")).unwrap();
+    assert_eq!(store.table("t").unwrap().len(), 1);
+}
