@@ -13,17 +13,17 @@ fn events_are_told_to_who_asks() {
     let store = Store::new();
     assert_eq!(told(store.polder("put", ["t", "key", "value"])), "");
 
-    let events = told(store.polder("get", ["t", "key", "-v"]));
+    let events = told(store.polder("put", ["t", "key", "value", "-v"]));
     for event in ["store opened", "checkpoint made", "store closed"] {
         assert!(events.contains(event), "{events}");
     }
     assert!(!events.contains("DEBUG"), "{events}");
 
-    let get = |filter| run(store.command("get", ["t", "key"]).env("POLDER_LOG", filter));
-    assert_eq!(told(get("warn")), "");
-    let events = told(get("polder::checkpointer=info"));
+    let put = |filter| run(store.command("put", ["t", "key", "value"]).env("POLDER_LOG", filter));
+    assert_eq!(told(put("warn")), "");
+    let events = told(put("polder::checkpointer=info"));
     assert!(events.contains("checkpoint made") && !events.contains("store opened"), "{events}");
-    assert!(get("loudly=x").fails(2).contains("POLDER_LOG is `loudly=x`"));
+    assert!(put("loudly=x").fails(2).contains("POLDER_LOG is `loudly=x`"));
 }
 
 #[test]
