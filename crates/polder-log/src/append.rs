@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use polder_format::Lsn;
-use polder_format::log::Group;
+use polder_format::log::{Group, LOG_BLOCK_BYTES};
 
 use crate::log::Log;
 use crate::ring::Change;
@@ -78,6 +78,10 @@ impl Log {
         let bytes = group.seal(self.identity.seed, Lsn(start), lag, self.identity.incarnation);
         for part in self.buffer.ring.parts_of(bytes) {
             let (from, to) = (start + part.start as u64, start + part.end as u64);
+            debug_assert!(
+                (part.len() + LOG_BLOCK_BYTES) as u64 <= self.buffer.ring.len(),
+                "a record is too long for the ring, which would never have room for it"
+            );
             if !self.buffer.has_room(to) && !self.await_ring(to) {
                 break;
             }

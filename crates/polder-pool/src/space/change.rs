@@ -35,6 +35,10 @@ use crate::translation::Translation;
 /// asked for each time.
 const KEPT_BYTES: usize = 1 << 20;
 
+/// Runs of bits in one record: a map has so many bits that a record of all could be longer than
+/// the log's buffer.
+const RUNS_A_RECORD: usize = 1024;
+
 thread_local! {
     /// The buffer of this thread's last change, to be used again. Boxed: a pointer moves by way of
     /// a register, but a load of a whole structure that was just written in parts waits until
@@ -167,8 +171,8 @@ impl<'p> Change<'p> {
         if self.journal.is_some() {
             for map in &self.maps {
                 for (used, runs) in [(true, &map.linked), (false, &map.freed)] {
-                    if !runs.is_empty() {
-                        let runs = runs.clone();
+                    for runs in runs.chunks(RUNS_A_RECORD) {
+                        let runs = runs.to_vec();
                         self.group.push(map.page.id(), &Operation::Mark { used, runs });
                     }
                 }
@@ -306,7 +310,8 @@ pub(crate) fn mark(map: &mut PageMut<'_>, first: u32, count: u32, used: bool) {
 /// Bytes of log that marking these pages takes at most.
 pub fn mark_bytes(pages: &[PageNo]) -> usize {
     let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
-    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more.
+    // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more. A record
+    // is counted for each run, of which it may have many.
     let records = breaks + 2 + pages.len() / 32_000;
     group_bytes(records, 8 * records)
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use polder_format::log::{Group, Operation};
 use polder_format::{Lsn, PageId, SpaceId, header_at};
-use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::journal::{Journal, Outgoing, SharedError, mark_bytes};
 use polder_pool::{
     AccessHint, Array, FileState, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig, Swip, Swizzle,
 };
@@ -29,6 +29,8 @@ struct Watch {
     freed: Mutex<Vec<(PageId, usize)>>,
     /// The parts of the pages that were logged whole.
     images: Mutex<Vec<[Vec<u8>; 2]>>,
+    /// How many runs of bits each record about an allocation map changes, and how long its group is.
+    runs: Mutex<Vec<(usize, usize)>>,
 }
 
 impl Journal for Watch {
@@ -63,6 +65,11 @@ impl Journal for Watch {
         for record in &records {
             if let Operation::FullPageImage { low, high, .. } = record.operation {
                 self.images.lock().unwrap().push([low.to_vec(), high.to_vec()]);
+            }
+        }
+        for record in &records {
+            if let Operation::Mark { runs, .. } = &record.operation {
+                self.runs.lock().unwrap().push((runs.len(), group.len()));
             }
         }
         let words = records.iter().filter(|r| matches!(r.operation, Operation::Patch { .. }));
@@ -209,4 +216,20 @@ fn images_have_no_hot_links() {
     let [low, high] = images.last().unwrap();
     assert_eq!(low[48..56], a.id().to_bits().to_le_bytes());
     assert_eq!(high[1080..1088], b.id().to_bits().to_le_bytes());
+}
+
+/// No record is so long that the buffer of a log has no room for it, whatever many bits of a map
+/// change at once; and the log space that is reserved suffices.
+#[test]
+fn many_bits_of_a_map_are_logged_in_several_records() {
+    let (watch, pool) = watched();
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..4200).map(|_| space.create().unwrap().id().page()).collect();
+    let alternate: Vec<_> = pages.into_iter().step_by(2).collect();
+    watch.runs.lock().unwrap().clear();
+    space.link(&alternate).unwrap();
+    space.unlink(&alternate).unwrap();
+    let runs = std::mem::take(&mut *watch.runs.lock().unwrap());
+    assert_eq!(runs.iter().map(|run| run.0).collect::<Vec<_>>(), [1024, 1024, 52].repeat(2));
+    assert!(runs.iter().all(|run| run.1 <= mark_bytes(&alternate)), "{runs:?}");
 }
