@@ -65,10 +65,11 @@ impl Log {
                 return Ok(taken);
             }
             self.check()?;
-            if self.add_slot() {
+            let is_stuck = self.double_write.is_stuck(pages.len());
+            if self.add_slot(is_stuck) {
                 continue;
             }
-            if self.double_write.is_stuck(pages.len()) {
+            if is_stuck {
                 let text = "pages could not be written in place, so that no others may be";
                 return Err(Arc::new(io::Error::other(text)));
             }

@@ -128,11 +128,12 @@ impl Log {
         self.double_write.most_pages().min(pages).max(1)
     }
 
-    /// One more slot, if there may be more.
-    pub(crate) fn add_slot(&self) -> bool {
+    /// One more slot, if there may be more. `is_stuck`: nothing goes on without it, so that it is
+    /// tried even where the file could not be made longer before.
+    pub(crate) fn add_slot(&self, is_stuck: bool) -> bool {
         let _growing = lock(&self.space.growth);
         self.double_write.may_grow()
-            && !lock(&self.reservations.room).no_growth
+            && (is_stuck || !lock(&self.reservations.room).no_growth)
             && self.add(RegionKind::Slot, Fresh::Allocated, &mut || ())
     }
 }

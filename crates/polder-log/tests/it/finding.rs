@@ -1,16 +1,15 @@
 //! What is appended and flushed is found again, the end of the log is told from damage, and what is
 //! left over from an earlier life is not taken for the log.
 
-use std::io;
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
 use polder_format::log::{LogHeader, LogSeed, RegionKind, SegmentHeader};
 use polder_format::{FormatError, Lsn, SpaceId};
-use polder_log::{Log, LogError, WalWriter};
+use polder_log::{LogError, WalWriter};
 use polder_pool::device::Device;
-use polder_pool::journal::{Journal, SharedError};
+use polder_pool::journal::Journal;
 use polder_testkit::SimDisk;
 
 use crate::support::*;
@@ -147,25 +146,6 @@ fn what_an_earlier_life_left_behind_is_not_replayed() {
 fn write(disk: &SimDisk, offset: u64, bytes: &[u8]) {
     polder_pool::device::write_block(disk, offset, bytes).unwrap();
     disk.sync().unwrap();
-}
-
-/// Appends groups about pages from `first` on until there is no room, each durable. Gives the
-/// pages, and the refusal.
-fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
-    let mut pages = Vec::new();
-    loop {
-        log.checkpoint_failed(Arc::new(io::Error::other("no checkpoint in this test")));
-        if let Err(error) = log.reserve(8192) {
-            return (pages, error);
-        }
-        log.release(8192);
-        let number = first + pages.len() as u64;
-        let lsn = append(log, number, 8000);
-        if let Err(error) = log.await_durable(lsn) {
-            return (pages, error);
-        }
-        pages.push(number);
-    }
 }
 
 /// Several segments may claim the same part of the log, after incarnations whose ends were lost:

@@ -6,11 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use polder_format::PhysicalPageNo;
 use polder_format::log::{Group, Operation};
 use polder_log::LogOptions;
 use polder_pool::device::Device;
-use polder_pool::journal::Journal;
-use polder_testkit::{Errno, FaultPlan, When};
+use polder_pool::journal::{Journal, Outgoing};
+use polder_testkit::FaultPlan;
 
 use crate::support::*;
 
@@ -89,8 +90,7 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     let options = LogOptions { limit: 64 << 20, buffer_bytes: 4 << 20, group_bytes: 0 };
     let log = begin_with(Arc::new(disk.clone()), options);
     let made = disk.len().unwrap();
-    let plan = FaultPlan::new(2);
-    disk.set_plan(plan.fail(polder_testkit::Operation::Allocate, When::From(0), Errno::NO_SPACE));
+    disk.set_plan(full());
     // More than what the first segments hold.
     let large = 100 << 10;
     assert!(large < log.group_max());
@@ -120,4 +120,30 @@ fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     checkpoints.join().unwrap();
     assert!(log.end().0 > 8 * large);
     assert_eq!((log.file_bytes(), disk.len().unwrap()), (made, made));
+}
+
+#[repr(align(4096))]
+struct Image([u8; 4096]);
+
+/// The pages of both slots could not be written in place: other pages may as soon as there is room
+/// for another slot.
+#[test]
+fn slots_that_are_stuck_do_not_keep_the_log_from_growing() {
+    let disk = disk();
+    let log = begin(&disk);
+    disk.set_plan(full());
+    let image = Image([0; 4096]);
+    let protect = |number| {
+        let (page, place) = (page(number), PhysicalPageNo::new(number));
+        log.before_write(&[Outgoing { page, place, bytes: &image.0, imaged: false }])
+    };
+    for number in 1..3 {
+        let ticket = protect(number).unwrap();
+        log.after_write(ticket, &[page(number)]);
+    }
+    let refused = protect(3).unwrap_err();
+    assert!(refused.to_string().contains("could not be written in place"), "{refused}");
+    disk.set_plan(FaultPlan::new(1));
+    let ticket = protect(3).unwrap();
+    log.after_write(ticket, &[]);
 }

@@ -1,5 +1,6 @@
 //! What the tests of the log share: a log on a simulated disk, and what is found there.
 
+use std::io;
 use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -8,8 +9,8 @@ use polder_format::log::{Group, LoggedValue, Operation};
 use polder_format::{Lsn, PageId, PageNo, PageSize, PhysicalPageNo, SpaceId, StoreId, Superblock};
 use polder_log::{Found, Log, LogError, LogFile, LogOptions, Recovered};
 use polder_pool::device::Device;
-use polder_pool::journal::Journal;
-use polder_testkit::{FaultPlan, SimDisk};
+use polder_pool::journal::{Journal, SharedError};
+use polder_testkit::{Errno, FaultPlan, SimDisk, When};
 
 pub const ID: StoreId = StoreId([5; 16]);
 pub const OPTIONS: LogOptions =
@@ -23,6 +24,12 @@ pub fn page(number: u64) -> PageId {
 
 pub fn disk() -> SimDisk {
     SimDisk::new(FaultPlan::new(1))
+}
+
+/// Nothing can be allocated any more.
+pub fn full() -> FaultPlan {
+    let allocate = polder_testkit::Operation::Allocate;
+    FaultPlan::new(2).fail(allocate, When::From(0), Errno::NO_SPACE)
 }
 
 pub fn begin(disk: &SimDisk) -> Arc<Log> {
@@ -40,6 +47,25 @@ pub fn append(log: &Log, number: u64, len: usize) -> Lsn {
     log.reserve(group.len() as u64).unwrap();
     let reserved = group.len() as u64;
     log.append(&mut group, reserved)
+}
+
+/// Appends groups about pages from `first` on until there is no room, each durable. Gives the
+/// pages, and the refusal.
+pub fn fill(log: &Log, first: u64) -> (Vec<u64>, SharedError) {
+    let mut pages = Vec::new();
+    loop {
+        log.checkpoint_failed(Arc::new(io::Error::other("no checkpoint in this test")));
+        if let Err(error) = log.reserve(8192) {
+            return (pages, error);
+        }
+        log.release(8192);
+        let number = first + pages.len() as u64;
+        let lsn = append(log, number, 8000);
+        if let Err(error) = log.await_durable(lsn) {
+            return (pages, error);
+        }
+        pages.push(number);
+    }
 }
 
 pub fn superblock(durable: Lsn) -> Superblock {
