@@ -85,8 +85,9 @@ struct Done<R> {
     lsn: Lsn,
     /// New pages that are in use now.
     linked: Vec<PageNo>,
-    /// Pages whose numbers are to be given back.
-    freed: Vec<PageId>,
+    /// Pages that nothing leads to any more: they are to leave memory, and their numbers are to be
+    /// given back.
+    freed: Vec<PageNo>,
 }
 
 /// A page that an operation has made is not one that its kind admits.
@@ -176,7 +177,7 @@ fn run<'p, T: Translation, R>(
         drop(change);
         match tried {
             Tried::Done(Done { result, lsn, linked, freed }) => {
-                freed.into_iter().for_each(|page| space.give_back(page));
+                freed.into_iter().for_each(|page| space.free(page));
                 spares.retain(|spare| !linked.contains(&spare.id().page()));
                 return Ok((result, lsn));
             }
@@ -386,9 +387,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         written.iter_mut().for_each(|page| page.write(change));
         let mut named: Vec<_> = written.iter_mut().map(|page| &mut page.held).collect();
         let lsn = change.commit(&mut named);
-        // 5. Discarding may wait for the device: nothing else is latched any more.
-        drop(written);
-        let freed = gone.into_iter().map(|page| self.space.discard(page)).collect();
+        // 5. All latches are released before what was freed leaves memory, which may wait for the device.
         Ok(Tried::Done(Done { result, lsn, linked, freed }))
     }
 }

@@ -90,6 +90,40 @@ fn an_edit_is_seen_as_a_whole() {
     transfers::<Vm>(ReadMode::Optimistic);
 }
 
+/// An operation decides on a page that it was given to change and leaves as it was; meanwhile another
+/// thread changes that page, so the decision is taken again.
+fn decision<T: Translation>(read_mode: ReadMode) {
+    let space = space::<T>(read_mode);
+    let pages = make(&space, 2);
+    let mut tries = 0;
+    edit(&space, |edit| {
+        let seen = edit.page_mut(pages[0])?.u64(AT);
+        edit.page_mut(pages[1])?.set_u64(AT, seen + 1);
+        tries += 1;
+        if tries == 1 {
+            let other = || {
+                polder_structure::edit(&space, |edit| {
+                    edit.page_mut(pages[0])?.set_u64(AT, 7);
+                    Ok(())
+                })
+            };
+            thread::scope(|scope| scope.spawn(other).join().unwrap()).unwrap();
+        }
+        Ok(())
+    })
+    .unwrap();
+    assert_eq!((number(&space, pages[0]), number(&space, pages[1])), (7, 8), "{tries} tries");
+}
+
+#[test]
+fn a_page_that_was_to_be_changed_and_was_not_is_validated() {
+    decision::<Array>(ReadMode::Optimistic);
+    decision::<Hash>(ReadMode::Optimistic);
+    decision::<Predictive>(ReadMode::Optimistic);
+    decision::<Swizzle>(ReadMode::Optimistic);
+    decision::<Vm>(ReadMode::Optimistic);
+}
+
 #[test]
 fn what_fails_leaves_nothing_behind() {
     let space = space::<Array>(ReadMode::Optimistic);
