@@ -193,6 +193,8 @@ fn take_lock(path: &Path) -> Result<Lock, OpenError> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) if file.try_lock_shared().is_ok() => {
+            // Those that share it only read, and have written no name.
+            drop(Lock(file));
             let process = "a process that has it open to read".to_string();
             return Err(OpenError::Locked { path: path.to_path_buf(), process });
         }
