@@ -73,7 +73,10 @@ pub use {
     file::{Groups, LogFile, LogOptions, Visit},
     journal::DataDevice,
     log::Log,
-    recovery::{Found, LogTells, Progress, Recovered, recover, tells_of_store},
+    recovery::{
+        Found, LogTells, Progress, Recovered, recover_catalogue, recover_maps, recover_pages,
+        tells_of_store,
+    },
     survey::{Gap, SlotImage},
     tally::Tally,
     wal_writer::WalWriter,

@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use polder_format::{ChecksumSeed, FormatError, Lsn, PageId, SpaceId, Superblock};
-use polder_log::{DataDevice, Log, LogError, LogFile, LogOptions, Progress, Recovered, recover};
+use polder_log::{
+    DataDevice, Log, LogError, LogFile, LogOptions, Progress, Recovered, recover_catalogue,
+    recover_maps, recover_pages,
+};
 use polder_pool::ReadMode;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
@@ -156,21 +159,24 @@ impl Opening {
         let pool: Pool<T> = self.pool(&log)?;
         let mut progress = |at: Progress| tell(at.done, at.total);
         // R6: first the records of the maps, in order: they tell where all other pages lie.
+        recover_maps(&again, &found, &pool, &mut recovered)
+            .map_err(|error| self.log_error(error))?;
         // R7: then all other records, dealt to threads by page. Spaces and pages that the maps do
-        //     not name are left out.
+        //     not name are left out. Where structures are registered those of the catalogue come
+        //     before: it tells whether one of them would redo what another one has logged.
         // R8: a page that cannot be read, or does not fit its record, is suspect: its records are
         //     skipped until one brings its full-page image, or it turns out that the page is free.
         //     Suspects that are left are damage: an error.
-        //     (Or they belong to a structure that is not registered, or not the one that is.)
-        recover(&again, &found, &pool, &mut recovered, &mut progress).map_err(
-            |error| match self.is_known(&pool, page_of(&error)) {
-                Err(e @ (OpenError::Unregistered { .. } | OpenError::KindTaken { .. })) => e,
-                _ => self.log_error(error),
-            },
-        )?;
+        //     (Or they belong to a structure that is not registered.)
         if self.registry.has_others() {
-            self.is_known(&pool, None)?;
+            recover_catalogue(&again, &found, &pool, &mut recovered)
+                .map_err(|error| self.log_error(error))?;
+            self.check_kinds(&pool)?;
         }
+        recover_pages(&again, &found, &pool, &mut recovered, &mut progress).map_err(|error| {
+            let unregistered = page_of(&error).and_then(|page| self.unregistered(&pool, page));
+            unregistered.unwrap_or_else(|| self.log_error(error))
+        })?;
         self.superblock.durable = self.superblock.durable.max(found.end);
         let next_version = self.superblock.next_version.max(found.next_version);
         let stamps = Stamps::of_life(self.superblock.incarnation, next_version);
@@ -186,26 +192,31 @@ impl Opening {
         Ok(Opened { checkpointer, catalogue, opening: self, recovered })
     }
 
-    /// Whether no structure that is registered is taken for one that is in the store; and whether
-    /// `suspect`, a page that the log does not fit, belongs to one that is registered.
-    fn is_known<T: Translation>(
-        &self,
-        pool: &Pool<T>,
-        suspect: Option<PageId>,
-    ) -> Result<(), OpenError> {
-        let suspect = suspect.map(PageId::space);
+    /// Whether no structure that is registered is taken for one that is in the store.
+    fn check_kinds<T: Translation>(&self, pool: &Pool<T>) -> Result<(), OpenError> {
         for (name, record) in entries(&catalogue_of(pool)?)? {
-            let Ok(SpaceRecord { space, lodger }) = record else { continue };
-            let (path, structure) = (self.path.clone(), lodger.to_string());
+            let Ok(SpaceRecord { lodger, .. }) = record else { continue };
             if let Some((kind, registered)) = self.registry.clash(&lodger) {
+                let (path, structure) = (self.path.clone(), lodger.to_string());
                 let registered = registered.to_string();
                 return Err(OpenError::KindTaken { path, name, structure, kind, registered });
             }
-            if suspect == Some(space) && self.registry.find(&structure).is_none() {
-                return Err(OpenError::Unregistered { path, name, structure });
-            }
         }
         Ok(())
+    }
+
+    /// The error of a page that the log does not fit, if it is one of a structure that is not
+    /// registered.
+    fn unregistered<T: Translation>(&self, pool: &Pool<T>, page: PageId) -> Option<OpenError> {
+        let mut entries = entries(&catalogue_of(pool).ok()?).ok()?.into_iter();
+        let (name, structure) = entries.find_map(|(name, record)| match record {
+            Ok(SpaceRecord { space, lodger }) if space == page.space() => {
+                Some((name, lodger.to_string()))
+            }
+            _ => None,
+        })?;
+        let is_unknown = self.registry.find(&structure).is_none();
+        is_unknown.then(|| OpenError::Unregistered { path: self.path.clone(), name, structure })
     }
 
     /// R10: from here on the file may hold less than what was written to the store.

@@ -76,6 +76,7 @@ impl LogFile {
             next_space: told.next_space,
             tally: Tally::default(),
             maps: None,
+            catalogue: None,
             freed: HashMap::new(),
             gaps: Vec::new(),
         };

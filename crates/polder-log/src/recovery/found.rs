@@ -32,6 +32,8 @@ pub struct Found {
     pub tally: Tally,
     /// The first and the last group that concern the maps.
     pub(crate) maps: Option<(Lsn, Lsn)>,
+    /// The first and the last group that concern the catalogue's pages.
+    pub(crate) catalogue: Option<(Lsn, Lsn)>,
     /// Pages of maps that were freed, and where.
     pub(crate) freed: HashMap<PageId, Lsn>,
     /// Where an earlier incarnation ended within a block, and where the next one began.
@@ -95,10 +97,13 @@ impl Found {
             }
             let is_map = space == SpaceId::FILE && !record.page.is_null()
                 || matches!(record.operation, Operation::Directory { .. });
-            if is_map {
-                let first = self.maps.map_or(header.lsn, |(first, _)| first);
-                self.maps = Some((first, header.lsn));
-            }
+            let range = match space {
+                SpaceId::CATALOGUE => &mut self.catalogue,
+                _ if is_map => &mut self.maps,
+                _ => continue,
+            };
+            let first = range.map_or(header.lsn, |(first, _)| first);
+            *range = Some((first, header.lsn));
         }
         self.groups += u64::from(is_change);
         Ok(())

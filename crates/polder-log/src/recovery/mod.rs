@@ -9,12 +9,14 @@
 //! | `open.rs` | the log goes on behind its end (R4, R10) |
 //! | `recover.rs` | what it tells is done again (R6 to R8): |
 //! | `maps.rs` | first to the maps (R6) |
+//! | `catalogue.rs` | then, if somebody wants to look there, to the catalogue's pages (R7) |
 //! | `pages.rs` | then to all other pages, by several threads (R7) |
 //! | `redoing.rs` | records are applied; pages that could not be read, or did not fit (R8) |
 //! | `tells.rs` | whether there was a store, when its data file does not tell |
 
 #![cfg(not(loom))]
 
+mod catalogue;
 mod find_end;
 mod found;
 mod maps;
@@ -27,5 +29,5 @@ mod torn_pages;
 
 pub(crate) use find_end::Told;
 pub use found::Found;
-pub use recover::{Progress, Recovered, recover};
+pub use recover::{Progress, Recovered, recover_catalogue, recover_maps, recover_pages};
 pub use tells::{LogTells, tells_of_store};

@@ -1,7 +1,11 @@
 //! Doing again what the log tells: R6 to R8.
 
-use polder_pool::{Pool, Translation};
+use std::collections::HashMap;
 
+use polder_format::PageId;
+use polder_pool::{Pool, PoolError, Translation};
+
+use super::catalogue::redo_catalogue;
 use super::found::Found;
 use super::maps::redo_maps;
 use super::pages::redo_pages;
@@ -33,11 +37,41 @@ pub struct Recovered {
     pub cut_short: Option<String>,
 }
 
-/// R6 to R8: redoes what the log tells of pages.
+/// R6: redoes what the log tells of the maps.
 ///
 /// # Errors
 /// Damage that the log cannot mend, and those of reading.
-pub fn recover<T: Translation>(
+pub fn recover_maps<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    recovered: &mut Recovered,
+) -> Result<(), LogError> {
+    recovered.redone += redo_maps(file, found, pool)?;
+    Ok(pool.redo_maps_done(found.next_space, found.maps.is_some())?)
+}
+
+/// R7 and R8 for the pages of the catalogue alone, which can be read then, before other pages are
+/// changed.
+///
+/// # Errors
+/// Damage that the log cannot mend, and those of reading.
+pub fn recover_catalogue<T: Translation>(
+    file: &LogFile,
+    found: &Found,
+    pool: &Pool<T>,
+    recovered: &mut Recovered,
+) -> Result<(), LogError> {
+    let redoing = redo_catalogue(file, found, pool)?;
+    recovered.redone += redoing.redone;
+    check_suspects(pool, redoing.suspects)
+}
+
+/// R7 and R8: redoes what the log tells of all other pages. Those of the catalogue may have been done.
+///
+/// # Errors
+/// Damage that the log cannot mend, and those of reading.
+pub fn recover_pages<T: Translation>(
     file: &LogFile,
     found: &Found,
     pool: &Pool<T>,
@@ -46,12 +80,18 @@ pub fn recover<T: Translation>(
 ) -> Result<(), LogError> {
     let total = 2 * (found.end.0 - found.start.0);
     let half = total / 2;
-    recovered.redone += redo_maps(file, found, pool)?;
-    pool.redo_maps_done(found.next_space, found.maps.is_some())?;
     let (suspects, redone) = redo_pages(file, found, pool, &mut |done| {
         progress(Progress { done: half + done, total });
     })?;
     recovered.redone += redone;
+    check_suspects(pool, suspects)
+}
+
+/// Suspects that are left are damage, if they are in use.
+fn check_suspects<T: Translation>(
+    pool: &Pool<T>,
+    suspects: HashMap<PageId, PoolError>,
+) -> Result<(), LogError> {
     for (page, error) in suspects {
         if pool.is_in_use(page)? {
             return Err(error.into());

@@ -30,6 +30,7 @@ mod log_end;
 mod names;
 mod no_room;
 mod nth_io;
+mod odd_structures;
 mod opening;
 mod poison;
 mod read_only;

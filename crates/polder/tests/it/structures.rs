@@ -16,13 +16,13 @@ use polder_tree::HeapStructure;
 use crate::stack::Stacks;
 use crate::support::*;
 
-fn options() -> Options {
+pub fn options() -> Options {
     let options = tight("simulated").structure::<Stacks>();
     options.structure::<HashStructure>().structure::<HeapStructure>()
 }
 
 /// A store with some of everything.
-struct Sample {
+pub struct Sample {
     store: Store,
     stack: Hosted<Stacks>,
     hash: Hosted<HashStructure>,
@@ -37,7 +37,7 @@ fn value(i: u64) -> Vec<u8> {
     vec![i as u8; 50]
 }
 
-fn fill(store: Store) -> Sample {
+pub fn fill(store: Store) -> Sample {
     let table = store.create_table("table").unwrap().with_durability(Durability::None);
     let sample = Sample {
         stack: store.create_structure("stack").unwrap().with_durability(Durability::None),
@@ -61,7 +61,7 @@ fn fill(store: Store) -> Sample {
     sample
 }
 
-fn open(store: Store) -> Sample {
+pub fn open(store: Store) -> Sample {
     Sample {
         stack: store.structure("stack").unwrap(),
         hash: store.structure("hash").unwrap(),
@@ -84,7 +84,7 @@ fn rows(heap: &Hosted<HeapStructure>) -> Vec<Vec<u8>> {
 }
 
 /// Takes all from the stack.
-fn assert_whole(sample: &Sample) {
+pub fn assert_whole(sample: &Sample) {
     assert_sound(&sample.store);
     assert!(sample.store.check_deep(&mut |_, _, _| true).unwrap().is_sound());
     assert_eq!(rows(&sample.heap), (0..COUNT).map(value).collect::<Vec<_>>());
