@@ -3,7 +3,8 @@
 //! Which pages lead where is not asked: any of them may be lost. Of each page of a structure the newest
 //! copy is taken, and what the log tells of it is done to the copy, as in a recovery (R7): images and
 //! patches are bytes, other records are done by the page's kind. What the maps know to be freed is left
-//! out. The structure tells the entries of each page, and puts them into a new one.
+//! out. The structure tells the entries of each page, and puts them into a new one. What it will not take
+//! is a loss; where the new store fails the salvage ends, as it does for tables.
 //!
 //! Takes memory for each record of the log that is about such a page, and the first key of each page.
 
@@ -11,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use polder_format::log::{Operation, Records};
 use polder_format::{Lsn, PageId, PageKind, SpaceId, header_at, pages_per_alloc_map};
+use polder_pool::PoolError;
 use polder_pool::bytes::PageBuf;
 
 use super::catalogue::Names;
@@ -19,10 +21,10 @@ use super::replay::read_copy;
 use super::source::{Source, page_buf};
 use super::{Loss, SalvageReport, SalvagedTable};
 use crate::any::dispatch;
-use crate::error::StoreError;
+use crate::error::{StoreError, with_causes};
 use crate::handle::Store;
 use crate::maps::{Standing, full_page_image_bytes};
-use crate::registry::{Guest, Registered, Registry};
+use crate::registry::{Guest, Handle, Registered, Registry};
 
 /// What is there of structures.
 pub(super) struct Guests<'s> {
@@ -126,7 +128,9 @@ impl<'s> Guests<'s> {
             };
             let of_space = pages.iter().copied().filter(|page| page.space() == space);
             let saving = Saving { guests: self, store, name: &name, registered };
-            let (table, finished) = saving.save(of_space.collect(), report, &mut goes_on)?;
+            let Some(handle) = saving.make(report)? else { continue };
+            let (table, finished) =
+                saving.save(&handle, of_space.collect(), report, &mut goes_on)?;
             let counted =
                 registered.counts_entries().then_some(self.source.tally.as_ref()).flatten();
             report.tables.push(SalvagedTable {
@@ -221,20 +225,37 @@ struct Saving<'a, 's> {
 }
 
 impl Saving<'_, '_> {
+    /// A new one in the new store, unless the structure refuses.
+    fn make(&self, report: &mut SalvageReport) -> Result<Option<Handle>, StoreError> {
+        let made = dispatch!(&self.store.engine, engine => {
+            engine.create_structure(self.name, self.registered)
+        });
+        match made {
+            Err(StoreError::Structure { source, .. }) => {
+                let what = format!("all of it: it cannot be made: {}", with_causes(&source));
+                report.losses.push(self.loss(what));
+                Ok(None)
+            }
+            made => made.map(Some),
+        }
+    }
+
+    fn loss(&self, what: String) -> Loss {
+        Loss { table: Some(self.name.to_string()), what }
+    }
+
     /// What was saved from these pages, and whether it was not stopped.
     fn save(
         &self,
+        handle: &Handle,
         pages: Vec<PageId>,
         report: &mut SalvageReport,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(SalvagedTable, bool), StoreError> {
         let mut table = SalvagedTable::default();
         let Some(guest) = self.registered.hosted() else { return Ok((table, true)) };
-        let handle = dispatch!(&self.store.engine, engine => {
-            engine.create_structure(self.name, self.registered)
-        })?;
         // The pages in the order of the first key of each.
-        let (mut in_order, mut broken) = (Vec::new(), 0);
+        let (mut in_order, mut broken, mut finished) = (Vec::new(), 0, true);
         for id in pages {
             let Some(found) = self.guests.complete(id) else { continue };
             match found.page.filter(|page| self.is_sound(page)) {
@@ -246,28 +267,40 @@ impl Saving<'_, '_> {
             }
         }
         in_order.sort_unstable();
+        let mut refused = Refused::default();
         for (_, id) in in_order {
             let Some(Completed { page: Some(page), doubtful }) = self.guests.complete(id) else {
                 continue;
             };
             let mut outcome = Ok(());
             guest.entries(page.page(), &mut |key, value| {
-                if outcome.is_ok() {
-                    outcome = guest.restore(&handle, key, value);
-                    table.entries += 1;
-                    table.doubtful += u64::from(doubtful);
+                if outcome.is_err() {
+                    return;
+                }
+                match guest.restore(handle, key, value) {
+                    Ok(()) => {
+                        table.entries += 1;
+                        table.doubtful += u64::from(doubtful);
+                    }
+                    Err(error) => outcome = refused.note(error),
                 }
             });
             outcome.map_err(|error| StoreError::of_pool(self.name, error))?;
             if !goes_on() {
-                return Ok((table, false));
+                finished = false;
+                break;
             }
+        }
+        if let Some(first) = refused.first {
+            let (entries, why) = (refused.entries, with_causes(&first));
+            let what = format!("{entries} of its entries, which it refused, the first so: {why}");
+            report.losses.push(self.loss(what));
         }
         if broken > 0 {
             let what = format!("what was in {broken} of its pages, which do not hold together");
-            report.losses.push(Loss { table: Some(self.name.to_string()), what });
+            report.losses.push(self.loss(what));
         }
-        Ok((table, true))
+        Ok((table, finished))
     }
 
     /// Whether a page is one of the structure's, and holds together.
@@ -275,6 +308,28 @@ impl Saving<'_, '_> {
         let kind = page.page().u8(header_at::KIND);
         let known = self.registered.kinds().iter().find(|known| known.kind.0 == kind);
         known.is_some_and(|known| (known.check)(page.page()).is_ok())
+    }
+}
+
+/// Entries that a structure would not take back.
+#[derive(Default)]
+struct Refused {
+    entries: u64,
+    /// Why the first of them was refused.
+    first: Option<PoolError>,
+}
+
+impl Refused {
+    /// Notes an entry that could not be restored. Where that is not the entry's fault, the error goes on.
+    fn note(&mut self, error: PoolError) -> Result<(), PoolError> {
+        match error {
+            PoolError::Structure { .. } | PoolError::Broken { .. } | PoolError::Limit { .. } => {
+                self.entries += 1;
+                self.first.get_or_insert(error);
+                Ok(())
+            }
+            error => Err(error),
+        }
     }
 }
 

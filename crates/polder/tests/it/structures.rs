@@ -192,7 +192,7 @@ fn a_page_that_was_lost_is_found() {
     assert!(faults[0].what.contains("nothing links it"), "{}", faults[0]);
 }
 
-fn named(path: &Path) -> Options {
+pub fn named(path: &Path) -> Options {
     let options = Options::new(path).structure::<Stacks>();
     options.structure::<HashStructure>().structure::<HeapStructure>()
 }
