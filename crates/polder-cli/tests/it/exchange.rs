@@ -301,6 +301,68 @@ fn what_can_be_read_of_a_damaged_export_is_taken() {
     }
 }
 
+/// A row that reads as one of no table is left out, and not what comes behind it.
+#[test]
+fn a_row_that_lost_its_table_takes_no_other_table_with_it() {
+    let (store, tables) = sample();
+    let text = export(&store, "tsv", &[]);
+    assert!(text.contains("\nbytes\t"), "{text}");
+    let lost_a_tab = text.replacen("\nbytes\t", "\nbytes", 1);
+    let line = "{\"table\":\"bytes\",\"key\"";
+    let jsonl = export(&store, "jsonl", &[]);
+    assert!(jsonl.contains(line), "{jsonl}");
+    let lost_its_table = jsonl.replacen(line, "{\"key\"", 1);
+    for (format, damaged) in [("tsv", lost_a_tab), ("jsonl", lost_its_table)] {
+        let copy = Store::new();
+        assert!(import(&copy, format, &[], damaged.as_bytes()).fails(2).contains(", line 2: "));
+        assert_eq!(content(&copy), Tables::new());
+        let run = import(&copy, format, &["--skip-bad"], damaged.as_bytes());
+        assert!(run.err.contains("line 2: an entry without a table"), "{run:?}");
+        run.ok();
+        let found = content(&copy);
+        assert!(found.get("bytes").is_none_or(Table::is_empty), "{format}");
+        for name in ["empty", "rows"] {
+            assert!(found.get(name) == Some(&tables[name]), "{format}: {name}");
+        }
+    }
+}
+
+#[test]
+fn of_two_exports_in_one_file_the_second_is_not_lost_silently() {
+    let (store, tables) = sample();
+    let more = Store::new();
+    more.load_lines("more", "a\n");
+    for format in FORMATS {
+        let both = export(&store, format, &[]) + &export(&more, format, &[]);
+        for options in [&[][..], &["--skip-bad"]] {
+            let copy = Store::new();
+            let error = import(&copy, format, options, both.as_bytes()).fails(2);
+            assert!(
+                error.contains("behind the end of the export")
+                    || options.is_empty() && error.contains("an export begins in the middle"),
+                "{error}"
+            );
+            assert!(content(&copy) == tables, "{format}");
+        }
+    }
+}
+
+/// In a tab-separated export it reads as the head does.
+#[test]
+fn an_entry_that_reads_as_the_head_comes_back() {
+    let store = Store::new();
+    let entry = |key: &str, value: &str| Table::from([(key.into(), value.into())]);
+    let tables =
+        Tables::from([("a".into(), entry("b", "c")), ("table".into(), entry("key", "value"))]);
+    fill(&store, &tables);
+    for format in FORMATS {
+        let text = export(&store, format, &[]);
+        let copy = Store::new();
+        import(&copy, format, &[], text.as_bytes()).ok();
+        assert_eq!(content(&copy), tables, "{format}");
+    }
+}
+
 #[test]
 fn rows_in_any_order_go_in() {
     let store = Store::new();
