@@ -46,6 +46,9 @@ pub struct Input {
     taken: u64,
     /// Bytes of the row so far, where rows are not read as lines.
     row: usize,
+    /// How often a reader of rows has been told that there is nothing more: once by the end of a
+    /// line, then by no bytes.
+    ends: u32,
     stop: Interrupt,
 }
 
@@ -72,7 +75,7 @@ impl Input {
         chunks: Receiver<io::Result<Vec<u8>>>,
         stop: Interrupt,
     ) -> Input {
-        Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0, row: 0, stop }
+        Input { name, bytes, chunks, chunk: Vec::new(), at: 0, taken: 0, row: 0, ends: 0, stop }
     }
 
     /// What to call it in messages.
@@ -148,13 +151,20 @@ impl Input {
     pub fn begin_row(&mut self) {
         self.row = 0;
     }
+
+    /// Whether that reader wanted more when the last line had ended: its row is not complete.
+    pub fn is_overdrawn(&self) -> bool {
+        self.ends > 1
+    }
 }
 
-/// For readers that know rows. An error holds a [`Failure`], or is [`TOO_LONG`].
+/// For readers that know rows. The last line has an end, also where the input has none. An error holds
+/// a [`Failure`], or is [`TOO_LONG`].
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.at == self.chunk.len() && !self.next_chunk().map_err(io::Error::other)? {
-            return Ok(0);
+            self.ends = self.ends.saturating_add(1);
+            return if self.is_overdrawn() { Ok(0) } else { (&b"\n"[..]).read(buffer) };
         }
         if self.row > MAX_ROW_BYTES {
             return Err(io::Error::new(io::ErrorKind::InvalidData, TOO_LONG));

@@ -27,17 +27,8 @@ pub struct Reader {
 }
 
 enum Source {
-    Tsv {
-        reader: csv::Reader<Input>,
-        columns: ByteRecord,
-        /// Nothing can be read behind a row without an end.
-        lost: bool,
-    },
-    Lines {
-        input: Input,
-        line: Vec<u8>,
-        kind: Lines,
-    },
+    Tsv { reader: csv::Reader<Input>, columns: ByteRecord },
+    Lines { input: Input, line: Vec<u8>, kind: Lines },
 }
 
 /// What a line is.
@@ -65,7 +56,7 @@ impl Reader {
         let source = match format {
             ImportFormat::Tsv => {
                 let reader = tsv::reader(input);
-                Source::Tsv { reader, columns: ByteRecord::new(), lost: false }
+                Source::Tsv { reader, columns: ByteRecord::new() }
             }
             ImportFormat::Jsonl => lines(input, Lines::Json),
             ImportFormat::Lines => lines(input, Lines::Text { column: None, escaped }),
@@ -101,27 +92,44 @@ impl Reader {
     /// The next line; `None` at the end.
     pub fn next(&mut self) -> Result<Option<Next>, Failure> {
         match &mut self.source {
-            Source::Tsv { reader, columns, lost } => {
-                if *lost {
-                    return Ok(None);
-                }
+            Source::Tsv { reader, columns } => {
                 let is_first = self.line == 0;
                 reader.get_mut().begin_row();
-                match reader.read_byte_record(columns) {
-                    Ok(there) => {
-                        if let Some(at) = columns.position().filter(|_| there) {
-                            self.line = at.line();
+                let there = reader.read_byte_record(columns);
+                // Nothing can be read behind a row without an end.
+                let bad = |line, why| {
+                    let input = self.name.clone();
+                    Err(Failure::BadInput { input, line, why })
+                };
+                let at = columns.position().map_or(self.line + 1, csv::Position::line);
+                match there {
+                    Ok(false) => Ok(None),
+                    Ok(true) if reader.get_ref().is_overdrawn() => {
+                        let (began, behind) = tsv::open_quote(columns, reader.position().line());
+                        self.line = began;
+                        let why = "a quote begins in this line, and has no end".to_owned();
+                        if behind == 0 {
+                            return Ok(Some(Err(why)));
                         }
-                        Ok(there.then(|| tsv::item(columns, is_first)))
+                        let lines = plural(behind, "line", "lines");
+                        bad(began, format!("{why}; {lines} behind it would be taken for its text"))
                     }
-                    Err(error) => {
-                        self.line = columns.position().map_or(self.line + 1, csv::Position::line);
-                        *lost = true;
-                        match error.into_kind() {
-                            csv::ErrorKind::Io(error) => failure(error, &self.name).map(Some),
-                            other => Ok(Some(Err(format!("{other:?}")))),
-                        }
+                    Ok(true) => {
+                        self.line = at;
+                        Ok(Some(tsv::item(columns, is_first)))
                     }
+                    Err(error) => match error.into_kind() {
+                        csv::ErrorKind::Io(error) => match error.downcast::<Failure>() {
+                            Ok(failure) => Err(failure),
+                            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                                bad(at, error.to_string())
+                            }
+                            Err(error) => {
+                                Err(Failure::io(format!("cannot read {}", self.name))(error))
+                            }
+                        },
+                        other => bad(at, format!("{other:?}")),
+                    },
                 }
             }
             Source::Lines { input, line, kind } => {
@@ -137,15 +145,6 @@ impl Reader {
                 Ok(Some(next))
             }
         }
-    }
-}
-
-/// What the input said through the reader of rows.
-fn failure(error: io::Error, name: &str) -> Result<Next, Failure> {
-    match error.downcast::<Failure>() {
-        Ok(failure) => Err(failure),
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => Ok(Err(error.to_string())),
-        Err(error) => Err(Failure::io(format!("cannot read {name}"))(error)),
     }
 }
 

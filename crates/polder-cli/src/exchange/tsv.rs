@@ -52,6 +52,15 @@ pub fn item(columns: &ByteRecord, is_first: bool) -> Result<Item, String> {
     }
 }
 
+/// Of a row whose last column has a quote without an end, which lasts up to the end of the input in this
+/// line: in which line the quote begins, and how many lines of its text say something.
+pub fn open_quote(columns: &ByteRecord, end: u64) -> (u64, u64) {
+    let text = columns.iter().next_back().unwrap_or_default();
+    let behind = text.split(|&byte| byte == b'\n').skip(1);
+    let began = end.saturating_sub(behind.clone().count() as u64);
+    (began, behind.filter(|line| !line.is_empty()).count() as u64)
+}
+
 fn bytes(column: &[u8]) -> Result<Vec<u8>, String> {
     text::unescape(column).ok_or_else(|| text::HALF_AN_ESCAPE.to_owned())
 }

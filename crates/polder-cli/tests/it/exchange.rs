@@ -363,6 +363,51 @@ fn an_entry_that_reads_as_the_head_comes_back() {
     }
 }
 
+/// The line is that of the quote; and of the rows that the quote would swallow none is.
+#[test]
+fn a_quote_without_an_end_is_told_with_its_line() {
+    let export = "table\tkey\tvalue\nt\ta\t\"1\n";
+    for (rows, line, behind) in [
+        ("a\t1\nb\t\"2\nc\t3\nd\t4\n", 2, "2 lines"),
+        ("a\t1\nb\t\"2\nc\t3", 2, "1 line"),
+        // A row of two lines, of which the second one has the quote.
+        ("a\t1\n\"b\n\"\t\"2\nc\t3\n", 3, "1 line"),
+        ("a\t1\r\n\r\n\"b\t2\r\nc\t3\r\n", 3, "1 line"),
+        ("a\t1\nb\t\"2", 2, ""),
+        ("a\t1\nb\t\"2\"\"", 2, ""),
+        ("a\t1\nb\t\"2\n\n", 2, ""),
+        (export, 2, ""),
+    ] {
+        for options in [&[][..], &["--skip-bad"]] {
+            let store = Store::new();
+            let table = ["--table", "t"].iter().filter(|_| rows != export);
+            let options: Vec<_> = options.iter().chain(table).copied().collect();
+            let run = import(&store, "tsv", &options, rows.as_bytes());
+            let said = format!("line {line}: a quote begins in this line, and has no end");
+            assert!(run.err.contains(&said) && run.err.contains(behind), "{rows:?}: {run:?}");
+            if behind.is_empty() && options.contains(&"--skip-bad") {
+                run.ok();
+                let found = content(&store);
+                let whole = Tables::from([("t".into(), Table::from([("a".into(), "1".into())]))]);
+                let whole = if rows == export { Tables::new() } else { whole };
+                assert_eq!(found, whole, "{rows:?}");
+            } else {
+                run.fails(2);
+                assert_eq!(content(&store), Tables::new());
+            }
+        }
+    }
+    // What is complete is taken, however it ends.
+    for rows in ["a\t\"1\"", "a\t\"1\"\n", "a\t\"1\"\r", "a\t1", "a\t1\r\n", "\u{feff}a\t1"] {
+        let store = Store::new();
+        import(&store, "tsv", &["--table", "t"], rows.as_bytes()).ok();
+        assert_eq!(content(&store)["t"], Table::from([(b"a".to_vec(), b"1".to_vec())]), "{rows:?}");
+    }
+    let store = Store::new();
+    import(&store, "tsv", &["--table", "t"], b"a\t\"1\n\"").ok();
+    assert_eq!(content(&store)["t"][&b"a"[..]], b"1\n");
+}
+
 #[test]
 fn rows_in_any_order_go_in() {
     let store = Store::new();
