@@ -44,10 +44,6 @@ pub enum Failure {
     #[error("{source}. {kept}")]
     Partial { kept: String, source: Box<Failure> },
 
-    /// An import that was cut off has left its table.
-    #[error("a table `{table}` is there, as an import leaves it that was cut off")]
-    Unfinished { table: String },
-
     /// The store cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
@@ -114,11 +110,6 @@ impl Failure {
             }
             Failure::Row { source, .. } => of_store(source),
             Failure::Partial { source, .. } => source.describe(),
-            Failure::Unfinished { .. } => (
-                "unfinished_import",
-                Some("remove it with `polder drop`, or rename it, and import again"),
-                2,
-            ),
             Failure::Open(error) => of_opening(error),
             Failure::Held { .. } => ("locked", Some("`polder stat --live` shows its figures"), 3),
             Failure::Live(_) => ("not_live", None, 3),

@@ -74,6 +74,12 @@ fn check(args: &ImportArgs) -> Result<(), Failure> {
 }
 
 fn import(store: &Store, args: &ImportArgs, rows: &mut Rows<'_>) -> Result<(), Failure> {
+    for table in target::left_over(store)? {
+        rows.note(&format!(
+            "table `{table}` may be what an import has left that was killed: remove it with `polder \
+             drop` if nobody needs it"
+        ));
+    }
     if rows.begins_export()? {
         return import_tables(store, args, rows);
     }

@@ -62,6 +62,11 @@ impl<'r> Rows<'r> {
         self.reader.name()
     }
 
+    /// Says something on standard error.
+    pub fn note(&self, line: &str) {
+        self.progress.note(line);
+    }
+
     /// Reads the head of an export, if that comes first.
     pub fn begins_export(&mut self) -> Result<bool, Failure> {
         self.is_export = self.next_if(|item| *item == Item::Head)?.is_some();
