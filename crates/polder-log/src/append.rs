@@ -39,9 +39,10 @@ impl Log {
         // A6: the caller changes the pages, sets their LSN to what this gives, and unlatches them.
     }
 
-    /// A3 to A5, without a reservation: for what the spare segment is there for.
-    pub(crate) fn append_spare(&self, group: &mut Group) -> Lsn {
+    /// A3 to A5, without a reservation: of an own group, for which there is room (`LOG-7`).
+    pub(crate) fn append_own(&self, group: &mut Group) -> Lsn {
         let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
+        self.reservations.own_appended(group.len() as u64);
         self.put(group, start)
     }
 

@@ -12,24 +12,20 @@
 #![cfg(not(loom))]
 
 use std::io;
+use std::sync::Arc;
 use std::time::Duration;
 
 use polder_format::Lsn;
 use polder_format::PageId;
-use polder_format::log::{
-    Counts, GROUP_HEADER_BYTES, Group, LOG_BLOCK_BYTES, Operation, TableCount,
-};
-use polder_pool::journal::{SharedError, group_bytes};
+use polder_format::log::{Counts, Group, Operation, TableCount};
+use polder_pool::journal::SharedError;
 use polder_pool::worker::Call;
 use polder_pool::{Pool, PoolError, Translation};
 
 use crate::log::Log;
+use crate::room::{TABLES_A_GROUP, own_bytes};
 use crate::sync::lock;
 
-/// Tables in one group of a checkpoint.
-const TABLES_A_GROUP: usize = 4096;
-/// What the record of a checkpoint has beside its tables, at most.
-const COUNTS_BYTES: usize = 32;
 /// A sweep that is ahead of the log rests so long for each batch, at most.
 const REST: Duration = Duration::from_millis(2);
 
@@ -52,13 +48,6 @@ pub struct CheckpointMark {
     pub durable: Lsn,
     /// No record below `redo_start` has this version word or a higher one.
     pub next_version: u64,
-}
-
-/// What the groups of a checkpoint take of the log, at most.
-fn own_bytes(begun: &Begun) -> u64 {
-    let groups = begun.tables.len() / TABLES_A_GROUP + 1;
-    let records = group_bytes(groups, begun.tables.len() * size_of::<TableCount>());
-    (records + groups * (GROUP_HEADER_BYTES + COUNTS_BYTES) + 2 * LOG_BLOCK_BYTES) as u64
 }
 
 impl Log {
@@ -106,7 +95,12 @@ impl Log {
     /// # Errors
     /// What made the log unusable.
     pub fn begin_checkpoint(&self) -> Result<Begun, SharedError> {
-        self.cut_for_checkpoint(|start, tally| Begun { start, tables: tally.counts() })
+        let begun = self.cut_for_checkpoint(|start, tally| {
+            let tables = tally.counts();
+            Begun { start, tables }
+        })?;
+        self.reservations.keep_for_own(own_bytes(begun.tables.len()));
+        Ok(begun)
     }
 
     /// K2 and K3: writes all that is dirty, as fast as the log needs it, and has writers wait
@@ -142,7 +136,8 @@ impl Log {
     /// K4 to K6. `mark` writes both superblocks, durably, one after the other.
     ///
     /// # Errors
-    /// What made the log unusable; an error of `mark` does.
+    /// What made the log unusable; an error of `mark` does. That its device has no room for what
+    /// the checkpoint appends: then all can be tried again.
     pub fn finish_checkpoint(
         &self,
         begun: &Begun,
@@ -160,7 +155,9 @@ impl Log {
     ) -> Result<(), SharedError> {
         self.check()?;
         // K4
-        self.make_room_for_own(own_bytes(begun));
+        if !self.make_room_for_own(own_bytes(begun.tables.len())) {
+            return Err(self.no_room_for_own("have a checkpoint"));
+        }
         let mut first = None;
         let mut parts: Vec<&[TableCount]> = begun.tables.chunks(TABLES_A_GROUP).collect();
         if parts.is_empty() {
@@ -174,7 +171,7 @@ impl Log {
             let mut group = Group::new();
             group.push(PageId::NULL, &Operation::Checkpoint(counts));
             let len = group.len() as u64;
-            end = self.append_spare(&mut group);
+            end = self.append_own(&mut group);
             first.get_or_insert(Lsn(end.0 - len));
         }
         self.await_sync(end)?;
@@ -189,6 +186,15 @@ impl Log {
         mark(mark_of).map_err(|error| self.poison("writing the superblocks", &error))?;
         self.set_start(begun.start);
         Ok(())
+    }
+
+    /// `LOG-7`: why the device has no room for an own group; what made the log unusable, if it is.
+    pub(crate) fn no_room_for_own(&self, what: &str) -> SharedError {
+        let text = format!(
+            "the log is full and its device has no room for more, so that the store cannot {what}; make room on the device of the log"
+        );
+        let full = || Arc::new(io::Error::new(io::ErrorKind::StorageFull, text));
+        self.check().err().unwrap_or_else(full)
     }
 
     /// A checkpoint could not be made: the threads that wait for room in the log are told why.

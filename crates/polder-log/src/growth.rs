@@ -14,7 +14,7 @@ use polder_pool::event;
 
 use crate::file::{Fresh, make_region};
 use crate::log::Log;
-use crate::room::spare_bytes;
+use crate::room::{most_bytes, spare_bytes};
 use crate::sync::lock;
 
 /// So many bytes of the log are made ahead, in greatest segments; but not more than the file has.
@@ -23,8 +23,9 @@ const SEGMENTS_AHEAD: u64 = 3;
 impl Log {
     /// One more segment, if the limit allows it and the device has room. The caller holds `growth`.
     fn grow(&self, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
-        let count = lock(&self.space.segments).count();
-        if count >= self.space.limit_segments || lock(&self.reservations.room).no_growth {
+        let own = self.reservations.kept_for_own();
+        let capacity = lock(&self.space.segments).capacity();
+        if capacity >= most_bytes(&self.space, own) || lock(&self.reservations.room).no_growth {
             return false;
         }
         self.add(RegionKind::Segment, fresh, meanwhile)
@@ -34,7 +35,8 @@ impl Log {
     /// log has failed.
     /// The caller holds `growth`.
     fn add(&self, kind: RegionKind, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
-        let mut went_well = true;
+        // The last stretch may have been cut off, and the device full.
+        let mut went_well = lock(&self.space.segments).complete();
         while went_well {
             let Some(region) = lock(&self.space.segments).next_region() else { break };
             match make_region(&*self.space.device, &region, fresh, meanwhile) {
@@ -65,13 +67,21 @@ impl Log {
         went_well
     }
 
-    /// Sees to it that so many bytes can be appended without a reservation, whatever the limit, as
-    /// long as the device has room: for the log's own groups, by which it is made shorter, and
-    /// opened.
-    pub(crate) fn make_room_for_own(&self, bytes: u64) {
+    /// `LOG-7`: sees to it that so many bytes can be appended without a reservation, whatever the
+    /// limit: for the log's own groups, by which it is made shorter, and opened. False: the device
+    /// has no room, or the log has failed.
+    pub(crate) fn make_room_for_own(&self, bytes: u64) -> bool {
         let _growing = lock(&self.space.growth);
-        let lacks = || lock(&self.space.segments).end_of_room() < self.tail_at() + bytes;
-        while lacks() && self.add(RegionKind::Segment, Fresh::Allocated, &mut || ()) {}
+        loop {
+            // What was granted ends below the ceiling, or below the tail and a block for a sync.
+            let granted = self.tail_at().max(self.reservations.ceiling());
+            if granted + bytes <= lock(&self.space.segments).end_of_room() {
+                return true;
+            }
+            if !self.add(RegionKind::Segment, Fresh::Allocated, &mut || ()) {
+                return false;
+            }
+        }
     }
 
     /// Sees to it that there are free segments before they are needed; made in the best way, if
@@ -106,13 +116,16 @@ impl Log {
         grew || !is_short()
     }
 
-    /// What a checkpoint makes room for, with the segments that there are.
-    pub(crate) fn room_at_least(&self) -> u64 {
+    /// What a checkpoint makes room for, with the segments that there are, if its own groups take
+    /// so many bytes.
+    pub(crate) fn room_at_least(&self, own: u64) -> u64 {
         let segments = lock(&self.space.segments);
         let capacity = segments.capacity();
         // The stretch that remains may begin anywhere in its segment.
         let largest = segments.all().iter().map(|segment| segment.region.share()).max();
-        capacity.saturating_sub(spare_bytes(capacity, segments.header()) + largest.unwrap_or(0))
+        let spare = spare_bytes(capacity, segments.header());
+        // Behind the start lies what the last checkpoint has appended.
+        capacity.saturating_sub(spare + 2 * own + largest.unwrap_or(0))
     }
 
     /// How many pages one slot of the double-write buffer has room for, if so many are wanted: as

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 use crate::file::{LogOptions, LogSpace, Segments};
 use crate::leader::GroupCommit;
 use crate::ring::Buffer;
-use crate::room::{Reservations, Tail};
+use crate::room::{Reservations, Tail, own_bytes};
 use crate::slots::DoubleWriteBuffer;
 use crate::sync::lock;
 use crate::tally::Tally;
@@ -102,7 +102,9 @@ impl Log {
         beginning: Beginning,
     ) -> Result<Arc<Log>, LogError> {
         let Beginning { start, tail, incarnation, tally, next_slot } = beginning;
-        segments.complete();
+        let tables = tally.counts().len();
+        // A stretch that cannot be made whole is tried again before the file becomes longer.
+        let _ = segments.complete();
         segments.go_on(start.0, tail.0);
         let header = *segments.header();
         let slots = header.of_kind(RegionKind::Slot, segments.file_bytes());
@@ -121,6 +123,7 @@ impl Log {
             wal_writer: Worker::default(),
             checkpointer: Worker::default(),
         };
+        log.reservations.keep_for_own(own_bytes(tables));
         log.set_start(start);
         Ok(Arc::new(log))
     }

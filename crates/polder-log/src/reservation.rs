@@ -51,7 +51,7 @@ impl Log {
     #[cold]
     fn call_threads(&self, tail: u64) -> io::Result<()> {
         // Looked at first: while a checkpoint runs every reservation comes by here.
-        if self.reservations.is_at_rest() && self.reservations.end_rest() {
+        if self.reservations.end_rest() {
             // Not `wake`: another thread that asks as well may fail to start one.
             self.commit.log_syncer.urge()?;
         }
@@ -98,7 +98,7 @@ impl Log {
         if end <= self.reservations.ceiling() {
             return Ok(());
         }
-        if room.no_growth && need > self.room_at_least() {
+        if room.no_growth && need > self.room_at_least(room.own) {
             let text = format!(
                 "a change takes {need} bytes of log at once, and the log cannot grow; make room on the device of the log, or the change smaller"
             );

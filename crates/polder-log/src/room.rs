@@ -2,9 +2,16 @@
 //!
 //! * `LOG-4` No thread waits for log space under a latch: an operation reserves the most that it
 //!   can append (and the rest of a block, for a sync behind it) before its first latch. The end of
-//!   the log plus all reservations never exceeds what the segments that exist have room for, less
-//!   what is spared ([`spare_bytes`]): for what checkpoints and end-of-recovery records themselves
-//!   append. An operation that holds a reservation asks for no other one.
+//!   the log plus all reservations never exceeds `ceiling`: where the segments that exist are
+//!   full, less what is spared for end-of-recovery records ([`spare_bytes`]) and for the groups of
+//!   the next checkpoint (`Room::own`), which are appended without a reservation. An operation
+//!   that holds a reservation asks for no other one.
+//! * `LOG-7` The log's own groups always find room: before them `ceiling` and what they take must
+//!   lie within the segments, or these become more whatever the limit
+//!   ([`Log::make_room_for_own`](crate::log::Log::make_room_for_own)); where the device has no
+//!   room for that nothing is appended, and the checkpoint or the opening fails. What was granted
+//!   goes on below a ceiling that never falls; behind an own group, which has moved the end of the
+//!   log, the ceiling moves as far.
 //! * `IDLE-1` No group stays unsynced because the log syncer has gone. It goes only if all of the
 //!   log is durable and nothing is reserved: it sets `alarm` to zero first and looks at the
 //!   reservations then; a thread that reserves counts itself in first, and compares with `alarm`
@@ -19,17 +26,38 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard};
 use std::time::Duration;
 
-use polder_format::log::{LOG_BLOCK_BYTES, LogHeader};
-use polder_pool::journal::SharedError;
+use polder_format::log::{GROUP_HEADER_BYTES, LOG_BLOCK_BYTES, LogHeader, TableCount};
+use polder_pool::journal::{SharedError, group_bytes};
 
 use crate::file::{GROUP_BYTES_MAX, LogOptions, LogSpace};
 use crate::sync::{self, lock};
 
-/// Bytes that reservations never count on, of so many that all segments have room for: for the
-/// log's own groups. (A log with many tables is long, and so are its checkpoints.)
+/// Bytes that reservations never count on, of so many that all segments have room for, beside those
+/// for the next checkpoint: for end-of-recovery records, a block for each opening that was killed
+/// before it had made a checkpoint.
 pub(crate) fn spare_bytes(capacity: u64, header: &LogHeader) -> u64 {
     const LEAST: u64 = 16 << 10;
     (capacity / 8).clamp(LEAST, header.segment_bytes.max(LEAST))
+}
+
+/// Tables in one group of a checkpoint.
+pub(crate) const TABLES_A_GROUP: usize = 4096;
+/// What the record of a checkpoint has beside its tables, at most.
+const COUNTS_BYTES: usize = 32;
+
+/// What the groups of a checkpoint with so many tables take of the log, at most.
+pub(crate) fn own_bytes(tables: usize) -> u64 {
+    let groups = tables / TABLES_A_GROUP + 1;
+    let records = group_bytes(groups, tables * size_of::<TableCount>());
+    (records + groups * (GROUP_HEADER_BYTES + COUNTS_BYTES) + 2 * LOG_BLOCK_BYTES) as u64
+}
+
+/// The most bytes of the stream that the log file may have room for, where the groups of a
+/// checkpoint take `own` bytes: if those are much (of very many tables), the last one's and the
+/// next one's do not count.
+pub(crate) fn most_bytes(space: &LogSpace, own: u64) -> u64 {
+    let spare = spare_bytes(space.limit_bytes, lock(&space.segments).header());
+    space.limit_bytes + 2 * own.saturating_sub(spare)
 }
 
 /// The part of the log's limit that one group may take, so that others find room beside it.
@@ -83,13 +111,15 @@ pub(crate) struct Room {
     pub(crate) wanted: bool,
     /// The log syncer is here: `alarm` is `trigger`, and not zero.
     has_syncer: bool,
+    /// What the groups of the next checkpoint take, at most: `LOG-7`.
+    pub(crate) own: u64,
 }
 
 /// How far the log may go.
 ///
 /// Invariants:
 /// * A reservation is granted only if the log ends below `ceiling` with it and all others
-///   (`LOG-4`).
+///   (`LOG-4`). `ceiling` never falls (`LOG-7`).
 /// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
 /// * `start`, `ceiling`, `trigger` and `alarm` are changed under `room`, or by the one checkpoint;
 ///   they are read without.
@@ -100,7 +130,7 @@ pub(crate) struct Reservations {
     pub(crate) group_max: u64,
     pub(crate) group_max_by_log: u64,
     pub(crate) group_max_by_memory: u64,
-    /// Where reservations end: where all segments are full, less what is spared.
+    /// Where reservations end: where all segments are full, less what is spared and kept.
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
@@ -149,11 +179,6 @@ impl Reservations {
         tail >= self.alarm.load(Ordering::SeqCst)
     }
 
-    /// Whether the alarm is that of a log at rest: nobody is there to sync it.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        self.alarm.load(Ordering::SeqCst) == 0
-    }
-
     /// Whether a checkpoint is wanted when the log ends here.
     pub(crate) fn wants_checkpoint(&self, tail: u64) -> bool {
         tail >= self.trigger.load(Ordering::Relaxed)
@@ -200,8 +225,11 @@ impl Reservations {
         debug_assert!(start >= self.start(), "LOG-5: what lies below was given up");
         self.start.store(start, Ordering::Release);
         lock(&space.segments).keep(start);
+        let mut room = lock(&self.room);
+        room.blocked = None;
         // There may be room on the device by now.
-        lock(&self.room).no_growth = false;
+        room.no_growth = false;
+        drop(room);
         self.set_ceiling(space);
     }
 
@@ -212,18 +240,37 @@ impl Reservations {
         let (header, capacity) = (*segments.header(), segments.capacity());
         let end = segments.end_of_room();
         drop(segments);
-        let start = self.start();
-        let ceiling = end.saturating_sub(spare_bytes(capacity, &header));
-        self.ceiling.store(ceiling, Ordering::Release);
-        let most = if room.no_growth { capacity } else { space.limit_bytes.max(capacity) };
-        let half = (most - spare_bytes(most, &header)) / 2;
-        self.trigger.store(start + half, Ordering::Release);
-        if room.has_syncer {
-            self.alarm.store(start + half, Ordering::SeqCst);
+        let (start, own) = (self.start(), room.own);
+        let ceiling = end.saturating_sub(spare_bytes(capacity, &header) + own);
+        if self.ceiling.fetch_max(ceiling, Ordering::AcqRel) < ceiling {
+            room.blocked = None;
         }
-        room.blocked = None;
+        let most = most_bytes(space, own).max(capacity);
+        let most = if room.no_growth { capacity } else { most };
+        // The groups of the last checkpoint lie behind the start, and those of the next one come.
+        let half = most.saturating_sub(spare_bytes(most, &header) + 2 * own) / 2;
+        let trigger = start + own + half;
+        self.trigger.store(trigger, Ordering::Release);
+        if room.has_syncer {
+            self.alarm.store(trigger, Ordering::SeqCst);
+        }
         drop(room);
         self.room_changed.notify_all();
+    }
+
+    /// `LOG-7`: keeps so many bytes for the log's own groups, from now on.
+    pub(crate) fn keep_for_own(&self, bytes: u64) {
+        lock(&self.room).own = bytes;
+    }
+
+    /// What is kept for the log's own groups.
+    pub(crate) fn kept_for_own(&self) -> u64 {
+        lock(&self.room).own
+    }
+
+    /// `LOG-7`: an own group of so many bytes has moved the end of the log.
+    pub(crate) fn own_appended(&self, bytes: u64) {
+        self.ceiling.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// Waits a moment for more room. Counts how often a thread does.

@@ -19,6 +19,9 @@ const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// One that is longer than this must at least claim that it lies here before all of it is read.
 const LONG_GROUP_BYTES: usize = 64 << 10;
 
+/// A longer one that an earlier use of a segment has left is not read to the end to tell that.
+const LEFT_OVER_BYTES_MAX: u64 = 16 << 20;
+
 /// Called with a group's header and the whole group.
 pub type Visit<'v> = dyn FnMut(&GroupHeader, &[u8]) -> Result<(), LogError> + 'v;
 
@@ -107,6 +110,9 @@ impl Groups<'_> {
         let Some(lsn) = GroupHeader::claimed_lsn(bytes) else { return Ok(false) };
         let len = GroupHeader::claimed_len(bytes).filter(|len| *len as u64 <= GROUP_BYTES_MAX);
         let Some(len) = len.filter(|_| lsn < at) else { return Ok(false) };
+        if len as u64 > LEFT_OVER_BYTES_MAX {
+            return Ok(true);
+        }
         Ok(GroupHeader::verify(self.stream.bytes(at.0, len)?, seed, lsn).is_ok())
     }
 

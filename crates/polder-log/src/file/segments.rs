@@ -60,7 +60,8 @@ pub(crate) struct Segments {
     all: Vec<Segment>,
     /// The stretches that the file has, slots and segments.
     regions: usize,
-    /// The length of the file: its last stretch may be cut off.
+    /// The length of the file: its last stretch may be cut off. It is not any more when the log is
+    /// open, unless the device is full and the stretch holds something.
     len: u64,
     /// The segment that was written last.
     last: usize,
@@ -118,17 +119,25 @@ impl Segments {
     pub(crate) fn place(&self, at: u64) -> Option<(u64, u64)> {
         let segment = self.all.iter().find(|segment| segment.holds(at))?;
         let (offset, (_, end)) = (segment.offset_of(at)?, segment.stretch()?);
-        let there = self.len.saturating_sub(offset);
+        let there = (self.len / BLOCK * BLOCK).saturating_sub(offset);
         (there > 0).then_some((offset, end.min(at + there)))
     }
 
-    /// Has the last stretch of the file go on to its end.
-    pub(crate) fn complete(&mut self) {
+    /// Has the last stretch of the file go on to its end. False: the device has no room for that,
+    /// or fails; the stretch is no part of the file then, unless it holds something.
+    pub(crate) fn complete(&mut self) -> bool {
         let end = self.file_bytes();
-        // A device that is full may have room when something is written there.
-        if self.len < end && self.device.allocate(self.len, end - self.len).is_ok() {
-            self.len = end;
+        if self.len >= end || self.device.allocate(self.len, end - self.len).is_ok() {
+            self.len = self.len.max(end);
+            return true;
         }
+        let last = self.header.regions().nth(self.regions - 1);
+        let is_last = |segment: &Segment| Some(segment.region) == last;
+        if !self.all.iter().any(|segment| is_last(segment) && segment.held.is_some()) {
+            self.all.retain(|segment| !is_last(segment));
+            self.regions -= 1;
+        }
+        false
     }
 
     /// The length of the file.
@@ -224,9 +233,11 @@ impl Segments {
         self.all.iter().map(|segment| segment.region.share()).sum()
     }
 
-    /// Up to where the log can be written with the segments that there are.
+    /// Up to where the log can be written with the segments that there are: not beyond one that is
+    /// cut off.
     pub(crate) fn end_of_room(&self) -> u64 {
-        self.next + self.free_bytes()
+        let missing = self.file_bytes().saturating_sub(self.len);
+        if missing > 0 { self.next.saturating_sub(missing) } else { self.next + self.free_bytes() }
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -280,15 +291,16 @@ fn claimed(
         if !start.0.is_multiple_of(BLOCK) || start.0 >= 1 << 62 {
             continue;
         }
-        let held = SegmentHeader { start, incarnation: GroupHeader::read(&block, lsn).incarnation };
         let rest = there - within;
         if len <= rest {
             let bytes = read_block(device, at, len.next_multiple_of(BLOCK) as usize)?;
             if GroupHeader::verify(&bytes, seed, lsn).is_ok() {
-                return Ok(Some(held));
+                let incarnation = GroupHeader::read(&block, lsn).incarnation;
+                return Ok(Some(SegmentHeader { start, incarnation }));
             }
         } else if len <= GROUP_BYTES_MAX {
-            reaches_beyond.get_or_insert(held);
+            // Of an incarnation before all others (`SEG-1`): another segment knows better.
+            reaches_beyond.get_or_insert(SegmentHeader { start, incarnation: 0 });
         }
     }
     Ok(reaches_beyond)
@@ -324,9 +336,8 @@ pub(crate) fn make_region(
 pub(crate) struct LogSpace {
     pub(crate) device: Arc<dyn Device>,
     pub(crate) segments: Mutex<Segments>,
-    /// The most segments that the file may have, and bytes of the stream in them; only the log's
-    /// own groups may need another one.
-    pub(crate) limit_segments: u64,
+    /// The most bytes of the stream that the file may have room for; only the log's own groups may
+    /// need more.
     pub(crate) limit_bytes: u64,
     /// Held while the file is made longer.
     pub(crate) growth: Mutex<()>,
@@ -339,17 +350,17 @@ impl LogSpace {
     /// `limit`: bytes that the log may take, if it does not take more already.
     pub(crate) fn new(device: Arc<dyn Device>, segments: Segments, limit: u64) -> LogSpace {
         let limit = limit.min(MOST_BYTES);
-        let (mut limit_segments, mut limit_bytes, mut taken) = (0, 0, 0);
+        let (mut count, mut limit_bytes, mut taken) = (0, 0, 0);
         let regions = segments.header().regions();
         for region in regions.filter(|region| region.kind == RegionKind::Segment) {
             taken += region.bytes;
-            if taken > limit && limit_segments >= segments.count() {
+            if taken > limit && count >= segments.count() {
                 break;
             }
-            limit_segments += 1;
+            count += 1;
             limit_bytes += region.share();
         }
         let (segments, growth) = (Mutex::new(segments), Mutex::default());
-        LogSpace { device, segments, limit_segments, limit_bytes, growth }
+        LogSpace { device, segments, limit_bytes, growth }
     }
 }

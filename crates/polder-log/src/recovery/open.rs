@@ -77,8 +77,7 @@ impl LogFile {
     }
 }
 
-/// Room that the end-of-recovery record finds: else a log that is full could be opened only so
-/// many times.
+/// What the end-of-recovery record takes, with the rest of a block in front of it and behind it.
 const OWN_BYTES: u64 = 2 * LOG_BLOCK_BYTES as u64;
 
 impl Log {
@@ -86,12 +85,17 @@ impl Log {
     /// last one ended.
     ///
     /// # Errors
-    /// What made the log unusable.
+    /// What made the log unusable; that its device is full, after so many openings without a
+    /// checkpoint that nothing is left of what was spared for them.
     pub fn end_recovery(&self, end: Lsn) -> Result<(), LogError> {
         let mut group = Group::new();
         group.push(PageId::NULL, &Operation::EndOfRecovery { end });
-        self.make_room_for_own(OWN_BYTES);
-        let lsn = self.append_spare(&mut group);
-        self.await_sync(lsn).map_err(|source| LogError::Io { what: "write", source })
+        let lsn = if self.make_room_for_own(OWN_BYTES) {
+            Ok(self.append_own(&mut group))
+        } else {
+            Err(self.no_room_for_own("be opened"))
+        };
+        let durable = lsn.and_then(|lsn| self.await_sync(lsn));
+        durable.map_err(|source| LogError::Io { what: "write", source })
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use polder_log::{Log, WalWriter};
 use polder_pool::device::Device;
 use polder_pool::journal::Journal;
+use polder_testkit::FaultPlan;
 
 use crate::support::*;
 
@@ -81,5 +82,37 @@ fn a_log_that_grows_loses_nothing() {
             log = go_on(&disk, life);
         }
         assert!(longest > 1 << 20, "it has not grown: {longest} bytes");
+    }
+}
+
+/// A crash took the end of the last segment, and somebody else has the blocks now: the log ends
+/// before that, and goes on there when there is room again.
+#[test]
+fn a_segment_that_is_cut_off_is_no_room() {
+    const CUT: u64 = 8 << 10;
+    for is_held in [false, true] {
+        let disk = disk();
+        let log = begin(&disk);
+        disk.set_plan(full());
+        if is_held {
+            fill(&log, 1);
+        }
+        drop(log);
+        let openings = if is_held { 4 } else { 0 };
+        for incarnation in (2..).take(openings) {
+            drop(go_on(&disk, incarnation));
+        }
+        disk.set_plan(FaultPlan::new(1));
+        disk.truncate(disk.len().unwrap() - CUT).unwrap();
+        disk.set_plan(FaultPlan::new(2).capacity(disk.allocated_bytes()));
+        let log = go_on(&disk, 9);
+        let (pages, refused) = fill(&log, 100);
+        log.check().unwrap_or_else(|error| panic!("{is_held}, {pages:?}: {error}, {refused}"));
+        assert_eq!(pages.is_empty(), is_held);
+        disk.set_plan(FaultPlan::new(1));
+        let begun = log.begin_checkpoint().unwrap();
+        log.finish_checkpoint(&begun, 1, |_| Ok(())).unwrap();
+        append(&log, 1, 8000);
+        log.flush().unwrap();
     }
 }

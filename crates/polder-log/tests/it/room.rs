@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_format::PhysicalPageNo;
-use polder_format::log::{Group, Operation};
-use polder_log::LogOptions;
+use polder_format::log::{Group, LoggedValue, Operation};
+use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
+use polder_log::{Log, LogOptions};
 use polder_pool::device::Device;
-use polder_pool::journal::{Journal, Outgoing};
+use polder_pool::journal::{Journal, Outgoing, SharedError};
 use polder_testkit::FaultPlan;
 
 use crate::support::*;
@@ -61,9 +61,7 @@ fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
         thread::spawn(move || {
             // Nobody but the leader below empties the ring: it fills, and this thread waits.
             let mut number = 0;
-            while log.reserve(2048).is_ok() {
-                log.release(2048);
-                append(&log, number, 1000);
+            while try_append(&log, number, 1000).is_ok() {
                 number += 1;
             }
         })
@@ -146,4 +144,139 @@ fn slots_that_are_stuck_do_not_keep_the_log_from_growing() {
     disk.set_plan(FaultPlan::new(1));
     let ticket = protect(3).unwrap();
     log.after_write(ticket, &[]);
+}
+
+/// One entry in each of so many tables.
+fn fill_tables(log: &Log, tables: std::ops::Range<u64>) {
+    for table in tables {
+        let space = SpaceId::new(100 + table).unwrap();
+        let page = PageId::new(space, PageNo::new(1).unwrap());
+        let value = LoggedValue::Inline(b"1");
+        let mut group = Group::new();
+        group.push(page, &Operation::Insert { added: true, version: 1, key: b"k", value });
+        log.reserve(group.len() as u64).unwrap();
+        let reserved = group.len() as u64;
+        log.append(&mut group, reserved);
+        // Nobody else empties the ring.
+        if table % 1000 == 0 {
+            log.flush().unwrap();
+        }
+    }
+    log.flush().unwrap();
+}
+
+fn checkpoint(log: &Log) -> Result<(), SharedError> {
+    let begun = log.begin_checkpoint()?;
+    log.finish_checkpoint(&begun, 1, |_| Ok(()))
+}
+
+/// The counts of many tables are more than what is spared for openings; and those who wait for
+/// room take all that there is.
+#[test]
+fn a_checkpoint_of_many_tables_finds_room_where_the_log_cannot_grow() {
+    const TABLES: u64 = 4000;
+    let disk = disk();
+    let log = begin(&disk);
+    fill_tables(&log, 0..TABLES);
+    checkpoint(&log).unwrap();
+    // The segments that there are hold what two checkpoints append, and not much more.
+    disk.set_plan(full());
+    for round in 0..10 {
+        let (pages, _) = fill(&log, 1);
+        checkpoint(&log).unwrap_or_else(|error| panic!("round {round}, {pages:?}: {error}"));
+    }
+    assert!(log.end().0 > 10 * TABLES * 12);
+}
+
+/// More tables than what was kept has room for, and a device without room: the checkpoint fails,
+/// and nothing else; it is made when there is room again.
+#[test]
+fn a_checkpoint_without_room_is_tried_again() {
+    let disk = disk();
+    let log = begin(&disk);
+    checkpoint(&log).unwrap();
+    fill_tables(&log, 0..3000);
+    disk.set_plan(full());
+    fill(&log, 1);
+    let error = checkpoint(&log).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+    assert!(error.to_string().contains("have a checkpoint"), "{error}");
+    log.check().unwrap();
+    log.flush().unwrap();
+    disk.set_plan(FaultPlan::new(1));
+    checkpoint(&log).unwrap();
+    append(&log, 1, 8000);
+    log.flush().unwrap();
+}
+
+/// A full log on a full device is opened, and killed before it has made a checkpoint, again and
+/// again: as often as the documents say; and then it still has room for the checkpoint.
+#[test]
+fn a_full_log_is_opened_four_times_without_a_checkpoint() {
+    let disk = disk();
+    let log = begin(&disk);
+    disk.set_plan(full());
+    let (pages, _) = fill(&log, 1);
+    assert!(pages.len() > 2);
+    drop(log);
+    for incarnation in 2..5 {
+        drop(go_on(&disk, incarnation));
+    }
+    let log = go_on(&disk, 5);
+    assert_eq!(fill(&log, 1).0.len(), 0);
+    checkpoint(&log).unwrap();
+    let (pages, _) = fill(&log, 1);
+    assert!(pages.len() > 2);
+}
+
+/// The counts of a checkpoint have more tables than anything was kept for, and threads hold
+/// reservations of all that there is: they find what they were promised.
+#[test]
+fn a_checkpoint_takes_no_room_that_was_promised() {
+    const BYTES: u64 = 64 << 10;
+    for (tables, more) in [(24_000, 0), (100, 30_000)] {
+        let disk = disk();
+        // Nobody empties the ring but this thread.
+        let options = LogOptions { buffer_bytes: 4 << 20, ..OPTIONS };
+        let log = begin_with(Arc::new(disk.clone()), options);
+        fill_tables(&log, 0..tables);
+        checkpoint(&log).unwrap();
+        fill_tables(&log, tables..tables + more);
+        let mut held = 0u64;
+        while held < 12 {
+            log.reserve(BYTES).unwrap();
+            held += 1;
+        }
+        disk.set_plan(full());
+        log.checkpoint_failed(Arc::new(io::Error::other("no checkpoint in this test")));
+        while log.reserve(BYTES).is_ok() {
+            held += 1;
+        }
+        let append_held = || {
+            for number in 0..held {
+                let value = vec![number as u8; BYTES as usize - 200];
+                let (key, value) = (number.to_be_bytes(), LoggedValue::Inline(&value));
+                let mut group = Group::new();
+                let insert = Operation::Insert { added: true, version: 1, key: &key, value };
+                group.push(page(number), &insert);
+                log.append(&mut group, BYTES);
+                log.flush().unwrap_or_else(|error| panic!("{tables} and {more} tables: {error}"));
+            }
+        };
+        let begun = log.begin_checkpoint().unwrap();
+        // K4 is done when the superblocks are written, and nothing is free yet.
+        let made = log.finish_checkpoint(&begun, 1, |_| {
+            append_held();
+            Ok(())
+        });
+        match made {
+            Ok(()) => assert_eq!(more, 0),
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::StorageFull, "{error}");
+                append_held();
+            }
+        }
+        disk.set_plan(FaultPlan::new(1));
+        checkpoint(&log).unwrap();
+    }
 }

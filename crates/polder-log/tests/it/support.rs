@@ -39,14 +39,19 @@ pub fn begin(disk: &SimDisk) -> Arc<Log> {
 }
 
 pub fn append(log: &Log, number: u64, len: usize) -> Lsn {
+    try_append(log, number, len).unwrap()
+}
+
+/// The same, unless the log has failed or has no room.
+pub fn try_append(log: &Log, number: u64, len: usize) -> Result<Lsn, SharedError> {
     let value = vec![number as u8; len];
     let key = number.to_be_bytes();
     let value = LoggedValue::Inline(&value);
     let mut group = Group::new();
     group.push(page(number), &Operation::Insert { added: true, version: number, key: &key, value });
-    log.reserve(group.len() as u64).unwrap();
     let reserved = group.len() as u64;
-    log.append(&mut group, reserved)
+    log.reserve(reserved)?;
+    Ok(log.append(&mut group, reserved))
 }
 
 /// Appends groups about pages from `first` on until there is no room, each durable. Gives the

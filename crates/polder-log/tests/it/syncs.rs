@@ -95,11 +95,10 @@ fn a_log_whose_growth_cannot_be_synced_is_poisoned() {
     let last = in_time(move || {
         let mut last = kept;
         for number in 1..400 {
-            if filled.reserve(2048).is_err() {
-                break;
+            match try_append(&filled, number, 1000) {
+                Ok(lsn) => last = lsn,
+                Err(_) => break,
             }
-            filled.release(2048);
-            last = append(&filled, number, 1000);
         }
         last
     });
