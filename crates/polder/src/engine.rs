@@ -20,6 +20,7 @@ use crate::directory::Hold;
 use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
+use crate::fair_mutex::FairMutex;
 use crate::live::{Document, Live};
 use crate::name::Name;
 use crate::opening::{Opened, Opening, drop_orphans};
@@ -42,7 +43,7 @@ pub(crate) struct Engine<T: Translation> {
     /// Structures of others that are open, by name; under `ddl` as well.
     pub(crate) hosted: Mutex<HashMap<String, Arc<HostedCore<T>>>>,
     pub(crate) registry: Registry,
-    pub(crate) ddl: Mutex<()>,
+    pub(crate) ddl: FairMutex,
     pub(crate) shrinker: Shrinker,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
@@ -125,7 +126,7 @@ impl<T: Translation> Engine<T> {
             catalogue,
             tables: RwLock::default(),
             hosted: Mutex::default(),
-            ddl: Mutex::default(),
+            ddl: FairMutex::default(),
             registry: opening.registry,
             shrinker: Shrinker::default(),
             quiesce,
@@ -212,7 +213,7 @@ impl<T: Translation> Engine<T> {
             return Ok(Arc::clone(table));
         }
         drop(open);
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
         record.check_is(name, self.registry.tables().name())?;
@@ -263,7 +264,7 @@ impl<T: Translation> Engine<T> {
     pub(crate) fn drop_table(self: &Arc<Self>, name: &str) -> Result<(), StoreError> {
         let _pass = self.quiesce.enter()?;
         let table = self.table(name)?;
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         // Meanwhile it may have gone, or got another name.
         if table.name.get() != name || table.dropped.swap(true, Ordering::SeqCst) {
             return Err(StoreError::NoSuchTable { name: name.to_string() });
@@ -300,7 +301,7 @@ impl<T: Translation> Engine<T> {
     pub(crate) fn rename_table(self: &Arc<Self>, name: &str, new: &str) -> Result<(), StoreError> {
         check_name(new)?;
         let pass = self.quiesce.enter()?;
-        let ddl = lock(&self.ddl);
+        let ddl = self.ddl.lock();
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
         record.check_is(name, self.registry.tables().name())?;
@@ -389,7 +390,7 @@ impl<T: Variant> Engine<T> {
         name: &str,
     ) -> Result<Arc<TableCore<T>>, StoreError> {
         let _pass = self.quiesce.enter()?;
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         let space = self.create_named(name, self.registry.tables())?;
         Ok(self.keep(name, Tree::open(space), 0))
     }

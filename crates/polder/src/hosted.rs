@@ -220,7 +220,7 @@ impl<T: Variant> Engine<T> {
         structure: &'static dyn Registered,
     ) -> Result<Handle, StoreError> {
         let _pass = self.quiesce.enter()?;
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         let space = self.create_named(name, structure)?;
         self.keep_hosted(name, space, structure)
     }
@@ -231,7 +231,7 @@ impl<T: Variant> Engine<T> {
         structure: &'static dyn Registered,
     ) -> Result<Handle, StoreError> {
         self.quiesce.check_open()?;
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
         record.check_is(name, structure.name())?;
@@ -263,7 +263,7 @@ impl<T: Variant> Engine<T> {
 
     fn drop_structure(&self, name: &str) -> Result<(), StoreError> {
         let _pass = self.quiesce.enter()?;
-        let _ddl = lock(&self.ddl);
+        let _ddl = self.ddl.lock();
         let record =
             self.record(name)?.ok_or_else(|| StoreError::NoSuchTable { name: name.to_string() })?;
         if record.lodger.name() == self.registry.tables().name() {

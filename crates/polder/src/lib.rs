@@ -55,6 +55,7 @@ mod durability;
 mod engine;
 mod entry_count;
 mod error;
+mod fair_mutex;
 mod families;
 mod file;
 mod handle;

@@ -14,12 +14,11 @@
 //! (`ddl`), which may read the maps of all of them.
 
 use std::collections::HashSet;
-use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use polder_format::PageNo;
-use polder_pool::{PoolError, Space, Translation, event, lock};
+use polder_format::{PageNo, SpaceId};
+use polder_pool::{PoolError, Space, Translation, event};
 use polder_tree::{CompactStep, Tree};
 
 use crate::any::dispatch;
@@ -271,22 +270,25 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
         let begun = self.file_pages();
         let needed = self.note(pages_needed_within(self.engine)).unwrap_or(begun);
         // Maps of tables that come and go meanwhile would be read while they are freed.
-        let released = under(ddl, || pool.release_free());
-        self.note(released.map_err(of_pool));
+        let mut released = Some(SpaceId::FILE);
         loop {
             let all = begun.saturating_sub(needed);
             let done = begun.saturating_sub(self.file_pages()).min(all);
             if !self.between(ShrinkStep::Cutting, None, (done, all)) {
                 break;
             }
-            let moved = under(ddl, || pool.move_last());
-            if self.note(moved.map_err(of_pool)).flatten().is_none() {
+            let _ddl = ddl.lock();
+            if let Some(last) = released {
+                let step = pool.release_free_behind(last).map_err(of_pool);
+                released = self.note(step).flatten();
+            } else if self.note(pool.move_last().map_err(of_pool)).flatten().is_none() {
                 break;
             }
         }
         // Unless the store refused it: it may be closed by now.
         if self.pass.is_some() {
-            under(ddl, || pool.punch_free());
+            let _ddl = ddl.lock();
+            pool.punch_free();
         }
     }
 
@@ -316,9 +318,4 @@ impl<'e, 'p, T: Translation> Shrinking<'e, 'p, T> {
             self.since = Instant::now();
         }
     }
-}
-
-fn under<R>(ddl: &Mutex<()>, step: impl FnOnce() -> R) -> R {
-    let _ddl = lock(ddl);
-    step()
 }

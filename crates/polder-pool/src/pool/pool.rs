@@ -134,14 +134,15 @@ impl<T: Translation> Pool<T> {
         self.shared().shrink()
     }
 
-    /// The first step of [`Pool::shrink`]: gives back extents in which no page is in use, and cuts
-    /// off the end of the file. Gives the bytes by which it became shorter.
+    /// One of the first steps of [`Pool::shrink`]: gives back extents in which no page is in use, of
+    /// the next few spaces whose ids are greater than `space`, and cuts off the end of the file.
+    /// Gives the last one of them, to go on behind; `None` if there is no other one.
     ///
     /// # Errors
     /// Those of reading and writing.
-    pub fn release_free(&self) -> Result<u64, PoolError> {
+    pub fn release_free_behind(&self, space: SpaceId) -> Result<Option<SpaceId>, PoolError> {
         let _admitted = self.shared().admit();
-        self.shared().release_free()
+        self.shared().release_free(space)
     }
 
     /// Each further step of [`Pool::shrink`]: moves what lies last in the file, at most 64 MiB,

@@ -54,6 +54,8 @@ use crate::translation::Translation;
 
 /// What is copied at a time.
 const COPY_BYTES: usize = 256 << 10;
+/// Spaces whose extents without pages are released at a time.
+const SPACES_A_STEP: usize = 64;
 /// Rounds in which pages are copied again that were written meanwhile, before the extent-move gate
 /// closes.
 const RECOPY_ROUNDS: usize = 4;
@@ -62,24 +64,34 @@ impl<T: Translation> Shared<T> {
     /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
     /// it became shorter.
     pub(crate) fn shrink(&self) -> Result<u64, PoolError> {
-        let mut bytes = self.release_free()?;
+        self.learn_file_pages()?;
+        let before = self.file_state().file_pages;
+        let mut released = Some(SpaceId::FILE);
+        while let Some(last) = released {
+            released = self.release_free(last)?;
+        }
         let moved = loop {
             match self.move_last() {
-                Ok(Some(more)) => bytes += more,
-                Ok(None) => break Ok(bytes),
+                Ok(Some(_)) => {}
+                Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         self.punch_free();
-        moved
+        let pages = before.saturating_sub(self.file_state().file_pages);
+        moved.map(|()| pages << self.core.page_size().shift())
     }
 
-    /// Releases all extents without pages, and cuts off what is free at the end of the file. Gives
-    /// the bytes by which it became shorter.
-    pub(crate) fn release_free(&self) -> Result<u64, PoolError> {
+    /// Releases the extents without pages of the next spaces behind `space`, and cuts off what is
+    /// free at the end of the file. Gives the last one of those spaces; none: there were no more.
+    pub(crate) fn release_free(&self, space: SpaceId) -> Result<Option<SpaceId>, PoolError> {
         self.learn_file_pages()?;
         let (mut runs, mut outcome) = (Vec::new(), Ok(()));
-        for id in self.listed_spaces()? {
+        let mut spaces = self.listed_spaces()?;
+        spaces.retain(|id| *id > space);
+        spaces.sort_unstable();
+        spaces.truncate(SPACES_A_STEP);
+        for id in spaces.iter().copied() {
             outcome = self.space_if_there(id).and_then(|space| match space {
                 Some(space) => self.take_free_extents(&space, &mut runs),
                 None => Ok(()),
@@ -89,8 +101,8 @@ impl<T: Translation> Shared<T> {
             }
         }
         // Also what was taken before an error.
-        let bytes = self.release_and_trim(&runs);
-        outcome.and(bytes)
+        let trimmed = self.release_and_trim(&runs);
+        outcome.and(trimmed).map(|_| spaces.last().copied())
     }
 
     /// Moves what lies last in the file further down, and cuts off what is free then. Gives the
