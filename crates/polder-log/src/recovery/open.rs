@@ -15,8 +15,8 @@ use crate::log::{Beginning, Log};
 use crate::tally::Tally;
 
 impl Found {
-    /// R4 and R5, and opens the log behind its end. Redoing follows ([`recover`](super::recover)),
-    /// when there is a pool. `incarnation` was never used before.
+    /// R4 and R5, and opens the log behind its end. Redoing follows, when there is a pool, and begins
+    /// with [`recover_maps`](super::recover_maps). `incarnation` was never used before.
     ///
     /// # Errors
     /// Those of the devices.
