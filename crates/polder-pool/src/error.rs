@@ -11,26 +11,29 @@ use polder_format::{FormatError, PageId, PhysicalPageNo, SpaceId};
 use crate::read_mode::ReadMode;
 
 /// Why the pool could not do what it was asked.
+/// The message says what happened, where, and what to do where there is something to be done; the
+/// source, where there is one, is what the device, the kernel or the structure said.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// No frame could be freed.
+    /// No frame could be freed. Each frame that is in use counts once, by the first of these that
+    /// it is: pinned, being loaded, latched, dirty.
     #[error(
         "all {frames} frames of the buffer pool are in use: {pinned} pinned, {latched} latched, {in_flight} being loaded, {dirty} changed and not written yet{}; use fewer threads or a larger memory budget",
         last_write_error.as_ref().map(|e| format!(" (the last write failed: {e})")).unwrap_or_default()
     )]
     Exhausted {
-        /// Frames in the pool.
+        /// How many frames the pool has.
         frames: u64,
-        /// Held by pins.
+        /// Frames whose pages are held resident by pins.
         pinned: u64,
-        /// Held by latches.
+        /// Frames whose pages are latched.
         latched: u64,
-        /// Being loaded.
+        /// Frames into which a page is being loaded.
         in_flight: u64,
-        /// Changed, and not written yet.
+        /// Frames whose pages were changed and are not written yet.
         dirty: u64,
-        /// What the device said, if the last write failed.
+        /// What the device or the log said, if the last write of pages failed.
         last_write_error: Option<Arc<io::Error>>,
     },
     /// A translation that never evicts has used its budget.
@@ -38,9 +41,9 @@ pub enum PoolError {
         "the data does not fit into the memory budget of {frames} pages, and the translation `{translation}` never evicts; use a larger budget or the translation `array`"
     )]
     DoesNotFit {
-        /// Frames that the budget pays for.
+        /// Frames that the budget pays for, as many pages as there can be.
         frames: u64,
-        /// The translation.
+        /// The name of the translation.
         translation: &'static str,
     },
     /// A translation that gives each page an address of its own has no more of them.
@@ -48,11 +51,11 @@ pub enum PoolError {
         "no address is left for {page}: the translation `{translation}` has them for {frames} pages, a few times what the budget pays for, and spaces that were larger or have gone keep theirs; use a larger budget or the translation `array`"
     )]
     NoAddresses {
-        /// The page.
+        /// The page that was to be loaded or made.
         page: PageId,
-        /// Pages for which there are addresses.
+        /// How many pages there are addresses for.
         frames: u64,
-        /// The translation.
+        /// The name of the translation.
         translation: &'static str,
     },
     /// A read mode and a translation that do not go together.
@@ -60,11 +63,11 @@ pub enum PoolError {
         "readers cannot hold pages by `{hold}` with the translation `{translation}`: {why}; use `optimistic` or `shared`, or another translation"
     )]
     Combination {
-        /// The way.
+        /// The read mode.
         hold: ReadMode,
-        /// The translation.
+        /// The name of the translation.
         translation: &'static str,
-        /// Why not.
+        /// Why the two do not go together.
         why: &'static str,
     },
     /// The pages are smaller than what the kernel can take back in one piece.
@@ -72,39 +75,41 @@ pub enum PoolError {
         "the translation `{translation}` needs pages of at least {kernel_bytes} bytes on this machine, as the kernel's are, and these have {page_bytes}; use a larger page size or the translation `array`"
     )]
     PageTooSmall {
-        /// Size of all pages.
+        /// Size of the pool's pages in bytes.
         page_bytes: u64,
-        /// Size of the kernel's.
+        /// Size of the kernel's pages in bytes.
         kernel_bytes: u64,
-        /// The translation.
+        /// The name of the translation.
         translation: &'static str,
     },
-    /// The device could not read a page.
+    /// The device could not read a page, or what it has of the page cannot be relied on, because a
+    /// sync has failed behind the write ([`Journal::is_trusted`](crate::Journal::is_trusted)).
     #[error("cannot read {page} at {place} of the data file")]
     Read {
         /// The page.
         page: PageId,
-        /// Where it lies.
+        /// Where it lies in the file, in units of pages.
         place: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
-    /// The device could not write a page.
+    /// The device could not write a page. The page stays dirty.
     #[error("cannot write {page} at {place} of the data file")]
     Write {
         /// The page.
         page: PageId,
-        /// Where it lies.
+        /// Where it lies in the file, in units of pages.
         place: PhysicalPageNo,
         /// What the device said.
         source: Arc<io::Error>,
     },
-    /// A page is not what was written.
+    /// A page is not what was written: its checksum, its id, its kind or what the kind's own check
+    /// looks at ([`KindOps::check`](crate::KindOps)) is wrong.
     #[error("{page} at {place} of the data file is damaged")]
     Corrupt {
         /// The page.
         page: PageId,
-        /// Where it lies.
+        /// Where it lies in the file, in units of pages.
         place: PhysicalPageNo,
         /// What is wrong with it.
         source: FormatError,
@@ -112,7 +117,7 @@ pub enum PoolError {
     /// A page that is linked lies in no extent.
     #[error("{page} is referred to, but lies in no extent of its space: the extent map is damaged")]
     Unmapped {
-        /// The page.
+        /// The page to which something leads.
         page: PageId,
     },
     /// The device has no room for more data.
@@ -120,7 +125,7 @@ pub enum PoolError {
     Full {
         /// The space that was to grow.
         space: SpaceId,
-        /// By how many bytes.
+        /// By how many bytes it was to grow.
         bytes: u64,
         /// What the device said.
         source: Arc<io::Error>,
@@ -128,7 +133,7 @@ pub enum PoolError {
     /// Some other operation of the device failed.
     #[error("cannot {what} the data file")]
     Device {
-        /// What was tried.
+        /// What was tried, as a verb: it fills the gap in "cannot ... the data file".
         what: &'static str,
         /// What the device said.
         source: Arc<io::Error>,
@@ -136,30 +141,31 @@ pub enum PoolError {
     /// The log can neither take nor keep what is logged.
     #[error("the log cannot be written")]
     Journal {
-        /// Why.
+        /// What the log said.
         source: Arc<io::Error>,
     },
-    /// The space was dropped.
+    /// The space was dropped, by this operation's thread or another one.
     #[error("{space} was dropped")]
     Dropped {
-        /// The space.
+        /// The space that is gone.
         space: SpaceId,
     },
-    /// The store that the pool serves was closed: the pool reads nothing for it.
+    /// The store that the pool serves was closed: the pool reads nothing for it any more
+    /// ([`Pool::end_reads`](crate::Pool::end_reads)).
     #[error("the buffer pool was closed")]
     Closed,
     /// There is no such space.
     #[error("{space} does not exist")]
     NoSuchSpace {
-        /// The space.
+        /// The id that no space has.
         space: SpaceId,
     },
     /// A number has reached its limit.
     #[error("{what} has reached its limit of {limit}")]
     Limit {
-        /// What is used up.
+        /// What is used up, as a noun.
         what: &'static str,
-        /// How many there can be.
+        /// How many of it there can be.
         limit: u64,
     },
     /// The kernel gave no memory or addresses.
@@ -167,9 +173,9 @@ pub enum PoolError {
         "cannot reserve {bytes} bytes of address space for {what}; allow the process more (`ulimit -v`), or use a smaller memory budget"
     )]
     Memory {
-        /// What for.
+        /// What the memory was for, as a noun.
         what: &'static str,
-        /// How much.
+        /// How many bytes were asked for.
         bytes: u64,
         /// What the kernel said.
         source: Arc<io::Error>,
@@ -179,30 +185,42 @@ pub enum PoolError {
         "a memory budget of {given} bytes is too small: {least} bytes are the least at this page size"
     )]
     Budget {
-        /// What was given.
+        /// The budget that was given, in bytes.
         given: u64,
-        /// What is needed.
+        /// The smallest budget that does, in bytes.
         least: u64,
     },
-    /// Something in a page contradicts something else.
+    /// Something in a page contradicts something else: another page, a record of the log, or what
+    /// the caller said of the page.
     #[error("{page}: {what}")]
     Broken {
-        /// The page.
+        /// The page where it was found.
         page: PageId,
-        /// The contradiction.
+        /// What contradicts what.
         what: &'static str,
     },
     /// An operation of a structure ended with an error of its own
     /// ([`Attempt::fail`](crate::Attempt::fail)).
     #[error(transparent)]
     Structure {
-        /// What the structure says.
+        /// The structure's error, as it was given.
         source: Arc<dyn Error + Send + Sync>,
     },
 }
 
 impl PoolError {
-    /// An error of a structure. One that is the pool's stays what it is.
+    /// An error of a structure, as one of the pool: for functions of a structure that give a
+    /// `PoolError`. One that is the pool's already stays what it is. A text does as well.
+    ///
+    /// ```
+    /// use polder_pool::PoolError;
+    ///
+    /// let error = PoolError::of_structure("the stack is empty");
+    /// assert_eq!(error.to_string(), "the stack is empty");
+    /// let error = PoolError::of_structure(std::fmt::Error);
+    /// assert!(error.structure_error::<std::fmt::Error>().is_some());
+    /// assert!(matches!(PoolError::of_structure(PoolError::Closed), PoolError::Closed));
+    /// ```
     pub fn of_structure(error: impl Into<Box<dyn Error + Send + Sync>>) -> PoolError {
         match error.into().downcast::<PoolError>() {
             Ok(error) => *error,
@@ -210,7 +228,8 @@ impl PoolError {
         }
     }
 
-    /// The error of a structure that this is, if it is one of this type.
+    /// The error of a structure that this is ([`PoolError::Structure`]), if it is one of type `E`;
+    /// else `None`.
     pub fn structure_error<E: Error + 'static>(&self) -> Option<&E> {
         match self {
             PoolError::Structure { source } => source.downcast_ref(),

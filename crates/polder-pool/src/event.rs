@@ -1,7 +1,8 @@
 //! Telling what goes on in the background: events of `tracing`, with the feature of that name.
 
-/// Tells of something that happened off the common way: what it amounts to, by name, and what it was.
-/// Without the feature `tracing` nothing is evaluated and nothing compiled.
+/// Tells of something that happened off the common way, to whoever subscribes to `tracing`: a
+/// level, values by name (each is written as `Display` does), and a sentence. Without the feature
+/// `tracing` nothing is evaluated and nothing compiled.
 ///
 /// ```
 /// let (device, ms) = ("log", 1200);

@@ -1,5 +1,17 @@
 //! Polder's buffer pool: pages of a file in memory, at the speed of memory.
 //!
+//! A [`Pool`] is opened on a [`device`](device::Device) with a budget of memory ([`PoolConfig`]),
+//! and has [`Space`]s, which are made of pages. An operation on pages is a closure that
+//! [`Space::run`] runs until it goes through: it reads a page by an [`Optimistic`] guard, which it
+//! validates, and changes one by an [`Exclusive`] guard. Bytes of pages are read and written by
+//! [`bytes`] alone. A [`Change`] logs what was changed, where the pool has a [`Journal`]. [`Space`]
+//! has an example of all that happens to a page; the rules that a caller can break are in the
+//! README.
+//!
+//! Amounts are in bytes, pages or frames (a frame is memory for one page); names and descriptions say
+//! which. A page number counts the pages of a space, a physical page number those of the file. What
+//! goes wrong is a [`PoolError`].
+//!
 //! The way from a page id to a frame, the *translation*, is interchangeable; see [`translation`].
 //! What a page goes through is drawn in the module that does it; `docs/protocols.md` says where,
 //! and draws the state word, which all of them share. How pages lie in the file is in

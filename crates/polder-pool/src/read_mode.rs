@@ -7,6 +7,22 @@ use std::num::NonZeroU16;
 use std::str::FromStr;
 
 /// How readers hold the pages on their way down.
+///
+/// A mode is read from its name, as users write it, and written as it is read:
+///
+/// ```
+/// use polder_pool::{GroupSize, ReadMode};
+///
+/// let mode: ReadMode = "group:4".parse()?;
+/// assert_eq!(mode, ReadMode::GroupOf(GroupSize::new(4).unwrap()));
+/// assert_eq!(mode.to_string(), "group:4");
+/// assert_eq!(mode.name(), "group");
+/// assert!(mode.is_by_cores() && !mode.copies());
+///
+/// let error = "groups".parse::<ReadMode>().unwrap_err();
+/// assert!(error.to_string().contains(&ReadMode::names()));
+/// # Ok::<(), polder_pool::UnknownReadMode>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ReadMode {
@@ -18,12 +34,13 @@ pub enum ReadMode {
     /// write to.
     Shared,
     /// Readers hold a page by a count for each group of cores that share their last cache
-    /// (scalecache-2025 3.1).
+    /// (scalecache-2025 3.1). Each group costs two bytes for each frame, which the budget pays for.
     Group,
     /// The same with at most so many cores in a group, of those that share their last cache:
-    /// `group:4` is what the paper measures. Each group costs two bytes for each frame.
+    /// `group:4` is what the paper measures.
     GroupOf(GroupSize),
-    /// Readers hold a page by a count for each core; from 513 cores on neighbours share one.
+    /// Readers hold a page by a count for each core, of two bytes for each frame; from 513 cores on
+    /// neighbours share one.
     Core,
     /// Readers hold pages by a count for each group of cores as in [`ReadMode::Group`], one page
     /// at a time; inner nodes are changed in copies, so that a reader of one is never disturbed
@@ -33,17 +50,17 @@ pub enum ReadMode {
     CopyOf(GroupSize),
 }
 
-/// The most cores in a group, from 1 to [`GroupSize::MOST`].
+/// The most cores in a group: a whole number from 1 to [`GroupSize::MOST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GroupSize(NonZeroU16);
 
 impl GroupSize {
     /// One core in each group: as many groups as a machine can have.
     pub const ONE: GroupSize = GroupSize(NonZeroU16::MIN);
-    /// More cores share no cache.
+    /// The greatest size in cores. More cores share no cache.
     pub const MOST: u16 = 512;
 
-    /// So many cores; none if that is 0 or more than [`GroupSize::MOST`].
+    /// A size of so many cores; `None` if `cores` is 0 or more than [`GroupSize::MOST`].
     pub const fn new(cores: u16) -> Option<GroupSize> {
         match NonZeroU16::new(cores) {
             Some(cores) if cores.get() <= Self::MOST => Some(GroupSize(cores)),
@@ -51,18 +68,20 @@ impl GroupSize {
         }
     }
 
-    /// How many.
+    /// The size in cores, from 1 to [`GroupSize::MOST`].
     pub const fn cores(self) -> u16 {
         self.0.get()
     }
 }
 
 impl ReadMode {
-    /// All of them, where there are groups those of all cores that share a cache.
+    /// All modes, one for each name. Where there are groups they are those of all cores that share
+    /// a cache.
     pub const ALL: &[ReadMode] =
         &[ReadMode::Optimistic, ReadMode::Shared, ReadMode::Group, ReadMode::Core, ReadMode::Copy];
 
-    /// The names of all, for help texts and messages.
+    /// The names of all modes, with commas between them, for help texts and messages. Where a size
+    /// can stand behind a name there is a second one that ends in `:CORES`.
     pub fn names() -> String {
         let name = |hold: &ReadMode| match hold {
             ReadMode::Group | ReadMode::Copy => format!("{hold}, {hold}:CORES"),
@@ -86,7 +105,7 @@ impl ReadMode {
         !matches!(self, ReadMode::Optimistic | ReadMode::Shared)
     }
 
-    /// What users call it, without the size of its groups.
+    /// What users call the mode, without the size of its groups. `Display` gives the size, too.
     pub fn name(self) -> &'static str {
         match self {
             ReadMode::Optimistic => "optimistic",
@@ -108,23 +127,23 @@ impl fmt::Display for ReadMode {
     }
 }
 
-/// A name that no read mode has.
+/// Why a text is no name of a read mode. The message says what can stand there.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UnknownReadMode {
-    /// The name itself.
+    /// No read mode has this name.
     #[error("there is no read mode {name:?}; there are: {}", ReadMode::names())]
     Name {
-        /// As it was given.
+        /// The text as it was given.
         name: String,
     },
-    /// What stands behind `group:` or `copy:`.
+    /// What stands behind `group:` or `copy:` is no size of a group.
     #[error(
         "{cores:?} is no size of a group: a whole number of cores from 1 to {}",
         GroupSize::MOST
     )]
     Cores {
-        /// As it was given.
+        /// What was given as the size.
         cores: String,
     },
 }

@@ -43,19 +43,22 @@ pub(crate) struct FileMap {
     pub(crate) freed: Freed,
 }
 
-/// What the pool must be told of a file, and tells to be kept (in a superblock).
+/// What the pool must be told of a file to open it ([`PoolConfig::file`](crate::PoolConfig)), and
+/// tells to be kept when it was flushed ([`Pool::file_state`](crate::Pool::file_state)). A store
+/// keeps it in a superblock. [`Pool`](crate::Pool) has an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileState {
-    /// Root of the space directory; none in a new file.
+    /// Where the root of the space directory lies, in units of pages; [`PhysicalPageNo::NONE`] in a
+    /// file without spaces.
     pub space_directory: PhysicalPageNo,
-    /// The id that the next space gets.
+    /// The id that the next space gets. Ids below were used, and are never used again.
     pub next_space: SpaceId,
-    /// Length of the file in pages.
+    /// Length of the file in pages; 0 in a new file.
     pub file_pages: u64,
 }
 
 impl FileState {
-    /// Of a file that holds nothing yet.
+    /// The state of a file that holds nothing yet.
     pub const NEW: FileState = FileState {
         space_directory: PhysicalPageNo::NONE,
         next_space: SpaceId::CATALOGUE,

@@ -22,7 +22,8 @@ use crate::page::{PageMut, PageRef};
 use crate::thread::Holding;
 
 /// Start the operation again: something changed while it was looked at, or a page must be loaded
-/// first. What is the matter is in the [`Attempt`](crate::Attempt).
+/// first. What is the matter is in the [`Attempt`](crate::Attempt), so that this is only passed on,
+/// by `?`, to the function that runs the operation ([`Space::run`](crate::Space::run)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Restart;
 
@@ -70,7 +71,8 @@ fn is_asked_for(cell: &StateCell, seen: StateWord) -> bool {
     cell.peek().is_exclusive_of(seen)
 }
 
-/// A page that is being read without holding it.
+/// A page that is being read without holding it: of a step of an operation, as
+/// [`Space::follow`](crate::Space::follow). It is copied freely, and releases nothing.
 #[derive(Clone, Copy)]
 pub struct Optimistic<'p> {
     page: PageRef<'p>,
@@ -109,13 +111,17 @@ impl<'p> Optimistic<'p> {
         Optimistic { seat, ..Optimistic::new(latches, resolved, wraps) }
     }
 
-    /// The bytes, which may be changing.
+    /// The bytes, which may be changing: what is read of them counts once [`Optimistic::validate`]
+    /// says so.
     #[inline(always)]
     pub fn page(&self) -> PageRef<'p> {
         self.page
     }
 
-    /// Whether everything read from the page so far was one state of it.
+    /// Makes sure that everything read from the page so far was one state of it.
+    ///
+    /// # Errors
+    /// `Restart` if the page was changed, latched exclusively, or has left its frame since.
     #[inline(always)]
     pub fn validate(&self) -> Result<(), Restart> {
         if self.stands() || (self.seat.is_held() && is_asked_for(self.cell, self.seen)) {
@@ -199,7 +205,13 @@ impl<'p> Optimistic<'p> {
     }
 }
 
-/// A page that this thread alone may write.
+/// A page that this thread alone may write ([`Attempt::upgrade`](crate::Attempt::upgrade),
+/// [`NewPage::latch`]), until this goes. A thread that has one neither loads pages nor waits for
+/// more than latches.
+///
+/// In debug builds it panics when it goes, if the page was changed in a pool with a journal and the
+/// change was neither logged ([`Change::commit`](crate::Change::commit)) nor declared to need no
+/// log ([`Exclusive::set_unlogged`]).
 pub struct Exclusive<'p> {
     page: PageRef<'p>,
     cell: &'p StateCell,
@@ -243,7 +255,7 @@ impl<'p> Exclusive<'p> {
         }
     }
 
-    /// The bytes.
+    /// The bytes, to read.
     #[inline(always)]
     pub fn page(&self) -> PageRef<'_> {
         self.page
@@ -258,7 +270,7 @@ impl<'p> Exclusive<'p> {
         unsafe { self.page.to_write() }
     }
 
-    /// The page's id. From the page itself, whose beginning is in the cache already.
+    /// The page's id, as its header says. (The beginning of the page is in the cache already.)
     #[inline]
     pub fn id(&self) -> PageId {
         PageId::from_link(self.page().u64(header_at::PAGE_ID))
@@ -271,8 +283,6 @@ impl<'p> Exclusive<'p> {
     }
 
     /// The page is as it was, or what it holds concerns nobody yet: its change need not be logged.
-    /// (In debug builds a change that is neither logged nor said to be unlogged here is found
-    /// out.)
     #[inline(always)]
     pub fn set_unlogged(&mut self) {
         self.logged = true;
@@ -397,7 +407,10 @@ impl<'p> NewPage<'p> {
     }
 
     /// Holds the page exclusively; waits at most for a write-back that copies it, and for readers
-    /// that came to it with an old link. An error only if the page is gone, with its space.
+    /// that came to it with an old link.
+    ///
+    /// # Errors
+    /// `Restart` only if the page is gone, with its space.
     pub fn latch(&self) -> Result<Exclusive<'p>, Restart> {
         let held = self.cell.latch().ok_or(Restart)?;
         // Readers that come with an old link go away again.
@@ -409,7 +422,7 @@ impl<'p> NewPage<'p> {
     }
 }
 
-/// Keeps a page resident.
+/// Keeps a page resident until it goes. Nothing may be read by it.
 #[derive(Debug)]
 pub struct Pin<'p> {
     meta: &'p FrameMeta,

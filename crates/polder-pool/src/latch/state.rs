@@ -9,7 +9,7 @@ use crate::latch::parking::ParkingLot;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
-/// Number of a frame, 1 to 2^28 - 1. Zero is no frame.
+/// The number of a frame, from 1 to 2^28 - 1. Zero is no frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FrameId(u32);
 
@@ -22,13 +22,16 @@ impl FrameId {
     pub const MAX: FrameId = FrameId((1 << 28) - 1);
 
     /// The frame with this number; the caller knows that it is below 2^28.
+    ///
+    /// # Panics
+    /// In debug builds, if it is not.
     #[inline(always)]
     pub fn new(frame: u32) -> FrameId {
         debug_assert!(frame <= Self::MAX.0);
         FrameId(frame)
     }
 
-    /// The number.
+    /// The number, 0 for no frame.
     #[inline(always)]
     pub fn get(self) -> u32 {
         self.0

@@ -4,6 +4,30 @@
 //! files, their locks and rings of io_uring are shared with the parent, and so are frames that a
 //! translation maps twice. So nothing that is open is of any use in a child. What must know is told
 //! in the child, before `fork` returns there. (Not by a bare `clone`, which runs no handlers.)
+//!
+//! ```
+//! use std::sync::atomic::{AtomicBool, Ordering};
+//! use std::sync::{Arc, Weak};
+//!
+//! use polder_pool::fork::{OnFork, watch};
+//!
+//! /// What works in the process that made it, and in no child.
+//! #[derive(Default)]
+//! struct Engine {
+//!     is_in_child: AtomicBool,
+//! }
+//!
+//! impl OnFork for Engine {
+//!     fn forked(&self) {
+//!         self.is_in_child.store(true, Ordering::Relaxed);
+//!     }
+//! }
+//!
+//! let engine = Arc::new(Engine::default());
+//! let watched: Weak<Engine> = Arc::downgrade(&engine);
+//! watch(watched);
+//! assert!(!engine.is_in_child.load(Ordering::Relaxed));
+//! ```
 
 #![cfg(not(loom))]
 
@@ -13,7 +37,7 @@ use std::thread;
 
 use crate::sync::lock;
 
-/// Told in the child of a fork.
+/// What is told in the child of a fork ([`watch`]).
 pub trait OnFork: Send + Sync {
     /// This process is a child. Called when no other thread runs: it must neither allocate nor wait.
     fn forked(&self);
@@ -50,7 +74,9 @@ extern "C" fn in_child() {
     end();
 }
 
-/// From now on this is told of forks.
+/// From now on this is told of forks, as long as it lives. It is told once for each call. The
+/// process gets handlers of `pthread_atfork` by the first call, and keeps them; where it has no
+/// memory for them nobody is told.
 pub fn watch(watched: Weak<dyn OnFork>) {
     // SAFETY: the handlers are functions of this program, which unwind nowhere.
     HANDLERS.call_once(|| unsafe {

@@ -181,9 +181,9 @@ pub(crate) unsafe fn madvise(at: *mut u8, len: usize, advice: c_int) -> io::Resu
 /// Addresses that a thread may take: its stack, and what the allocator sets aside for it.
 const THREAD_BYTES: usize = 128 << 20;
 
-/// How many threads there is room for, at most so many: the address space of a process may be limited
-/// (`ulimit -v`), and threads that only make things faster shall not take what other allocations
-/// need, which end the process if they fail.
+/// How many threads there is room for, `most` or fewer, down to 0: the address space of a process
+/// may be limited (`ulimit -v`), and threads that only make things faster shall not take what other
+/// allocations need, which end the process if they fail. Nothing is set aside for them.
 pub fn threads_with_room(most: usize) -> usize {
     let has_room =
         |count: &usize| *count == 0 || Mapping::new("threads", count * THREAD_BYTES, 1).is_ok();

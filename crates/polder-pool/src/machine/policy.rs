@@ -11,7 +11,7 @@ use std::ptr::{self, NonNull};
 const MEMS_ALLOWED: libc::c_int = 1 << 2;
 const WORD_BITS: usize = libc::c_ulong::BITS as usize;
 
-/// A node's number, as the kernel has it.
+/// The number of a node of memory (NUMA), as the kernel has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeId(u16);
 
@@ -24,7 +24,7 @@ impl NodeId {
         NodeId(number)
     }
 
-    /// The number.
+    /// The number, from 0 on.
     pub fn get(self) -> u16 {
         self.0
     }

@@ -22,7 +22,9 @@ use crate::shared::View;
 use crate::sync::Backoff;
 use crate::translation::Translation;
 
-/// The state of one operation.
+/// The state of one operation, which [`Space::run`](crate::Space::run) gives to it: what it has
+/// come to, what it holds, and why it did not go through. It is handed to each step, and not used
+/// beyond the operation.
 #[derive(Debug)]
 pub struct Attempt<'p> {
     pub(crate) hint: AccessHint,
@@ -133,8 +135,54 @@ impl<'p> Step<'p> {
     }
 }
 
-/// Why a single try did not go through, and what must be done before the next one, when no latch
-/// is held.
+/// Why a single try did not go through ([`Space::run_once`](crate::Space::run_once)), and what must
+/// be done before the next one, when no latch is held
+/// ([`Space::make_way`](crate::Space::make_way)).
+///
+/// This is how more pages are latched than one operation comes to:
+///
+/// ```
+/// use polder_format::{PAGE_HEADER_BYTES, PageNo};
+/// use polder_pool::{Array, Exclusive, Interrupted, Obstacles, PoolError, Space};
+/// # use polder_format::PageSize;
+/// # use polder_pool::{FileState, Pool};
+/// # use polder_testkit::pools;
+///
+/// fn latch<'p>(
+///     space: &'p Space<Array>,
+///     page: PageNo,
+/// ) -> Result<Exclusive<'p>, Box<Interrupted<'p>>> {
+///     space.run_once(|attempt| {
+///         let page = space.page(attempt, page)?;
+///         attempt.upgrade(page)
+///     })
+/// }
+///
+/// /// Both at once, or neither.
+/// fn latch_both(
+///     space: &Space<Array>,
+///     pages: [PageNo; 2],
+/// ) -> Result<[Exclusive<'_>; 2], PoolError> {
+///     let mut obstacles = Obstacles::default();
+///     loop {
+///         let first = latch(space, pages[0]);
+///         match first.and_then(|first| Ok([first, latch(space, pages[1])?])) {
+///             Ok(both) => return Ok(both),
+///             // The first one is latched no more: now it may take time.
+///             Err(in_the_way) => space.make_way(*in_the_way, &mut obstacles)?,
+///         }
+///     }
+/// }
+///
+/// # let config = pools::config(1, PageSize::MIN, FileState::NEW);
+/// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &[])?;
+/// let space = pool.create_space()?;
+/// let pages = [space.create()?.id().page(), space.create()?.id().page()];
+/// space.link(&pages)?;
+/// let [from, mut to] = latch_both(&space, pages)?;
+/// to.page_mut().copy_from(from.page(), PAGE_HEADER_BYTES, PAGE_HEADER_BYTES, 64);
+/// # Ok::<(), PoolError>(())
+/// ```
 #[derive(Debug, Default)]
 pub struct Interrupted<'p> {
     /// The page to load, and the parent that leads to it.
@@ -143,13 +191,15 @@ pub struct Interrupted<'p> {
 }
 
 impl Interrupted<'_> {
-    /// Whether somebody else held or changed a page, so that the same may go through at once.
+    /// Whether somebody else held or changed a page, so that the same may go through at once. If
+    /// not, a page must be loaded, or the operation has failed.
     pub fn is_conflict(&self) -> bool {
         self.failure.is_none() && self.miss.is_none()
     }
 }
 
-/// What has been in the way of one operation so far, and the pages that it keeps resident.
+/// What has been in the way of one operation so far, and the pages that it keeps resident until
+/// this goes. An operation begins with [`Obstacles::default`]; [`Interrupted`] has an example.
 #[derive(Debug, Default)]
 pub struct Obstacles<'p> {
     pub(crate) conflicts: u32,
@@ -199,7 +249,42 @@ impl<'p> Attempt<'p> {
         }
     }
 
-    /// Whether it goes to its leaf by [`Space::snapshot`], and changes nodes by [`Space::shadow`].
+    /// Whether it goes to its leaf by [`Space::snapshot`], and changes nodes by [`Space::shadow`]:
+    /// where the pool's read mode is [`ReadMode::Copy`](crate::ReadMode), unless the attempt has
+    /// met so many conflicts that it holds pages shared.
+    ///
+    /// ```
+    /// # use polder_format::{PAGE_HEADER_BYTES as AT, PageSize};
+    /// # use polder_testkit::pools;
+    /// # use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, PoolError};
+    /// use polder_pool::{LinkRef, ReadMode};
+    ///
+    /// # let config = pools::config(1, PageSize::MIN, FileState::NEW);
+    /// let config = PoolConfig { read_mode: ReadMode::Copy, ..config };
+    /// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &[])?;
+    /// # let space = pool.create_space()?;
+    /// # let id = space.create()?.id();
+    /// # space.link(&[id.page()])?;
+    /// // A writer works on a copy, which readers see when it is complete.
+    /// space.run(AccessHint::Normal, |attempt| {
+    ///     let page = space.page(attempt, id.page())?;
+    ///     let mut copy = space.shadow(attempt, page)?;
+    ///     let count = copy.page().u64(AT);
+    ///     copy.page_mut().set_u64(AT, count + 1);
+    ///     Ok(())
+    /// })?;
+    /// // A reader holds the page: what it reads stays as it is, and need not be validated.
+    /// let count = space.run(AccessHint::Normal, |attempt| {
+    ///     if attempt.takes_snapshots() {
+    ///         return Ok(space.snapshot(attempt, LinkRef::Id(id), None)?.page().u64(AT));
+    ///     }
+    ///     let page = space.page(attempt, id.page())?;
+    ///     let count = page.page().u64(AT);
+    ///     page.validate().map(|()| count)
+    /// })?;
+    /// assert_eq!(count, 1);
+    /// # Ok::<(), PoolError>(())
+    /// ```
     ///
     /// [`Space::snapshot`]: crate::Space::snapshot
     /// [`Space::shadow`]: crate::Space::shadow
@@ -246,7 +331,7 @@ impl<'p> Attempt<'p> {
         Restart
     }
 
-    /// Whether the operation has come to a page that had to be loaded.
+    /// Whether the operation has come to a page that had to be loaded, in this try or one before.
     pub fn has_waited(&self) -> bool {
         self.obstacles.waited
     }
@@ -275,7 +360,11 @@ impl<'p> Attempt<'p> {
         Restart
     }
 
-    /// Holds an optimistically read page exclusively; never waits.
+    /// Holds an optimistically read page exclusively, as it was read. Waits for no writer, and only
+    /// a moment for readers that hold the page by the pool's read mode.
+    ///
+    /// # Errors
+    /// `Restart` if the page is no longer as it was, or others hold it.
     #[inline(always)]
     pub fn upgrade(&mut self, page: Optimistic<'p>) -> Result<Exclusive<'p>, Restart> {
         if self.holds { self.upgrade_held(page) } else { page.try_upgrade() }

@@ -14,7 +14,30 @@
 //! * `BYTES-4` A thread that holds a page shared writes nothing in it but links, each as a whole,
 //!   and to what means the same (`PageRef::set_link`).
 //!
-//! All integers in pages are little-endian.
+//! All integers in pages are little-endian. Offsets and lengths are in bytes.
+//!
+//! ```
+//! use polder_format::PageSize;
+//! use polder_pool::bytes::PageBuf;
+//!
+//! let mut buf = PageBuf::new(PageSize::MIN);
+//! let mut page = buf.page_mut();
+//! page.set_u32(32, 7);
+//! page.write(36, b"key");
+//! page.write_u16(39, 500); // at any offset
+//! page.copy_within(36, 100, 5);
+//!
+//! let page = buf.page();
+//! assert_eq!((page.size(), page.u32(32), page.unaligned_u16(103)), (4096, 7, 500));
+//! assert_eq!(&page.array::<3>(100), b"key");
+//! assert!(page.compare(100, 3, b"kez").is_lt());
+//! // Numbers that are in the order of the bytes.
+//! assert_eq!(page.big_endian(100, 3), u64::from_be_bytes(*b"key\0\0\0\0\0"));
+//! // What lies behind the page's end is not copied.
+//! assert_eq!(page.copy_to(4090, &mut [0; 10]), 6);
+//! // An offset behind it is one in the page, and the answer means nothing.
+//! assert_eq!(page.u32(4096 + 32), 7);
+//! ```
 
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "bytes/x86_64.rs")]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), path = "bytes/portable.rs")]
@@ -39,7 +62,9 @@ pub const OVERRUN_BYTES: usize = 64;
 
 /// A page that may change while it is read.
 ///
-/// Results mean something only once the guard that gave the page has been validated.
+/// Results mean something only once the guard that gave the page has been validated. Offsets are
+/// cut to the page, by the remainder by its size: a wrong one, which a torn read may give, is a
+/// wrong answer and never a panic.
 #[derive(Clone, Copy)]
 pub struct PageRef<'a> {
     base: NonNull<u8>,
@@ -54,7 +79,7 @@ unsafe impl Send for PageRef<'_> {}
 unsafe impl Sync for PageRef<'_> {}
 
 impl<'a> PageRef<'a> {
-    /// The page of `size` bytes at `base`.
+    /// The page of `size` bytes at `base`, to read.
     ///
     /// # Safety
     /// For `'a`, `size` bytes and [`OVERRUN_BYTES`] more are mapped at `base`, which is a multiple
@@ -109,21 +134,21 @@ impl<'a> PageRef<'a> {
         unsafe { AtomicU8::from_ptr(self.at(offset)) }.load(Relaxed)
     }
 
-    /// The number at `offset`, which is rounded down to a multiple of 2.
+    /// The number of 2 bytes at `offset`, which is rounded down to a multiple of 2.
     #[inline(always)]
     pub fn u16(self, offset: usize) -> u16 {
         // SAFETY: BYTES-2; even within a page that is aligned to 8.
         u16::from_le(unsafe { AtomicU16::from_ptr(self.at(offset & !1).cast()) }.load(Relaxed))
     }
 
-    /// The number at `offset`, which is rounded down to a multiple of 4.
+    /// The number of 4 bytes at `offset`, which is rounded down to a multiple of 4.
     #[inline(always)]
     pub fn u32(self, offset: usize) -> u32 {
         // SAFETY: BYTES-2; a multiple of 4 within a page that is aligned to 8.
         u32::from_le(unsafe { AtomicU32::from_ptr(self.at(offset & !3).cast()) }.load(Relaxed))
     }
 
-    /// The number at `offset`, which is rounded down to a multiple of 8.
+    /// The number of 8 bytes at `offset`, which is rounded down to a multiple of 8.
     #[inline(always)]
     pub fn u64(self, offset: usize) -> u64 {
         // SAFETY: BYTES-2; a multiple of 8 within a page that is aligned to 8.
@@ -137,15 +162,15 @@ impl<'a> PageRef<'a> {
         u64::from_le(unsafe { raw::load_u64(self.at(offset)) })
     }
 
-    /// The 2 bytes at any `offset`, as a number.
+    /// The 2 bytes at any `offset`, as a number. Bytes behind the end of the page are arbitrary.
     #[inline(always)]
     pub fn unaligned_u16(self, offset: usize) -> u16 {
         // SAFETY: BYTES-2.
         u16::from_le(unsafe { raw::load_u16(self.at(offset)) })
     }
 
-    /// Up to 8 bytes at `offset` as a big-endian number, filled up with zeros: numbers of the same
-    /// length compare as the bytes do.
+    /// The first `len` bytes at any `offset`, at most 8, as the high bytes of a big-endian number
+    /// whose other bytes are zeros: such numbers compare as the bytes do.
     #[inline(always)]
     pub fn big_endian(self, offset: usize, len: usize) -> u64 {
         let word = u64::from_be(self.unaligned_u64(offset).to_le());
@@ -163,8 +188,8 @@ impl<'a> PageRef<'a> {
         len
     }
 
-    /// Copies up to `len` bytes from `offset` on into `out`, fewer if the page or `out` ends; gives
-    /// the copy.
+    /// Copies up to `len` bytes from `offset` on into the beginning of `out`, fewer if the page or
+    /// `out` ends; gives the copy.
     #[inline]
     pub fn copy_to_uninit(
         self,
@@ -182,7 +207,8 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// The `N` bytes from `offset` on. Bytes behind the end of the page are arbitrary.
+    /// The `N` bytes from `offset` on, at most [`OVERRUN_BYTES`]: more do not compile. Bytes behind
+    /// the end of the page are arbitrary.
     #[inline(always)]
     pub fn array<const N: usize>(self, offset: usize) -> [u8; N] {
         const { assert!(N <= OVERRUN_BYTES) };
@@ -206,7 +232,8 @@ impl<'a> PageRef<'a> {
         }
     }
 
-    /// Compares the `len` bytes at `offset` with `other`, in the order of `memcmp`, shorter first.
+    /// Compares the `len` bytes at `offset` with `other`, byte by byte as unsigned numbers; of two
+    /// of which one begins with the other the shorter is less.
     #[inline]
     pub fn compare(self, offset: usize, len: usize, other: &[u8]) -> Ordering {
         let len = len.min(self.size());
@@ -233,13 +260,14 @@ impl<'a> PageRef<'a> {
         len.cmp(&other.len())
     }
 
-    /// Asks the processor to fetch the cache line at `offset`.
+    /// Asks the processor to fetch the cache line in which `offset` lies. Waits for nothing.
     #[inline(always)]
     pub fn prefetch(self, offset: usize) {
         raw::prefetch(self.at(offset));
     }
 
-    /// The address of the first byte.
+    /// The address of the first byte, to compare or to show. What is there is read by this module
+    /// alone.
     pub fn as_ptr(self) -> *const u8 {
         self.base.as_ptr()
     }
@@ -251,7 +279,11 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
-/// A page that only this thread may write, while others may read it and will fail to validate.
+/// A page that only this thread may write, while others may read it and will fail to validate. It
+/// derefs to a [`PageRef`], for reading.
+///
+/// A write that would leave the page is dropped; in debug builds it panics, as does a number that
+/// is set at an offset which is no multiple of its length.
 pub struct PageMut<'a> {
     page: PageRef<'a>,
 }
@@ -288,7 +320,7 @@ impl<'a> PageMut<'a> {
         inside
     }
 
-    /// Writes a byte.
+    /// Writes a byte at `offset`.
     #[inline(always)]
     pub fn set_u8(&mut self, offset: usize, value: u8) {
         if self.inside(offset, 1) {
@@ -297,7 +329,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Writes a number at an `offset` that is a multiple of 2.
+    /// Writes a number of 2 bytes at an `offset` that is a multiple of 2.
     #[inline(always)]
     pub fn set_u16(&mut self, offset: usize, value: u16) {
         debug_assert!(offset.is_multiple_of(2));
@@ -308,7 +340,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Writes a number at an `offset` that is a multiple of 4.
+    /// Writes a number of 4 bytes at an `offset` that is a multiple of 4.
     #[inline(always)]
     pub fn set_u32(&mut self, offset: usize, value: u32) {
         debug_assert!(offset.is_multiple_of(4));
@@ -319,7 +351,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Writes a number at an `offset` that is a multiple of 8.
+    /// Writes a number of 8 bytes at an `offset` that is a multiple of 8.
     #[inline(always)]
     pub fn set_u64(&mut self, offset: usize, value: u64) {
         debug_assert!(offset.is_multiple_of(8));
@@ -330,7 +362,7 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Writes bytes that are the caller's alone.
+    /// Writes bytes from `offset` on. They are the caller's alone, and lie in no page.
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
         if self.inside(offset, bytes.len()) {
@@ -339,13 +371,13 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Writes 8 bytes at any offset.
+    /// Writes a number of 8 bytes at any offset.
     #[inline]
     pub fn write_u64(&mut self, offset: usize, value: u64) {
         self.write(offset, &value.to_le_bytes());
     }
 
-    /// Writes 2 bytes at any offset.
+    /// Writes a number of 2 bytes at any offset.
     #[inline]
     pub fn write_u16(&mut self, offset: usize, value: u16) {
         self.write(offset, &value.to_le_bytes());
@@ -360,7 +392,8 @@ impl<'a> PageMut<'a> {
         }
     }
 
-    /// Copies `len` bytes of another page. The pages must not be the same.
+    /// Copies `len` bytes of another page, from its `from_offset` to `to` in this one. The pages
+    /// must not be the same. Nothing is copied where the run does not lie in both.
     #[inline]
     pub fn copy_from(&mut self, from: PageRef<'_>, from_offset: usize, to: usize, len: usize) {
         let there = from_offset <= from.size() && len <= from.size() - from_offset;
@@ -380,20 +413,21 @@ impl<'a> PageMut<'a> {
     }
 }
 
-/// A page of memory that belongs to one thread alone: for snapshots, and for tests.
+/// A page of memory that belongs to one thread alone and lies in no frame: for copies, and for
+/// tests.
 pub struct PageBuf {
     words: Box<[u64]>,
     size: PageSize,
 }
 
 impl PageBuf {
-    /// A page of zeros.
+    /// A page of zeros, of this size.
     pub fn new(size: PageSize) -> PageBuf {
         let words = (size.bytes() + OVERRUN_BYTES) / 8;
         PageBuf { words: vec![0; words].into_boxed_slice(), size }
     }
 
-    /// For reading.
+    /// The page, to read.
     #[inline]
     pub fn page(&self) -> PageRef<'_> {
         // SAFETY: the box has the page's bytes and the overrun, and lives as long as the borrow;
@@ -401,27 +435,27 @@ impl PageBuf {
         unsafe { PageRef::new(NonNull::from(&*self.words).cast(), self.size) }
     }
 
-    /// For writing.
+    /// The page, to write.
     #[inline]
     pub fn page_mut(&mut self) -> PageMut<'_> {
         // SAFETY: as in `page`, and the borrow is exclusive.
         unsafe { PageMut::new(NonNull::from(&mut *self.words).cast(), self.size) }
     }
 
-    /// Copies a whole page into this one.
+    /// Copies a whole page of the same size into this one.
     #[inline]
     pub fn copy_from(&mut self, page: PageRef<'_>) {
         let size = self.size.bytes();
         self.page_mut().copy_from(page, 0, 0, size);
     }
 
-    /// The bytes.
+    /// All bytes of the page.
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: the box has at least `size` bytes, all of them initialised; any u64 is eight u8.
         unsafe { std::slice::from_raw_parts(self.words.as_ptr().cast(), self.size.bytes()) }
     }
 
-    /// The bytes, to change.
+    /// All bytes of the page, to change.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: as in `bytes`; the borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.words.as_mut_ptr().cast(), self.size.bytes()) }

@@ -12,24 +12,49 @@ use polder_format::{FormatError, PageHeader, PageId, PageKind, header_at};
 
 use crate::page::bytes::{PageMut, PageRef};
 
-/// How a record of a structure is done to its page again.
+/// How a record of a structure is done to its page again: a page of the kind, whose LSN is below
+/// that of the record's group. The pool stamps the page afterwards.
 ///
 /// # Errors
-/// If the record cannot be about this page. The page is then to be thrown away.
+/// What is wrong, if the record cannot be about this page. The page is then thrown away, with
+/// [`Redone::Suspect`](crate::Redone).
 pub type ApplyRecord = fn(&Operation<'_>, PageMut<'_>) -> Result<(), &'static str>;
 
-/// One kind of page.
+/// One kind of page, as a structure registers it when a pool is opened
+/// ([`Pool::open`](crate::Pool::open)).
+///
+/// ```
+/// use polder_format::{PAGE_HEADER_BYTES, PageKind, PageSize};
+/// use polder_pool::KindOps;
+/// use polder_pool::bytes::PageBuf;
+///
+/// const COUNT: usize = PAGE_HEADER_BYTES; // how many numbers of 8 bytes stand behind it
+/// const NUMBERS: KindOps = KindOps::plain(PageKind(200), "numbers", |page| {
+///     if page.u64(COUNT) <= (page.size() - COUNT - 8) as u64 / 8 {
+///         Ok(())
+///     } else {
+///         Err("there are more numbers than fit in a page")
+///     }
+/// });
+///
+/// let mut damaged = PageBuf::new(PageSize::MIN);
+/// damaged.page_mut().set_u64(COUNT, 1 << 60);
+/// assert!((NUMBERS.check)(damaged.page()).is_err());
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct KindOps {
-    /// Which.
+    /// The kind's number, in the header of each of its pages. Those from
+    /// [`PageKind::FIRST_OF_OTHERS`] on are free for the structures of others.
     pub kind: PageKind,
-    /// For messages.
+    /// What people call the kind.
     pub name: &'static str,
-    /// Layout versions that are understood.
+    /// The greatest layout version that is understood. A page with a greater one is refused.
     pub max_layout: u8,
-    /// Checks that each offset and length in the page stays inside it.
+    /// Checks that each offset and length in the page stays inside it, and whatever else the
+    /// structure relies on; says what is wrong. Called before anybody sees a page that was loaded
+    /// or recovered.
     pub check: fn(PageRef<'_>) -> Result<(), &'static str>,
-    /// Its links, if it has any that own.
+    /// The links in its pages that own, if it has any.
     pub links: Option<OwnedLinks>,
     /// How the structure's own records are done again. `None`: its pages are logged as full-page
     /// images and patches alone, which the pool does again by itself.
@@ -50,16 +75,70 @@ impl KindOps {
 }
 
 /// Where the links of a page are that *own*: the page that one leads to is reached by no other. (A
-/// link to a neighbour, or to a page that has an owner, is none of them.) Both are asked of pages
-/// that may be changing, and of no others than the kind's.
+/// link to a neighbour, or to a page that has an owner, is none of them.) `count` and `offset` are
+/// asked of pages that may be changing, and of no others than the kind's.
+///
+/// Links that own are followed in their place, so that a translation may put the frame of the page
+/// there:
+///
+/// ```
+/// use polder_format::{PAGE_HEADER_BYTES, PageKind, header_at};
+/// use polder_pool::{AccessHint, Array, KindOps, LinkRef, OwnedLinks, Pool, PoolError};
+/// # use polder_format::PageSize;
+/// # use polder_pool::FileState;
+/// # use polder_testkit::pools;
+///
+/// // Each page of a list owns the next one: its id stands behind the header, 0 in the last page.
+/// const NEXT: usize = PAGE_HEADER_BYTES;
+/// const ITEM: KindOps = KindOps {
+///     links: Some(OwnedLinks {
+///         count: |_page| 1,
+///         offset: |_page, _index| NEXT,
+///         fits: |_parent, _id, page| match page.u8(header_at::KIND) {
+///             200 => Ok(()),
+///             _ => Err("a list leads to a page that is none of a list"),
+///         },
+///     }),
+///     ..KindOps::plain(PageKind(200), "list item", |_| Ok(()))
+/// };
+///
+/// # let config = pools::config(1, PageSize::MIN, FileState::NEW);
+/// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &[ITEM])?;
+/// let space = pool.create_space()?;
+/// let (first, last) = (space.create()?, space.create()?);
+/// space.run(AccessHint::Normal, |_| {
+///     for (new, next) in [(&first, last.id().to_bits()), (&last, 0)] {
+///         let mut held = new.latch()?;
+///         let mut page = held.page_mut();
+///         page.set_u8(header_at::KIND, ITEM.kind.0);
+///         page.set_u8(header_at::LAYOUT, ITEM.max_layout);
+///         page.set_u64(NEXT, next);
+///     }
+///     Ok(())
+/// })?;
+/// space.link(&[first.id().page(), last.id().page()])?;
+///
+/// let length = space.run(AccessHint::Normal, |attempt| {
+///     let mut page = space.root(attempt, first.id().page())?;
+///     let mut length = 1;
+///     while page.page().u64(NEXT) != 0 {
+///         page = space.follow(attempt, LinkRef::InPage(page.page(), NEXT), Some(&page))?;
+///         length += 1;
+///     }
+///     page.validate().map(|()| length)
+/// })?;
+/// assert_eq!(length, 2);
+/// # Ok::<(), PoolError>(())
+/// ```
 #[derive(Debug, Clone, Copy)]
 pub struct OwnedLinks {
-    /// How many there are, null ones included.
+    /// How many links a page has, null ones included.
     pub count: fn(PageRef<'_>) -> usize,
-    /// The offset of one of them, a multiple of 8.
+    /// The offset in bytes of the link with this index, counted from 0: a multiple of 8.
     pub offset: fn(PageRef<'_>, usize) -> usize,
-    /// Whether the page with this id, which a link in the first one leads to, is what that one says
-    /// of it. Asked when it has been loaded.
+    /// Whether the page with this id (the last argument), which a link in the first page leads to,
+    /// is what that one says of it; and what contradicts it if it is not. Asked when it has been
+    /// loaded.
     pub fits: fn(PageRef<'_>, PageId, PageRef<'_>) -> Result<(), &'static str>,
 }
 

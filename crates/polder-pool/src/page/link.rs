@@ -6,20 +6,22 @@ use polder_format::PageId;
 
 use crate::page::bytes::PageRef;
 
-/// A reference to a page, where it stands.
+/// A reference to a page, where it stands ([`Space::follow`](crate::Space::follow)).
 #[derive(Debug, Clone, Copy)]
 pub enum LinkRef<'a> {
-    /// At this offset (a multiple of 8) in this page: the one link that owns its page. Others, as to
-    /// a neighbour, are followed by their value.
+    /// The link at this offset in bytes (a multiple of 8) in this page, which is the only one that
+    /// owns its page ([`OwnedLinks`](crate::OwnedLinks)). Others, as to a neighbour, are followed
+    /// by their value.
     InPage(PageRef<'a>, usize),
-    /// To the root of the space, from which all others are reached.
+    /// The link to the root of the space, from which all other pages are reached.
     Root(PageId),
-    /// By value.
+    /// A link by its value. Any number of them may lead to a page.
     Id(PageId),
 }
 
 impl LinkRef<'_> {
-    /// The 64 bits of the link.
+    /// The 64 bits of the link: a page id, 0 for none, or, in a page and where the translation
+    /// swizzles, what [`Swip`](crate::Swip) reads.
     #[inline(always)]
     pub fn load(self) -> u64 {
         match self {

@@ -29,30 +29,52 @@ pub(crate) const TABLES_BYTES: usize = 64;
 const MOST_TRANSLATION_BYTES: u64 = 320;
 
 /// How to open a pool.
+///
+/// ```
+/// use polder_format::{ChecksumSeed, PageSize, StoreId};
+/// use polder_pool::{Array, PoolConfig, PoolError, ReadMode};
+///
+/// let seed = ChecksumSeed::new(StoreId([1; 16]));
+/// let config = PoolConfig {
+///     read_mode: ReadMode::Shared,
+///     ..PoolConfig::new(64 << 20, PageSize::MIN, seed)
+/// };
+/// // The budget pays for frames, and for what the pool must know of each.
+/// let frames = config.frames::<Array>()?;
+/// assert!(u64::from(frames) * 4096 < config.memory_budget);
+///
+/// let small = PoolConfig::new(100_000, PageSize::MIN, seed).frames::<Array>();
+/// assert!(matches!(small, Err(PoolError::Budget { given: 100_000, .. })));
+/// # Ok::<(), PoolError>(())
+/// ```
 #[derive(Debug)]
 pub struct PoolConfig {
-    /// Bytes of memory for everything: frames, their metadata, translation, buffers.
+    /// Bytes of memory for everything: frames, their metadata, translation, buffers. At least
+    /// [`PoolConfig::least_budget`].
     pub memory_budget: u64,
-    /// Size of all pages.
+    /// Size of all pages. That of a file never changes.
     pub page_size: PageSize,
-    /// Have the kernel back all frames at once; where a page decides on its frame (`direct`, `vm`)
-    /// they are backed as they are used.
+    /// Whether the kernel is to back all frames when the pool is opened, and not as they are used.
+    /// Where a page decides on its frame, or has its own address (`direct`, `vm`), this does
+    /// nothing.
     pub prefault: bool,
-    /// Seed of the checksums.
+    /// The seed of the pages' checksums. That of a file never changes.
     pub seed: ChecksumSeed,
-    /// What the file holds already.
+    /// What the file holds already: [`FileState::NEW`], or what
+    /// [`Pool::file_state`](crate::Pool::file_state) told when it was last flushed.
     pub file: FileState,
     /// The log, if there is one: without it nothing outlives a crash.
     pub journal: Option<Arc<dyn Journal>>,
-    /// Which pages go when room is needed.
+    /// Which pages go when room is needed. A translation that never evicts does not ask.
     pub replacement: ReplacementKind,
-    /// How readers hold the pages of their way.
+    /// How readers hold the pages of their way. Not every translation permits every mode.
     pub read_mode: ReadMode,
 }
 
 impl PoolConfig {
     /// A pool on a file that holds nothing yet, without a log, and all else as it usually is; for
-    /// more there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`.
+    /// more there is `PoolConfig { file, journal, ..PoolConfig::new(..) }`. `memory_budget` is in
+    /// bytes. Nothing is checked before the pool is opened.
     pub fn new(memory_budget: u64, page_size: PageSize, seed: ChecksumSeed) -> PoolConfig {
         PoolConfig {
             memory_budget,
@@ -66,7 +88,9 @@ impl PoolConfig {
         }
     }
 
-    /// The least budget in bytes at this page size.
+    /// The least budget in bytes at this page size, for any translation and replacement policy.
+    /// Readers that hold pages by groups of cores can need more, on a machine with very many of
+    /// them; [`PoolError::Budget`] says how much.
     pub fn least_budget(size: PageSize) -> u64 {
         Self::least_budget_at(size, Self::frame_cost(size, MOST_TRANSLATION_BYTES))
     }
@@ -75,7 +99,10 @@ impl PoolConfig {
         FIXED_BYTES + MIN_FRAMES * frame_cost + Self::bounce_bytes(MIN_FRAMES, size)
     }
 
-    /// The frames that a budget pays for with this translation.
+    /// How many frames the budget pays for with this translation.
+    ///
+    /// # Errors
+    /// [`PoolError::Budget`] if the budget is too small for a pool.
     pub fn frames<T: Translation>(&self) -> Result<u32, PoolError> {
         self.frames_beside::<T>(self.beside_bytes(self.groups().as_ref()))
     }

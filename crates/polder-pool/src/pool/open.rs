@@ -28,7 +28,8 @@ use crate::thread::{Counters, Worker};
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
 
 impl<T: Translation> Pool<T> {
-    /// Opens a pool on `device`. The structures above say what kinds of pages there are.
+    /// Opens a pool on `device`, which nobody else writes. The structures above say what `kinds` of
+    /// pages there are; those of the maps are known. Nothing is read before it is asked for.
     ///
     /// On a machine with several nodes of memory, frames are partitioned among those on whose
     /// cores the calling thread may run (leanstore-2018 IV-H; [`PoolStats::nodes`]).
@@ -37,7 +38,9 @@ impl<T: Translation> Pool<T> {
     ///
     /// # Errors
     /// [`PoolError::Budget`] if the budget is below [`PoolConfig::least_budget`],
-    /// [`PoolError::Memory`] if the kernel gives no addresses.
+    /// [`PoolError::Memory`] if the kernel gives no addresses, or no memory for
+    /// [`PoolConfig::prefault`], [`PoolError::Combination`] if the translation does not permit the
+    /// read mode, [`PoolError::PageTooSmall`] if it needs larger pages (`vm`).
     pub fn open(
         device: Box<dyn Device>,
         config: &PoolConfig,

@@ -18,15 +18,17 @@ impl<T: Translation> Pool<T> {
         self.shared().core.page_size()
     }
 
-    /// The device.
+    /// The device on which the pool was opened.
     pub fn device(&self) -> &dyn Device {
         &*self.shared().core.data.device
     }
 
-    /// Writes all dirty pages and makes them durable.
+    /// Writes all dirty pages and makes them durable. Called with no latch held: it waits for those
+    /// that hold pages.
     ///
     /// # Errors
-    /// [`PoolError::Write`] or [`PoolError::Device`]; pages that could not be written stay dirty.
+    /// [`PoolError::Write`], [`PoolError::Device`], or [`PoolError::Journal`] if the log does not
+    /// permit a page to be written; pages that could not be written stay dirty.
     pub fn flush(&self) -> Result<(), PoolError> {
         self.shared().flush(&mut |_, _| {})
     }
@@ -38,7 +40,7 @@ impl<T: Translation> Pool<T> {
         self.shared().core.data.reads.end();
     }
 
-    /// How readers hold pages.
+    /// How readers hold pages, as [`PoolConfig`](crate::PoolConfig) said.
     pub fn read_mode(&self) -> ReadMode {
         self.shared().core.latches.hold
     }
@@ -49,21 +51,22 @@ impl<T: Translation> Pool<T> {
         self.shared().core.counters.of_this_thread(Counter::Restarts)
     }
 
-    /// The translation, for what it can say of itself.
+    /// The translation, for what it can say of itself. Its name is `T::NAME`.
     pub fn translation(&self) -> &T {
         &self.shared().translation
     }
 
     /// What the translation finds that contradicts itself, as sentences: swizzled links that are
-    /// not their owners'. Means something while nobody but the pool's own threads uses the pool.
+    /// not their owners'. None, where all is well or links hold no frames. Means something while
+    /// nobody but the pool's own threads uses the pool.
     pub fn check_links(&self) -> Vec<String> {
         let shared = self.shared();
         shared.translation.check(&shared.context())
     }
 
     /// Writes every page that is dirty when this begins (or that somebody holds then), and makes
-    /// them durable: K2 and K3. `pace` is told how many frames were visited, of how many, and may
-    /// sleep.
+    /// them durable: K2 and K3. `pace` is told how many frames were visited, of how many, from time
+    /// to time and at the end, and may sleep. Called with no latch held.
     ///
     /// # Errors
     /// As [`Pool::flush`].
@@ -71,7 +74,8 @@ impl<T: Translation> Pool<T> {
         self.shared().flush(pace)
     }
 
-    /// A new, empty space with an id that was never used.
+    /// A new, empty space with an id that was never used. It is known to this pool alone until its
+    /// first page is made: a space without pages is not found when the file is opened again.
     ///
     /// # Errors
     /// [`PoolError::Limit`] when all ids are used.
@@ -79,16 +83,17 @@ impl<T: Translation> Pool<T> {
         Ok(self.space_handle(self.shared().create_space()?))
     }
 
-    /// An existing space.
+    /// An existing space. All handles to it are handles to the same one.
     ///
     /// # Errors
-    /// [`PoolError::NoSuchSpace`], or those of loading the space directory.
+    /// [`PoolError::NoSuchSpace`], also for [`SpaceId::FILE`], which is the pool's own; or those of
+    /// loading the space directory.
     pub fn open_space(&self, id: SpaceId) -> Result<Space<T>, PoolError> {
         let space = self.shared().admitted_space(id)?;
         Ok(self.space_handle(space.ok_or(PoolError::NoSuchSpace { space: id })?))
     }
 
-    /// All spaces that have pages.
+    /// The ids of all spaces that have pages, in ascending order.
     ///
     /// # Errors
     /// Those of loading the space directory.
@@ -97,13 +102,15 @@ impl<T: Translation> Pool<T> {
         self.shared().listed_spaces()
     }
 
-    /// What must be kept to open the file again. True once everything is flushed.
+    /// What must be kept to open the file again: [`PoolConfig::file`](crate::PoolConfig). It says
+    /// what the device has if everything was flushed before, and nothing was changed since.
     pub fn file_state(&self) -> FileState {
         self.shared().file_state()
     }
 
     /// Whether all maps agree: no physical page belongs to two extents or map pages, none lies
-    /// behind the end of the file. Gives each disagreement as a sentence.
+    /// behind the end of the file. Gives each disagreement as a sentence, none if all is well.
+    /// Reads all extent maps.
     ///
     /// # Errors
     /// Those of loading the maps.
@@ -112,9 +119,9 @@ impl<T: Translation> Pool<T> {
         self.shared().check_maps()
     }
 
-    /// Has `told` called with how many pages of spaces were freed so far: when the first one is, and
-    /// from time to time. The thread that has freed it calls, without any latch; it must not have
-    /// to wait.
+    /// Has `told` called with how many pages of spaces were freed so far: when the first one is,
+    /// and for each 1024 after that. The thread that has freed the page calls, without any latch;
+    /// it must not have to wait. Only the first call of this function counts.
     pub fn tell_of_freed(&self, told: impl Fn(u64) + Send + Sync + 'static) {
         self.shared().core.map.freed.tell(Box::new(told));
     }
@@ -124,8 +131,8 @@ impl<T: Translation> Pool<T> {
         self.shared().core.map.freed.pages()
     }
 
-    /// Makes the file as short as it can be without moving single pages. Gives the bytes by which
-    /// it became shorter. Other operations go on meanwhile.
+    /// Makes the file as short as it can be without moving single pages: moves whole extents and
+    /// pages of maps. Gives the bytes by which it became shorter. Other operations go on meanwhile.
     ///
     /// # Errors
     /// Those of reading and writing; what was not moved stays where it was.
@@ -136,10 +143,11 @@ impl<T: Translation> Pool<T> {
 
     /// One of the first steps of [`Pool::shrink`]: gives back extents in which no page is in use, of
     /// the next few spaces whose ids are greater than `space`, and cuts off the end of the file.
-    /// Gives the last one of them, to go on behind; `None` if there is no other one.
+    /// Gives the last one of them, to go on behind; `None` if there is no other one. The first call
+    /// is given [`SpaceId::FILE`].
     ///
     /// # Errors
-    /// Those of reading and writing.
+    /// Those of reading and writing; what was found free by then is given back all the same.
     pub fn release_free_behind(&self, space: SpaceId) -> Result<Option<SpaceId>, PoolError> {
         let _admitted = self.shared().admit();
         self.shared().release_free(space)
@@ -157,7 +165,7 @@ impl<T: Translation> Pool<T> {
     }
 
     /// The last step of [`Pool::shrink`], also where the others ended early: gives the blocks of all
-    /// that is free within the file to the file system.
+    /// that is free within the file to the file system. It is no error if that cannot do so.
     pub fn punch_free(&self) {
         let _admitted = self.shared().admit();
         self.shared().punch_free();

@@ -25,18 +25,55 @@ use crate::translation::{Translation, Words};
 /// What became of the records of a group for one page.
 #[derive(Debug)]
 pub enum Redone {
-    /// They were done.
+    /// They were done; the page bears the LSN of the group now.
     Applied,
-    /// The page contained them already.
+    /// The page contained them already: its LSN is not below the group's.
     Known,
-    /// The page belongs to no space or extent.
+    /// The page belongs to no space or extent, as the maps are now: it was freed later in the log.
     Absent,
     /// The page cannot be read, or a record does not fit it. That may turn out to be no fault:
     /// if the page is free, or its full-page image comes later.
     Suspect(PoolError),
 }
 
-/// One thread that redoes pages of a pool. It remembers the space that it worked in last.
+/// One thread that redoes pages of a pool ([`Pool::redoing`]). It remembers the space that it
+/// worked in last.
+///
+/// A recovery redoes the log in two passes (`docs/durability.md`, R6 to R8). First the pool's maps:
+/// [`Pool::redo_directory`], [`Redo::redo`] for the pages of [`SpaceId::FILE`],
+/// [`Pool::redo_backing`], [`Pool::redo_maps_done`]. Then all other pages, by as many threads as
+/// there are. A page that is suspect gets no more records until its full-page image comes, and if
+/// there is none, [`Pool::is_in_use`] says whether it matters.
+///
+/// ```
+/// use polder_format::log::Operation;
+/// use polder_format::{Lsn, PAGE_HEADER_BYTES, PageKind, header_at};
+/// use polder_pool::{AccessHint, Array, KindOps, Pool, PoolError, Redone};
+/// # use polder_format::PageSize;
+/// # use polder_pool::FileState;
+/// # use polder_testkit::pools;
+///
+/// const NOTE: KindOps = KindOps::plain(PageKind(200), "note", |_| Ok(()));
+/// # let config = pools::config(1, PageSize::MIN, FileState::NEW);
+/// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &[NOTE])?;
+/// # let space = pool.create_space()?;
+/// # let page = space.create()?.id();
+/// # space.link(&[page.page()])?;
+/// // What the log has of `page`: a group that ends at this LSN, and its records.
+/// let (lsn, offset) = (Lsn(8192), PAGE_HEADER_BYTES as u32);
+/// let records = [Operation::Patch { offset, backed: 0, bytes: b"hello" }];
+///
+/// let mut redo = pool.redoing();
+/// assert!(matches!(redo.redo(page, lsn, &records)?, Redone::Applied));
+/// assert!(matches!(redo.redo(page, lsn, &records)?, Redone::Known));
+/// let text = space.run(AccessHint::Normal, |attempt| {
+///     let page = space.page(attempt, page.page())?;
+///     let text: [u8; 5] = page.page().array(PAGE_HEADER_BYTES);
+///     page.validate().map(|()| text)
+/// })?;
+/// assert_eq!(&text, b"hello");
+/// # Ok::<(), PoolError>(())
+/// ```
 #[derive(Debug)]
 pub struct Redo<'p, T: Translation> {
     pool: &'p Pool<T>,
@@ -50,7 +87,9 @@ impl<T: Translation> Redo<'_, T> {
     /// Several threads may do so for different pages.
     ///
     /// # Errors
-    /// If the pool has no frame, or its maps cannot be read.
+    /// [`PoolError::Exhausted`] if the pool has no frame, [`PoolError::Broken`] if a full-page
+    /// image has the size of another pool's pages, and those of reading the maps. What is wrong
+    /// with the page itself is told by [`Redone::Suspect`].
     pub fn redo(
         &mut self,
         page: PageId,
@@ -73,12 +112,13 @@ impl<T: Translation> Redo<'_, T> {
 }
 
 impl<T: Translation> Pool<T> {
-    /// To redo what a log tells.
+    /// What a thread needs to redo what a log tells. Nobody else changes the pool meanwhile.
     pub fn redoing(&self) -> Redo<'_, T> {
         Redo { pool: self, space: None }
     }
 
-    /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end.
+    /// Whether `page` is in use, as the maps say: what a suspect page must be asked in the end. Of
+    /// a page of [`SpaceId::FILE`]: whether it is part of a map.
     ///
     /// # Errors
     /// Those of reading the maps.
@@ -97,17 +137,19 @@ impl<T: Translation> Pool<T> {
         }
     }
 
-    /// The space directory begins here, the log says.
+    /// From now on the root of the space directory lies at this physical page number, as the log
+    /// says.
     pub fn redo_directory(&self, root: PhysicalPageNo) {
         self.shared().directory.set_root(root);
     }
 
     /// Has the device back runs of physical pages again that the log says were backed: the crash
-    /// may have taken that back. Runs that no map names are left out. Where the device has no room
-    /// for that, a thread that writes those pages is told so; they can be read, and freed.
+    /// may have taken that back. Each run is its first physical page number and how many pages it
+    /// has. Runs that no map names are left out. Where the device has no room for that, a thread
+    /// that writes those pages is told so; they can be read, and freed.
     ///
     /// # Errors
-    /// Those of the device.
+    /// [`PoolError::Device`], and those of reading the maps.
     pub fn redo_backing(&self, runs: &[(u64, u64)]) -> Result<(), PoolError> {
         let shift = self.page_size().shift();
         let _admitted = self.shared().admit();
@@ -139,7 +181,7 @@ impl<T: Translation> Pool<T> {
     /// the log shows that all ids below were used. `changed`: whether there was anything to redo.
     ///
     /// # Errors
-    /// Those of the device.
+    /// [`PoolError::Device`], and those of reading the maps.
     pub fn redo_maps_done(&self, next_space: SpaceId, changed: bool) -> Result<(), PoolError> {
         let shared = self.shared();
         if changed {

@@ -31,10 +31,13 @@ impl<T: Translation> Space<T> {
     }
 
     /// Drops the space: its pages leave memory, its extents are free. Operations that are at work
-    /// in it end with [`PoolError::Dropped`].
+    /// in it end with [`PoolError::Dropped`], and so do those that come later. Called with no latch
+    /// held.
     ///
     /// # Errors
-    /// Those of loading its maps. What could not be freed then stays taken.
+    /// [`PoolError::Dropped`] if it was dropped before, [`PoolError::Journal`], and those of
+    /// loading its maps. Nobody works in the space any more all the same; what could not be freed
+    /// then stays taken, and the space may be there again when the file is opened.
     pub fn drop_space(&self) -> Result<(), PoolError> {
         let _admitted = self.shared().admit();
         self.shared().drop_space(self.space_core())
@@ -43,14 +46,18 @@ impl<T: Translation> Space<T> {
 
 /// Reading, and holding what was read.
 impl<T: Translation> Space<T> {
-    /// Runs `operation` until it goes through. It must be ready to be run again from its
-    /// beginning after each `Restart`, and must hold no latch when it returns one.
+    /// Runs `operation` until it goes through, and gives what it gives. It must be ready to be run
+    /// again from its beginning after each `Restart`, and must hold no latch when it returns one.
+    /// `hint` says whether it will want its pages again.
     ///
-    /// Waits for a frame if there is none, unless the thread holds a new page or a
-    /// [`Change`]: see [`Space::when_admitted`].
+    /// Called with no latch held. Waits for a frame if there is none, unless the thread holds a new
+    /// page or a [`Change`]: see [`Space::when_admitted`].
     ///
     /// # Errors
-    /// Those of the operation (see [`Attempt::fail`]) and those of loading pages.
+    /// Those of the operation (see [`Attempt::fail`]) and those of loading pages:
+    /// [`PoolError::Read`], [`PoolError::Corrupt`], [`PoolError::Unmapped`], [`PoolError::Broken`]
+    /// if two pages contradict each other, [`PoolError::Dropped`], [`PoolError::Closed`],
+    /// [`PoolError::Exhausted`].
     #[inline]
     pub fn run<'p, R>(
         &'p self,
@@ -61,9 +68,10 @@ impl<T: Translation> Space<T> {
     }
 
     /// Runs `operation` once, waiting for nothing: for a caller that holds latches of other pages.
+    /// [`Interrupted`] has an example.
     ///
     /// # Errors
-    /// What stood in the way, for [`Space::make_way`].
+    /// What stood in the way, for [`Space::make_way`], once those latches are released.
     pub fn run_once<'p, R>(
         &'p self,
         operation: impl FnOnce(&mut Attempt<'p>) -> Result<R, Restart>,
@@ -76,7 +84,7 @@ impl<T: Translation> Space<T> {
     /// held.
     ///
     /// # Errors
-    /// Those of the operation and of loading the page.
+    /// Those of the operation and of loading the page, as of [`Space::run`].
     pub fn make_way<'p>(
         &'p self,
         what: Interrupted<'p>,
@@ -86,7 +94,14 @@ impl<T: Translation> Space<T> {
     }
 
     /// Goes from a link to its page. `parent` is the page that the link stands in; it is validated
-    /// after the page's state was read, so that the page is the right one.
+    /// after the page's state was read, so that the page is the right one. [`OwnedLinks`] has an
+    /// example.
+    ///
+    /// # Errors
+    /// `Restart` if the page is not resident, or somebody has it exclusively, or the parent has
+    /// changed; or with [`PoolError::Broken`] if the link leads to another space, or nowhere.
+    ///
+    /// [`OwnedLinks`]: crate::OwnedLinks
     #[inline(always)]
     pub fn follow<'p>(
         &'p self,
@@ -106,7 +121,7 @@ impl<T: Translation> Space<T> {
         self.prefetch_begin(page, self.page_size().bytes());
     }
 
-    /// As [`Space::prefetch`], for a caller that reads only this many bytes from the page's begin.
+    /// As [`Space::prefetch`], for a caller that reads only the first `bytes` bytes of the page.
     #[inline]
     pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
         let link = LinkRef::Id(PageId::new(self.id(), page));
@@ -124,7 +139,7 @@ impl<T: Translation> Space<T> {
     }
 
     /// Whether a page lies in the frame that it prefers; `None` if it is not resident, or prefers
-    /// none. No access; by the time that it is known it may have changed.
+    /// none. To ask is no access of the page; the answer may be out of date when it is given.
     pub fn is_in_preferred_frame(&self, page: PageNo) -> Option<bool> {
         let (translation, directory) = (&self.shared().translation, &self.space_core().directory);
         let word = self.shared().state_of(self.space_core(), page)?.read();
@@ -132,7 +147,11 @@ impl<T: Translation> Space<T> {
         word.is_readable().then(|| word.frame() == preferred)
     }
 
-    /// Goes to the root from which all pages of the space are reached: the same page always.
+    /// Goes to the root from which all pages of the space are reached: the same page always, which
+    /// a translation that swizzles finds without asking its table.
+    ///
+    /// # Errors
+    /// As [`Space::follow`].
     #[inline(always)]
     pub fn root<'p>(
         &'p self,
@@ -142,7 +161,11 @@ impl<T: Translation> Space<T> {
         self.follow(attempt, LinkRef::Root(PageId::new(self.id(), root)), None)
     }
 
-    /// Goes to a page by its number.
+    /// Goes to a page by its number, if that cannot be freed meanwhile, as a root cannot. Otherwise
+    /// [`Space::follow`] is given the page from which the number was read, and validates that.
+    ///
+    /// # Errors
+    /// As [`Space::follow`].
     #[inline(always)]
     pub fn page<'p>(
         &'p self,
@@ -160,10 +183,14 @@ impl<T: Translation> Space<T> {
     /// it (`COW-5`).
     ///
     /// Waits if somebody has the page exclusively, so that a caller that holds a latch must
-    /// not use it. Only where [`Attempt::takes_snapshots`].
+    /// not use it. Only where [`Attempt::takes_snapshots`], which has an example.
     ///
     /// # Errors
-    /// `Restart` if the page is not resident, or is no longer the one that was meant.
+    /// `Restart` if the page is not resident, or is no longer the one that was meant; or as
+    /// [`Space::follow`], with [`PoolError::Broken`].
+    ///
+    /// # Panics
+    /// In debug builds, if the attempt takes no snapshots.
     #[inline(never)]
     pub fn snapshot<'p>(
         &'p self,
@@ -175,7 +202,8 @@ impl<T: Translation> Space<T> {
     }
 
     /// Holds a page to change it, by a copy where the pool's readers take snapshots: they go on
-    /// reading it as it was until the guard goes. As [`Attempt::upgrade`]: never waits.
+    /// reading it as it was until the guard goes. Elsewhere, and where no frame is free for the
+    /// copy, as [`Attempt::upgrade`], and like that it waits for no writer.
     ///
     /// Not for a page that readers take for one that does not change while they hold it: a reader
     /// that holds a page by a snapshot may read what is out of date.
@@ -196,8 +224,9 @@ impl<T: Translation> Space<T> {
         }
     }
 
-    /// Copies a page as it may leave its frame: each link in it is the id of its page, also where the
-    /// translation has put a frame there. The copy counts once the page has been validated.
+    /// Copies a page as it may leave its frame: each link in it is the id of its page, also where
+    /// the translation has put a frame there. The copy, which is of the pool's page size, counts
+    /// once the page has been validated.
     pub fn copy_out(&self, page: &Optimistic<'_>, copy: &mut PageBuf) {
         let core = self.core();
         copy.copy_from(page.page());
@@ -205,10 +234,12 @@ impl<T: Translation> Space<T> {
     }
 
     /// Whether a page of this space with these bytes could be loaded from the device: that its kind
-    /// is known, and what the kind has to say of it.
+    /// is known, and what the kind has to say of it. Its checksum is not looked at, nor which page
+    /// it is.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// [`FormatError::Field`] if its kind or layout version is unknown, [`FormatError::Broken`]
+    /// with what the kind's check says.
     pub fn verify(&self, page: PageRef<'_>) -> Result<(), FormatError> {
         let header = PageHeader {
             kind: PageKind(page.u8(header_at::KIND)),
@@ -219,8 +250,9 @@ impl<T: Translation> Space<T> {
         self.core().kinds.check(&header, page)
     }
 
-    /// Has pages loaded that a scan will come to soon, if they are not resident. Does not wait;
-    /// gives how many were asked for. That is at most a small part of the pool.
+    /// Has pages loaded that a scan will come to soon, if they are not resident, by threads of the
+    /// pool. Does not wait; gives how many pages it has asked for. That is at most a small part of
+    /// the pool, and none where nothing is evicted. Errors are told when the scan comes there.
     pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
         self.readers().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
     }
@@ -234,7 +266,7 @@ impl<T: Translation> Space<T> {
     /// A step that holds something for which others may wait, a new page or a change, does not
     /// wait for a frame: it fails with [`PoolError::Exhausted`], so that the operation releases
     /// everything. Then this waits for its turn, and calls it once more. It must undo what it has
-    /// begun when it fails, as it must for other errors.
+    /// begun when it fails, as it must for other errors. [`Change`] has an example.
     ///
     /// # Errors
     /// Those of the operation; [`PoolError::Exhausted`] if for seconds nothing has moved in the
@@ -247,8 +279,8 @@ impl<T: Translation> Space<T> {
         self.shared().when_admitted(OPERATION_FRAMES, operation)
     }
 
-    /// The same for an operation that keeps so many pages more from others than most do; at most
-    /// [`Space::most_pages_held`].
+    /// As [`Space::when_admitted`], for an operation that keeps `pages` pages more from others than
+    /// most do, as a batch does; at most [`Space::most_pages_held`].
     ///
     /// # Errors
     /// As [`Space::when_admitted`].
@@ -262,8 +294,9 @@ impl<T: Translation> Space<T> {
         self.shared().when_admitted(OPERATION_FRAMES + pages, operation)
     }
 
-    /// The same for a step of an operation that cannot be begun again, and holds a few new pages
-    /// all the time: a bulk load, whose input is used up.
+    /// As [`Space::when_admitted`], for a step of an operation that cannot be begun again, and
+    /// holds a few new pages all the time: a bulk load, whose input is used up. It waits although
+    /// the thread holds them.
     ///
     /// # Errors
     /// As [`Space::when_admitted`].
@@ -283,17 +316,19 @@ impl<T: Translation> Space<T> {
 
 /// Changing pages, making and freeing them.
 impl<T: Translation> Space<T> {
-    /// Begins a change that logs at most `most` bytes. Called without any latch: it may have to
+    /// Begins a change that logs at most `most` bytes
+    /// ([`group_bytes`](crate::journal::group_bytes)). Called without any latch: it may have to
     /// wait until there is room in the log.
     ///
     /// # Errors
-    /// [`PoolError::Journal`] if the log cannot take the change.
+    /// [`PoolError::Journal`] if the log cannot take the change, [`PoolError::Memory`] if there is
+    /// no memory for a large one.
     #[inline]
     pub fn change(&self, most: usize) -> Result<Change<'_>, PoolError> {
         self.shared().change_at_pace(most)
     }
 
-    /// Whether changes are logged.
+    /// Whether changes are logged: whether the pool has a journal.
     pub fn is_logged(&self) -> bool {
         self.core().latches.is_logged
     }
@@ -302,7 +337,8 @@ impl<T: Translation> Space<T> {
     /// nothing else at the same time. Called with no latch held.
     ///
     /// # Errors
-    /// Those of loading the allocation maps, and of the log.
+    /// Those of loading the allocation maps, and of the log; [`PoolError::Broken`] if one of the
+    /// pages is marked so already. Nothing has changed then.
     pub fn link(&self, pages: &[PageNo]) -> Result<(), PoolError> {
         self.mark_alone(pages, true)
     }
@@ -311,7 +347,7 @@ impl<T: Translation> Space<T> {
     /// reserved until they are given back ([`Space::free`]). Called with no latch held.
     ///
     /// # Errors
-    /// As [`Space::link`]; nothing has changed then.
+    /// As [`Space::link`].
     pub fn unlink(&self, pages: &[PageNo]) -> Result<(), PoolError> {
         self.mark_alone(pages, false)
     }
@@ -328,20 +364,24 @@ impl<T: Translation> Space<T> {
         })
     }
 
-    /// A new page, all zeros behind its header.
+    /// A new page with the lowest number that is free, all zeros behind its header. The caller
+    /// writes its kind and its layout: a page without a kind is refused when it comes back from the
+    /// device.
     ///
     /// Called with no latch held. The page is the caller's: to be linked by a change that marks it
-    /// as used ([`Change::mark`]), or freed.
+    /// as used ([`Change::mark`]), or freed ([`Space::free`]).
     ///
     /// # Errors
     /// [`PoolError::Full`] if the device has no room, [`PoolError::Exhausted`] if the pool has no
-    /// frame; nothing has changed then.
+    /// frame, [`PoolError::Limit`] if the space has no number left, [`PoolError::Dropped`], and
+    /// those of the maps and of the log; nothing has changed then.
     pub fn create(&self) -> Result<NewPage<'_>, PoolError> {
         let none = PoolError::Limit { what: "a space's pages", limit: PageNo::MAX.get() };
         self.create_before(PageNo::MAX)?.ok_or(none)
     }
 
-    /// As [`Space::create`], if a page in front of `limit` is free; else `None`.
+    /// As [`Space::create`], if a page in front of `limit` is free; else `None`: for moving pages
+    /// down.
     ///
     /// # Errors
     /// As [`Space::create`].
@@ -349,8 +389,8 @@ impl<T: Translation> Space<T> {
         self.shared().create_page(self.space_core(), limit)
     }
 
-    /// Drops a page that nothing refers to from memory. Its number is still reserved: give
-    /// it back with [`Space::give_back`] once no latch is held.
+    /// Drops a page that nothing refers to from memory, and gives its id. Its number is still
+    /// reserved: it is given back with [`Space::give_back`] once no latch is held.
     pub fn discard(&self, page: Exclusive<'_>) -> PageId {
         let id = page.id();
         self.shared().discard(self.space_core(), page);
@@ -369,7 +409,7 @@ impl<T: Translation> Space<T> {
         self.shared().discard_and_free(self.space_core(), page);
     }
 
-    /// Whether the maps say that a page is in use.
+    /// Whether the maps say that a page is in use. A page that is reserved is not.
     ///
     /// # Errors
     /// Those of loading the allocation maps.
@@ -385,7 +425,7 @@ impl<T: Translation> Space<T> {
         self.shared().pages_in_use(self.space_core())
     }
 
-    /// The numbers of all pages in use but the allocation maps, in order.
+    /// The numbers of all pages in use but the allocation maps, in ascending order.
     ///
     /// # Errors
     /// Those of loading the allocation maps.
@@ -393,7 +433,8 @@ impl<T: Translation> Space<T> {
         self.shared().used_pages(self.space_core())
     }
 
-    /// The first of [`Space::used_pages`] from `from` on: all of them, or at least `enough`.
+    /// The first of [`Space::used_pages`] from page number `from` on: all of them, or at least
+    /// `enough`.
     ///
     /// # Errors
     /// Those of loading the allocation maps.
@@ -405,7 +446,9 @@ impl<T: Translation> Space<T> {
 /// Moving pages to lower numbers, so that the space needs less of the file.
 impl<T: Translation> Space<T> {
     /// In front of which page number all pages in use would have room, were they moved down as far
-    /// as they can be. Pages that others make meanwhile may need more.
+    /// as they can be. Pages that others make meanwhile may need more. A structure moves what lies
+    /// behind it to pages of [`Space::create_before`]; then [`Pool::shrink`](crate::Pool::shrink)
+    /// makes the file shorter.
     ///
     /// # Errors
     /// Those of loading the allocation maps.
@@ -422,7 +465,7 @@ impl<T: Translation> Space<T> {
         self.space_core().passes.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// How many passes have begun ([`Space::begin_pass`]).
+    /// How many passes have begun since the space was opened ([`Space::begin_pass`]).
     pub fn passes(&self) -> u64 {
         self.space_core().passes.load(Ordering::Acquire)
     }
@@ -430,8 +473,9 @@ impl<T: Translation> Space<T> {
 
 impl<'p> Change<'p> {
     /// Latches the allocation maps of these pages of a space, so that `commit` marks them as used
-    /// or free. Never waits; to be called after all other pages are latched, and before anything
-    /// is changed.
+    /// (`used`) or free. Waits as little as [`Attempt::upgrade`]; to be called after all other
+    /// pages are latched, and before anything is changed that must not stay if it fails. It takes
+    /// [`mark_bytes`] at most.
     ///
     /// # Errors
     /// `Restart`, also when a map must be loaded first: then this call has left no map latched,

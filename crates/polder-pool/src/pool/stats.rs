@@ -21,7 +21,9 @@ use crate::translation::{
     PredictiveHashed, Translation, Words,
 };
 
-/// Figures of a pool. Counts are since it was opened.
+/// Figures of a pool ([`Pool::stats`]). Counts are since it was opened, by all threads; memory is
+/// in bytes. They are read one after the other while the pool is in use, so that they need not add
+/// up.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub struct PoolStats {
@@ -29,9 +31,10 @@ pub struct PoolStats {
     pub memory_budget_bytes: u64,
     /// Frames that the budget pays for.
     pub frames: u64,
-    /// Frames without a page.
+    /// Frames without a page: frames of the budget that are left.
     pub frames_free: u64,
-    /// The same by node, in the order of frames, where frames are partitioned by nodes.
+    /// The same by node of memory, in the order of frames. Empty where frames are not partitioned
+    /// by nodes: on a machine with one, and where a page decides on its frame.
     pub nodes: Vec<NodeStats>,
     /// Frames taken for a page by a thread that ran on their node; 0 where they are not
     /// partitioned.
@@ -45,13 +48,13 @@ pub struct PoolStats {
     pub hits: u64,
     /// Pages loaded from the device because an operation needed them.
     pub faults: u64,
-    /// Pages evicted.
+    /// Pages that left memory to make room for others.
     pub evictions: u64,
-    /// Pages written to the device.
+    /// Pages written to the device as they were changed, whether they left memory then or stayed.
     pub write_backs: u64,
     /// Operations begun again, after a fault or because a page changed.
     pub restarts: u64,
-    /// Groups of translation entries given back to the kernel.
+    /// Groups of translation entries whose memory was given back to the kernel (`array`).
     pub hole_punches: u64,
     /// System calls that gave memory of evicted pages back to the kernel, each of which makes all
     /// processors on which we run forget addresses (`vm`, `direct`).
@@ -64,19 +67,20 @@ pub struct PoolStats {
     pub spaces: HashMap<SpaceId, SpaceStats>,
     /// Memory of frames that hold pages, in bytes.
     pub frame_bytes: u64,
-    /// Memory beside the frames, in bytes.
+    /// Memory of what is known of each frame, in bytes: metadata, replacement, slices of read
+    /// modes, and the list of free frames.
     pub metadata_bytes: u64,
     /// Memory of the translation, in bytes.
     pub translation_bytes: u64,
-    /// Kernel page tables of translation and frames, in bytes.
+    /// Kernel page tables of translation and frames, in bytes, reckoned from their sizes.
     pub page_table_bytes: u64,
     /// Of these, those of frames; 0 where pages have addresses of their own (`vm`).
     pub frame_page_table_bytes: u64,
     /// Frame memory that huge pages back, in bytes.
     pub huge_page_bytes: u64,
-    /// Pages read from the device.
+    /// Pages that were to be read from the device, also where that failed.
     pub device_reads: u64,
-    /// Pages written to the device.
+    /// Pages that were to be written to the device, also where that failed.
     pub device_writes: u64,
     /// Pages that moved to the frame that they prefer.
     pub promotions: u64,
@@ -86,38 +90,39 @@ pub struct PoolStats {
     pub moved_bytes: u64,
     /// Where links hold frames: pages read by a link that held none, or another one, or by number.
     pub pages_by_table: u64,
-    /// Bytes read from the device.
+    /// The bytes of `device_reads`.
     pub device_read_bytes: u64,
-    /// Bytes written to the device.
+    /// The bytes of `device_writes`.
     pub device_written_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
 }
 
-/// Frames of one node of memory.
+/// Frames of one node of memory (NUMA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeStats {
-    /// The node.
+    /// The node, as the kernel numbers it.
     pub node: NodeId,
     /// Frames whose memory is asked of it.
     pub frames: u64,
-    /// Of these, those without a page, a moment ago.
+    /// How many of these have no page, a moment ago.
     pub frames_free: u64,
 }
 
-/// Pages of one space.
+/// Pages of one space ([`PoolStats::spaces`]).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SpaceStats {
-    /// In memory.
+    /// How many pages are in memory.
     pub resident_pages: u64,
-    /// In memory, and the device lacks them as they are.
+    /// How many of these the device lacks as they are.
     pub dirty_pages: u64,
 }
 
 impl<T: Translation> Pool<T> {
-    /// The figures now. Looks at every frame: some milliseconds a GiB.
+    /// The figures now. Looks at every frame, so that it takes the longer the larger the pool is;
+    /// no operation waits for it.
     pub fn stats(&self) -> PoolStats {
         let shared = self.shared();
         let core = &shared.core;
@@ -173,14 +178,15 @@ impl<T: Translation> Pool<T> {
         }
     }
 
-    /// How many chains of the translation's table have how many entries, where it has chains:
-    /// element 0 counts the empty ones (predictive-2026, figure 10). Looks at every
-    /// bucket.
+    /// How many chains of the translation's table have how many entries: element `n` is the number
+    /// of chains with `n` entries (predictive-2026, figure 10). `None` if the translation has no
+    /// chains. Looks at every bucket.
     pub fn chain_lengths(&self) -> Option<Vec<u64>> {
         self.chain_lengths_of(None)
     }
 
-    /// The same if the table had so many buckets.
+    /// The same as [`Pool::chain_lengths`] for the pages that are resident now, if the table had so
+    /// many buckets.
     pub fn chain_lengths_among(&self, buckets: NonZeroU32) -> Option<Vec<u64>> {
         self.chain_lengths_of(Some(buckets))
     }

@@ -55,9 +55,90 @@ fn buffer() -> Box<Group> {
 }
 
 /// A change to pages that is logged as one group: a log-space reservation, the records so far, and
-/// the allocation maps that change with it.
+/// the allocation maps that change with it. It is begun by [`Space::change`] with no latch held,
+/// filled while all its pages are latched, and ended by [`Change::commit`]; dropped without that it
+/// has logged nothing.
 ///
 /// Without a journal records are not kept, and committing only changes the maps.
+///
+/// [`Space::change`]: crate::Space::change
+///
+/// ```
+/// use polder_format::log::Operation;
+/// use polder_format::{Lsn, PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
+/// use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
+/// use polder_pool::{AccessHint, Array, Exclusive, KindOps, Pool, PoolError, Space};
+/// # use polder_pool::FileState;
+/// # use polder_testkit::{pools, recovery::MemoryLog};
+/// # use std::sync::Arc;
+///
+/// const ACCOUNT: KindOps = KindOps::plain(PageKind(200), "account", |_| Ok(()));
+/// const AT: usize = PAGE_HEADER_BYTES;
+///
+/// /// A page with an amount: the whole page, and that it is in use, in one group.
+/// fn open(space: &Space<Array>, amount: u64) -> Result<PageNo, PoolError> {
+///     // Once more from here on if the pool had no frame.
+///     space.when_admitted(|| {
+///         let new = space.create()?;
+///         let number = [new.id().page()];
+///         let most = full_page_image_bytes(1, space.page_size()) + mark_bytes(&number);
+///         let made = space.change(most).and_then(|mut change| {
+///             space.run(AccessHint::Normal, |attempt| {
+///                 change.clear(); // what the try before has left
+///                 let mut held = new.latch()?;
+///                 held.set_unlogged(); // if this one comes to nothing
+///                 let mut page = held.page_mut();
+///                 page.set_u8(header_at::KIND, ACCOUNT.kind.0);
+///                 page.set_u8(header_at::LAYOUT, ACCOUNT.max_layout);
+///                 page.set_u64(AT, amount);
+///                 change.mark(space, attempt, &number, true)?;
+///                 change.push_full_page_image(&mut held, AT + 8..space.page_size().bytes());
+///                 Ok(change.commit(&mut [&mut held]))
+///             })
+///         });
+///         drop(new);
+///         made.inspect_err(|_| space.free(number[0]))?;
+///         Ok(number[0])
+///     })
+/// }
+///
+/// /// Both pages change, or none.
+/// fn pay(space: &Space<Array>, from: PageNo, to: PageNo, sum: u64) -> Result<Lsn, PoolError> {
+///     space.when_admitted(|| {
+///         let mut change = space.change(group_bytes(2, 16))?;
+///         space.run(AccessHint::Normal, |attempt| {
+///             change.clear();
+///             let (from, to) = (space.page(attempt, from)?, space.page(attempt, to)?);
+///             let (mut from, mut to) = (attempt.upgrade(from)?, attempt.upgrade(to)?);
+///             let mut write = |held: &mut Exclusive<'_>, amount: u64| {
+///                 held.page_mut().set_u64(AT, amount);
+///                 let bytes = amount.to_le_bytes();
+///                 let patch = Operation::Patch { offset: AT as u32, backed: 0, bytes: &bytes };
+///                 change.push(held.id(), &patch);
+///             };
+///             let Some(left) = from.page().u64(AT).checked_sub(sum) else {
+///                 return Err(attempt.fail("there is not so much in the account"));
+///             };
+///             let amount = to.page().u64(AT) + sum;
+///             write(&mut from, left);
+///             write(&mut to, amount);
+///             Ok(change.commit(&mut [&mut from, &mut to]))
+///         })
+///     })
+/// }
+///
+/// # let log = Arc::<MemoryLog>::default();
+/// # let config = log.behind(pools::config(1, PageSize::MIN, FileState::NEW));
+/// # let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &[ACCOUNT])?;
+/// let space = pool.create_space()?;
+/// let (one, other) = (open(&space, 100)?, open(&space, 0)?);
+/// let groups = log.groups().len();
+/// pay(&space, one, other, 30)?;
+/// let refused = pay(&space, other, one, 31).unwrap_err();
+/// assert_eq!(refused.to_string(), "there is not so much in the account");
+/// assert_eq!(log.groups().len(), groups + 1);
+/// # Ok::<(), PoolError>(())
+/// ```
 pub struct Change<'p> {
     core: &'p Core,
     journal: Option<&'p dyn Journal>,
@@ -125,19 +206,22 @@ impl<'p> Change<'p> {
         Ok(Change { core, journal, reserved, group, maps: Vec::new(), _holding: Holding::new() })
     }
 
-    /// Whether records are kept.
+    /// Whether records are kept: whether the pool has a journal.
     #[inline]
     pub fn is_logged(&self) -> bool {
         self.journal.is_some()
     }
 
-    /// Begins again, if nothing was committed: no records, no maps held.
+    /// Begins again, if nothing was committed: there are no records and no map is held. Each try of
+    /// an operation begins by this; the reservation stays.
     pub fn clear(&mut self) {
         self.group.clear();
         self.maps.clear();
     }
 
-    /// Adds a record about a page that is latched.
+    /// Adds a record about a page that is latched. The records of a change, those of its maps
+    /// included, take no more bytes of log than were reserved
+    /// ([`group_bytes`](crate::journal::group_bytes)).
     #[inline]
     pub fn push(&mut self, page: PageId, operation: &Operation<'_>) {
         if self.is_logged() {
@@ -145,7 +229,9 @@ impl<'p> Change<'p> {
         }
     }
 
-    /// Adds the whole page as it is now, but for `hole`, which counts as zeros.
+    /// Adds the whole page as it is now, but for the bytes in `hole`, which count as zeros; a hole
+    /// is cut off at the end of the page. It takes [`full_page_image_bytes`] at most. Links are
+    /// logged as the ids of their pages.
     pub fn push_full_page_image(&mut self, page: &mut Exclusive<'_>, hole: Range<usize>) {
         if !self.is_logged() {
             return;
@@ -166,6 +252,10 @@ impl<'p> Change<'p> {
     /// A5 and A6: logs what was pushed, changes the maps, and stamps all pages that the records
     /// name. `pages` must be those, and none of them may have been unlatched. The records may have
     /// been pushed before the pages are changed, or after.
+    ///
+    /// Gives the LSN at which the group ends, which the pages bear now: the change is durable when
+    /// the log is durable up to there. It is 0 without a journal. The reservation is used up, so
+    /// that a change is committed once.
     pub fn commit(&mut self, pages: &mut [&mut Exclusive<'_>]) -> Lsn {
         // A2 (all is latched, and nothing behind this can fail: the bits belong to the group, too)
         if self.journal.is_some() {
@@ -307,7 +397,8 @@ pub(crate) fn mark(map: &mut PageMut<'_>, first: u32, count: u32, used: bool) {
     map.set_u32(ALLOC_MAP_USED_AT, count);
 }
 
-/// Bytes of log that marking these pages takes at most.
+/// How many bytes of log it takes at most to mark these pages as used or free ([`Change::mark`]).
+/// Ascending numbers take the least.
 pub fn mark_bytes(pages: &[PageNo]) -> usize {
     let breaks = pages.windows(2).filter(|pair| pair[0].get().abs_diff(pair[1].get()) != 1).count();
     // Runs are cut where allocation maps meet, which speak of 32 thousand pages or more. A record
@@ -316,7 +407,8 @@ pub fn mark_bytes(pages: &[PageNo]) -> usize {
     group_bytes(records, 8 * records)
 }
 
-/// Bytes of log that the full-page images of so many pages take at most.
+/// How many bytes of log the full-page images of `pages` pages of this size take at most, as one
+/// group.
 pub fn full_page_image_bytes(pages: usize, size: PageSize) -> usize {
     group_bytes(pages, pages * (size.bytes() + 8))
 }

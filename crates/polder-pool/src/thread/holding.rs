@@ -13,7 +13,27 @@ thread_local! {
 /// Part of whatever others may have to wait for, as long as a thread has it (`ADMIT-1`).
 ///
 /// For structures with locks of their own: while a thread has such a lock and makes or loads pages,
-/// it has one of these, too.
+/// it has one of these, too. Where the pool has no frame it then gets
+/// [`PoolError::Exhausted`](crate::PoolError) and does not wait; its operation, run by
+/// [`Space::when_admitted`](crate::Space::when_admitted), releases the lock and begins again.
+///
+/// ```
+/// use std::sync::Mutex;
+///
+/// use polder_format::PageNo;
+/// use polder_pool::{Array, Holding, PoolError, Space};
+///
+/// fn add_page(space: &Space<Array>, pages: &Mutex<Vec<PageNo>>) -> Result<PageNo, PoolError> {
+///     space.when_admitted(|| {
+///         let mut pages = pages.lock().unwrap();
+///         let _holding = Holding::new();
+///         let page = space.create()?.id().page();
+///         space.link(&[page]).inspect_err(|_| space.free(page))?;
+///         pages.push(page);
+///         Ok(page)
+///     })
+/// }
+/// ```
 #[derive(Debug)]
 pub struct Holding(PhantomData<*const ()>);
 
@@ -24,7 +44,7 @@ impl Default for Holding {
 }
 
 impl Holding {
-    /// From now on this thread holds something.
+    /// From now on this thread holds something, until this goes. A thread may have several.
     #[inline(always)]
     pub fn new() -> Holding {
         HELD.set(HELD.get() + 1);

@@ -1,6 +1,30 @@
 //! A thread that works behind others: it starts when something is asked of it, and ends when
 //! nothing was for a while. So a store without work has no threads. How an asker and a thread that
 //! leaves do not miss each other: `duty.rs`.
+//!
+//! ```
+//! use std::sync::{Arc, mpsc};
+//! use std::time::Duration;
+//!
+//! use polder_pool::worker::{Call, Worker};
+//!
+//! let worker = Arc::new(Worker::default());
+//! let (its, (done, results)) = (Arc::clone(&worker), mpsc::channel());
+//! worker.arm("example", move || {
+//!     loop {
+//!         match its.wait(Duration::from_millis(10)) {
+//!             Call::Asked => drop(done.send("done")),
+//!             Call::Nobody if its.leave() => return, // the next one who asks starts a thread
+//!             Call::Nobody => {}
+//!             Call::Stop => return,
+//!         }
+//!     }
+//! })?;
+//! worker.wake()?;
+//! assert_eq!(results.recv(), Ok("done"));
+//! worker.stop();
+//! # Ok::<(), std::io::Error>(())
+//! ```
 
 #![cfg(not(loom))]
 
@@ -16,18 +40,19 @@ use super::duty::{Duty, Place};
 /// stop or has left ([`Worker::leave`]).
 type Run = Arc<dyn Fn() + Send + Sync>;
 
-/// What is asked of a worker's thread.
+/// What is asked of a worker's thread ([`Worker::wait`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     /// Somebody asked.
     Asked,
-    /// Nobody did for as long as it waited.
+    /// Nobody asked for as long as it waited.
     Nobody,
     /// It must end.
     Stop,
 }
 
-/// By which a thread is asked to work, and told to end.
+/// By which a thread is asked to work, and told to end. At most one thread works at a time. Before
+/// it is armed nobody works, and what is asked is remembered.
 #[derive(Default)]
 pub struct Worker {
     duty: Duty<Threads>,
@@ -52,7 +77,9 @@ impl fmt::Debug for Worker {
 }
 
 impl Worker {
-    /// From now on a thread starts when it is asked for; now, if it was before.
+    /// From now on a thread starts when it is asked for; now, if it was before. It bears `name`,
+    /// without zero bytes, of which the system keeps the first 15, and calls `run`, which is kept
+    /// until [`Worker::stop`].
     ///
     /// # Errors
     /// That of starting a thread.
@@ -67,7 +94,8 @@ impl Worker {
         if self.duty.is_asked() { self.call(&mut place) } else { Ok(()) }
     }
 
-    /// Asks. A fence and a load if somebody has asked already.
+    /// Asks the thread to work, and starts one if there is none. A fence and a load if somebody has
+    /// asked already.
     ///
     /// # Errors
     /// That of starting a thread; the next one who asks tries it again.
@@ -79,7 +107,7 @@ impl Worker {
         }
     }
 
-    /// Asks, and ends a rest, too.
+    /// Asks as [`Worker::wake`] does, and ends a [rest](Worker::rest) of the thread, too.
     ///
     /// # Errors
     /// As [`Worker::wake`].
@@ -106,13 +134,14 @@ impl Worker {
         Ok(())
     }
 
-    /// Whether somebody asked since the last wait.
+    /// Whether somebody has asked since the thread last began to work.
     pub fn is_asked(&self) -> bool {
         self.duty.is_asked()
     }
 
-    /// The thread must end, and no other one starts. Waits until it has, and those that left before:
-    /// each holds what it works on until its end.
+    /// The thread must end, and no other one starts. Waits until it has, and those that left
+    /// before: each holds what it works on until its end. The thread itself does not call this: it
+    /// would wait for itself.
     pub fn stop(&self) {
         let mut place = self.duty.place();
         place.more.is_stopped = true;
@@ -125,12 +154,13 @@ impl Worker {
         }
     }
 
-    /// Whether it must.
+    /// Whether the thread must end, or must not start.
     pub fn is_stopped(&self) -> bool {
         self.duty.place().more.is_stopped
     }
 
-    /// For the thread: waits to be asked, at most so long.
+    /// For the thread: waits to be asked, at most for the time `most`, and says what is asked of
+    /// it.
     pub fn wait(&self, most: Duration) -> Call {
         let mut place = self.duty.place();
         if !place.more.is_stopped && !self.duty.is_asked() {
@@ -144,12 +174,13 @@ impl Worker {
         }
     }
 
-    /// For the thread: whether it may return now. False: somebody has asked.
+    /// For the thread: whether it may return now. If not, somebody has asked, and it goes on.
     pub fn leave(&self) -> bool {
         self.duty.leave()
     }
 
-    /// For the thread: sleeps so long although somebody asked, unless it is urged.
+    /// For the thread: sleeps for this time although somebody asked, unless it is urged or must
+    /// end.
     pub fn rest(&self, time: Duration) {
         let place = self.duty.place();
         if !place.more.is_stopped {
@@ -157,7 +188,8 @@ impl Worker {
         }
     }
 
-    /// As `rest`, and goes on by itself: nobody needs to ask meanwhile.
+    /// As [`Worker::rest`], and goes on by itself as if it had been asked: nobody needs to ask
+    /// meanwhile.
     pub fn nap(&self, time: Duration) {
         let place = self.duty.insist();
         if !place.more.is_stopped {

@@ -8,6 +8,11 @@
 //! to them from a link, on the hot path, and what else is particular to a design. Several designs
 //! share one kind of words and differ in how they come to them.
 //!
+//! Both speak of what only this crate has (state words, frames), so that a design lives in this
+//! folder; `docs/adding-a-translation.md` shows how one is written. From outside a translation is
+//! chosen, and its constants are read. Memory is in bytes, and is what the budget reckons with;
+//! `frame` is a frame's number, `page` a page's number in its space.
+//!
 //! A design writes the functions that have no body. What only some need has one: the kinds of
 //! memory and of reading ([`PageMemory`], [`ReadModes`]), and the *events*, which do nothing
 //! unless a design says otherwise.
@@ -40,13 +45,13 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
     /// What the handle of an open space carries, so that no prefix needs to be looked up.
     type Directory: Debug + Send + Sync + 'static;
 
-    /// Memory that they take for a resident page, as the budget reckons it.
+    /// Bytes of memory that the words take for a resident page, as the budget reckons it.
     fn bytes_per_frame() -> u64;
 
-    /// Memory used.
+    /// The memory that is used now.
     fn footprint(&self) -> Footprint;
 
-    /// A directory for a space that has none.
+    /// A directory for a space that has none: one for each space that is open.
     fn open(&self, space: SpaceId) -> Self::Directory;
 
     /// The space is gone and quiet: its memory can serve others.
@@ -68,13 +73,21 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
     /// word may be another page's, or have moved, by the time it is looked at (`TABLE-2`).
     fn state<'p>(&'p self, directory: &'p Self::Directory, page: PageNo) -> Option<&'p StateCell>;
 
-    /// Makes room for the page's word.
+    /// Makes room for the page's word, before it is claimed.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] or [`PoolError::NoAddresses`] if there is none;
+    /// [`PoolError::Dropped`].
     fn make_room(&self, _directory: &Self::Directory, _page: PageNo) -> Result<(), PoolError> {
         Ok(())
     }
 
     /// F4 and F5: claims the page for the caller, which has this frame for it, and gives its
-    /// state. `None` if it is resident or in flight.
+    /// state, in flight. `None` if it is resident or in flight already.
+    ///
+    /// # Errors
+    /// [`PoolError::Dropped`] if the directory was closed, [`PoolError::Broken`] if a table is
+    /// full.
     fn claim<'p>(
         &'p self,
         latches: &Latches,
@@ -119,20 +132,34 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
     }
 }
 
-/// What the handle of an open space carries for a translation.
+/// What the handle of an open space carries for a translation: [`Words::Directory`] of its words.
 pub type DirectoryOf<T> = <<T as Translation>::Words as Words>::Directory;
 
-/// A way from a link to a frame.
+/// A way from a link to a frame: the parameter of [`Pool`](crate::Pool) and
+/// [`Space`](crate::Space). The types that implement it are in [`translation`](crate::translation).
+///
+/// ```
+/// use polder_pool::{Array, Direct, ReadMode, Translation};
+///
+/// fn describe<T: Translation>() -> String {
+///     let pages = if T::EVICTS { "evicts" } else { "keeps all" };
+///     let copies = T::READ_MODES.why_not(ReadMode::Copy).unwrap_or("changes pages in copies");
+///     format!("{}: {pages}; {copies}", T::NAME)
+/// }
+/// assert_eq!(describe::<Array>(), "array: evicts; changes pages in copies");
+/// assert!(describe::<Direct>().starts_with("direct: keeps all; nothing is ever evicted"));
+/// ```
 pub trait Translation: Debug + Sized + Send + Sync + 'static {
-    /// What users call it.
+    /// What users call it: the name in options, engines and results.
     const NAME: &'static str;
-    /// Whether pages can be evicted.
+    /// Whether pages can be evicted. If not, all data fits in the budget, or an operation ends with
+    /// [`PoolError::DoesNotFit`].
     const EVICTS: bool = true;
     /// Where the bytes of pages lie.
     const MEMORY: PageMemory = PageMemory::Frames;
-    /// How readers can hold pages.
+    /// How readers can hold pages. Another read mode is refused when a pool is opened.
     const READ_MODES: ReadModes = ReadModes::ALL;
-    /// Whether links may hold frames.
+    /// Whether links may hold frames ([`Swip`](crate::Swip)).
     const SWIZZLES: bool = false;
     /// Whether a page stays in its frame while a link to it is swizzled.
     const LINKS_PIN: bool = false;
@@ -140,19 +167,22 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     type Words: Words;
 
     /// A translation for this many frames.
+    ///
+    /// # Errors
+    /// [`PoolError::Memory`] if the kernel gives no addresses, [`PoolError::PageTooSmall`].
     fn new(config: TranslationConfig) -> Result<Self, PoolError>;
 
-    /// How many frames there must be (addresses, not memory).
+    /// How many frames there must be (addresses, not memory): those of the budget, or more.
     fn frame_range(config: TranslationConfig) -> u32 {
         config.frames
     }
 
-    /// Memory that it takes for a resident page beside the words.
+    /// Bytes of memory that it takes for a resident page beside the words.
     fn bytes_per_frame_beside() -> u64 {
         0
     }
 
-    /// Memory used beside the words.
+    /// Bytes of memory used now beside the words.
     fn bytes_beside(&self) -> u64 {
         0
     }
@@ -197,6 +227,9 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     }
 
     /// Where the page wants to lie; makes room for its word.
+    ///
+    /// # Errors
+    /// As [`Words::make_room`].
     fn place(
         &self,
         _frames: &Frames,
@@ -259,14 +292,14 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// exclusively, are about to be removed. With as few calls as their neighbourhood allows.
     fn give_back(&self, _frames: &Frames, _pages: &mut [NonNull<u8>]) {}
 
-    /// What contradicts itself, as sentences. Means something while nobody but the pool's own
-    /// threads uses the pool.
+    /// What contradicts itself, as sentences; none if all is well. Means something while nobody but
+    /// the pool's own threads uses the pool.
     fn check(&self, _pool: &PoolContext<'_, Self>) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Where the bytes of pages lie.
+/// Where the bytes of pages lie, under a translation ([`Translation::MEMORY`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageMemory {
     /// In frames, any page in any frame.
@@ -298,27 +331,27 @@ impl PageMemory {
 /// How readers can hold pages besides optimistically and shared: why not, where they cannot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReadModes {
-    /// Why not by slices, one for a group of cores.
+    /// Why not by slices, one for a group of cores; `None` if they can.
     pub no_slices: Option<&'static str>,
-    /// Why not by slices while pages are changed in copies.
+    /// Why not by slices while pages are changed in copies; `None` if they can.
     pub no_copies: Option<&'static str>,
 }
 
 impl ReadModes {
-    /// In every way.
+    /// Readers can hold pages in every way.
     pub const ALL: ReadModes = ReadModes { no_slices: None, no_copies: None };
 
-    /// Not by slices, and so not by copies.
+    /// Readers cannot hold pages by slices, and so not by copies, for this reason.
     pub const fn no_slices(why: &'static str) -> ReadModes {
         ReadModes { no_slices: Some(why), no_copies: Some(why) }
     }
 
-    /// By slices, but not by copies.
+    /// Readers can hold pages by slices, but not by copies, for this reason.
     pub const fn no_copies(why: &'static str) -> ReadModes {
         ReadModes { no_slices: None, no_copies: Some(why) }
     }
 
-    /// Why readers cannot hold pages in this way, if they cannot.
+    /// Why readers cannot hold pages in this way; `None` if they can.
     pub const fn why_not(self, mode: ReadMode) -> Option<&'static str> {
         match mode {
             ReadMode::Optimistic | ReadMode::Shared => None,
@@ -328,7 +361,7 @@ impl ReadModes {
     }
 }
 
-/// Why a page leaves its frame.
+/// Why a page leaves its frame ([`Translation::before_leaving`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leaving {
     /// It is evicted, to make room.
@@ -337,29 +370,30 @@ pub enum Leaving {
     Freed,
 }
 
-/// Where a page wants to lie.
+/// Where a page wants to lie ([`Translation::place`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placement {
-    /// Wherever there is a frame.
+    /// The page lies wherever there is a frame.
     Anywhere,
-    /// Here if the frame is free, else anywhere.
+    /// The page lies in this frame if that is free, else anywhere.
     Prefer(FrameId),
-    /// Nowhere but here.
+    /// The page lies in this frame and in no other.
     Fixed(FrameId),
 }
 
 /// Memory of a translation in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Footprint {
-    /// The map itself.
+    /// Bytes of the map itself.
     pub translation_bytes: u64,
-    /// Page tables that the kernel needs for the map.
+    /// Bytes of page tables that the kernel needs for the map.
     pub page_table_bytes: u64,
-    /// Hole punches so far.
+    /// How often the memory of a part of the map was given back to the kernel, so far.
     pub hole_punches: u64,
     /// System calls so far that gave memory of evicted pages back to the kernel.
     pub give_backs: u64,
-    /// Bytes of pages that huge pages back, where pages lie in the translation's memory.
+    /// Bytes of pages that huge pages back, where pages lie in the translation's memory; `None`
+    /// where they lie in frames.
     pub huge_page_bytes: Option<u64>,
 }
 
@@ -385,7 +419,7 @@ pub struct TranslationConfig {
 
 /// The directories of the spaces that are open.
 pub trait Directories<T: Translation> {
-    /// That of a space, if it is open.
+    /// The directory of a space, if that is open.
     fn directory(&self, space: SpaceId) -> Option<Arc<DirectoryOf<T>>>;
 }
 

@@ -25,7 +25,7 @@ use crate::machine::{OS_PAGE_BYTES, Table};
 use crate::page::LinkRef;
 use crate::sync::lock;
 
-/// A sorted map behind a lock.
+/// A sorted map behind a lock: a translation to learn from.
 #[derive(Debug)]
 pub struct Sorted {
     frames: Mutex<BTreeMap<PageId, FrameId>>,

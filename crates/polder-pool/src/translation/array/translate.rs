@@ -14,12 +14,14 @@ use crate::translation::parts::predict::{Blind, Predict, Predicts};
 use crate::translation::parts::preferred::{Preference, speculate};
 use crate::translation::seam::{PoolContext, ReadModes, Translation, TranslationConfig};
 
-/// Array translation, with preferred frames.
+/// Array translation, with preferred frames (calico-2026): the state word of a page is found by its
+/// number. The default.
 pub type Array = Arrays<Preference>;
 /// Array translation without preferred frames: pages lie anywhere.
 pub type ArrayPlain = Arrays<Blind>;
 
-/// Array translation.
+/// Array translation, with a way to predict the frame of a page: [`Array`], [`ArrayPlain`] or
+/// [`ArraySwizzled`](crate::ArraySwizzled).
 #[derive(Debug)]
 pub struct Arrays<G: Predict> {
     pub(super) words: ArrayWords,

@@ -43,7 +43,7 @@ const FILE_PAGES: u32 = 16;
 /// Frames reserved on top of the budget's multiple, for what spaces use no more.
 const SMALL_SPACES: u32 = 1 << 18;
 
-/// Direct translation.
+/// Direct translation: the page number says the frame, and nothing is ever evicted.
 #[derive(Debug)]
 pub struct Direct {
     cells: Table<StateCell>,

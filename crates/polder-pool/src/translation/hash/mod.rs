@@ -32,8 +32,8 @@ pub struct Hash {
 }
 
 impl Hash {
-    /// How many chains have how many entries: element 0 counts the empty ones. With `buckets` they
-    /// are those of a table that had so many.
+    /// How many chains have how many entries: element `n` is the number of chains with `n` entries.
+    /// With `buckets` they are those of a table that had so many. Looks at every bucket.
     pub fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
         self.table.chain_lengths(buckets)
     }

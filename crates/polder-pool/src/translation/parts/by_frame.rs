@@ -110,8 +110,8 @@ impl<'p> Found<'p> {
 // SAFETY: all zero is a frame without a page, and it is atomics throughout.
 unsafe impl Zeroed for Tagged {}
 
-/// The state words of all frames, and the table that leads to them. A design keeps `B` with each
-/// open space.
+/// The state words of all frames, and the table that leads to them: the [`Words`] of designs whose
+/// words belong to frames. A design keeps `B` with each open space.
 #[derive(Debug)]
 pub struct ByFrame<F: FrameTable, B = ()> {
     table: F,

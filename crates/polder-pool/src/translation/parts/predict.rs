@@ -26,12 +26,12 @@ pub enum Predicts {
     ByLink,
 }
 
-/// A way to predict the frame of a page.
+/// A way to predict the frame of a page, of a translation that looks there first.
 pub trait Predict: Debug + Sized + Send + Sync + 'static {
-    /// Which.
+    /// What the prediction follows from.
     const PREDICTS: Predicts;
 
-    /// For this many frames.
+    /// A prediction for a pool of this many frames.
     fn new(frames: u32) -> Self;
 
     /// The page that a link in this space leads to, and where it may be: a frame that there is.

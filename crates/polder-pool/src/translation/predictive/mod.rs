@@ -37,7 +37,8 @@ pub use steps::{
 };
 use steps::{Prefers, Steps};
 
-/// Translation by a chained hash table with some steps of the paper, or all.
+/// Translation by a chained hash table with some steps of predictive-2026, or all: [`Predictive`],
+/// and the types between [`type@Hash`](crate::Hash) and it.
 #[derive(Debug)]
 pub struct Predicting<S: Steps> {
     table: ChainTable<S::Latch, S::First>,
@@ -56,8 +57,9 @@ impl<S: Steps> Predicting<S> {
         }
     }
 
-    /// How many chains have how many entries: element 0 counts the empty ones (figure 10). With
-    /// `buckets` they are those of a table that had so many.
+    /// How many chains have how many entries: element `n` is the number of chains with `n` entries
+    /// (figure 10). With `buckets` they are those of a table that had so many. Looks at every
+    /// bucket.
     pub fn chain_lengths(&self, buckets: Option<NonZeroU32>) -> Vec<u64> {
         self.table.chain_lengths(buckets)
     }

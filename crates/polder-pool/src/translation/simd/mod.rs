@@ -33,7 +33,7 @@ pub type Simd = Simds<Preference>;
 /// The same without preferred frames: the paper's.
 pub type SimdPlain = Simds<Blind>;
 
-/// Translation by a table of fingerprint buckets.
+/// Translation by a table of fingerprint buckets: [`Simd`] or [`SimdPlain`].
 #[derive(Debug)]
 pub struct Simds<G: Predict> {
     words: ByFrame<SimdTable>,

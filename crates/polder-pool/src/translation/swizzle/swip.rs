@@ -13,11 +13,28 @@ const FRAME_SHIFT: u32 = 34;
 
 /// A link: the id of a page, or *swizzled*, `1:2 | frame:28 | page:34`. A swizzled one leads to
 /// the same page of the space in which it stands, and says in which frame it is, or was.
+///
+/// A structure whose pages own others reads the links in a page by this, where it does not follow
+/// them:
+///
+/// ```
+/// use polder_format::{PageId, PageNo, SpaceId};
+/// use polder_pool::Swip;
+///
+/// let (space, page) = (SpaceId::CATALOGUE, PageNo::new(7).unwrap());
+/// let id = PageId::new(space, page);
+/// // What a link to page 7 holds while the page is in frame 5, and what it holds on the device.
+/// let in_memory = Swip::new(1 << 62 | 5 << 34 | 7);
+/// assert!(in_memory.is_swizzled());
+/// assert_eq!(in_memory.page(space), id);
+/// assert_eq!(in_memory.unswizzled(space), id.to_bits());
+/// assert!(Swip::new(id.to_bits()).is_unswizzled());
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Swip(u64);
 
 impl Swip {
-    /// The link with these bits.
+    /// The link with these 64 bits, as they stand in a page. Nothing is checked.
     #[inline(always)]
     pub fn new(bits: u64) -> Swip {
         Swip(bits)
@@ -33,7 +50,7 @@ impl Swip {
         self.0
     }
 
-    /// Whether this is a swizzled link.
+    /// Whether this is a swizzled link: one that holds a frame.
     #[inline(always)]
     pub fn is_swizzled(self) -> bool {
         self.0 & TAG == SWIZZLED
@@ -53,7 +70,7 @@ impl Swip {
         (frame <= u64::from(frames)).then(|| FrameId::new(frame as u32))
     }
 
-    /// The page that a link in this space leads to.
+    /// The page that a link in a page of this space leads to.
     #[inline(always)]
     pub fn page(self, space: SpaceId) -> PageId {
         match self.is_swizzled() {
@@ -72,7 +89,8 @@ impl Swip {
         }
     }
 
-    /// The link, in a page of this space, as it may leave its frame: the id of its page.
+    /// The 64 bits of the link, in a page of this space, as they may leave the frame: the id of its
+    /// page, 0 for none.
     #[inline]
     pub fn unswizzled(self, space: SpaceId) -> u64 {
         if self.is_swizzled() { self.page(space).to_bits() } else { self.0 }

@@ -64,12 +64,12 @@ impl Backing for HugePages {
     const EVICTS: bool = false;
 }
 
-/// Translation by the operating system's page table.
+/// Translation by the operating system's page table, on the kernel's smallest pages.
 pub type Vm = VirtualMemory<SmallPages>;
 /// The same on pages of 2 MiB, for data that stays resident.
 pub type VmHuge = VirtualMemory<HugePages>;
 
-/// Translation by the operating system's page table.
+/// Translation by the operating system's page table: [`Vm`] or [`VmHuge`].
 #[derive(Debug)]
 pub struct VirtualMemory<B: Backing> {
     page_size: PageSize,
