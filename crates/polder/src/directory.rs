@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use polder_pool::device::{Device, FileDevice, FileLock, OpenKind};
-use rustix::io::Errno;
 
 use crate::error::OpenError;
 use crate::file::{Lies, look};
@@ -278,8 +277,7 @@ fn lock_to_read(path: &Path) -> Result<Option<Lock>, OpenError> {
 
 /// Whether a file system knows no locks. Then nobody can open a store there to write.
 fn is_without_locks(error: &io::Error) -> bool {
-    let no_server = Errno::NOLCK.raw_os_error();
-    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(no_server)
+    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(libc::ENOLCK)
 }
 
 /// Another process holds the lock file.

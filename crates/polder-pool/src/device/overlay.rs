@@ -20,8 +20,10 @@
 //! * `OVER-2` The temporary file is as long as the overlay whenever it is read.
 
 use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -136,7 +138,7 @@ impl OverlayDevice {
         let scratch = match self.scratch.get() {
             Some(scratch) => scratch,
             None => {
-                let file = tempfile::tempfile_in(&self.directory);
+                let file = temporary_file(&self.directory);
                 let file = file.map_err(|error| self.refused("make", error))?;
                 self.scratch.get_or_init(|| FileDevice::of_temporary(file))
             }
@@ -207,6 +209,29 @@ impl OverlayDevice {
             end <= extent.len && extent.runs(request).iter().all(below)
         })
     }
+}
+
+/// A file without a name in this directory.
+fn temporary_file(directory: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    match options.clone().custom_flags(libc::O_TMPFILE).open(directory) {
+        // The file system, or an old kernel, knows no such files.
+        Err(error) if is_unknown(&error) => named_and_removed(&mut options, directory),
+        made => made,
+    }
+}
+
+/// Whether it was the flag that was refused. (A kernel that does not know it sees O_DIRECTORY in it.)
+fn is_unknown(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::ENOENT))
+}
+
+fn named_and_removed(options: &mut OpenOptions, directory: &Path) -> io::Result<File> {
+    let path = directory.join(format!(".polder-{:016x}", fastrand::u64(..)));
+    let file = options.create_new(true).open(&path)?;
+    fs::remove_file(path)?;
+    Ok(file)
 }
 
 /// Does a part of a request on one of the devices.

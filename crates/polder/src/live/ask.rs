@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::place;
+use super::place::Place;
 
 /// How long a process may keep silent.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -68,8 +68,7 @@ pub fn live_stats(path: impl AsRef<Path>) -> Result<String, LiveError> {
 }
 
 fn ask(directory: &Path) -> io::Result<String> {
-    let opened = place::open(directory)?;
-    let mut stream = UnixStream::connect(place::path(directory, &opened))?;
+    let mut stream = UnixStream::connect(Place::open(directory)?.socket())?;
     stream.set_read_timeout(Some(PATIENCE))?;
     let mut document = String::new();
     stream.read_to_string(&mut document)?;

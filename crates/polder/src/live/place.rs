@@ -1,94 +1,118 @@
-//! Where the socket lies: its name in the directory, and how to get there by a path of any length.
+//! Where the socket lies: its name in the directory, and how to get there however the directory is
+//! called.
 
-use std::ffi::OsStr;
+use std::fs::{self, File, Metadata, Permissions};
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, Stat};
-use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-
 use crate::directory::{DATA, STATS};
 
-/// The longest path, in bytes, that the address of a socket takes: 108 with the zero at its end.
-const LONGEST_PATH: usize = 107;
-/// Clients that may wait for the thread.
-const BACKLOG: i32 = 16;
+/// Clients that may have come before the socket has its rights: more than the kernel lets wait.
+const EARLY: usize = 1 << 16;
 
-/// The directory, however it is called by now, and that the socket's name in it is ours.
+/// The directory, held by a descriptor: it may be renamed, its path may be longer than the address
+/// of a socket can be, and a relative path may lead elsewhere later. That its name for the socket is
+/// ours goes with it.
 #[derive(Debug)]
-pub(super) struct Place(OwnedFd);
+pub(super) struct Place(File);
 
 impl Place {
+    /// A directory as a place, to be neither read nor written.
+    pub(super) fn open(directory: &Path) -> io::Result<Place> {
+        let here = directory.as_os_str().is_empty();
+        let directory = if here { Path::new(".") } else { directory };
+        let flags = libc::O_PATH | libc::O_DIRECTORY;
+        // The access is not looked at: it is a place.
+        Ok(Place(File::options().read(true).custom_flags(flags).open(directory)?))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        format!("/proc/self/fd/{}/{name}", self.0.as_raw_fd()).into()
+    }
+
+    /// The path of the socket.
+    pub(super) fn socket(&self) -> PathBuf {
+        self.path(STATS)
+    }
+
     /// Puts a socket into the directory, in the place of one that a killed process has left
     /// (`LIVE-1`), and listens.
     pub(super) fn take(directory: &Path) -> io::Result<(Place, UnixListener)> {
-        let place = Place(open(directory)?);
-        match rustix::fs::statat(&place.0, STATS, AtFlags::SYMLINK_NOFOLLOW) {
-            Err(Errno::NOENT) => {}
-            Ok(there) if FileType::from_raw_mode(there.st_mode) == FileType::Socket => {
-                rustix::fs::unlinkat(&place.0, STATS, AtFlags::empty())?;
-            }
+        let place = Place::open(directory)?;
+        match fs::symlink_metadata(place.socket()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Ok(there) if there.file_type().is_socket() => fs::remove_file(place.socket())?,
             Ok(_) => {
                 let text = format!("there is a file `{STATS}` that is no socket");
                 return Err(io::Error::other(text));
             }
-            Err(error) => return Err(error.into()),
+            Err(error) => return Err(error),
         }
-        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket =
-            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
-        rustix::net::bind(&socket, &SocketAddrUnix::new(path(directory, &place.0))?)?;
-        // Nobody can connect before it listens.
-        let listens = place.share().and_then(|()| rustix::net::listen(&socket, BACKLOG));
-        listens.inspect_err(|_| place.leave())?;
-        Ok((place, UnixListener::from(socket)))
+        let listener = UnixListener::bind(place.socket())?;
+        let ready = place.share().and_then(|()| send_away(&listener));
+        ready.inspect_err(|_| place.leave())?;
+        Ok((place, listener))
     }
 
     /// Whoever may read the data file may connect, which is to write to the socket.
-    fn share(&self) -> Result<(), Errno> {
-        let data = rustix::fs::statat(&self.0, DATA, AtFlags::empty())?;
-        let own = rustix::fs::statat(&self.0, STATS, AtFlags::SYMLINK_NOFOLLOW)?;
-        let is_of_others = |a: &Stat, b: &Stat| (a.st_uid, a.st_gid) != (b.st_uid, b.st_gid);
-        let mut readers = data.st_mode & 0o444;
-        if is_of_others(&data, &own) {
-            let (user, group) =
-                (rustix::fs::Uid::from_raw(data.st_uid), rustix::fs::Gid::from_raw(data.st_gid));
-            let flags = AtFlags::SYMLINK_NOFOLLOW;
-            if rustix::fs::chownat(&self.0, STATS, Some(user), Some(group), flags).is_err() {
-                // The rights of its owner and its group are those of others.
-                readers &= 0o400;
-            }
+    fn share(&self) -> io::Result<()> {
+        let data = fs::metadata(self.path(DATA))?;
+        let own = fs::symlink_metadata(self.socket())?;
+        let is_of_others = |a: &Metadata, b: &Metadata| (a.uid(), a.gid()) != (b.uid(), b.gid());
+        let mut readers = data.mode() & 0o444;
+        if is_of_others(&data, &own)
+            && lchown(self.socket(), Some(data.uid()), Some(data.gid())).is_err()
+        {
+            // The rights of its owner and its group are those of others.
+            readers &= 0o400;
         }
-        let mode = Mode::from_raw_mode(readers | readers >> 1);
-        rustix::fs::chmodat(&self.0, STATS, mode, AtFlags::empty())
+        fs::set_permissions(self.socket(), Permissions::from_mode(readers | readers >> 1))
     }
 
     /// Removes the socket.
     pub(super) fn leave(&self) {
         // One that stays is nobody's, and the next process replaces it.
-        let _ = rustix::fs::unlinkat(&self.0, STATS, AtFlags::empty());
+        let _ = fs::remove_file(self.socket());
     }
 }
 
-/// A directory as a place, to be neither read nor written.
-pub(super) fn open(directory: &Path) -> io::Result<OwnedFd> {
-    let here = directory.as_os_str().is_empty();
-    let directory = if here { Path::new(".") } else { directory };
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    Ok(rustix::fs::open(directory, flags, Mode::empty())?)
+/// LIVE-5: those that are connected already.
+fn send_away(listener: &UnixListener) -> io::Result<()> {
+    listener.set_nonblocking(true)?;
+    for _ in 0..EARLY {
+        match listener.accept() {
+            Ok(early) => drop(early),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return listener.set_nonblocking(false);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other("too many clients ask before they can be answered"))
 }
 
-/// A path to the socket that the address of one takes: where its own is too long, by way of a file
-/// descriptor of the directory.
-pub(super) fn path(directory: &Path, opened: &OwnedFd) -> PathBuf {
-    let path = directory.join(STATS);
-    let length = |name: &OsStr| name.as_bytes().len();
-    match length(path.as_os_str()) <= LONGEST_PATH {
-        true => path,
-        false => format!("/proc/self/fd/{}/{STATS}", opened.as_raw_fd()).into(),
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+
+    #[test]
+    fn who_came_early_is_sent_away() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(STATS);
+        let listener = UnixListener::bind(&path).unwrap();
+        let early = [(); 3].map(|()| UnixStream::connect(&path).unwrap());
+        send_away(&listener).unwrap();
+        for mut early in early {
+            assert_eq!(early.read(&mut [0]).unwrap(), 0);
+        }
+        // The others are waited for again.
+        let later = UnixStream::connect(&path).unwrap();
+        drop((listener.accept().unwrap(), later));
     }
 }

@@ -98,3 +98,18 @@ fn what_is_only_read_needs_no_temporary_file() {
     assert!(text.contains("larger budget"), "{text}");
     assert_eq!(read_block(&device, 0, BLOCK).unwrap(), [7; BLOCK]);
 }
+
+#[test]
+fn temporary_files_have_no_name_and_are_nobody_elses() {
+    use std::os::unix::fs::MetadataExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let mut options = File::options();
+    options.read(true).write(true).mode(0o600);
+    let by_name = named_and_removed(&mut options, folder.path()).unwrap();
+    for file in [temporary_file(folder.path()).unwrap(), by_name] {
+        assert_eq!(file.metadata().unwrap().mode() & 0o777, 0o600);
+        assert_eq!(file.metadata().unwrap().nlink(), 0);
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
