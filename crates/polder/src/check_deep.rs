@@ -5,7 +5,7 @@
 //! read from the device by the maps as they lie there. Memory: a chunk of pages at a time, an
 //! entry for each extent, and one page for each allocation map.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
 
@@ -262,10 +262,10 @@ fn check_superblocks(device: &dyn Device, report: &mut DeepReport) {
     }
 }
 
-fn names_of<T: Translation>(engine: &Engine<T>) -> BTreeMap<SpaceId, String> {
+fn names_of<T: Translation>(engine: &Engine<T>) -> HashMap<SpaceId, String> {
     // Without the catalogue faults name the page only; that it is damaged is reported.
     let records = engine.records().unwrap_or_default();
-    let mut names = BTreeMap::new();
+    let mut names = HashMap::new();
     names.extend(records.into_iter().map(|(name, record)| (record.space, name)));
     names.insert(SpaceId::CATALOGUE, CATALOGUE.to_string());
     names
@@ -283,7 +283,7 @@ struct Pages<'c> {
     maps: Maps,
     file: PageFile,
     end: Lsn,
-    names: BTreeMap<SpaceId, String>,
+    names: HashMap<SpaceId, String>,
     report: &'c mut DeepReport,
     progress: &'c mut dyn FnMut(DeepPhase, u64, u64) -> bool,
 }

@@ -316,7 +316,9 @@ impl<T: Translation> Engine<T> {
             op(name.as_bytes(), None, BatchAction::Remove),
             op(new.as_bytes(), Some(Expected(None)), BatchAction::Insert(&record, version)),
         ];
-        ops.sort_by_key(|op| op.key);
+        if new < name {
+            ops.reverse();
+        }
         let outcome = apply_batch(&ops).map_err(|error| StoreError::of(CATALOGUE, error))?;
         let BatchOutcome::Done { lsn, .. } = outcome else { return Err(exists()) };
         let mut open = self.tables.write().unwrap_or_else(|poisoned| poisoned.into_inner());

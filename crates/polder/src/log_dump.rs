@@ -3,7 +3,7 @@
 //!
 //! Nothing is recovered and nothing is written.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::path::Path;
 
 use polder_format::log::{GroupHeader, LoggedValue, Operation, Record, Records};
@@ -189,8 +189,8 @@ fn end_of(log: &LogFile, superblock: Option<&Superblock>) -> LogEnd {
 }
 
 /// The names of tables as the catalogue in the data file has them.
-fn names(closed: &ClosedStore, superblock: &Superblock) -> BTreeMap<SpaceId, String> {
-    let mut names = BTreeMap::new();
+fn names(closed: &ClosedStore, superblock: &Superblock) -> HashMap<SpaceId, String> {
+    let mut names = HashMap::new();
     let Some(data) = closed.data.clone() else { return names };
     let id: StoreId = superblock.store_id;
     let file = PageFile::new(data, superblock.page_size, id);
@@ -208,7 +208,7 @@ fn names(closed: &ClosedStore, superblock: &Superblock) -> BTreeMap<SpaceId, Str
 }
 
 /// Names that the log tells.
-fn learn_names(names: &mut BTreeMap<SpaceId, String>, record: &Record<'_>) {
+fn learn_names(names: &mut HashMap<SpaceId, String>, record: &Record<'_>) {
     if record.page.space() == SpaceId::CATALOGUE
         && let Operation::Insert { key, value: LoggedValue::Inline(value), .. } = record.operation
     {
@@ -216,7 +216,7 @@ fn learn_names(names: &mut BTreeMap<SpaceId, String>, record: &Record<'_>) {
     }
 }
 
-fn learn(names: &mut BTreeMap<SpaceId, String>, name: &[u8], record: &[u8]) {
+fn learn(names: &mut HashMap<SpaceId, String>, name: &[u8], record: &[u8]) {
     if let Ok(record) = SpaceRecord::decode(record) {
         names.insert(record.space, String::from_utf8_lossy(name).into_owned());
     }
@@ -225,7 +225,7 @@ fn learn(names: &mut BTreeMap<SpaceId, String>, name: &[u8], record: &[u8]) {
 fn describe(
     header: &GroupHeader,
     record: &Record<'_>,
-    names: &BTreeMap<SpaceId, String>,
+    names: &HashMap<SpaceId, String>,
 ) -> LogRecord {
     let space = record.page.space();
     let table = match space {

@@ -5,7 +5,7 @@
 //! log may tell of changes of the map that are not in place. Both have an LSN, so that a map is
 //! believed about a page only if it is not older than the page ([`Maps::standing`]).
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 
 use polder_format::{
     ALLOC_MAP_BITS_AT, ARRAY_HEIGHT_AT, ARRAY_WORDS_AT, ExtentSchedule, FormatError, Lsn,
@@ -42,7 +42,8 @@ enum Element {
 /// A paged array as it lies in the file.
 #[derive(Debug, Default)]
 struct ArrayFound {
-    elements: BTreeMap<u64, u64>,
+    /// Those that are not zero, in order: the index and what it is.
+    elements: Vec<(u64, u64)>,
     /// First and last element of each part, and the LSN of the page that tells of it; none: it
     /// cannot be read. In order, and apart from each other.
     parts: Vec<(u64, u64, Option<Lsn>)>,
@@ -75,7 +76,8 @@ pub(crate) struct Maps {
     schedule: ExtentSchedule,
     /// None: where it begins is not known.
     directory: Option<ArrayFound>,
-    spaces: BTreeMap<SpaceId, ArrayFound>,
+    /// In order.
+    spaces: Vec<(SpaceId, ArrayFound)>,
     alloc_maps: HashMap<PageId, Option<(Lsn, Vec<u8>)>>,
     /// Physical page numbers of pages of arrays that were met.
     seen: HashSet<u64>,
@@ -102,7 +104,7 @@ impl Maps {
             file,
             changes,
             directory: None,
-            spaces: BTreeMap::new(),
+            spaces: Vec::new(),
             alloc_maps: HashMap::new(),
             seen: HashSet::new(),
             pages: Vec::new(),
@@ -115,7 +117,7 @@ impl Maps {
         for (id, root) in &found.elements {
             if let Some(space) = SpaceId::new(*id) {
                 let map = maps.array(*root);
-                maps.spaces.insert(space, map);
+                maps.spaces.push((space, map));
             }
         }
         maps.directory = Some(found);
@@ -140,13 +142,16 @@ impl Maps {
     /// Whether every array could be read, so that a page in no extent belongs to no table.
     pub(crate) fn knows_all_places(&self) -> bool {
         let is_whole = |array: &ArrayFound| array.parts.iter().all(|(_, _, lsn)| lsn.is_some());
-        self.directory.as_ref().is_some_and(is_whole) && self.spaces.values().all(is_whole)
+        self.directory.as_ref().is_some_and(is_whole)
+            && self.spaces.iter().all(|(_, map)| is_whole(map))
     }
 
     fn array(&mut self, root: u64) -> ArrayFound {
         let mut found = ArrayFound::default();
         self.array_page(root, 0, None, &mut found);
-        found.parts.sort_unstable_by_key(|(first, _, _)| *first);
+        // Pages are met in the order of the elements that they tell of.
+        debug_assert!(found.parts.is_sorted_by_key(|(first, _, _)| *first));
+        debug_assert!(found.elements.is_sorted_by_key(|(index, _)| *index));
         found
     }
 
@@ -189,7 +194,7 @@ impl Maps {
                     found.parts.push((begin, last, Some(header.lsn)));
                 }
                 (word, 0) => {
-                    found.elements.insert(begin, word);
+                    found.elements.push((begin, word));
                 }
                 (word, height) => self.array_page(word, begin, Some(height - 1), found),
             }
@@ -205,7 +210,7 @@ impl Maps {
 
     /// Every extent that the maps name, in the order of spaces and pages.
     pub(crate) fn extents(&self) -> Vec<Laid> {
-        let of_space = |(space, map): (&SpaceId, &ArrayFound)| {
+        let of_space = |(space, map): &(SpaceId, ArrayFound)| {
             let space = *space;
             let laid = map.elements.iter().filter_map(move |(index, place)| {
                 let extent = self.schedule.extent(*index)?;
@@ -224,7 +229,8 @@ impl Maps {
             Element::Known(root, _) if root != 0 => {}
             element => return element,
         }
-        let Some(map) = self.spaces.get(&page.space()) else { return Element::Unknown };
+        let found = self.spaces.binary_search_by_key(&page.space(), |(space, _)| *space);
+        let Ok(map) = found.map(|at| &self.spaces[at].1) else { return Element::Unknown };
         let extent = self.schedule.of_page(page.page());
         match map.get(extent.index) {
             Element::Known(place, lsn) if place != 0 => {
@@ -313,7 +319,8 @@ impl Maps {
 
 impl ArrayFound {
     fn get(&self, index: u64) -> Element {
-        let value = self.elements.get(&index).copied().unwrap_or(0);
+        let found = self.elements.binary_search_by_key(&index, |(index, _)| *index);
+        let value = found.map_or(0, |at| self.elements[at].1);
         let behind = self.parts.partition_point(|(first, _, _)| *first <= index);
         match behind.checked_sub(1).map(|at| self.parts[at]) {
             Some((_, last, Some(lsn))) if index <= last => Element::Known(value, lsn),

@@ -1,12 +1,12 @@
 //! The catalogue as leaves and log tell it: the names of tables and structures, and which were dropped.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
 
 use super::KeyGap;
-use super::coverage::Coverage;
+use super::coverage::{ByKey, Coverage};
 use super::replay::{Heir, LeafFound, Stored};
 use crate::catalogue::{Lodger, MAX_TABLE_NAME_BYTES, SpaceRecord, TAG_KEY};
 use crate::error::StoreError;
@@ -14,7 +14,8 @@ use crate::error::StoreError;
 /// Names of tables, in the making.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    tables: BTreeMap<Vec<u8>, SpaceRecord>,
+    /// Records by name, as the catalogue has them. All can be decoded.
+    tables: ByKey,
     /// Spaces that had a name and lost it.
     dropped: HashSet<SpaceId>,
     covered: Coverage,
@@ -23,9 +24,9 @@ pub(crate) struct Catalogue {
 /// What tables and structures are called.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Names {
-    names: BTreeMap<SpaceId, (String, Lodger)>,
+    names: HashMap<SpaceId, (String, Lodger)>,
     /// Spaces without a name whose pages are a structure's.
-    guests: BTreeMap<SpaceId, &'static str>,
+    guests: HashMap<SpaceId, &'static str>,
     dropped: HashSet<SpaceId>,
 }
 
@@ -38,13 +39,13 @@ impl Catalogue {
     /// The names at the end.
     pub(crate) fn names(self) -> Names {
         let named = self.tables.into_iter().filter_map(|(name, record)| {
-            let name = String::from_utf8(name).ok()?;
+            let (name, record) = (String::from_utf8(name).ok()?, decoded(record)?);
             (name.len() <= MAX_TABLE_NAME_BYTES).then_some((record.space, (name, record.lodger)))
         });
-        let (mut names, mut dropped) = (BTreeMap::new(), HashSet::new());
+        let (mut names, mut dropped) = (HashMap::new(), HashSet::new());
         names.extend(named);
         dropped.extend(self.dropped.into_iter().filter(|space| !names.contains_key(space)));
-        Names { names, guests: BTreeMap::new(), dropped }
+        Names { names, guests: HashMap::new(), dropped }
     }
 
     fn put(&mut self, key: &[u8], value: &Stored) {
@@ -52,14 +53,13 @@ impl Catalogue {
         if key != TAG_KEY
             && let Ok(record) = SpaceRecord::decode(value)
         {
-            let space = record.space;
-            let old = self.tables.insert(key.to_vec(), record).map(|old| old.space);
-            self.dropped.extend(old.filter(|old| *old != space));
+            let old = self.tables.insert(key.to_vec(), Some(value.clone())).and_then(decoded);
+            self.dropped.extend(old.map(|old| old.space).filter(|old| *old != record.space));
         }
     }
 
     fn forget(&mut self, key: &[u8]) {
-        self.dropped.extend(self.tables.remove(key).map(|old| old.space));
+        self.dropped.extend(self.tables.remove(key).and_then(decoded).map(|old| old.space));
     }
 }
 
@@ -116,10 +116,10 @@ impl Names {
         }
     }
 
-    /// Every space that has a structure, as far as is known.
+    /// Every space that has a structure, as far as is known, in order.
     pub(super) fn structures(&self) -> Vec<SpaceId> {
         let named = self.names.keys().filter(|space| self.structure(**space).is_some());
-        named.chain(self.guests.keys()).copied().collect()
+        in_order(named.chain(self.guests.keys()).copied())
     }
 
     /// Whether the space had a name and was dropped.
@@ -127,7 +127,7 @@ impl Names {
         self.dropped.contains(&space)
     }
 
-    /// Every table that has a name.
+    /// Every table that has a name, in no order.
     pub(crate) fn tables(&self) -> impl Iterator<Item = (SpaceId, &str)> {
         let tables = self.names.iter().filter(|(_, (_, lodger))| *lodger == Lodger::Own);
         tables.map(|(space, (name, _))| (*space, name.as_str()))
@@ -141,4 +141,15 @@ impl Names {
         }
         name
     }
+}
+
+fn decoded(record: Option<Vec<u8>>) -> Option<SpaceRecord> {
+    SpaceRecord::decode(&record?).ok()
+}
+
+/// Spaces in their order.
+pub(super) fn in_order(spaces: impl Iterator<Item = SpaceId>) -> Vec<SpaceId> {
+    let mut spaces: Vec<_> = spaces.collect();
+    spaces.sort_unstable();
+    spaces
 }

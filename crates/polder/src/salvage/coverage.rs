@@ -5,11 +5,15 @@ use std::collections::BTreeMap;
 use super::KeyGap;
 use super::replay::LeafFound;
 
+/// Keys in order, with something about each. All that a salvage keeps by key has this one type,
+/// because every application compiles the code of each.
+pub(super) type ByKey = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
+
 /// Stretches of keys, apart from each other: the first key, and the first one behind the stretch
 /// (none: it goes to the last key). The empty key is before all others.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
-    stretches: BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+    stretches: ByKey,
 }
 
 impl Coverage {

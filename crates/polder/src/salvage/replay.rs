@@ -1,6 +1,6 @@
 //! Leaves and records of the log, one after the other in the order of their LSNs.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use polder_format::log::{GroupHeader, LoggedValue, Operation, Record, Records};
 use polder_format::{Lsn, PageHeader, PageId, PageKind, PageNo, PageSize, SpaceId};
@@ -69,7 +69,7 @@ pub(crate) trait Heir {
 
 /// Leaves whose full-page images came alone in their groups, and where these begin and end: a bulk
 /// load makes its leaves so, and links all of them in the end. Until then they belong to no tree.
-type Loading = BTreeMap<PageId, (Lsn, Lsn)>;
+type Loading = HashMap<PageId, (Lsn, Lsn)>;
 
 /// What is to be told.
 pub(super) struct Replay<'s> {
@@ -104,7 +104,8 @@ impl Replay<'_> {
         }
         // The group that linked them may be what is missing.
         if !self.source.log_is_whole() {
-            self.tell_loaded(heir, loading, true)?;
+            let all = in_order(loading.keys().copied());
+            self.tell_loaded(heir, taken(&mut loading, all), true)?;
         }
         for (leaf, told) in leaves[next..].iter().zip(next + 1..) {
             self.tell_leaf(heir, *leaf)?;
@@ -147,8 +148,8 @@ impl Replay<'_> {
                     loading.insert(record.page, at);
                 }
                 Operation::Mark { used: true, runs } => {
-                    let marked = taken(loading, record.page, runs);
-                    self.tell_loaded(heir, marked, false)?;
+                    let marked = marked(loading, record.page, runs);
+                    self.tell_loaded(heir, taken(loading, marked), false)?;
                 }
                 operation => self.tell_record(heir, at, record.page, operation)?,
             }
@@ -160,10 +161,10 @@ impl Replay<'_> {
     fn tell_loaded(
         &self,
         heir: &mut dyn Heir,
-        loading: Loading,
+        loaded: Vec<(PageId, (Lsn, Lsn))>,
         doubtful: bool,
     ) -> Result<(), StoreError> {
-        for (page, (begin, end)) in loading {
+        for (page, (begin, end)) in loaded {
             let image = self.source.image(page, begin);
             let leaf = image.and_then(|i| decode_leaf(self.source.size, page, end, doubtful, &i));
             if let Some(leaf) = leaf {
@@ -240,18 +241,33 @@ fn is_leaf(replay: &Replay<'_>, record: &Record<'_>) -> bool {
     header.is_some_and(|header| header.kind == PageKind::TREE_LEAF)
 }
 
-/// Takes those out that lie in these runs of an allocation map's pages.
-fn taken(loading: &mut Loading, map: PageId, runs: &[(u32, u32)]) -> Loading {
-    let mut marked = Loading::new();
+fn in_order(pages: impl Iterator<Item = PageId>) -> Vec<PageId> {
+    let mut pages: Vec<_> = pages.collect();
+    pages.sort_unstable();
+    pages
+}
+
+/// Those that lie in these runs of an allocation map's pages, in order.
+fn marked(loading: &Loading, map: PageId, runs: &[(u32, u32)]) -> Vec<PageId> {
+    let at = |page| Some(PageId::new(map.space(), PageNo::new(page)?));
+    let mut marked = Vec::new();
     for (first, count) in runs {
         let first = map.page().get() + u64::from(*first);
-        let at = |page| PageId::new(map.space(), PageNo::new(page).unwrap_or(PageNo::MAX));
-        let mut behind = loading.split_off(&at(first));
-        let mut rest = behind.split_off(&at(first + u64::from(*count)));
-        loading.append(&mut rest);
-        marked.append(&mut behind);
+        let run = first..first + u64::from(*count);
+        // Whatever is less to look at.
+        if *count as usize <= loading.len() {
+            marked.extend(run.filter_map(at).filter(|page| loading.contains_key(page)));
+        } else {
+            let lies_there =
+                |page: &PageId| page.space() == map.space() && run.contains(&page.page().get());
+            marked.extend(in_order(loading.keys().copied().filter(lies_there)));
+        }
     }
     marked
+}
+
+fn taken(loading: &mut Loading, pages: Vec<PageId>) -> Vec<(PageId, (Lsn, Lsn))> {
+    pages.into_iter().filter_map(|page| loading.remove_entry(&page)).collect()
 }
 
 /// The bytes of a copy.

@@ -8,7 +8,7 @@
 //!
 //! Takes memory for each record of the log that is about such a page, and the first key of each page.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 
 use polder_format::log::{Operation, Records};
 use polder_format::{Lsn, PageId, PageKind, SpaceId, header_at, pages_per_alloc_map};
@@ -32,7 +32,7 @@ pub(super) struct Guests<'s> {
     copies: &'s Copies,
     registry: &'s Registry,
     /// Where the groups of the log begin that are about each page.
-    groups: BTreeMap<PageId, Vec<Lsn>>,
+    groups: HashMap<PageId, Vec<Lsn>>,
 }
 
 /// A page as it was at the end.
@@ -51,7 +51,7 @@ impl<'s> Guests<'s> {
         registry: &'s Registry,
         names: &mut Names,
     ) -> Guests<'s> {
-        let mut guests = Guests { source, copies, registry, groups: BTreeMap::new() };
+        let mut guests = Guests { source, copies, registry, groups: HashMap::new() };
         let is_unknown = |names: &Names, page: PageId| {
             let space = page.space();
             space > SpaceId::CATALOGUE && names.get(space).or(names.structure(space)).is_none()
@@ -66,7 +66,7 @@ impl<'s> Guests<'s> {
                 guests.note_page(page, source.image(page, group), names);
             }
         }
-        let spaces: BTreeSet<SpaceId> = names.structures().into_iter().collect();
+        let spaces: HashSet<SpaceId> = names.structures().into_iter().collect();
         if !spaces.is_empty() {
             // The allocation maps of a space are the pool's.
             let per_map = pages_per_alloc_map(source.size);
@@ -102,13 +102,15 @@ impl<'s> Guests<'s> {
         report: &mut SalvageReport,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<(), StoreError> {
-        let pages: BTreeSet<PageId> = self
+        let mut pages: Vec<PageId> = self
             .copies
             .of_guests
             .iter()
             .map(|copy| copy.page)
             .chain(self.groups.keys().copied())
             .collect();
+        pages.sort_unstable();
+        pages.dedup();
         let (mut done, all) = (0, 2 * pages.len() as u64);
         let mut goes_on = || {
             done += 1;

@@ -1,15 +1,15 @@
 //! The new store: what was found is put into its tables.
 
 use std::cell::RefCell;
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Bound;
 
 use polder_format::{Lsn, PageId, SpaceId};
 use polder_log::Tally;
 
-use super::catalogue::Names;
+use super::catalogue::{Names, in_order};
 use super::copies::Copies;
-use super::coverage::Coverage;
+use super::coverage::{ByKey, Coverage};
 use super::replay::{Heir, LeafFound, Stored};
 use super::source::Source;
 use super::values::Values;
@@ -38,8 +38,8 @@ struct Made {
     table: Table,
     named: bool,
     doubtful: u64,
-    /// Keys whose values are lost.
-    lost: BTreeSet<Vec<u8>>,
+    /// Keys whose values are lost, and nothing about them.
+    lost: ByKey,
     covered: Coverage,
 }
 
@@ -54,7 +54,8 @@ impl<'s> Tables<'s> {
         Tables { store, source, values, names, made: HashMap::new(), records: 0 }
     }
 
-    /// Makes the tables of which nothing but the name was found, and says what there is.
+    /// Makes the tables of which nothing but the name was found, and says what there is, in no
+    /// order.
     pub(super) fn finish(mut self) -> Result<Vec<SalvagedTable>, StoreError> {
         for space in self.unmade() {
             made(&mut self.made, self.store, &self.names, space)?;
@@ -70,15 +71,13 @@ impl<'s> Tables<'s> {
                 counted: tally.map(|tally| tally.entries(space)),
                 doubtful: made.doubtful.min(made.table.len()),
                 lost: made.lost.len() as u64,
-                lost_keys: made.lost.into_iter().take(LISTED).collect(),
+                lost_keys: made.lost.into_keys().take(LISTED).collect(),
                 key_gaps: gaps.len() as u64,
                 gaps: gaps.into_iter().take(LISTED).collect(),
                 structure: None,
             }
         };
-        let mut tables: Vec<_> = self.made.into_iter().map(about).collect();
-        tables.sort_unstable_by(|a, b| a.name.cmp(&b.name));
-        Ok(tables)
+        Ok(self.made.into_iter().map(about).collect())
     }
 
     /// Tables of which nothing but the name or the number of entries was found.
@@ -90,7 +89,7 @@ impl<'s> Tables<'s> {
                 |maps: &RefCell<Maps>| maps.borrow().has_space(*space, Lsn(0)) == Standing::InUse;
             self.wants(*space) && maps.is_some_and(is_there)
         });
-        self.names.tables().map(|(space, _)| space).chain(counted).collect()
+        in_order(self.names.tables().map(|(space, _)| space).chain(counted))
     }
 
     /// Whether a space was there at `lsn`, as far as anybody knows.
@@ -122,7 +121,7 @@ impl<'s> Tables<'s> {
             }
             None => {
                 // An older value would be a wrong one.
-                made.lost.insert(key.to_vec());
+                made.lost.insert(key.to_vec(), None);
                 made.table.delete(key)?;
             }
         }
@@ -147,7 +146,7 @@ fn made<'t>(
                 table,
                 named,
                 doubtful: 0,
-                lost: BTreeSet::new(),
+                lost: ByKey::new(),
                 covered: Coverage::default(),
             }))
         }
@@ -161,8 +160,8 @@ impl Made {
         let mut lower = leaf.lower.clone().map_or(Bound::Unbounded, Bound::Included);
         let is_gone =
             |key: &[u8]| leaf.entries.binary_search_by(|(has, _)| has.as_slice().cmp(key)).is_err();
-        let lost = self.lost.range((lower.clone(), upper.clone())).cloned();
-        for key in lost.collect::<Vec<_>>() {
+        let lost = self.lost.range((lower.clone(), upper.clone()));
+        for key in lost.map(|(key, _)| key.clone()).collect::<Vec<_>>() {
             self.lost.remove(&key);
         }
         loop {

@@ -5,7 +5,7 @@
 //! written from its end, each page must be older than the one before it. A chain that was freed,
 //! and of which a page was written anew, is thus seen to be none.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use polder_format::{Lsn, PageId};
 use polder_tree::node::MAX_VALUE_BYTES;
@@ -21,12 +21,12 @@ pub(super) struct Values<'s> {
     copies: &'s Copies,
     /// The last full-page image of each page so far: the LSN of the page, and where its group
     /// begins.
-    logged: BTreeMap<PageId, (Lsn, Lsn)>,
+    logged: HashMap<PageId, (Lsn, Lsn)>,
 }
 
 impl<'s> Values<'s> {
     pub(super) fn new(source: &'s Source, copies: &'s Copies) -> Values<'s> {
-        Values { source, copies, logged: BTreeMap::new() }
+        Values { source, copies, logged: HashMap::new() }
     }
 
     /// The log holds a full-page image of a page.
