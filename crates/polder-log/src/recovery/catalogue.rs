@@ -7,7 +7,7 @@ use polder_format::{Lsn, SpaceId};
 use polder_pool::{Pool, Translation};
 
 use super::found::Found;
-use super::redoing::Redoing;
+use super::redoing::{Redoing, sorted_by_page};
 use crate::error::LogError;
 use crate::file::LogFile;
 
@@ -29,9 +29,7 @@ pub(super) fn redo_catalogue<'p, T: Translation>(
             }
             at += len;
         }
-        // A stable sort: those of one page stay in order.
-        records.sort_by_key(|record: &Record<'_>| record.page);
-        Ok(redoing.redo(header.end(), &records)?)
+        Ok(redoing.redo(header.end(), sorted_by_page(&mut records))?)
     })?;
     Ok(redoing)
 }

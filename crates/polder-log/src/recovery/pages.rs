@@ -18,7 +18,7 @@ use polder_format::{Lsn, PageId, SpaceId};
 use polder_pool::{Pool, PoolError, Translation, threads_with_room};
 
 use super::found::Found;
-use super::redoing::Redoing;
+use super::redoing::{Redoing, sorted_by_page};
 use crate::error::{LogError, reserve};
 use crate::file::LogFile;
 
@@ -144,9 +144,7 @@ fn redo_deal<T: Translation>(redoing: &mut Redoing<'_, T>, deal: &Deal) -> Resul
             let source = |source| LogError::Record { lsn: end, offset: 0, source };
             records.push(Record::decode(&deal.bytes[*at as usize..]).map_err(source)?);
         }
-        // A stable sort: those of one page stay in order.
-        records.sort_by_key(|record| record.page);
-        redoing.redo(end, &records)?;
+        redoing.redo(end, sorted_by_page(&mut records))?;
     }
     Ok(())
 }

@@ -11,6 +11,12 @@ use polder_format::log::{Operation, Record};
 use polder_format::{Lsn, PageId};
 use polder_pool::{Pool, PoolError, Redo, Redone, Translation};
 
+/// Records page by page, those of one page in the order in which they came.
+pub(super) fn sorted_by_page<'a, 'r>(records: &'a mut [Record<'r>]) -> &'a [Record<'r>] {
+    records.sort_by_key(|record| record.page);
+    records
+}
+
 /// What redoes records, and what has come of it.
 pub(super) struct Redoing<'p, T: Translation> {
     redo: Redo<'p, T>,

@@ -127,6 +127,12 @@ impl Run {
     pub(crate) fn end(&self) -> u64 {
         self.start.saturating_add(self.pages)
     }
+
+    /// Runs in the order of the file.
+    pub(crate) fn in_order(mut runs: Vec<Run>) -> Vec<Run> {
+        runs.sort_unstable_by_key(|run| run.start);
+        runs
+    }
 }
 
 #[cfg(test)]

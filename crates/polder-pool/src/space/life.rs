@@ -61,8 +61,7 @@ impl<T: Translation> Shared<T> {
 
     /// Each disagreement of the maps as a sentence.
     pub(crate) fn check_maps(&self) -> Result<Vec<String>, PoolError> {
-        let mut runs = self.used_runs()?;
-        runs.sort_unstable_by_key(|run| run.start);
+        let runs = Run::in_order(self.used_runs()?);
         let name = |run: &Run| match run.owner {
             Some((space, index)) => format!("extent {index} of {space}"),
             None => "a map".to_string(),

@@ -43,7 +43,7 @@ use crate::device::bounce::Bounce;
 use crate::device::gate::Moving;
 use crate::device::{Batch, Buffer, Direction, Request};
 use crate::error::PoolError;
-use crate::file_map::PagedArray;
+use crate::file_map::{PagedArray, Run};
 use crate::latch::{Exclusive, NewPage};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
@@ -153,10 +153,9 @@ impl<T: Translation> Shared<T> {
 
     /// Moves what lies last in the file further down, if there is room. Gives where it lay.
     fn move_last_run(&self) -> Result<Option<(PhysicalPageNo, u64)>, PoolError> {
-        let mut runs = self.used_runs()?;
-        runs.sort_unstable_by_key(|run| std::cmp::Reverse(run.start));
+        let runs = Run::in_order(self.used_runs()?);
         // If the last one fits nowhere, others that go down may leave room for it.
-        let found = runs.into_iter().find_map(|run| {
+        let found = runs.into_iter().rev().find_map(|run| {
             Some((run, lock(&self.core.map.pages).take_below(run.pages, run.start)?))
         });
         let Some((last, to)) = found else { return Ok(None) };
