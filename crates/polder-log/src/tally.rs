@@ -6,8 +6,6 @@
 
 #![cfg(not(loom))]
 
-use std::collections::BTreeMap;
-
 use polder_format::SpaceId;
 use polder_format::log::{GROUP_HEADER_BYTES, Operation, TableCount, flag, kind};
 
@@ -16,7 +14,8 @@ use crate::ring::{Change, Mark, Ring};
 /// Entries of each table.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Tally {
-    counts: BTreeMap<u32, i64>,
+    /// By the numbers of the tables' spaces, in their order.
+    counts: Vec<(u32, i64)>,
     /// The table that was counted last, and what is not in `counts` yet.
     last: (u32, i64),
 }
@@ -47,9 +46,17 @@ impl Tally {
     fn settle(&mut self) {
         let (space, change) = self.last;
         if change != 0 {
-            *self.counts.entry(space).or_insert(0) += change;
+            match self.find(space) {
+                Ok(at) => self.counts[at].1 += change,
+                Err(at) => self.counts.insert(at, (space, change)),
+            }
             self.last.1 = 0;
         }
+    }
+
+    /// Where a table stands in `counts`, or would.
+    fn find(&self, space: u32) -> Result<usize, usize> {
+        self.counts.binary_search_by_key(&space, |(space, _)| *space)
     }
 
     /// A complete group at `at` in the ring, or a part of one.
@@ -88,7 +95,7 @@ impl Tally {
     pub fn counts(&self) -> Vec<TableCount> {
         let mut settled = self.clone();
         settled.settle();
-        let table = |(space, entries): (&u32, &i64)| {
+        let table = |(space, entries): &(u32, i64)| {
             let entries = u64::try_from(*entries).ok().filter(|entries| *entries > 0)?;
             Some(TableCount { space: SpaceId::new(u64::from(*space))?, entries })
         };
@@ -98,13 +105,15 @@ impl Tally {
     /// Entries of one table.
     pub fn entries(&self, space: SpaceId) -> u64 {
         let last = if self.last.0 == space.get() { self.last.1 } else { 0 };
-        let entries = self.counts.get(&space.get()).copied().unwrap_or(0) + last;
+        let entries = self.find(space.get()).map_or(0, |at| self.counts[at].1) + last;
         u64::try_from(entries).unwrap_or(0)
     }
 
     /// The table was dropped.
     pub fn forget(&mut self, space: SpaceId) {
         self.settle();
-        self.counts.remove(&space.get());
+        if let Ok(at) = self.find(space.get()) {
+            self.counts.remove(at);
+        }
     }
 }

@@ -151,8 +151,12 @@ pub struct PageKinds {
 
 impl PageKinds {
     /// These kinds.
-    pub(crate) fn new(mut known: Vec<KindOps>) -> PageKinds {
-        known.sort_by_key(|kind| kind.kind.0);
+    pub(crate) fn new(kinds: Vec<KindOps>) -> PageKinds {
+        let mut known: Vec<KindOps> = Vec::new();
+        for kind in kinds {
+            let at = known.partition_point(|before| before.kind.0 <= kind.kind.0);
+            known.insert(at, kind);
+        }
         PageKinds { known }
     }
 
