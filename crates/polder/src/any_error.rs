@@ -4,6 +4,7 @@ use polder_format::tuple::TupleError;
 
 use crate::batch::BatchError;
 use crate::error::{OpenError, StoreError};
+#[cfg(feature = "tools")]
 use crate::salvage::SalvageError;
 
 /// Any error of this crate, for functions that open a store, use it and apply batches: `?` makes it
@@ -37,6 +38,7 @@ pub enum Error {
     #[error(transparent)]
     Batch(#[from] BatchError),
     /// Nothing could be salvaged, or not all.
+    #[cfg(feature = "tools")]
     #[error(transparent)]
     Salvage(#[from] SalvageError),
     /// A tuple could not be encoded, or bytes are not one.

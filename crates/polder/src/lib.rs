@@ -33,6 +33,10 @@
 //!
 //! * `all-translations`, or the name of one ([`TranslationKind`]): other ways to find a page in
 //!   memory than the default.
+//! * `tools`: what looks after stores that are not open. [`salvage()`] copies what is readable of a
+//!   damaged store into a new one, [`log_dump`] tells what stands in a log. Polder's command line has
+//!   both, so that an application needs them only where it repairs stores by itself, or has
+//!   structures of its own to be salvaged.
 //! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
 //!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more
 //!   than a second, writes that fail, closing. Errors that end a store have the level `error`; what
@@ -48,6 +52,7 @@ mod change;
 mod check;
 mod check_deep;
 mod checkpointer;
+#[cfg(feature = "tools")]
 mod closed;
 pub mod device;
 mod directory;
@@ -63,16 +68,20 @@ mod hosted;
 mod key_range;
 mod kind;
 mod live;
+#[cfg(feature = "tools")]
 pub mod log_dump;
+#[cfg_attr(not(feature = "tools"), allow(dead_code))]
 mod maps;
 mod name;
 mod opening;
 mod options;
+#[cfg_attr(not(feature = "tools"), allow(dead_code))]
 mod page_file;
 mod quiesce;
 mod range;
 mod recovery;
 mod registry;
+#[cfg(feature = "tools")]
 mod salvage;
 mod shrink;
 mod shrinker;
@@ -106,6 +115,7 @@ pub use polder_pool::{GroupSize, NodeId, NodeStats, ReadMode, UnknownReadMode};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;
+#[cfg(feature = "tools")]
 pub use salvage::{
     KeyGap, LogGap, Loss, SalvageError, SalvagePhase, SalvageReport, SalvagedTable, UnreadablePage,
     salvage,

@@ -1,5 +1,5 @@
 //! The log of a store that is not open, record by record: for people who want to see what happened,
-//! and for tools that look after stores.
+//! and for tools that look after stores. (With the feature `tools`.)
 //!
 //! Nothing is recovered and nothing is written.
 

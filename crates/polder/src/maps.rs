@@ -17,7 +17,9 @@ use crate::page_file::{PageFault, PageFile};
 
 mod changes;
 
-pub(crate) use changes::{MapChanges, full_page_image_bytes};
+pub(crate) use changes::MapChanges;
+#[cfg(feature = "tools")]
+pub(crate) use changes::full_page_image_bytes;
 
 /// Levels that a paged array has at most.
 const MAX_HEIGHT: u8 = 6;

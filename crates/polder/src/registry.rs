@@ -60,6 +60,7 @@ pub(crate) trait Registered: Send + Sync {
 }
 
 /// What the store asks of structures of others.
+#[cfg_attr(not(feature = "tools"), allow(dead_code))]
 pub(crate) trait Guest {
     fn open(&self, space: Any<Spaces>) -> Result<Handle, PoolError>;
     fn entries(&self, page: PageRef<'_>, entry: &mut dyn FnMut(&[u8], &[u8]));
@@ -212,6 +213,7 @@ impl Registry {
     }
 
     /// The structure of others that has pages of this kind.
+    #[cfg(feature = "tools")]
     pub(crate) fn guest_of(&self, kind: PageKind) -> Option<&'static dyn Registered> {
         self.of_kind(kind).filter(|known| known.hosted().is_some())
     }

@@ -219,7 +219,8 @@ pub enum SalvageError {
 }
 
 /// Copies what is readable of the store in the directory `from` into a new store, which `to`
-/// describes. Its page size is that of the damaged one, unless `to` says otherwise.
+/// describes. Its page size is that of the damaged one, unless `to` says otherwise. (With the feature
+/// `tools`.)
 ///
 /// `progress` is told how much is done and how much there is, and stops the salvage by returning
 /// false; what was saved by then is in the new store.
