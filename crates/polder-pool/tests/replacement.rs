@@ -49,21 +49,29 @@ static ALLOCATOR: Counting = Counting;
 
 const FRAMES: u32 = 10_000;
 
-/// For each frame: is there a page, and does it bear the mark?
-struct Frames(RefCell<Vec<Option<bool>>>);
+/// For each frame: the page in it, if there is one, and whether that bears the mark.
+struct Frames(RefCell<Vec<Option<(PageId, bool)>>>);
 
 impl Pages for Frames {
     fn look(&self, frame: FrameId) -> Look {
         match self.0.borrow()[frame.get() as usize] {
             None => Look::Nothing,
-            Some(false) => Look::Plain,
-            Some(true) => Look::Marked,
+            Some((_, false)) => Look::Plain,
+            Some((_, true)) => Look::Marked,
         }
     }
 
     fn mark(&self, frame: FrameId) -> FrameId {
-        self.0.borrow_mut()[frame.get() as usize] = Some(true);
+        self.set_mark(frame, true);
         frame
+    }
+}
+
+impl Frames {
+    fn set_mark(&self, frame: FrameId, marked: bool) {
+        if let Some(page) = &mut self.0.borrow_mut()[frame.get() as usize] {
+            page.1 = marked;
+        }
     }
 }
 
@@ -89,20 +97,21 @@ fn policies_take_what_they_say_and_nothing_later() {
             page += 7;
             let id = PageId::new(SpaceId::CATALOGUE, PageNo::new(page % 30_000).unwrap());
             let marked = policy.admit(frame, id, page % 5 == 0);
-            frames.0.borrow_mut()[frame.get() as usize] = Some(marked);
+            frames.0.borrow_mut()[frame.get() as usize] = Some((id, marked));
         };
         (1..=FRAMES).for_each(|frame| admit(FrameId::new(frame)));
         let mut gone = 0;
         for round in 0..3_000 {
             policy.propose(&frames, 16, round % 3 == 2, &mut victims);
             for victim in victims.drain(..) {
-                policy.leave(victim);
+                let page = frames.0.borrow()[victim.get() as usize].map(|(page, _)| page);
+                policy.leave(victim, page);
                 admit(victim);
                 gone += 1;
             }
             let used = FrameId::new(round * 3 % FRAMES + 1);
             if frames.look(used) == Look::Marked && !policy.access(used) {
-                frames.0.borrow_mut()[used.get() as usize] = Some(false);
+                frames.set_mark(used, false);
             }
         }
         assert!(gone > 20_000, "{kind}: {gone} went");

@@ -62,7 +62,7 @@ impl Frames {
             if let Some(&victim) = victims.first()
                 && let Content::Page { page, .. } = self.cell(victim).take()
             {
-                policy.leave(victim);
+                policy.leave(victim, Some(id(page)));
                 return Some((victim, page));
             }
         }
@@ -83,6 +83,11 @@ impl Pages for Frames {
         self.set_mark(frame, true);
         frame
     }
+}
+
+fn id(page: u32) -> PageId {
+    let no = PageNo::new(u64::from(page)).expect("32 bits fit in 34");
+    PageId::new(SpaceId::CATALOGUE, no)
 }
 
 /// Runs a policy through the trace, with so many frames.
@@ -119,8 +124,7 @@ pub(super) fn run(
             dirty.evict(gone);
             victim
         };
-        let no = PageNo::new(u64::from(page)).expect("32 bits fit in 34");
-        let marked = policy.admit(frame, PageId::new(SpaceId::CATALOGUE, no), false);
+        let marked = policy.admit(frame, id(page), false);
         frames.cell(frame).set(Content::Page { page, marked });
         if is_write {
             policy.write(frame);

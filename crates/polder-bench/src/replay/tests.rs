@@ -65,6 +65,9 @@ fn oltp_has_its_known_answers() {
     for kind in [ReplacementKind::TwoQueues, WATT] {
         assert!(oltp.percent(Player::Policy(kind), 1000) > 36.0, "{kind}");
     }
+    for (frames, percent) in [(1000, 40.5), (5000, 56.0), (10_000, 63.2)] {
+        assert!(oltp.percent(Player::Policy(ReplacementKind::S3Fifo), frames) > percent);
+    }
 }
 
 #[test]
@@ -76,6 +79,8 @@ fn p3_has_its_known_answers() {
     assert_eq!(p3.hits(LRU, 32_768), 139_485);
     near(p3.percent(LRU, 32_768), 3.565, 0.0005, "LRU at 32768");
     assert_eq!(p3.hits(Player::Policy(ReplacementKind::Lru), 32_768), 139_485);
+    // ARC gets 17.113.
+    assert!(p3.percent(Player::Policy(ReplacementKind::S3Fifo), 32_768) > 16.0);
 }
 
 #[test]
@@ -133,9 +138,6 @@ fn policies_hear_of_what_they_must_know() {
         let tally = played.tally(Player::Policy(kind), CacheSize::Frames(10_000));
         match kind {
             ReplacementKind::Lru => assert_eq!(tally.heard, tally.hits),
-            ReplacementKind::TwoQueues => {
-                assert!(tally.heard < tally.hits && tally.heard > tally.hits / 2, "{tally:?}");
-            }
             _ => {
                 let most = tally.requests / 4;
                 assert!(tally.heard > 0 && tally.heard < most, "{kind}: {tally:?}");
@@ -176,7 +178,9 @@ fn zipfian_traces_hit_as_theory_says() {
         |percent| played.percent(Player::Policy(ReplacementKind::Cooling { percent }), FRAMES);
     let (ten, fifty) = (share(10), share(50));
     assert!(random + 0.3 < ten && ten + 0.3 < fifty && fifty < lru, "{random} {ten} {fifty} {lru}");
-    for kind in [ReplacementKind::TwoQueues, WATT, ReplacementKind::Hyperbolic] {
+    let counting =
+        [ReplacementKind::TwoQueues, ReplacementKind::S3Fifo, WATT, ReplacementKind::Hyperbolic];
+    for kind in counting {
         let percent = played.percent(Player::Policy(kind), FRAMES);
         assert!(percent > lru + 1.0, "{kind}: {percent}, LRU {lru}");
     }

@@ -236,7 +236,7 @@ impl<T: Translation> Shared<T> {
         let (cell, bytes, frame) = (page.cell(), page.bytes(), page.into_frame());
         // COW-5: before somebody can load what the device has of it.
         space.discarded.fetch_add(1, Ordering::AcqRel);
-        self.core.replacement.discard(frame);
+        self.core.replacement.leave(frame, None);
         let pool = &self.context();
         self.translation.before_leaving(pool, bytes, frame, Leaving::Freed);
         self.retire(space, cell, frame);
@@ -277,7 +277,7 @@ impl<T: Translation> Shared<T> {
             "POOL-4: {} in {frame:?} became dirty or pinned since E5",
             meta.page()
         );
-        self.core.replacement.leave(frame);
+        self.core.replacement.leave(frame, Some(meta.page()));
         self.retire(space, cell, frame);
     }
 

@@ -41,7 +41,7 @@ impl Replacement for Clock {
         false
     }
 
-    fn leave(&self, _frame: FrameId) {}
+    fn leave(&self, _frame: FrameId, _returns_as: Option<PageId>) {}
 
     fn relocate(&self, _from: FrameId, _to: FrameId) {}
 

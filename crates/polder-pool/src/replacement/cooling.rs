@@ -18,6 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use polder_format::PageId;
 
 use super::dice::Dice;
+use super::parts::Parts;
 use super::queues::{Queue, Queues};
 use super::{Look, Pages, Replacement, name, sweep};
 use crate::latch::FrameId;
@@ -35,25 +36,20 @@ const HOT: Queue = Queue(1);
 /// ten is hot, one draw in a thousand finds none.
 const TRIES_PER_DRAW: usize = 64;
 
-/// Frames in a part of the pool, at least, and how many parts there are at most.
-const PART: u32 = 4096;
-const MOST_PARTS: u32 = 16;
-
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Cooling {
     frames: u32,
+    places: Parts,
     parts: Box<[Part]>,
     /// Where victims are taken from next.
     turn: AtomicUsize,
     dice: Dice,
 }
 
-/// The frames with the same remainder by the number of parts.
+/// Some of the frames, by their numbers in the part.
 #[derive(Debug)]
 struct Part {
-    remainder: u32,
-    parts: u32,
     /// How many they are, and how many of them should cool.
     frames: u32,
     share: u32,
@@ -67,47 +63,36 @@ impl Cooling {
     pub(super) const BYTES_PER_FRAME: u64 = Queues::<2>::BYTES_PER_NUMBER;
 
     pub(super) fn new(frames: u32, percent: u8) -> Cooling {
-        let parts = (frames / PART).clamp(1, MOST_PARTS);
-        let part = |remainder| {
-            let frames = (frames + parts - 1 - remainder) / parts;
-            Part {
-                remainder,
-                parts,
-                frames,
-                share: (u64::from(frames) * u64::from(percent)).div_ceil(100) as u32,
-                stage: Mutex::new(Queues::new(frames)),
-                dice: Dice::new(),
-            }
+        let places = Parts::of(frames);
+        let part = |frames| Part {
+            frames,
+            share: (u64::from(frames) * u64::from(percent)).div_ceil(100) as u32,
+            stage: Mutex::new(Queues::new(frames)),
+            dice: Dice::new(),
         };
-        let parts = (0..parts).map(part).collect();
-        Cooling { frames, parts, turn: AtomicUsize::new(0), dice: Dice::new() }
+        let parts = places.lengths().map(part).collect();
+        Cooling { frames, places, parts, turn: AtomicUsize::new(0), dice: Dice::new() }
     }
 
-    fn part(&self, frame: FrameId) -> &Part {
-        &self.parts[(frame.get() as usize - 1) % self.parts.len()]
-    }
-}
-
-impl Part {
-    /// The number of a frame in this part, from 1 on.
-    fn number(&self, frame: FrameId) -> u32 {
-        (frame.get() - 1) / self.parts + 1
-    }
-
-    fn frame(&self, number: u32) -> FrameId {
-        FrameId::new((number - 1) * self.parts + self.remainder + 1)
+    /// The part of a frame, and its number there.
+    fn place(&self, frame: FrameId) -> (&Part, u32) {
+        let (part, number) = self.places.place(frame);
+        (&self.parts[part], number)
     }
 
     /// The frame goes from one queue to the other, if it is in the first.
     fn shift(&self, frame: FrameId, from: Queue, to: Queue) {
-        let (mut stage, number) = (lock(&self.stage), self.number(frame));
+        let (part, number) = self.place(frame);
+        let mut stage = lock(&part.stage);
         if stage.place(number) == Some(from) {
             stage.push_back(to, number);
         }
     }
+}
 
+impl Part {
     /// Draws a hot frame, which cools from now on, unless `goal` do or none is hot.
-    fn draw(&self, goal: u32) -> Option<FrameId> {
+    fn draw(&self, goal: u32) -> Option<u32> {
         let mut stage = lock(&self.stage);
         if stage.len(COOLING) >= goal {
             return None;
@@ -117,33 +102,35 @@ impl Part {
         // Hardly a frame is hot: any of them will do.
         let number = drawn.or_else(|| stage.front(HOT))?;
         stage.push_back(COOLING, number);
-        Some(self.frame(number))
+        Some(number)
     }
 
     /// Takes the frame that has cooled for the longest time out of the stage: if it goes it leaves
     /// anyway, and if not it is in use, and others are drawn (it itself only by chance).
-    fn coolest(&self) -> Option<FrameId> {
+    fn coolest(&self) -> Option<u32> {
         let mut stage = lock(&self.stage);
         let first = stage.front(COOLING)?;
         stage.push_back(HOT, first);
-        Some(self.frame(first))
+        Some(first)
     }
 }
 
 impl Cooling {
     /// Brings the stage of a part nearer to its share, and to what is wanted of it now.
-    fn cool(&self, part: &Part, pages: &dyn Pages, wanted: usize) {
+    fn cool(&self, no: usize, pages: &dyn Pages, wanted: usize) {
+        let part = &self.parts[no];
         let wanted = wanted.min(part.frames as usize);
         let goal = part.share.max(wanted as u32);
         for _ in 0..wanted * DRAWS_PER_VICTIM {
-            let Some(frame) = part.draw(goal) else { return };
+            let Some(number) = part.draw(goal) else { return };
+            let frame = self.places.frame(no, number);
             // One that cannot be marked now is found without the mark at the end of the queue: hot
             // again.
             let marked = pages.mark(frame);
             if marked != frame {
                 // A page below it cools, and this one stays hot.
-                part.shift(frame, COOLING, HOT);
-                self.part(marked).shift(marked, HOT, COOLING);
+                self.shift(frame, COOLING, HOT);
+                self.shift(marked, HOT, COOLING);
             }
         }
     }
@@ -151,35 +138,33 @@ impl Cooling {
 
 impl Replacement for Cooling {
     fn admit(&self, frame: FrameId, _page: PageId, once: bool) -> bool {
-        let part = self.part(frame);
-        lock(&part.stage).push_back(if once { COOLING } else { HOT }, part.number(frame));
+        let (part, number) = self.place(frame);
+        lock(&part.stage).push_back(if once { COOLING } else { HOT }, number);
         once
     }
 
     fn access(&self, frame: FrameId) -> bool {
-        self.part(frame).shift(frame, COOLING, HOT);
+        self.shift(frame, COOLING, HOT);
         false
     }
 
-    fn leave(&self, frame: FrameId) {
-        let part = self.part(frame);
-        lock(&part.stage).remove(part.number(frame));
+    fn leave(&self, frame: FrameId, _returns_as: Option<PageId>) {
+        let (part, number) = self.place(frame);
+        lock(&part.stage).remove(number);
     }
 
     fn relocate(&self, from: FrameId, to: FrameId) {
-        let (old, new) = (self.part(from), self.part(to));
-        if old.remainder == new.remainder {
-            lock(&old.stage).replace(old.number(from), new.number(to));
+        let ((old, number), (new, to)) = (self.places.place(from), self.places.place(to));
+        let mut stage = lock(&self.parts[old].stage);
+        if old == new {
+            stage.replace(number, to);
             return;
         }
-        let place = {
-            let (mut stage, number) = (lock(&old.stage), old.number(from));
-            let place = stage.place(number);
-            stage.remove(number);
-            place
-        };
+        let place = stage.place(number);
+        stage.remove(number);
+        drop(stage);
         if let Some(queue) = place {
-            lock(&new.stage).push_back(queue, new.number(to));
+            lock(&self.parts[new].stage).push_back(queue, to);
         }
     }
 
@@ -187,11 +172,12 @@ impl Replacement for Cooling {
         let before = victims.len();
         let turn = self.turn.fetch_add(1, Ordering::Relaxed);
         for i in 0..self.parts.len() {
-            let part = &self.parts[turn.wrapping_add(i) % self.parts.len()];
-            self.cool(part, pages, count + before - victims.len());
+            let no = turn.wrapping_add(i) % self.parts.len();
+            self.cool(no, pages, count + before - victims.len());
             while victims.len() - before < count
-                && let Some(frame) = part.coolest()
+                && let Some(number) = self.parts[no].coolest()
             {
+                let frame = self.places.frame(no, number);
                 match pages.look(frame) {
                     Look::Marked => name(victims, before, frame),
                     Look::Plain if urgent => {

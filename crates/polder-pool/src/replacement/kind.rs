@@ -8,6 +8,7 @@ use super::clock::Clock;
 use super::cooling::Cooling;
 use super::hyperbolic::Hyperbolic;
 use super::lru::Lru;
+use super::s3_fifo::S3Fifo;
 use super::two_queues::TwoQueues;
 use super::watt::{ReadsOnly, Watt};
 
@@ -34,6 +35,9 @@ pub enum ReplacementKind {
     /// Second chance: the hand marks a page, and takes it if the mark is still there.
     #[default]
     Clock,
+    /// S3-FIFO: a small queue for what comes once, a main queue, and ghosts, by which the small one
+    /// adapts.
+    S3Fifo,
     /// Random choice with a share of pages that cool, in percent of the frames (0 to 90).
     Cooling {
         /// The share; 0 is random replacement. Above 90 it counts as 90.
@@ -57,6 +61,7 @@ impl ReplacementKind {
     /// All of them, with the default share and weight.
     pub const ALL: &[ReplacementKind] = &[
         ReplacementKind::Clock,
+        ReplacementKind::S3Fifo,
         ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
         ReplacementKind::Lru,
         ReplacementKind::TwoQueues,
@@ -82,6 +87,7 @@ impl ReplacementKind {
         let frames = frames.max(1);
         match self {
             ReplacementKind::Clock => Box::new(Clock::new(frames)),
+            ReplacementKind::S3Fifo => Box::new(S3Fifo::new(frames)),
             ReplacementKind::Cooling { percent } => {
                 Box::new(Cooling::new(frames, percent.min(MOST_PERCENT)))
             }
@@ -99,6 +105,7 @@ impl ReplacementKind {
     pub fn bytes_per_frame(self) -> u64 {
         match self {
             ReplacementKind::Clock => Clock::BYTES_PER_FRAME,
+            ReplacementKind::S3Fifo => S3Fifo::BYTES_PER_FRAME,
             ReplacementKind::Cooling { .. } => Cooling::BYTES_PER_FRAME,
             ReplacementKind::Lru => Lru::BYTES_PER_FRAME,
             ReplacementKind::TwoQueues => TwoQueues::BYTES_PER_FRAME,
@@ -113,6 +120,7 @@ impl fmt::Display for ReplacementKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ReplacementKind::Clock => f.write_str("clock"),
+            ReplacementKind::S3Fifo => f.write_str("s3-fifo"),
             ReplacementKind::Cooling { percent } => write!(f, "cooling:{percent}"),
             ReplacementKind::Lru => f.write_str("lru"),
             ReplacementKind::TwoQueues => f.write_str("2q"),
@@ -129,6 +137,7 @@ impl FromStr for ReplacementKind {
     fn from_str(text: &str) -> Result<ReplacementKind, UnknownReplacement> {
         Ok(match text {
             "clock" => ReplacementKind::Clock,
+            "s3-fifo" => ReplacementKind::S3Fifo,
             "cooling" => ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
             "lru" => ReplacementKind::Lru,
             "2q" => ReplacementKind::TwoQueues,

@@ -63,7 +63,7 @@ impl Replacement for Lru {
         true
     }
 
-    fn leave(&self, frame: FrameId) {
+    fn leave(&self, frame: FrameId, _returns_as: Option<PageId>) {
         lock(&self.queue).remove(frame.get());
     }
 

@@ -3,14 +3,15 @@
 //! A policy is told when a page comes into a frame, when it leaves, and of accesses to pages that
 //! bear a *mark* (a bit of the state word). So it pays for as much as it wants to know, and an
 //! access to a page without a mark costs nothing: no call, no store. Second chance marks what the
-//! hand passes and takes what is still marked when it comes round; LRU leaves the mark on every
-//! page and so hears of every access; those that sample put it where they looked. No policy hears
-//! of a scan ([`AccessHint::Scan`]) that comes to what was loaded for it.
+//! hand passes and takes what is still marked when it comes round, as S3-FIFO and 2Q do in their
+//! queues; LRU leaves the mark on every page and so hears of every access; those that sample put it
+//! where they looked. No policy hears of a scan ([`AccessHint::Scan`]) that comes to what was loaded
+//! for it.
 //!
-//! A policy is told of an access that finds the mark. Most policies take it off then; LRU and the
-//! LRU queue of 2Q leave it on and move the page to the back of their queue: they know whether it
-//! stands where naming it has put it. WATT and hyperbolic caching mark what they name. (2Q's FIFO
-//! queue hears of no access and spares none.) A page that a scan has loaded, or had loaded, says
+//! A policy is told of an access that finds the mark. Most policies take it off then; LRU leaves it
+//! on and moves the page to the back of its queue: it knows whether the page stands where naming it
+//! has put it. WATT and hyperbolic caching mark what they name. (2Q's FIFO queue hears of no access
+//! and spares none.) A page that a scan has loaded, or had loaded, says
 //! so in its metadata and bears the mark, until an access comes to it: if that is a scan, the
 //! policy is not told (`FrameMeta::awaits_scan`; set before F10, so that nobody comes too early; a
 //! thread that takes it away for a page that is gone changes at most the turn of the next).
@@ -26,9 +27,10 @@
 //! | name | from | in one line |
 //! |---|---|---|
 //! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
+//! | `s3_fifo` | S3-FIFO, SOSP 2023 | first uses in a small queue, repeated ones in a main queue with counts, and ghosts |
 //! | `cooling` | leanstore-2018, III-B | random pages cool in a queue, and go unless they are used |
 //! | `lru` | the baseline of leanstore-2018, figure 7 | told of every access; exact, expensive |
-//! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in an LRU queue |
+//! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in a queue with a second chance |
 //! | `watt` | WATT, PVLDB 2023 | the last eight accesses and four writes of each page, and samples |
 //! | `hyperbolic` | Hyperbolic caching, ATC 2017 | accesses by time in the pool, and samples |
 //!
@@ -49,11 +51,14 @@ use crate::latch::{FrameId, HearsWrites};
 mod clock;
 mod cooling;
 mod dice;
+mod fingerprints;
 mod ghosts;
 mod hyperbolic;
 mod kind;
 mod lru;
+mod parts;
 mod queues;
+mod s3_fifo;
 mod sampled;
 #[cfg(test)]
 mod testing;
@@ -97,13 +102,8 @@ pub trait Replacement: Debug + Send + Sync {
     /// thread writes, moves or evicts the page at that time.
     fn write(&self, _frame: FrameId) {}
 
-    /// The page leaves `frame`, and may come back.
-    fn leave(&self, frame: FrameId);
-
-    /// The page leaves `frame` because it is not needed any more.
-    fn discard(&self, frame: FrameId) {
-        self.leave(frame);
-    }
+    /// The page leaves `frame`, and may come back as this one; `None`: it is freed.
+    fn leave(&self, frame: FrameId, returns_as: Option<PageId>);
 
     /// The page in `from` goes on in `to`, which held none.
     fn relocate(&self, from: FrameId, to: FrameId);

@@ -1,4 +1,4 @@
-//! Queues of frames, linked in arrays: what LRU, 2Q and the cooling stage are made of.
+//! Queues of frames, linked in arrays: what LRU, 2Q, S3-FIFO and the cooling stage are made of.
 //!
 //! * `LIST-1` A number is in one queue at most, and `place` says in which.
 //! * `LIST-2` Each queue is a ring through its own sentinel, so no link is ever missing.

@@ -158,7 +158,7 @@ impl<R: Record> Replacement for Sampled<R> {
         self.record(frame).written(self.now());
     }
 
-    fn leave(&self, frame: FrameId) {
+    fn leave(&self, frame: FrameId, _returns_as: Option<PageId>) {
         self.record(frame).end();
     }
 

@@ -22,6 +22,7 @@ pub(super) fn page(no: u64) -> PageId {
 pub(super) struct TestFrames {
     states: Vec<AtomicU8>,
     held: Vec<AtomicBool>,
+    pages: Vec<AtomicU64>,
     looks: AtomicU64,
 }
 
@@ -31,6 +32,7 @@ impl TestFrames {
         TestFrames {
             states: (0..count).map(|_| AtomicU8::new(NONE)).collect(),
             held: (0..count).map(|_| AtomicBool::new(false)).collect(),
+            pages: (0..count).map(|_| AtomicU64::new(0)).collect(),
             looks: AtomicU64::new(0),
         }
     }
@@ -41,6 +43,7 @@ impl TestFrames {
 
     pub(super) fn admit(&self, policy: &dyn Replacement, frame: u32, page: PageId, once: bool) {
         let marked = policy.admit(FrameId::new(frame), page, once);
+        self.pages[frame as usize].store(page.to_bits(), Ordering::Release);
         let before = self.state(frame).swap(if marked { MARKED } else { PLAIN }, Ordering::AcqRel);
         assert_eq!(before, NONE, "frame {frame} held a page");
     }
@@ -62,26 +65,30 @@ impl TestFrames {
 
     /// False if somebody else has evicted the page, or it is held.
     pub(super) fn leave(&self, policy: &dyn Replacement, frame: u32) -> bool {
-        let ours = self.empty(frame);
-        if ours {
-            policy.leave(FrameId::new(frame));
+        match self.empty(frame) {
+            Some(page) => policy.leave(FrameId::new(frame), Some(page)),
+            None => return false,
         }
-        ours
+        true
     }
 
     /// The page is freed.
     pub(super) fn discard(&self, policy: &dyn Replacement, frame: u32) {
-        assert!(self.empty(frame), "frame {frame} held no page, or is held");
-        policy.discard(FrameId::new(frame));
+        assert!(self.empty(frame).is_some(), "frame {frame} held no page, or is held");
+        policy.leave(FrameId::new(frame), None);
     }
 
-    fn empty(&self, frame: u32) -> bool {
+    /// The page that was in the frame, if it can go.
+    fn empty(&self, frame: u32) -> Option<PageId> {
         let held = self.held[frame as usize].load(Ordering::Acquire);
-        !held && self.state(frame).swap(NONE, Ordering::AcqRel) != NONE
+        let page = PageId::from_link(self.pages[frame as usize].load(Ordering::Acquire));
+        (!held && self.state(frame).swap(NONE, Ordering::AcqRel) != NONE).then_some(page)
     }
 
     pub(super) fn relocate(&self, policy: &dyn Replacement, from: u32, to: u32) {
         let state = self.state(from).swap(NONE, Ordering::AcqRel);
+        let page = self.pages[from as usize].load(Ordering::Acquire);
+        self.pages[to as usize].store(page, Ordering::Release);
         policy.relocate(FrameId::new(from), FrameId::new(to));
         self.state(to).store(state, Ordering::Release);
     }

@@ -4,11 +4,12 @@
 //! A page that comes in for the first time stands in a FIFO queue (*A1in*, a quarter of the
 //! frames), where accesses mean nothing: they come together and say little. When it goes, its id
 //! stays in a second queue (*A1out*, as many ids as half of the frames). A page that comes back
-//! while its id is there has shown that it is used again and again: it goes to an LRU queue (*Am*).
-//! Victims come from A1in if it has more than its quarter, else from Am.
+//! while its id is there has shown that it is used again and again: it goes to a second queue
+//! (*Am*). Victims come from A1in if it has more than its quarter, else from Am.
 //!
-//! Pages in A1in bear no mark and cost nothing. Those in Am keep theirs, so each access to them
-//! comes here and takes the lock, as with LRU. It is never held while a page is looked at.
+//! In the paper Am is an LRU queue, which hears of each access under a lock. Here it is second
+//! chance, as in Clock2Q (which VMware vSAN uses): a page that was used since its last turn stays,
+//! and no access needs the lock. It is never held while a page is looked at.
 //!
 //! Unlike the paper's `reclaimfor`, the pool evicts before it says which page comes. So where the
 //! evicted page's id pushes the oldest one out of A1out, and it is that page which comes, it is
@@ -36,10 +37,8 @@ pub(super) struct TwoQueues {
 }
 
 struct Inner {
-    /// A1in, the oldest page first, and Am, the least recently used one first.
+    /// A1in, the oldest page first, and Am, the one first whose turn is next.
     queues: Queues<2>,
-    /// What each frame holds, by its number.
-    pages: Box<[PageId]>,
     out: Ghosts,
 }
 
@@ -50,16 +49,11 @@ impl fmt::Debug for Inner {
 }
 
 impl TwoQueues {
-    pub(super) const BYTES_PER_FRAME: u64 = Queues::<2>::BYTES_PER_NUMBER
-        + size_of::<PageId>() as u64
-        + Ghosts::BYTES_PER_GHOST.div_ceil(2);
+    pub(super) const BYTES_PER_FRAME: u64 =
+        Queues::<2>::BYTES_PER_NUMBER + Ghosts::BYTES_PER_GHOST.div_ceil(2);
 
     pub(super) fn new(frames: u32) -> TwoQueues {
-        let inner = Inner {
-            queues: Queues::new(frames),
-            pages: vec![PageId::NULL; frames as usize + 1].into(),
-            out: Ghosts::new((frames / 2).max(1)),
-        };
+        let inner = Inner { queues: Queues::new(frames), out: Ghosts::new((frames / 2).max(1)) };
         TwoQueues { most_in: (frames / 4).max(1), inner: Mutex::new(inner) }
     }
 }
@@ -79,57 +73,41 @@ impl Inner {
 impl Replacement for TwoQueues {
     fn admit(&self, frame: FrameId, page: PageId, once: bool) -> bool {
         let mut inner = lock(&self.inner);
-        inner.pages[frame.get() as usize] = page;
         let known = inner.out.remove(page);
         if once {
             inner.queues.push_front(A1_IN, frame.get());
         } else {
             inner.queues.push_back(if known { AM } else { A1_IN }, frame.get());
         }
-        known && !once
+        // The access that brings it is one.
+        false
     }
 
-    fn access(&self, frame: FrameId) -> bool {
-        let mut inner = lock(&self.inner);
-        let often = inner.queues.place(frame.get()) == Some(AM);
-        if often {
-            inner.queues.push_back(AM, frame.get());
-        }
-        often
+    fn access(&self, _frame: FrameId) -> bool {
+        false
     }
 
-    fn leave(&self, frame: FrameId) {
+    fn leave(&self, frame: FrameId, returns_as: Option<PageId>) {
         let mut inner = lock(&self.inner);
         let queue = inner.queues.place(frame.get());
         inner.queues.remove(frame.get());
-        if queue == Some(A1_IN) {
-            let page = inner.pages[frame.get() as usize];
+        if let (Some(A1_IN), Some(page)) = (queue, returns_as) {
             inner.out.add(page);
         }
     }
 
-    fn discard(&self, frame: FrameId) {
-        lock(&self.inner).queues.remove(frame.get());
-    }
-
     fn relocate(&self, from: FrameId, to: FrameId) {
-        let mut inner = lock(&self.inner);
-        if inner.queues.replace(from.get(), to.get()) {
-            inner.pages[to.get() as usize] = inner.pages[from.get() as usize];
-        }
+        lock(&self.inner).queues.replace(from.get(), to.get());
     }
 
-    fn still_names(&self, frame: FrameId) -> bool {
-        lock(&self.inner).queues.is_rotated(frame.get())
-    }
-
-    fn propose(&self, pages: &dyn Pages, count: usize, _urgent: bool, victims: &mut Vec<FrameId>) {
+    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
         let wanted = before + count;
         let mut named_in = 0;
         let mut left = {
             let inner = lock(&self.inner);
-            [inner.queues.len(A1_IN), inner.queues.len(AM)]
+            // Once to mark, once to take.
+            [inner.queues.len(A1_IN), 2 * inner.queues.len(AM)]
         };
         let mut batch = [(A1_IN, 0); BATCH];
         while victims.len() < wanted {
@@ -151,7 +129,15 @@ impl Replacement for TwoQueues {
             }
             for &(queue, frame) in &batch[..filled] {
                 let frame = FrameId::new(frame);
-                if pages.look(frame) != Look::Nothing {
+                let goes = match (pages.look(frame), queue) {
+                    (Look::Nothing, _) => false,
+                    (Look::Marked, _) | (Look::Plain, A1_IN) => true,
+                    (Look::Plain, _) => {
+                        pages.mark(frame);
+                        urgent
+                    }
+                };
+                if goes {
                     name(victims, before, frame);
                     named_in += u32::from(queue == A1_IN);
                 }

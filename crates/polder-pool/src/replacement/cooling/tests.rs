@@ -1,4 +1,5 @@
 use super::*;
+use crate::replacement::parts::PART;
 use crate::replacement::testing::{Replay, TestFrames, page};
 
 #[test]
@@ -72,8 +73,6 @@ fn each_part_of_a_large_pool_has_its_queue() {
     let (cooling, frames) = (Cooling::new(FRAMES, 10), TestFrames::new(FRAMES));
     assert_eq!(cooling.parts.iter().map(|part| part.frames).sum::<u32>(), FRAMES);
     for frame in 1..=FRAMES {
-        let frame_of_it = cooling.part(FrameId::new(frame));
-        assert_eq!(frame_of_it.frame(frame_of_it.number(FrameId::new(frame))).get(), frame);
         frames.admit(&cooling, frame, page(u64::from(frame)), frame <= 40);
     }
     // From one part after the other; what began to cool first in each.
@@ -83,9 +82,11 @@ fn each_part_of_a_large_pool_has_its_queue() {
     // A page that moves to another part cools there, behind those that did before.
     frames.leave(&cooling, 50);
     frames.relocate(&cooling, 9, 50);
-    let cools =
-        |frame| cooling.part(frame).stage.lock().unwrap().place(cooling.part(frame).number(frame));
-    assert_eq!((cools(FrameId::new(9)), cools(FrameId::new(50))), (None, Some(COOLING)));
+    let cools = |frame| {
+        let (part, number) = cooling.place(FrameId::new(frame));
+        part.stage.lock().unwrap().place(number)
+    };
+    assert_eq!((cools(9), cools(50)), (None, Some(COOLING)));
     // All of them have their share in the end.
     (0..200).for_each(|_| cooling.propose(&frames, 8, false, &mut victims));
     for part in &cooling.parts {
