@@ -181,7 +181,7 @@ impl Options {
         self
     }
 
-    /// Which pages go when room is needed; [`ReplacementKind::Clock`] by default.
+    /// Which pages go when room is needed; [`ReplacementKind::S3Fifo`] by default.
     ///
     /// ```
     /// use polder::{Options, ReplacementKind};

@@ -48,7 +48,7 @@ impl TryFrom<String> for Side {
             name,
             translation: translation.ok_or_else(|| format!("no translation in {name:?}"))?,
             hold: ReadMode::Optimistic,
-            replacement: ReplacementKind::Clock,
+            replacement: ReplacementKind::default(),
             huge_pages: true,
             swapped: false,
         };
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_name_says_all_of_a_side() {
         let plain = side("swizzle");
-        assert_eq!((plain.hold, plain.replacement), (ReadMode::Optimistic, ReplacementKind::Clock));
+        assert_eq!((plain.hold, plain.replacement), Default::default());
         assert!(plain.huge_pages && !plain.swapped);
         let cooling = side("swizzle, cooling, shared");
         assert_eq!(cooling.replacement, ReplacementKind::Cooling { percent: 10 });

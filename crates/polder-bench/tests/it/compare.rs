@@ -139,7 +139,7 @@ fn ways_of_holding_take_turns() {
 #[test]
 fn what_cannot_be_compared_is_said_once() {
     for (arguments, status, why) in [
-        (&["--engines", "polder:array,polder:array+clock"][..], 2, "are the same"),
+        (&["--engines", "polder:array,polder:array+s3-fifo"][..], 2, "are the same"),
         (&["--engines", "polder:array+lru,polder:array+lru"], 2, "named twice"),
         (&["--engines", "polder:array+arc"], 2, "hyperbolic"),
         (&["--engines", "polder:predictive,polder:predictive+group"], 2, "optimistic and shared"),

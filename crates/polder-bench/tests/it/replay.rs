@@ -81,7 +81,9 @@ fn the_string_of_the_textbook_has_its_known_answers() {
             let expected = model.hits(&TEXTBOOK, frames);
             assert_eq!(hits(&rows, policy, frames), expected, "{policy} at {frames}");
         }
-        for policy in ["clock", "cooling:10", "lru", "2q", "watt", "hyperbolic", "random"] {
+        for policy in
+            ["s3-fifo", "clock", "cooling:10", "lru", "2q", "watt", "hyperbolic", "random"]
+        {
             assert!(hits(&rows, policy, frames) <= hits(&rows, "optimum", frames), "{policy}");
         }
     }
@@ -117,6 +119,7 @@ fn a_longer_trace_comes_out_as_the_model_says() {
 fn each_policy_and_reference_gives_a_line_of_json() {
     let rows = rows("zipf:1 --pages 1000 --requests 20k --frames 50,100");
     let policies = [
+        "s3-fifo",
         "clock",
         "cooling:10",
         "lru",

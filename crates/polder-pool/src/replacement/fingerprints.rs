@@ -1,6 +1,6 @@
 //! The ids of pages that went not long ago, as fingerprints: the ghost lists of S3-FIFO.
 //!
-//! A table of 32-bit slots, in buckets of a cache line each. A slot holds 16 bits of the page's
+//! A table of 32-bit slots, in buckets of which each lies in one cache line. A slot holds 16 bits of the page's
 //! hash and the time when the page went, counted in pages that went. So a list is as long as its
 //! times say, and the oldest entry of a bucket gives way to a new one. (S3-FIFO, 4.2, describes such
 //! a table.)
@@ -15,15 +15,19 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use polder_format::PageId;
 
-/// Slots that share a bucket: a cache line.
-const BUCKET: usize = 16;
+/// Slots that share a bucket.
+const BUCKET: usize = 8;
 /// Steps of time in which a list of full length passes.
 const STEPS: u32 = 256;
 
+/// Slots with a fingerprint, which is never 0, in the upper half, and a time; 0: no page.
+#[derive(Default)]
+#[repr(align(32))]
+struct Bucket([AtomicU32; BUCKET]);
+
 /// See the module.
 pub(super) struct Fingerprints {
-    /// A fingerprint, which is never 0, in the upper half, and a time. 0: no page.
-    slots: Box<[AtomicU32]>,
+    buckets: Box<[Bucket]>,
     /// Pages that are added in a step of time.
     step: u64,
     /// Steps for which a page is known.
@@ -42,20 +46,20 @@ impl Fingerprints {
     /// Knows the last `length` pages that were added.
     pub(super) fn new(length: u32) -> Fingerprints {
         let length = length.max(1);
-        // A quarter more than there are pages, so that few buckets are full.
-        let buckets = (length as usize * 5 / 4).div_ceil(BUCKET);
+        let buckets = Self::bytes(length.into()).div_ceil(size_of::<Bucket>() as u64);
         let step = length.div_ceil(STEPS);
         Fingerprints {
-            slots: (0..buckets * BUCKET).map(|_| AtomicU32::new(0)).collect(),
+            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
             step: step.into(),
             most_steps: length.div_ceil(step) as u16,
             added: AtomicU64::new(0),
         }
     }
 
-    /// Memory of a list of this length.
+    /// Memory of a list of this length: half as many slots again as pages, so that few buckets are
+    /// full.
     pub(super) const fn bytes(length: u64) -> u64 {
-        length * 5 / 4 * size_of::<AtomicU32>() as u64
+        length * 3 / 2 * size_of::<AtomicU32>() as u64
     }
 
     /// Whether nothing was ever added.
@@ -64,14 +68,13 @@ impl Fingerprints {
     }
 
     /// The bucket of the page, and its fingerprint in the upper half of a slot.
-    fn find(&self, page: PageId) -> (&[AtomicU32], u32) {
+    fn find(&self, page: PageId) -> (&[AtomicU32; BUCKET], u32) {
         // Each bit of the hash depends on all bits of the id.
         let mixed = page.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let buckets = (self.slots.len() / BUCKET) as u64;
-        let first = (((hash >> 32) * buckets) >> 32) as usize * BUCKET;
+        let bucket = ((hash >> 32) * self.buckets.len() as u64) >> 32;
         let fingerprint = ((hash as u32) >> 16).max(1) << 16;
-        (&self.slots[first..first + BUCKET], fingerprint)
+        (&self.buckets[bucket as usize].0, fingerprint)
     }
 
     fn now(&self) -> u16 {
@@ -97,8 +100,7 @@ impl Fingerprints {
         let ((bucket, fingerprint), now) = (self.find(page), self.now());
         bucket.iter().any(|slot| {
             let found = slot.load(Ordering::Relaxed);
-            let is_it = found != 0
-                && found & 0xFFFF_0000 == fingerprint
+            let is_it = found & 0xFFFF_0000 == fingerprint
                 && now.wrapping_sub(found as u16) <= self.most_steps;
             let relaxed = Ordering::Relaxed;
             is_it && slot.compare_exchange(found, 0, relaxed, relaxed).is_ok()

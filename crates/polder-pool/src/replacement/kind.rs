@@ -32,12 +32,12 @@ const DEFAULT_WRITE_WEIGHT: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum ReplacementKind {
-    /// Second chance: the hand marks a page, and takes it if the mark is still there.
-    #[default]
-    Clock,
     /// S3-FIFO: a small queue for what comes once, a main queue, and ghosts, by which the small one
     /// adapts.
+    #[default]
     S3Fifo,
+    /// Second chance: the hand marks a page, and takes it if the mark is still there.
+    Clock,
     /// Random choice with a share of pages that cool, in percent of the frames (0 to 90).
     Cooling {
         /// The share; 0 is random replacement. Above 90 it counts as 90.
@@ -60,8 +60,8 @@ pub enum ReplacementKind {
 impl ReplacementKind {
     /// All of them, with the default share and weight.
     pub const ALL: &[ReplacementKind] = &[
-        ReplacementKind::Clock,
         ReplacementKind::S3Fifo,
+        ReplacementKind::Clock,
         ReplacementKind::Cooling { percent: DEFAULT_PERCENT },
         ReplacementKind::Lru,
         ReplacementKind::TwoQueues,
@@ -196,7 +196,7 @@ mod tests {
             let kind = ReplacementKind::Watt { write_weight: weight };
             assert_eq!(kind.to_string().parse(), Ok(kind));
         }
-        assert_eq!(ReplacementKind::default(), ReplacementKind::Clock);
+        assert_eq!(ReplacementKind::default(), ReplacementKind::S3Fifo);
     }
 
     #[test]

@@ -26,8 +26,8 @@
 //!
 //! | name | from | in one line |
 //! |---|---|---|
-//! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory; the default |
-//! | `s3_fifo` | S3-FIFO, SOSP 2023 | first uses in a small queue, repeated ones in a main queue with counts, and ghosts |
+//! | `s3_fifo` | S3-FIFO, SOSP 2023 | first uses in a small queue, repeated ones in a main queue with counts, and ghosts; the default |
+//! | `clock` | second chance | a hand marks, and takes what was not used since; no lock, no memory |
 //! | `cooling` | leanstore-2018, III-B | random pages cool in a queue, and go unless they are used |
 //! | `lru` | the baseline of leanstore-2018, figure 7 | told of every access; exact, expensive |
 //! | `two_queues` | 2Q, VLDB 1994 | first uses in a FIFO queue, repeated ones in a queue with a second chance |

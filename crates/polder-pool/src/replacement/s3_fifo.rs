@@ -54,7 +54,7 @@ const MAIN: Queue = Queue(2);
 const MOST_USES: u8 = 4;
 /// Pages of the main queue that are passed for one victim, before the small queue gives it. So a
 /// thread that needs a frame does not go round the whole pool.
-const MOST_PASSED: u32 = 16;
+const MOST_PASSED: u32 = 4;
 
 /// See the module.
 #[derive(Debug)]
@@ -73,16 +73,13 @@ pub(super) struct S3Fifo {
 /// The queues of some of the frames.
 struct Part {
     queues: Queues<3>,
-    /// What the page in each frame counts, while it is in the main queue; [`ONCE`].
+    /// What the page in each frame counts, while it is in the main queue.
     uses: Box<[u8]>,
     /// How many frames the small queue should have, in halves of one.
     small_halves: u32,
     /// Its bounds: a twentieth, and nine tenths.
     bounds: (u32, u32),
 }
-
-/// In the place of a count: a scan has loaded the page, which leaves no ghost unless it is used.
-const ONCE: u8 = u8::MAX;
 
 /// What is known of pages that went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,21 +161,24 @@ impl S3Fifo {
         let mut search = lock(queues).search();
         while victims.len() < wanted {
             let Some(step) = lock(queues).step(&mut search) else { return };
-            let (Step::Mark(number) | Step::Small(number) | Step::Main(number)) = step;
-            let frame = self.parts.frame(part, number);
-            let goes = match (step, pages.look(frame)) {
-                (_, Look::Nothing) => false,
-                (Step::Mark(_), _) => {
-                    pages.mark(frame);
-                    false
+            let (number, is_main) = match step {
+                Step::Mark(number) => {
+                    pages.mark(self.parts.frame(part, number));
+                    continue;
                 }
-                (Step::Small(_), Look::Marked) => {
+                Step::Small(number) => (number, false),
+                Step::Main(number) => (number, true),
+            };
+            // FIFO-2: the lock is not held.
+            let frame = self.parts.frame(part, number);
+            let goes = match pages.look(frame) {
+                Look::Nothing => false,
+                Look::Marked if is_main => lock(queues).spend(number) || urgent,
+                Look::Marked => {
                     search.named_small += 1;
                     true
                 }
-                (Step::Main(_), Look::Marked) => lock(queues).spend(number) || urgent,
-                (Step::Small(_) | Step::Main(_), Look::Plain) => {
-                    // FIFO-2: without the lock, and before the page counts as used.
+                Look::Plain => {
                     pages.mark(frame);
                     lock(queues).used(number);
                     urgent
@@ -282,15 +282,17 @@ impl Replacement for S3Fifo {
         let mut part = lock(&self.queues[part]);
         part.adapt(ghost);
         let is_full = is_filling && part.in_small() > part.small();
-        let (queue, uses) = match (once, ghost == Ghost::OfSmall || is_full) {
-            (true, _) => (PROBATION, ONCE),
-            (false, true) => (MAIN, 0),
-            (false, false) => (FRESH, 0),
+        let queue = match once {
+            // Scans come to it again and again.
+            _ if ghost == Ghost::OfSmall => MAIN,
+            true => PROBATION,
+            false if is_full => MAIN,
+            false => FRESH,
         };
-        part.uses[number as usize] = uses;
+        part.uses[number as usize] = 0;
         // FIFO-1
         part.queues.push_back(queue, number);
-        once
+        queue == PROBATION
     }
 
     fn access(&self, _frame: FrameId) -> bool {
@@ -299,15 +301,15 @@ impl Replacement for S3Fifo {
 
     fn leave(&self, frame: FrameId, returns_as: Option<PageId>) {
         let (part, number) = self.parts.place(frame);
-        let (queue, uses) = {
+        let queue = {
             let mut part = lock(&self.queues[part]);
             let queue = part.queues.place(number);
             part.queues.remove(number);
-            (queue, part.uses[number as usize])
+            queue
         };
         match (returns_as, queue) {
             (Some(page), Some(MAIN)) => self.main_ghosts.add(page),
-            (Some(page), Some(_)) if uses != ONCE => self.small_ghosts.add(page),
+            (Some(page), Some(_)) => self.small_ghosts.add(page),
             _ => {}
         }
     }

@@ -55,7 +55,7 @@ const BASE: Config = Config {
     threads: 1,
     page_size: 4096,
     translations: &[TranslationKind::Array],
-    replacements: &[ReplacementKind::Clock],
+    replacements: &[ReplacementKind::S3Fifo],
     holds: &[ReadMode::Optimistic],
     memory: 1,
     durability: Durability::Sync,

@@ -34,7 +34,7 @@ fn options_hold_for_what_names_leave_open() {
     assert_eq!(named("polder:array"), "polder:array+lru+group");
     assert_eq!(named("polder:array+watt"), "polder:array+watt+group");
     assert_eq!(named("polder:array+shared"), "polder:array+lru+shared");
-    assert!(find("polder:array").unwrap().is_same(&find("polder:array+clock").unwrap()));
+    assert!(find("polder:array").unwrap().is_same(&find("polder:array+s3-fifo").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("polder:array+lru").unwrap()));
     assert!(!find("polder:array").unwrap().is_same(&find("polder:hash").unwrap()));
 }

@@ -35,7 +35,7 @@ pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchEr
     Ok(measured)
 }
 
-/// By shares of cooling pages, and by the default policy beside them.
+/// By shares of cooling pages, and by second chance beside them.
 pub(crate) fn run_cooling<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
     let stored = Stored::find(setup, setup.scale.records)?;
     let streams = setup.streams();
