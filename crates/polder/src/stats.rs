@@ -36,6 +36,11 @@ pub struct Stats {
     pub faults: u64,
     /// Pages evicted.
     pub evictions: u64,
+    /// Of these, those that a thread evicted because it needed memory and the thread that makes
+    /// room in the background had none for it.
+    pub foreground_evictions: u64,
+    /// How often a thread found no room for a page, and waited for it or made it.
+    pub frame_waits: u64,
     /// Pages written to the device.
     pub write_backs: u64,
     /// Operations begun again, after a fault or because a page changed.
@@ -200,6 +205,8 @@ fn of_pool(pool: &PoolStats) -> Stats {
         hits: pool.hits,
         faults: pool.faults,
         evictions: pool.evictions,
+        foreground_evictions: pool.foreground_evictions,
+        frame_waits: pool.frame_waits,
         write_backs: pool.write_backs,
         restarts: pool.restarts,
         hole_punches: pool.hole_punches,

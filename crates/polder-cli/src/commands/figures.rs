@@ -72,7 +72,15 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
         ),
     );
     row("  since it was opened", format!("{} found, {} loaded", of_all("hits"), of_all("faults")));
-    row("", format!("{} evicted, {} written", of_all("evictions"), of_all("write_backs")));
+    row(
+        "",
+        format!(
+            "{} evicted, {} of them while something waited, {} written",
+            of_all("evictions"),
+            of_all("foreground_evictions"),
+            of_all("write_backs")
+        ),
+    );
     row(
         "device",
         format!(

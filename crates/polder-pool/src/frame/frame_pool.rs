@@ -7,10 +7,11 @@ use crate::frame::frames::Frames;
 use crate::frame::moves::Moves;
 use crate::frame::partitions::{PartitionNo, Partitions};
 use crate::frame::retired::Retired;
+use crate::frame::waiters::Waiters;
 use crate::latch::FrameId;
 use crate::machine::Nodes;
 use crate::sync::CachePadded;
-use crate::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 /// The frames of a pool.
 #[derive(Debug)]
@@ -31,6 +32,10 @@ pub(crate) struct FramePool {
     pub(crate) moves: Moves,
     /// Which threads may go on while frames are short.
     pub(crate) admission: Admission,
+    /// Those that found no free frame, while the page provider makes some.
+    pub(crate) waiters: Waiters,
+    /// How many frames were taken while the page provider made one sweep, of late.
+    pub(crate) demand: AtomicUsize,
 }
 
 impl FramePool {

@@ -8,6 +8,7 @@ pub(crate) mod free_list;
 pub(crate) mod moves;
 pub(crate) mod partitions;
 pub(crate) mod retired;
+pub(crate) mod waiters;
 
 pub(crate) use {free_list::FreeList, moves::Moves, partitions::Partitions};
 
@@ -17,4 +18,5 @@ pub(crate) use {
     frame_pool::{Fixed, FramePool},
     frames::Frames,
     retired::Retired,
+    waiters::Waiters,
 };

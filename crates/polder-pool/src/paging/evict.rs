@@ -63,6 +63,9 @@ use crate::translation::{Leaving, Translation, Words};
 const ROUNDS: u64 = 3;
 /// What a thread that finds no free frame evicts at once.
 const FOREGROUND_GOAL: usize = 4;
+/// How long a thread that finds no free frame leaves it to the page provider, unless that finds
+/// nothing to evict: longer than a batch of writes takes, also where processors are short.
+const PROVIDER_TIME: Duration = Duration::from_millis(100);
 /// Sweeps that a thread makes before it says that the pool is exhausted: 6 ms in between.
 const FOREGROUND_SWEEPS: usize = 6;
 
@@ -109,16 +112,21 @@ impl<T: Translation> Shared<T> {
         if let Some(frame) = take() {
             return Ok(frame);
         }
-        core.call_page_provider();
+        core.counters.add(Counter::FrameWaits, 1);
+        let is_called = core.call_page_provider();
         // ADMIT-2: others go first.
         let is_admitted = core.frames.admission.is_admitted();
         if core.frames.admission.is_crowded() && !is_admitted {
             return Err(self.exhausted());
         }
+        if is_called && let Some(frame) = core.frames.waiters.wait(PROVIDER_TIME, take) {
+            return Ok(frame);
+        }
         let mut patience = StallTimer::new(self);
         loop {
             for try_ in 0..FOREGROUND_SWEEPS {
-                self.sweep(FOREGROUND_GOAL);
+                let freed = self.sweep(FOREGROUND_GOAL);
+                core.counters.add(Counter::ForegroundEvictions, freed as u64);
                 if let Some(frame) = take() {
                     return Ok(frame);
                 }
@@ -185,6 +193,7 @@ impl<T: Translation> Shared<T> {
         let page = self.core.latches.meta(frame).page();
         debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
         self.core.frames.free.put(frame);
+        self.core.frames.waiters.wake_one();
     }
 
     /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.

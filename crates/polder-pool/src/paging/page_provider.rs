@@ -1,5 +1,11 @@
 //! The page provider: a thread that keeps the number of free frames between a low and a high
-//! watermark, so that a fault seldom has to evict, and hardly ever to write, by itself.
+//! watermark, so that a fault hardly ever has to evict, or to write, by itself.
+//!
+//! A sweep of its own takes as many pages as are missing to the high watermark, and writes those
+//! that are dirty in batches, sorted by where they lie. How high the watermarks are follows from how
+//! many frames are taken meanwhile (`watermarks.rs`). A thread that finds no free frame all the same
+//! waits for it a little before it evicts by itself: many threads that each write a few pages would
+//! take its time and that of the device. What they evict is counted.
 
 #![cfg(not(loom))]
 
@@ -7,7 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::paging::watermarks::Watermarks;
 use crate::shared::Shared;
+use crate::sync::atomic::Ordering;
 use crate::thread::Call;
 use crate::translation::Translation;
 
@@ -15,8 +23,10 @@ use crate::translation::Translation;
 const REST: Duration = Duration::from_millis(10);
 /// It ends when nobody has asked for so long.
 const STAY: Duration = Duration::from_secs(1);
-/// How many frames it frees before it looks at the watermarks again.
-const GOAL: usize = 64;
+/// How many frames it frees at least before it looks at the watermarks again.
+const LEAST_GOAL: usize = 64;
+/// What it remembers of the demand loses an eighth with each sweep.
+const DECAY: usize = 8;
 
 /// Has a page provider start when free frames are short; dropping this stops it and waits for its
 /// end.
@@ -42,11 +52,11 @@ impl<T: Translation> Drop for PageProvider<T> {
 }
 
 impl Core {
-    /// Free frames are short. If the system has no thread to give, the threads that fault evict by
-    /// themselves.
+    /// Free frames are short. False if the system has no thread to give: the threads that fault
+    /// evict by themselves.
     #[inline]
-    pub(crate) fn call_page_provider(&self) {
-        let _ = self.page_provider.wake();
+    pub(crate) fn call_page_provider(&self) -> bool {
+        self.page_provider.wake().is_ok()
     }
 }
 
@@ -69,17 +79,34 @@ impl<T: Translation> Shared<T> {
 
     /// Evicts until the high watermark is reached. False if a sweep frees nothing.
     fn fill_reserve(&self) -> bool {
-        let reserve = self.reserve();
-        if reserve.is_short(&self.core.frames.free, reserve.high) {
+        let frames = &self.core.frames;
+        let is_short = |reserve: Watermarks| reserve.is_short(&frames.free, reserve.high);
+        if is_short(self.reserve()) {
+            // What was in vain a while ago may not be any more.
+            frames.waiters.set_served(true);
             self.reclaim_retired(0);
         }
-        while reserve.is_short(&self.core.frames.free, reserve.high) {
-            if self.sweep(GOAL.min(reserve.high)) == 0 {
-                let (free, high) = (self.core.frames.free.len(), reserve.high);
-                crate::event!(debug, free = free, wanted = high, "a sweep freed no frame");
+        loop {
+            let (reserve, before) = (self.reserve(), frames.free.len());
+            if !is_short(reserve) {
+                return true;
+            }
+            let missing = reserve.high.saturating_sub(before).max(LEAST_GOAL);
+            let freed = self.sweep(missing.min(self.core.data.batch_pages).min(reserve.high));
+            frames.waiters.set_served(freed > 0);
+            if freed == 0 {
+                crate::event!(
+                    debug,
+                    free = before,
+                    wanted = reserve.high,
+                    "a sweep freed no frame"
+                );
                 return false;
             }
+            let taken = (before + freed).saturating_sub(frames.free.len());
+            let of_late = frames.demand.load(Ordering::Relaxed);
+            let demand = taken.max(of_late - of_late.div_ceil(DECAY));
+            frames.demand.store(demand, Ordering::Relaxed);
         }
-        true
     }
 }

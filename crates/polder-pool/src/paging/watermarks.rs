@@ -1,9 +1,15 @@
 //! How many frames should be free: the low and high watermarks of the page provider.
+//!
+//! While the page provider makes a sweep, which may wait for the device, frames are taken: until it
+//! has freed the next ones, those that are free must last. So the low watermark is no lower than as
+//! many as were taken during a sweep of late, and the high one twice that. Free frames hold
+//! nothing: so the two are never more than a 64th and a 32nd of all frames for it.
 
 #![cfg(not(loom))]
 
-use crate::frame::Partitions;
+use crate::frame::{FramePool, Partitions};
 use crate::shared::Shared;
+use crate::sync::atomic::Ordering;
 use crate::translation::Translation;
 
 /// How many frames should be free.
@@ -22,6 +28,12 @@ impl Watermarks {
         Watermarks { low, high: low * 2 }
     }
 
+    /// The same where so many frames are taken during a sweep.
+    pub(crate) fn for_demand(self, frames: u32, taken: usize) -> Watermarks {
+        let low = self.low.max(taken.min(frames as usize / 64));
+        Watermarks { low, high: low * 2 }
+    }
+
     /// Whether fewer than `level` frames are free; or of one node fewer than its part. As policies
     /// name pages of all nodes alike, the others' free frames grow in number while one node gets
     /// its part: where one node takes all, that ends at twice the high watermark,
@@ -35,7 +47,8 @@ impl Watermarks {
 impl<T: Translation> Shared<T> {
     /// The pool's low and high watermarks.
     pub(crate) fn reserve(&self) -> Watermarks {
-        Watermarks::of(self.core.frames.memory.count())
+        let FramePool { memory, demand, .. } = &self.core.frames;
+        Watermarks::of(memory.count()).for_demand(memory.count(), demand.load(Ordering::Relaxed))
     }
 }
 
@@ -73,6 +86,14 @@ mod tests {
                 (reserve.is_short(&free, reserve.low), reserve.is_short(&free, reserve.high));
             assert_eq!(found, (low, high), "{first} and {second} free");
         }
+    }
+
+    #[test]
+    fn the_watermarks_follow_the_demand_as_far_as_memory_allows() {
+        let of = |taken| Watermarks::of(20_000).for_demand(20_000, taken);
+        assert_eq!([0, 100, 200, 312, 5000].map(|taken| of(taken).low), [100, 100, 200, 312, 312]);
+        assert_eq!(of(200).high, 400);
+        assert_eq!(Watermarks::of(100).for_demand(100, 50).low, 4, "of a small pool hardly any");
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl PoolConfig {
     /// # Errors
     /// [`PoolError::Budget`] if the budget is too small for a pool.
     pub fn frames<T: Translation>(&self) -> Result<u32, PoolError> {
-        self.frames_beside::<T>(self.beside_bytes(self.groups().as_ref()))
+        self.frames_beside::<T>(self.beside_bytes::<T>(self.groups().as_ref()))
     }
 
     /// The same, with so many bytes of replacement and slices for each frame.
@@ -132,9 +132,14 @@ impl PoolConfig {
         grouping(self.read_mode).map(Groups::of_machine)
     }
 
+    /// The policy that is built: where nothing is evicted the one that keeps nothing.
+    pub(crate) fn replacement_for<T: Translation>(&self) -> ReplacementKind {
+        if T::EVICTS { self.replacement } else { ReplacementKind::Clock }
+    }
+
     /// Memory of replacement and slices for each frame.
-    pub(crate) fn beside_bytes(&self, groups: Option<&Groups>) -> u64 {
-        self.replacement.bytes_per_frame() + groups.map_or(0, GroupPins::bytes_with)
+    pub(crate) fn beside_bytes<T: Translation>(&self, groups: Option<&Groups>) -> u64 {
+        self.replacement_for::<T>().bytes_per_frame() + groups.map_or(0, GroupPins::bytes_with)
     }
 
     fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {

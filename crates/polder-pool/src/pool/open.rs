@@ -14,13 +14,13 @@ use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
 use crate::file_map::{FileMap, FilePages, Freed, PagedArray};
-use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired};
+use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired, Waiters};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
 use crate::machine::{Mapping, Nodes};
 use crate::page::{KindOps, PageKinds};
 use crate::pool::config::{PoolConfig, TABLES_BYTES};
 use crate::pool::handle::Pool;
-use crate::replacement::{Replacement, ReplacementKind};
+use crate::replacement::Replacement;
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
 use crate::sync::CachePadded;
@@ -61,7 +61,7 @@ impl<T: Translation> Pool<T> {
             return Err(PoolError::Combination { hold, translation, why });
         }
         let groups = config.groups();
-        let beside_bytes = config.beside_bytes(groups.as_ref());
+        let beside_bytes = config.beside_bytes::<T>(groups.as_ref());
         let budget_frames = config.frames_beside::<T>(beside_bytes)?;
         let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
         let range = T::frame_range(frame_config);
@@ -88,11 +88,7 @@ impl<T: Translation> Pool<T> {
         }
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
-        // Where nothing is evicted the one that keeps nothing.
-        let replacement: Arc<dyn Replacement> = match T::EVICTS {
-            true => config.replacement.build(range).into(),
-            false => ReplacementKind::Clock.build(range).into(),
-        };
+        let replacement: Arc<dyn Replacement> = config.replacement_for::<T>().build(range).into();
         let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
         let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
         let latches = Latches::new(
@@ -113,6 +109,8 @@ impl<T: Translation> Pool<T> {
                 retired: Retired::default(),
                 moves: Moves::default(),
                 admission: Admission::new(budget_frames),
+                waiters: Waiters::default(),
+                demand: Default::default(),
             },
             data: DataFile {
                 device,

@@ -50,6 +50,11 @@ pub struct PoolStats {
     pub faults: u64,
     /// Pages that left memory to make room for others.
     pub evictions: u64,
+    /// Of these, those that a thread evicted because it needed a frame and the page provider had
+    /// none for it.
+    pub foreground_evictions: u64,
+    /// How often a thread found no free frame, and waited for the page provider or evicted.
+    pub frame_waits: u64,
     /// Pages written to the device as they were changed, whether they left memory then or stayed.
     pub write_backs: u64,
     /// Operations begun again, after a fault or because a page changed.
@@ -150,6 +155,8 @@ impl<T: Translation> Pool<T> {
             hits: sum(Counter::PagesRead).saturating_sub(sum(Counter::Faults)),
             faults: sum(Counter::Faults),
             evictions: sum(Counter::Evictions),
+            foreground_evictions: sum(Counter::ForegroundEvictions),
+            frame_waits: sum(Counter::FrameWaits),
             write_backs: sum(Counter::WriteBacks),
             restarts: sum(Counter::Restarts),
             copies: sum(Counter::Copies),

@@ -22,6 +22,8 @@ pub(crate) enum Counter {
     FramesNear,
     FramesFar,
     Evictions,
+    ForegroundEvictions,
+    FrameWaits,
     WriteBacks,
     Restarts,
     Promotions,

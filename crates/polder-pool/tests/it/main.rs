@@ -9,5 +9,6 @@ mod conformance;
 mod faults;
 mod journal;
 mod memory;
+mod page_provider;
 mod shrink;
 mod ways;
