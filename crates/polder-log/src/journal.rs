@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use polder_format::log::Group;
 use polder_format::{Lsn, PageId};
-use polder_pool::device::{Batch, Device, Ticket};
+use polder_pool::device::{Batch, Device, ReadQueue, Ticket};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 
 use crate::log::Log;
@@ -77,6 +77,10 @@ impl Device for DataDevice {
 
     fn complete(&self, ticket: Ticket) -> Batch {
         self.log.double_write.data.complete(ticket)
+    }
+
+    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+        self.log.double_write.data.read_queue()
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

@@ -8,6 +8,7 @@
 //!   disk still shows it, but the next good sync does not bring it back.
 //! * **Delay**: batches wait after `submit` and are done in `complete`, in any order. Until then a
 //!   read does not see what they write.
+//! * **Order**: the reads of a queue come back in any order, one or a few at a time.
 //! * **A full disk**: `allocate`, and writes where nothing is allocated, fail with `ENOSPC`; what
 //!   is allocated can always be overwritten.
 //! * **A kill** ([`SimDisk::kill_all`]): the process ends, and what only caches hold stays in them.
@@ -32,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::device::{Batch, Device, Direction, Request, Ticket};
+use polder_pool::device::{Batch, Device, Direction, ReadQueue, Request, Ticket};
 
 use crate::random::Random;
 
@@ -40,6 +41,7 @@ mod crash;
 mod image;
 mod memory;
 mod plan;
+mod queue;
 #[cfg(test)]
 mod tests;
 
@@ -70,6 +72,8 @@ pub struct Counts {
     pub failures: u64,
     /// Batches that were pending after `submit`.
     pub delayed: u64,
+    /// Most reads that were under way in one queue.
+    pub most_queued: u64,
 }
 
 /// A simulated disk. A clone is another handle of the same disk.
@@ -269,6 +273,10 @@ impl Device for SimDisk {
             Some(delay) => thread::sleep(delay),
         }
         self.state().perform_until(ticket)
+    }
+
+    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+        Box::new(queue::Queue::new(self))
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

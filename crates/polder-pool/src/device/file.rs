@@ -28,7 +28,8 @@ use libc::{iovec, off_t};
 
 use self::queue::Queues;
 use self::run::{Run, piece_of};
-use super::{Batch, Device, Direction, Request, Ticket};
+use super::read_queue::Collecting;
+use super::{Batch, Device, Direction, ReadQueue, Request, Ticket};
 
 // Processors of which the library for queues knows the kernel's calls.
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
@@ -72,8 +73,17 @@ pub struct FileDevice {
     direct: AtomicBool,
     /// Held while the length is read and then changed: see `Device::allocate`.
     length: Mutex<()>,
+    /// For batches.
     queues: Queues,
+    /// For threads that have reads under way.
+    read_queues: Queues,
 }
+
+/// Queues for batches: one for the checkpoint, one for the page provider, and some for threads that
+/// evict by themselves.
+const BATCH_QUEUES: usize = 4;
+/// Queues for reads: one for each thread that has some under way.
+const READ_QUEUES: usize = 64;
 
 /// A lock on a device's file, which goes with this. It is unlocked by name: a child that another thread
 /// starts has the file open, too, until it runs its program.
@@ -97,15 +107,19 @@ impl FileDevice {
             .open(path)?;
         // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.
         let direct = AtomicBool::new(os::set_direct(&file, true).is_ok());
-        Ok(FileDevice { file, direct, length: Mutex::default(), queues: Queues::default() })
+        Ok(FileDevice::of(file, direct))
+    }
+
+    fn of(file: File, direct: AtomicBool) -> FileDevice {
+        let (queues, read_queues) = (Queues::at_most(BATCH_QUEUES), Queues::at_most(READ_QUEUES));
+        FileDevice { file, direct, length: Mutex::default(), queues, read_queues }
     }
 
     /// A file without a name, for what need not last: the system's page cache keeps it in memory as
     /// long as there is some.
     #[cfg(not(loom))]
     pub(super) fn of_temporary(file: File) -> FileDevice {
-        let (direct, length) = (AtomicBool::new(false), Mutex::default());
-        FileDevice { file, direct, length, queues: Queues::default() }
+        FileDevice::of(file, AtomicBool::new(false))
     }
 
     /// Waits, at most so long, until nobody else has the file locked, and locks it. Transfers that a
@@ -247,6 +261,10 @@ impl Device for FileDevice {
             // Another device's: there is nothing of it here.
             Ticket::Pending(_) => Batch::Many(Vec::new()),
         }
+    }
+
+    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+        queue::reads(self).unwrap_or_else(|| Box::new(Collecting::new(self)))
     }
 
     /// Where the system cannot reserve space the file only grows; a write may then still find the

@@ -3,6 +3,9 @@
 //! Requests are handed over as a [`Batch`], which belongs to the device until it is complete: a
 //! thread that goes away in between takes nothing from under it. Over `pread` the work is done
 //! within `submit`; a device with a queue of its own does it between `submit` and `complete`.
+//!
+//! A batch is as slow as its slowest request. A thread that has use for each page as it comes has a
+//! [`ReadQueue`] instead.
 
 use std::fmt;
 use std::io;
@@ -18,6 +21,7 @@ mod file;
 pub(crate) mod gate;
 #[cfg(not(loom))]
 mod overlay;
+mod read_queue;
 pub(crate) mod reads;
 
 #[cfg(not(loom))]
@@ -25,6 +29,7 @@ pub use block::{BlockReader, read_block, write_block, write_zeros};
 pub use file::{FileDevice, FileLock, OpenKind};
 #[cfg(not(loom))]
 pub use overlay::OverlayDevice;
+pub use read_queue::ReadQueue;
 
 /// Memory of the pool that a device reads into or writes from.
 #[derive(Debug, Clone, Copy)]
@@ -186,6 +191,12 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// Waits for the batch; each request then says how it went. A read behind the end of the file
     /// fails with `UnexpectedEof`.
     fn complete(&self, ticket: Ticket) -> Batch;
+
+    /// For a thread that wants many reads under way at once, and each as soon as it is done. A device
+    /// that has no way to that collects reads, and does them as one batch when they are waited for.
+    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+        Box::new(read_queue::Collecting::new(self))
+    }
 
     /// Makes sure that writing this run of bytes will not fail for want of space. Bytes that were
     /// not there before read as zeros.

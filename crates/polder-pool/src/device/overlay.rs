@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{Batch, Device, Direction, FileDevice, Request, Ticket};
+use super::{Batch, Device, Direction, FileDevice, ReadQueue, Request, Ticket};
 use crate::sync::lock;
 
 /// What offsets and lengths of requests are multiples of.
@@ -243,6 +243,30 @@ fn transfer(device: &dyn Device, request: &Request, at: usize, len: usize) -> io
     batch.into_requests().into_iter().try_for_each(|request| request.outcome)
 }
 
+/// The queue of the device below, and what was read from elsewhere when it was handed over.
+#[derive(Debug)]
+struct OverlayQueue<'d> {
+    overlay: &'d OverlayDevice,
+    below: Box<dyn ReadQueue + 'd>,
+    done: Vec<(u64, Request)>,
+}
+
+impl ReadQueue for OverlayQueue<'_> {
+    fn push(&mut self, number: u64, mut read: Request) {
+        if self.overlay.is_below(std::slice::from_ref(&read)) {
+            return self.below.push(number, read); // OVER-1
+        }
+        read.outcome = self.overlay.read(&read);
+        self.done.push((number, read));
+    }
+
+    fn reap(&mut self, wait: bool, done: &mut Vec<(u64, Request)>) {
+        let wait = wait && self.done.is_empty();
+        done.append(&mut self.done);
+        self.below.reap(wait, done);
+    }
+}
+
 impl Device for OverlayDevice {
     fn submit(&self, mut batch: Batch) -> Ticket {
         if self.is_below(batch.requests()) {
@@ -262,6 +286,10 @@ impl Device for OverlayDevice {
             Ticket::Done(batch) => batch,
             pending => self.below.complete(pending),
         }
+    }
+
+    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+        Box::new(OverlayQueue { overlay: self, below: self.below.read_queue(), done: Vec::new() })
     }
 
     /// Takes no space: a write may still find none.

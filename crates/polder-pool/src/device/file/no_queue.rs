@@ -4,13 +4,24 @@ use std::fs::File;
 
 use libc::iovec;
 
+use super::FileDevice;
 use super::run::Run;
+use crate::device::ReadQueue;
 
 /// The queues of a file: there are none.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Queues;
 
+/// No better queue than that of every device.
+pub(super) fn reads(_: &FileDevice) -> Option<Box<dyn ReadQueue + '_>> {
+    None
+}
+
 impl Queues {
+    pub(super) fn at_most(_: usize) -> Queues {
+        Queues
+    }
+
     pub(super) fn transfer(&self, _: &File, _: &[Run], _: &[iovec]) -> Vec<Option<usize>> {
         Vec::new()
     }

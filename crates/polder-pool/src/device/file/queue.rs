@@ -26,15 +26,17 @@ use libc::iovec;
 use super::run::Run;
 use crate::device::Direction;
 
-/// Transfers under way at once in one queue.
-const DEPTH: usize = 64;
-/// Queues at most: one for the checkpoint, one for the page provider, and some for threads that
-/// evict by themselves. A thread that comes when all are in use makes calls of its own.
-const MOST: usize = 4;
+mod reads;
 
-/// The queues of a file.
-#[derive(Default)]
+pub(super) use reads::reads;
+
+/// Transfers under way at once in one queue.
+pub(super) const DEPTH: usize = 64;
+
+/// The queues of a file for one purpose.
 pub(super) struct Queues {
+    /// So many at most.
+    most: usize,
     made: Mutex<Made>,
     /// Relaxed: a stale value costs one more attempt.
     refused: AtomicBool,
@@ -53,6 +55,11 @@ impl std::fmt::Debug for Queues {
 }
 
 impl Queues {
+    /// At most so many. A thread that comes when all are in use makes calls of its own.
+    pub(super) fn at_most(most: usize) -> Queues {
+        Queues { most, made: Mutex::default(), refused: AtomicBool::new(false) }
+    }
+
     /// How many bytes each run moved: `None`, or nothing at all for those behind the end, where the
     /// caller must do it. Runs do not overlap.
     pub(super) fn transfer(
@@ -80,18 +87,24 @@ impl Queues {
                 working = None;
             }
         }
-        let mut made = self.made();
-        made.in_use -= 1;
-        made.idle.extend(working);
+        self.give_back(working);
         moved
     }
 
-    fn take(&self) -> Option<IoUring> {
+    /// One that was taken is used no more, and empty (`QUEUE-2`); or none, as it is not to be used
+    /// again.
+    pub(super) fn give_back(&self, queue: Option<IoUring>) {
+        let mut made = self.made();
+        made.in_use -= 1;
+        made.idle.extend(queue);
+    }
+
+    pub(super) fn take(&self) -> Option<IoUring> {
         if self.refused.load(Relaxed) {
             return None;
         }
         let mut made = self.made();
-        if made.in_use == MOST {
+        if made.in_use == self.most {
             return None;
         }
         let queue = made.idle.pop().map_or_else(|| IoUring::new(DEPTH as u32), Ok);
@@ -109,7 +122,7 @@ impl Queues {
 
     /// A kernel that has no queues, or lets us have none, is not asked again; one that is short of
     /// something may have it later.
-    fn note(&self, error: &io::Error) {
+    pub(super) fn note(&self, error: &io::Error) {
         let short = [libc::EAGAIN, libc::EBUSY, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
         if !error.raw_os_error().is_some_and(|code| short.contains(&code)) {
             self.refused.store(true, Relaxed);
@@ -198,7 +211,7 @@ mod tests {
 
     #[test]
     fn a_shortage_passes_and_a_refusal_stays() {
-        let queues = Queues::default();
+        let queues = Queues::at_most(4);
         for code in [libc::EMFILE, libc::ENOMEM, libc::EAGAIN] {
             queues.note(&io::Error::from_raw_os_error(code));
             assert!(!queues.are_refused());
@@ -209,9 +222,9 @@ mod tests {
 
     #[test]
     fn there_are_only_so_many() {
-        let queues = Queues::default();
-        let taken: Vec<_> = (0..=MOST).map(|_| queues.take()).collect();
-        assert!(taken[MOST].is_none());
+        let queues = Queues::at_most(4);
+        let taken: Vec<_> = (0..5).map(|_| queues.take()).collect();
+        assert!(taken[4].is_none());
         let given = taken.iter().flatten().count();
         assert_eq!(queues.counts(), (0, given));
     }

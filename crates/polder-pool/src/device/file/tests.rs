@@ -81,6 +81,7 @@ fn on_all(test: impl Fn(&FileDevice, &Path)) {
         }
         if !queues {
             device.queues.refuse();
+            device.read_queues.refuse();
         }
         test(&device, &path);
         assert!(!buffered || !device.is_direct());
@@ -214,6 +215,47 @@ fn scattered_runs_are_under_way_at_once() {
         assert_eq!(back.bytes()[..380 * 4096], out.bytes()[..380 * 4096]);
         let has_queues = device.is_direct() && !device.queues.are_refused();
         assert_eq!(device.queues.counts(), (usize::from(has_queues), 0));
+    });
+}
+
+/// More reads than a queue has places for; those at the end are behind that of the file. Some are under
+/// way when the queue is dropped.
+#[test]
+fn reads_of_a_queue_come_back_by_number() {
+    on_all(|device, _| {
+        let (count, there) = (200, 190);
+        let (out, back) = (Blocks::filled(count, 5), Blocks::new(count));
+        let write = out.request(Direction::Write, 0, there, 0);
+        one(device, write).unwrap();
+        let (mut queue, mut done) = (device.read_queue(), Vec::new());
+        queue.reap(true, &mut done);
+        assert!(done.is_empty(), "nothing is under way");
+        let mut pushed = 0;
+        while pushed < count || done.len() < count {
+            for _ in 0..17.min(count - pushed) {
+                let at = pushed * 7 % count;
+                let read = back.request(Direction::Read, at, 1, at as u64 * 4096);
+                queue.push(at as u64, read);
+                pushed += 1;
+            }
+            let before = done.len();
+            queue.reap(pushed == count, &mut done);
+            assert!(pushed < count || done.len() > before, "a wait is for one read at least");
+        }
+        assert_eq!(back.bytes()[..there * 4096], out.bytes()[..there * 4096]);
+        done.sort_by_key(|(number, _)| *number);
+        for (i, (number, read)) in done.iter().enumerate() {
+            assert_eq!((i as u64, i as u64 * 4096), (*number, read.offset));
+            let outcome = read.outcome.as_ref().map_err(io::Error::kind);
+            let expected = if i < there { Ok(&()) } else { Err(io::ErrorKind::UnexpectedEof) };
+            assert_eq!(outcome, expected, "{i}");
+        }
+        let last = Blocks::new(20);
+        (0..20).for_each(|i| queue.push(i, last.request(Direction::Read, i as usize, 1, i * 4096)));
+        queue.reap(false, &mut Vec::new());
+        drop(queue);
+        let has_queues = device.is_direct() && !device.read_queues.are_refused();
+        assert_eq!(device.read_queues.counts(), (usize::from(has_queues), 0));
     });
 }
 
