@@ -79,6 +79,7 @@ pub use {
     machine::memory::threads_with_room,
     machine::policy::NodeId,
     operation::attempt::{Attempt, Interrupted, Obstacles},
+    operation::interleaved::{Blocked, Interleaved, Loading},
     page::kinds::{ApplyRecord, KindOps, OwnedLinks},
     page::link::LinkRef,
     paging::admission::Exhaustion,

@@ -20,6 +20,9 @@ use crate::translation::{Directories, DirectoryOf, PoolContext, Translation, Wor
 pub(crate) type Locate<T> =
     fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Result<PhysicalPageNo, PoolError>;
 
+/// Finds it out if that is known without waiting.
+pub(crate) type LocateAtOnce<T> = fn(&Shared<T>, &SpaceCore<T>, PageNo) -> Option<PhysicalPageNo>;
+
 /// All of a pool but the threads.
 #[derive(Debug)]
 pub(crate) struct Shared<T: Translation> {
@@ -27,6 +30,8 @@ pub(crate) struct Shared<T: Translation> {
     pub(crate) translation: T,
     /// Where a page lies in the file (F2). May load pages of maps (`space/locate.rs`).
     pub(crate) locate: Locate<T>,
+    /// The same without waiting.
+    pub(crate) locate_at_once: LocateAtOnce<T>,
     pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
     /// Space 0: the maps.
     pub(crate) file: Arc<SpaceCore<T>>,

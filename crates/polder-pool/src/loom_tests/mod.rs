@@ -9,6 +9,7 @@
 
 mod copies;
 mod duty;
+mod flights;
 mod groups;
 mod pending;
 mod slices;

@@ -150,7 +150,11 @@ impl<'p, T: Translation> View<'p, T> {
     }
 
     /// A page was loaded: it must be what the page that led to it says of it, if that is still so.
-    fn check_link(self, id: PageId, parent: Option<Optimistic<'p>>) -> Result<(), PoolError> {
+    pub(crate) fn check_link(
+        self,
+        id: PageId,
+        parent: Option<Optimistic<'p>>,
+    ) -> Result<(), PoolError> {
         let core = &self.shared.core;
         let wraps = core.latches.wraps.get();
         let found = self.find(id).filter(|found| found.word.is_readable());

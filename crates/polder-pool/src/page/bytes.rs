@@ -279,6 +279,12 @@ impl fmt::Debug for PageRef<'_> {
     }
 }
 
+/// Asks the processor to fetch the cache line of a value that is not part of a page: a word, an entry.
+#[inline(always)]
+pub(crate) fn prefetch_line<V>(value: &V) {
+    raw::prefetch(std::ptr::from_ref(value).cast());
+}
+
 /// A page that only this thread may write, while others may read it and will fail to validate. It
 /// derefs to a [`PageRef`], for reading.
 ///

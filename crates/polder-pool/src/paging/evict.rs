@@ -66,6 +66,8 @@ const FOREGROUND_GOAL: usize = 4;
 /// How long a thread that finds no free frame leaves it to the page provider, unless that finds
 /// nothing to evict: longer than a batch of writes takes, also where processors are short.
 const PROVIDER_TIME: Duration = Duration::from_millis(100);
+/// How often a thread that may not wait asks the policy for pages that can go without being written.
+const CLEAN_LOOKS: usize = 8;
 /// Sweeps that a thread makes before it says that the pool is exhausted: 6 ms in between.
 const FOREGROUND_SWEEPS: usize = 6;
 
@@ -140,6 +142,31 @@ impl<T: Translation> Shared<T> {
         }
     }
 
+    /// F3 for a thread that may wait for nothing: a frame that is free, or becomes free by evicting
+    /// what is clean.
+    pub(crate) fn take_frame_at_once(&self, preferred: Option<FrameId>) -> Option<FrameId> {
+        let core = &self.core;
+        let near = core.frames.here();
+        let take = || match preferred {
+            Some(preferred) => core.frames.free.take_instead_of(preferred, near),
+            None => core.frames.free.take(near),
+        };
+        let taken = take().or_else(|| {
+            // ADMIT-2: others go first.
+            if !T::EVICTS || core.frames.admission.is_crowded() {
+                return None;
+            }
+            self.reclaim_retired(0);
+            self.sweep_clean(FOREGROUND_GOAL);
+            take()
+        });
+        let reserve = self.reserve();
+        if T::EVICTS && reserve.is_short(&core.frames.free, reserve.low) {
+            core.call_page_provider();
+        }
+        taken
+    }
+
     /// Where nothing is evicted: others may have taken a frame for a page that has become
     /// resident, and give it back.
     pub(crate) fn try_for_a_moment<R>(
@@ -196,18 +223,29 @@ impl<T: Translation> Shared<T> {
         self.core.frames.waiters.wake_one();
     }
 
+    /// Evicts what is clean among the next pages that the policy names, up to `goal`: without
+    /// writing, so that it waits for nothing. The page provider writes the others.
+    fn sweep_clean(&self, goal: usize) {
+        let mut sweep = Sweep::new(self);
+        let mut victims = Vec::with_capacity(goal);
+        for _ in 0..CLEAN_LOOKS {
+            victims.clear();
+            self.core.replacement.propose(&sweep.pages, goal - sweep.freed, false, &mut victims);
+            victims.iter().for_each(|frame| sweep.visit(*frame));
+            sweep.give_back();
+            if sweep.freed >= goal {
+                break;
+            }
+        }
+        self.core.counters.add(Counter::Evictions, sweep.freed as u64);
+    }
+
     /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.
     /// Gives how many were.
     pub(crate) fn sweep(&self, goal: usize) -> usize {
         let core = &self.core;
         let frames = u64::from(core.frames.memory.count());
-        let mut sweep = Sweep {
-            pages: PagesOf::new(self),
-            urgent: false,
-            freed: 0,
-            dirty: Vec::new(),
-            seized: Vec::new(),
-        };
+        let mut sweep = Sweep::new(self);
         let (mut named, mut fruitless) = (0, 0);
         let mut victims = Vec::with_capacity(goal);
         while sweep.freed < goal && fruitless < ROUNDS && named < frames * ROUNDS {
@@ -307,7 +345,12 @@ impl<T: Translation> Shared<T> {
     }
 }
 
-impl<T: Translation> Sweep<'_, T> {
+impl<'p, T: Translation> Sweep<'p, T> {
+    fn new(shared: &'p Shared<T>) -> Sweep<'p, T> {
+        let (dirty, seized) = (Vec::new(), Vec::new());
+        Sweep { pages: PagesOf::new(shared), urgent: false, freed: 0, dirty, seized }
+    }
+
     /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once
     /// (`POOL-9`).
     fn visit(&mut self, frame: FrameId) {

@@ -19,7 +19,8 @@
 //! F10 publish
 //! ```
 //!
-//! F0 is in `operation/pessimistic.rs`, F4 and F5 are the translation's ([`Words::claim`]).
+//! F0 is in `operation/pessimistic.rs`, F4 and F5 are the translation's ([`Words::claim`]), F7 to F10
+//! are in `open_fault.rs`: a thread may have many faults open between F6 and F8 (`flights.rs`).
 //!
 //! * `POOL-1` At most one frame holds a page, and at most one thread reads it from the device.
 //!
@@ -42,45 +43,22 @@
 
 #![cfg(not(loom))]
 
-use std::sync::Arc;
+use polder_format::{PageId, PageNo, header_at};
 
-use polder_format::{FormatError, PageId, PageNo, PhysicalPageNo, header_at};
-
-use crate::device::{Batch, Buffer, Direction, Request};
+use crate::device::Batch;
 use crate::error::PoolError;
 use crate::frame::FramePool;
 use crate::latch::{Exclusive, FrameId, NewPage, Pin, StateCell, StateWord};
-use crate::page::PageRef;
+use crate::paging::open_fault::OpenFault;
+use crate::paging::spare::Spare;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::Backoff;
 use crate::thread::Counter;
 use crate::translation::{Placement, Translation, Words};
 
-/// A frame without a page; goes back when it is not used.
-struct Spare<'p, T: Translation> {
-    shared: &'p Shared<T>,
-    frame: FrameId,
-    used: bool,
-}
-
-impl<T: Translation> Spare<'_, T> {
-    fn spend(mut self) -> FrameId {
-        self.used = true;
-        self.frame
-    }
-}
-
-impl<T: Translation> Drop for Spare<'_, T> {
-    fn drop(&mut self) {
-        if !self.used {
-            self.shared.give_frame(self.frame);
-        }
-    }
-}
-
 /// How an attempt to claim a page ended.
-enum Claimed<'p> {
+pub(crate) enum Claimed<'p> {
     /// It is ours to load or make.
     Ours(&'p StateCell),
     /// Something moved in the file since its physical page number was found: begin again.
@@ -121,22 +99,14 @@ impl<T: Translation> Shared<T> {
                 Claimed::Moved => continue,
                 Claimed::Taken => return Ok(None),
             };
-            // F7 and F8  nobody waits for them but threads that want this very page
-            let id = PageId::new(space.id, page);
-            let bytes = self.page_in(space, page, frame);
-            if let Err(error) = self.load(bytes, id, place) {
-                self.abandon(space, page, frame, claim);
-                return Err(error);
-            }
-            debug_assert!(claim.peek().is_in_flight(), "POOL-1: {id} was loaded by two");
-            // F9  what is known of the frame, before anybody can come to it
-            let (pin, word) = self.move_in(frame, id, place, hint);
-            spare.take().map(Spare::spend);
-            self.translation.before_publish(frame);
-            // F10
-            claim.publish(word, &self.core.latches.lot);
-            self.core.counters.add(Counter::Faults, 1);
-            return Ok(Some(pin));
+            let Some(spare) = spare.take() else { return Ok(None) };
+            let mut open = OpenFault::new((self, space), page, place, spare, claim);
+            // F7  nobody waits for it but threads that want this very page
+            let device = &self.core.data.device;
+            let batch = device.complete(device.submit(Batch::One(open.request()?)));
+            let read = batch.into_requests().pop();
+            // F8 to F10
+            return open.finish(read.map_or(Ok(()), |read| read.outcome), hint).map(Some);
         }
     }
 
@@ -148,25 +118,6 @@ impl<T: Translation> Shared<T> {
             cell.await_flight(&self.core.latches.lot);
         }
         !word.is_evicted()
-    }
-
-    /// F9: the frame holds the page that was loaded, which is pinned. Gives its word.
-    fn move_in(
-        &self,
-        frame: FrameId,
-        id: PageId,
-        place: PhysicalPageNo,
-        hint: AccessHint,
-    ) -> (Pin<'_>, StateWord) {
-        let meta = self.core.latches.meta(frame);
-        meta.assign(id, place, true);
-        let pin = Pin::new(meta);
-        let once = hint == AccessHint::Scan;
-        let marked = self.core.replacement.admit(frame, id, once);
-        if once && marked {
-            meta.await_scan();
-        }
-        (pin, StateWord::free(frame, meta.version()).with_mark(marked))
     }
 
     fn ensure_spare<'p>(
@@ -182,20 +133,42 @@ impl<T: Translation> Shared<T> {
     }
 
     fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
+        let frame = match self.placement(space, page)? {
+            Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
+            Placement::Prefer(frame) => self.take_frame(Some(frame))?,
+            Placement::Anywhere => self.take_frame(None)?,
+            Placement::Fixed(frame) => {
+                let FramePool { fixed, budget_frames, .. } = &self.core.frames;
+                self.try_for_a_moment(|| {
+                    fixed.take(frame, *budget_frames).then_some(()).ok_or(())
+                })?;
+                frame
+            }
+        };
+        Ok(self.spare_of(frame))
+    }
+
+    /// The same without waiting for anything (`FLIGHT-1`); none if there is none at once.
+    pub(crate) fn spare_at_once(&self, space: &SpaceCore<T>, page: PageNo) -> Option<Spare<'_, T>> {
+        let frame = match self.placement(space, page).ok()? {
+            Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
+            Placement::Prefer(frame) => self.take_frame_at_once(Some(frame))?,
+            Placement::Anywhere => self.take_frame_at_once(None)?,
+            Placement::Fixed(frame) => {
+                let FramePool { fixed, budget_frames, .. } = &self.core.frames;
+                fixed.take(frame, *budget_frames).then_some(frame)?
+            }
+        };
+        Some(self.spare_of(frame))
+    }
+
+    fn placement(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Placement, PoolError> {
         space.check_not_dropped()?;
-        let frame =
-            match self.translation.place(&self.core.frames.memory, &space.directory, page)? {
-                Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
-                Placement::Prefer(frame) => self.take_frame(Some(frame))?,
-                Placement::Anywhere => self.take_frame(None)?,
-                Placement::Fixed(frame) => {
-                    let FramePool { fixed, budget_frames, .. } = &self.core.frames;
-                    self.try_for_a_moment(|| {
-                        fixed.take(frame, *budget_frames).then_some(()).ok_or(())
-                    })?;
-                    frame
-                }
-            };
+        self.translation.place(&self.core.frames.memory, &space.directory, page)
+    }
+
+    /// The frame that was taken.
+    fn spare_of(&self, frame: FrameId) -> Spare<'_, T> {
         self.core.frames.memory.note_taken(frame);
         if self.core.frames.free.is_cut() {
             let counter = match self.core.frames.free.of(frame) == self.core.frames.here() {
@@ -204,11 +177,11 @@ impl<T: Translation> Shared<T> {
             };
             self.core.counters.add(counter, 1);
         }
-        Ok(Spare { shared: self, frame, used: false })
+        Spare::new(self, frame)
     }
 
     /// F4 to F6: the page in flight, if that is what it still can be.
-    fn claim<'p>(
+    pub(crate) fn claim<'p>(
         &'p self,
         space: &'p SpaceCore<T>,
         page: PageNo,
@@ -231,71 +204,6 @@ impl<T: Translation> Shared<T> {
             return Ok(Claimed::Moved);
         }
         Ok(Claimed::Ours(claim))
-    }
-
-    /// Ends a claim without a page.
-    fn abandon(&self, space: &SpaceCore<T>, page: PageNo, frame: FrameId, claim: &StateCell) {
-        let (translation, directory) = (&self.translation, &space.directory);
-        let frames = &self.core.frames.memory;
-        // What was read there is nobody's, and no other page comes there.
-        if !T::MEMORY.is_in_frames() {
-            let address = translation.page_address(frames, directory, page, frame);
-            translation.give_back(frames, &mut [address]);
-        }
-        let end = |cell: &StateCell| cell.publish(StateWord::EVICTED, &self.core.latches.lot);
-        let words = translation.words();
-        words.abandon(&self.core.latches, directory, page, frame, (claim, end));
-    }
-
-    /// F7 and F8: the caller has the page in flight and owns the frame.
-    fn load(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
-        self.read(at, page, place)?;
-        self.check(at, page, place)
-    }
-
-    /// F7.
-    fn read(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
-        let core = &self.core;
-        if let Some(journal) = &core.journal
-            && !journal.is_trusted(page)
-        {
-            let lost = "it was written before a sync that failed; open the store again";
-            let source = Arc::new(std::io::Error::other(lost));
-            return Err(PoolError::Read { page, place, source });
-        }
-        let size = core.page_size();
-        // SAFETY: the frame is ours and mapped while the pool lives; stale readers of its former
-        // page read it by `bytes` and will not validate.
-        let buffer = unsafe { Buffer::new(at.base(), size.bytes()) };
-        let request = Request::new(Direction::Read, page, place.offset(size), buffer);
-        let reading = core.data.reads.begin().ok_or(PoolError::Closed)?;
-        let batch = core.data.device.complete(core.data.device.submit(Batch::One(request)));
-        drop(reading);
-        core.counters.add(Counter::DeviceReads, 1);
-        core.counters.add(Counter::DeviceReadBytes, size.bytes() as u64);
-        if let Some(request) = batch.into_requests().pop() {
-            request.outcome.map_err(|e| PoolError::Read { page, place, source: Arc::new(e) })?;
-        }
-        Ok(())
-    }
-
-    /// F8.
-    fn check(&self, at: PageRef<'_>, page: PageId, place: PhysicalPageNo) -> Result<(), PoolError> {
-        let core = &self.core;
-        let bytes = core.page_size().bytes();
-        // SAFETY: the frame is ours, so that nobody writes it; others may only read.
-        let bytes = unsafe { std::slice::from_raw_parts(at.base().as_ptr(), bytes) };
-        core.data
-            .seed
-            .verify(bytes, page)
-            .and_then(|header| {
-                // What is on the device was in the log before.
-                if let Some(journal) = core.journal.as_ref().filter(|j| header.lsn > j.end()) {
-                    return Err(FormatError::AheadOfLog { lsn: header.lsn, end: journal.end() });
-                }
-                core.kinds.check(&header, at)
-            })
-            .map_err(|source| PoolError::Corrupt { page, place, source })
     }
 
     /// Makes a page that was just allocated: zeros but for its id.
@@ -377,7 +285,8 @@ impl<T: Translation> Shared<T> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use polder_format::PhysicalPageNo;
+
     use crate::Array;
     use crate::testing::{create, pool};
 

@@ -3,6 +3,8 @@
 //! | file | |
 //! |---|---|
 //! | `fault.rs` | a page is loaded, or made: F1 to F10 |
+//! | `open_fault.rs`, `spare.rs` | a fault between its two halves, and the frame for it |
+//! | `flights.rs` | many faults that one thread has open at once |
 //! | `evict.rs` | a page leaves its frame: E1 to E9 |
 //! | `write_back.rs` | a dirty page is written: W0 to W7 |
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
@@ -17,14 +19,21 @@
 pub(crate) mod admission;
 pub(crate) mod evict;
 pub(crate) mod fault;
+pub(crate) mod flights;
+pub(crate) mod open_fault;
 pub(crate) mod page_provider;
 pub(crate) mod promote;
 pub(crate) mod read_ahead;
 pub(crate) mod shadow;
+pub(crate) mod spare;
 pub(crate) mod watermarks;
 pub(crate) mod write_back;
 
 #[cfg(not(loom))]
 pub(crate) use {
-    admission::Exhaustion, page_provider::PageProvider, read_ahead::Readers, shadow::Shadow,
+    admission::Exhaustion,
+    flights::{Begun, Flights},
+    page_provider::PageProvider,
+    read_ahead::Readers,
+    shadow::Shadow,
 };

@@ -151,6 +151,7 @@ impl<T: Translation> Pool<T> {
             beside_bytes,
             translation,
             locate: space::locate,
+            locate_at_once: space::locate_at_once,
         });
         Ok(Pool::from_shared(shared))
     }

@@ -9,7 +9,7 @@ use polder_format::{
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
 use crate::latch::{Exclusive, NewPage, Optimistic, Restart};
-use crate::operation::{Attempt, Interrupted, Obstacles};
+use crate::operation::{Attempt, Interleaved, Interrupted, Obstacles};
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
@@ -129,6 +129,62 @@ impl<T: Translation> Space<T> {
             let page = found.page;
             (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
         }
+    }
+
+    /// Asks for many pages that will be read soon, all of them together (calico-2026, 5.1): for a walk
+    /// that knows several next pages, as that of a graph. Each is named by a link and the offset in the
+    /// page of what will be read first. The processor is asked for the cache lines of those that are
+    /// resident; the others are loaded by one batch of reads, for which this waits: so it is called with
+    /// no latch held. Gives how many were loaded.
+    ///
+    /// It promises nothing. A link that leads nowhere does no harm; of the missing pages at most a small
+    /// part of the pool is loaded, and no error is told: whoever reads the page meets it.
+    ///
+    /// ```
+    /// # use polder_format::{ChecksumSeed, PageKind, PageSize, StoreId, header_at};
+    /// # use polder_pool::{AccessHint, Array, KindOps, LinkRef, Pool, PoolConfig, PoolError};
+    /// # use polder_testkit::{FaultPlan, SimDisk};
+    /// # const NODE: KindOps = KindOps::plain(PageKind(200), "node", |_| Ok(()));
+    /// # let config = PoolConfig::new(16 << 20, PageSize::MIN, ChecksumSeed::new(StoreId([1; 16])));
+    /// # let device = Box::new(SimDisk::new(FaultPlan::new(1)));
+    /// # let pool: Pool<Array> = Pool::open(device, &config, &[NODE])?;
+    /// # let space = pool.create_space()?;
+    /// # let mut nodes = Vec::new();
+    /// # for weight in 1..=5 {
+    /// #     let new = space.create()?;
+    /// #     space.run(AccessHint::Normal, |_| {
+    /// #         let mut held = new.latch()?;
+    /// #         let mut page = held.page_mut();
+    /// #         page.set_u8(header_at::KIND, NODE.kind.0);
+    /// #         page.set_u8(header_at::LAYOUT, 1);
+    /// #         page.set_u64(64, weight);
+    /// #         Ok(())
+    /// #     })?;
+    /// #     nodes.push(new.id());
+    /// # }
+    /// # space.link(&nodes.iter().map(|id| id.page()).collect::<Vec<_>>())?;
+    /// // The neighbours of a node, and where in each its weight lies.
+    /// let wanted: Vec<_> = nodes.iter().map(|id| (LinkRef::Id(*id), 64)).collect();
+    /// space.prefetch_group(&wanted);
+    /// let mut sum = 0;
+    /// for node in &nodes {
+    ///     sum += space.run(AccessHint::Normal, |attempt| {
+    ///         let page = space.page(attempt, node.page())?;
+    ///         let weight = page.page().u64(64);
+    ///         page.validate()?;
+    ///         Ok(weight)
+    ///     })?;
+    /// }
+    /// assert_eq!(sum, 15);
+    /// # Ok::<(), PoolError>(())
+    /// ```
+    pub fn prefetch_group(&self, wanted: &[(LinkRef<'_>, usize)]) -> usize {
+        self.view().prefetch_group(wanted)
+    }
+
+    /// What many operations of this thread go by when they are interleaved ([`Interleaved`]).
+    pub fn interleave(&self, hint: AccessHint) -> Interleaved<'_, T> {
+        Interleaved::new(self.view(), hint)
     }
 
     /// Whether a page is resident and can be read at once.

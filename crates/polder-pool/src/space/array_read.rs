@@ -104,17 +104,30 @@ impl<T: Translation> Shared<T> {
     /// Element `index`; what was never set is zero.
     pub(crate) fn array_get(&self, array: &PagedArray, index: u64) -> Result<u64, PoolError> {
         self.unless_relocated(|| {
-            self.view(&self.file).run(AccessHint::Normal, |attempt| {
-                match self.array_way(attempt, array, index, 0)? {
-                    Way::Found(step) => {
-                        let word = step.page.page().u64(step.at);
-                        step.page.validate()?;
-                        Ok(word)
-                    }
-                    Way::Missing(_) | Way::Beyond => Ok(0),
-                }
-            })
+            self.view(&self.file)
+                .run(AccessHint::Normal, |attempt| self.element(attempt, array, index))
         })
+    }
+
+    /// The same, if it is known without waiting.
+    pub(crate) fn array_get_at_once(&self, array: &PagedArray, index: u64) -> Option<u64> {
+        self.view(&self.file).run_once(|attempt| self.element(attempt, array, index)).ok()
+    }
+
+    fn element<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        array: &PagedArray,
+        index: u64,
+    ) -> Result<u64, Restart> {
+        match self.array_way(attempt, array, index, 0)? {
+            Way::Found(step) => {
+                let word = step.page.page().u64(step.at);
+                step.page.validate()?;
+                Ok(word)
+            }
+            Way::Missing(_) | Way::Beyond => Ok(0),
+        }
     }
 
     /// Reads maps again if that failed while something moved in the file: what was read may have

@@ -29,7 +29,7 @@ use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageK
 
 use crate::page::{KindOps, PageRef};
 
-pub(crate) use locate::locate;
+pub(crate) use locate::{locate, locate_at_once};
 
 /// Paged arrays of more levels than this would cover more than there are page numbers.
 const MAX_HEIGHT: u8 = 6;

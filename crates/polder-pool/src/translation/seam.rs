@@ -199,6 +199,20 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
         link: LinkRef<'_>,
     ) -> Option<Resolved<'p>>;
 
+    /// Asks the processor for what `resolve` will read first of this link's page: its word, or what
+    /// leads to that. For a caller that resolves the link a little later. It reads nothing that could
+    /// make it wait. Gives where the page lies if it lies where it is expected before anything is read;
+    /// what is there may be another page, or none.
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        _frames: &'p Frames,
+        _directory: &'p DirectoryOf<Self>,
+        _link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        None
+    }
+
     /// Where a page is that `resolve` did not find where it looks first, for translations that keep
     /// some elsewhere.
     fn resolve_elsewhere<'p>(

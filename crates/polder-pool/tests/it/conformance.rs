@@ -5,11 +5,12 @@ use std::sync::{Arc, Barrier, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use polder_format::{PageId, PageNo};
 use polder_pool::{
-    AccessHint, Direct, FileState, Pool, PoolConfig, PoolError, Predictive, ReadMode, Restart,
-    Translation, VmHuge,
+    AccessHint, Direct, FileState, LinkRef, Pool, PoolConfig, PoolError, Predictive, ReadMode,
+    Restart, Translation, VmHuge,
 };
-use polder_testkit::Random;
+use polder_testkit::{Errno, FaultPlan, Operation, Random, When};
 
 use crate::support::*;
 
@@ -260,6 +261,70 @@ fn the_overtaken_let_each_other_pass<T: Translation>() {
     }
 }
 
+/// A group is asked for: what is missing comes by few batches, whoever else wants it; what cannot be
+/// loaded is an error of its reader alone; and no frame is lost.
+fn a_group_is_prefetched<T: Translation>() {
+    let disk = disk();
+    let pool = open::<T>(&disk, 8 * if T::EVICTS { 1 } else { 8 }, FileState::NEW);
+    let space = pool.create_space().unwrap();
+    let pages = create_many(&space, PAGES);
+    let id = space.id();
+    drop(space);
+    pool.flush().unwrap();
+    let file = pool.file_state();
+    drop(pool);
+    let pool = open::<T>(&disk, 8 * if T::EVICTS { 1 } else { 8 }, file);
+    let space = pool.open_space(id).unwrap();
+    // The maps, so that places are known without waiting.
+    read(&space, pages[0]).unwrap();
+    let link = |page: &PageNo| (LinkRef::Id(PageId::new(id, *page)), 64);
+    let group: Vec<_> = pages.iter().step_by(7).take(20).collect();
+    let mut wanted: Vec<_> = group.iter().map(|page| link(page)).collect();
+    wanted.push(wanted[3]);
+    let reads = pool.stats().device_reads;
+    let mut loaded = 0;
+    for _ in 0..20 {
+        loaded += space.prefetch_group(&wanted);
+    }
+    assert_eq!(loaded, 19, "{}: one was there, and one comes twice", T::NAME);
+    assert_eq!(pool.stats().device_reads, reads + 19);
+    assert!(group.iter().all(|page| space.is_resident(**page)));
+    for page in &group {
+        assert_eq!(read(&space, **page).unwrap(), 0);
+    }
+    assert_eq!(pool.stats().device_reads, reads + 19, "{}", T::NAME);
+    // Links that lead nowhere, and a device that fails.
+    let nowhere = LinkRef::Id(PageId::NULL);
+    let beyond = LinkRef::Id(PageId::new(id, number(1 << 30)));
+    assert_eq!(space.prefetch_group(&[(nowhere, 0), (beyond, 8)]), 0);
+    disk.set_plan(FaultPlan::new(1).fail(Operation::Read, When::From(0), Errno::IO));
+    let missing = *pages.iter().rfind(|page| !space.is_resident(**page)).unwrap();
+    assert_eq!(space.prefetch_group(&[link(&missing)]), 0);
+    assert!(read(&space, missing).is_err());
+    disk.set_plan(FaultPlan::new(1));
+    assert_eq!(space.prefetch_group(&[link(&missing)]), 1);
+    // Threads that want the same pages, while they are evicted.
+    thread::scope(|scope| {
+        for t in 0..4 {
+            let (space, pages) = (space.clone(), &pages);
+            scope.spawn(move || {
+                let mut random = Random::new(t);
+                for _ in 0..60 {
+                    let group: Vec<_> = (0..12).map(|_| pages[random.index(PAGES)]).collect();
+                    space.prefetch_group(&group.iter().map(link).collect::<Vec<_>>());
+                    group.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
+                }
+            });
+        }
+    });
+    pool.flush().unwrap();
+    let stats = pool.stats();
+    if T::EVICTS {
+        assert_eq!(stats.resident_pages + stats.frames_free, stats.frames, "{}", T::NAME);
+    }
+    assert_sound(&pool);
+}
+
 macro_rules! conformance {
     ($($translation:ident as $module:ident holding $hold:ident),+ $(,)? => $tests:tt) => {
         $(mod $module { conformance!(@ $translation $hold $tests); })+
@@ -296,6 +361,7 @@ macro_rules! all {
                 the_file_shrinks_under_load,
                 the_overtaken_get_through,
                 the_overtaken_let_each_other_pass,
+                a_group_is_prefetched,
             ]
         );
     };

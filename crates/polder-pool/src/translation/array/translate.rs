@@ -9,6 +9,7 @@ use super::words::ArrayWords;
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Optimistic, Resolved};
+use crate::page::bytes::prefetch_line;
 use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::translation::parts::predict::{Blind, Predict, Predicts};
 use crate::translation::parts::preferred::{Preference, speculate};
@@ -65,6 +66,18 @@ impl<G: Predict> Translation for Arrays<G> {
             None => (word.frame(), Self::SWIZZLES && link.is_in_page()),
         };
         Some(Resolved { cell, word, frame, page: frames.page(frame), misplaced })
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p ArrayDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let (page, guess) = self.prediction.predict(link, directory.space);
+        prefetch_line(directory.cell(page.page())?);
+        guess.map(|frame| frames.page(frame))
     }
 
     /// Step 4.

@@ -27,7 +27,8 @@ use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Resolved, StateCell};
 use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
-use crate::page::LinkRef;
+use crate::page::bytes::prefetch_line;
+use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use crate::sync::lock;
 
@@ -234,6 +235,18 @@ impl Translation for Direct {
 
     fn words(&self) -> &Direct {
         self
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p DirectDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let frame = directory.frame(PageId::from_link(link.load()).page())?;
+        prefetch_line(self.cell(frame));
+        Some(frames.page(frame))
     }
 
     #[inline(always)]

@@ -23,7 +23,7 @@ use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::Resolved;
-use crate::page::LinkRef;
+use crate::page::{LinkRef, PageRef};
 
 /// The traditional pool: a chained table with a latch on each bucket.
 #[derive(Debug)]
@@ -49,6 +49,17 @@ impl Translation for Hash {
 
     fn words(&self) -> &Self::Words {
         &self.table
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        _: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        self.table.prefetch(PageHash::of(PageId::from_link(link.load())));
+        None
     }
 
     /// Steps 1 to 4.

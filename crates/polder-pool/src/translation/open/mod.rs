@@ -18,7 +18,7 @@ use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::Resolved;
-use crate::page::LinkRef;
+use crate::page::{LinkRef, PageRef};
 use table::OpenTable;
 
 /// A partitioned open-addressing table, and the state word beside the frame.
@@ -35,6 +35,17 @@ impl Translation for Open {
 
     fn words(&self) -> &Self::Words {
         &self.0
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        _: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        self.0.prefetch(PageId::from_link(link.load()), None);
+        None
     }
 
     /// Steps 1 to 5.

@@ -12,6 +12,7 @@ use polder_format::PageId;
 use crate::error::PoolError;
 use crate::latch::FrameId;
 use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
+use crate::page::bytes::prefetch_line;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
 use crate::translation::parts::by_frame::{FrameTable, Inserted};
@@ -127,6 +128,13 @@ impl FrameTable for OpenTable {
 
     fn bytes(&self) -> u64 {
         (self.entries.memory().len() + size_of_val(&*self.partitions)) as u64
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, hash: PageHash) {
+        let partition = self.partition(hash);
+        prefetch_line(&self.partitions[partition]);
+        prefetch_line(self.entry(partition, self.home(hash)));
     }
 
     #[inline(always)]

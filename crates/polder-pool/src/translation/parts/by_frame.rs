@@ -31,6 +31,7 @@ use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Resolved, StateCell, StateWord, Version};
 use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
+use crate::page::bytes::prefetch_line;
 use crate::sync::atomic::{Ordering, fence};
 use crate::translation::seam::{Footprint, Words};
 
@@ -44,6 +45,9 @@ pub trait FrameTable: Debug + Sized + Send + Sync + 'static {
 
     /// Memory of the table.
     fn bytes(&self) -> u64;
+
+    /// Asks the processor for where a search for this hash begins.
+    fn prefetch(&self, hash: PageHash);
 
     /// Gives frames that may hold the page to `accept`, until it takes one. An entry that is being
     /// moved may be missed.
@@ -152,6 +156,16 @@ impl<F: FrameTable, B> ByFrame<F, B> {
     #[inline(always)]
     pub(crate) fn find(&self, page: PageId) -> Option<Found<'_>> {
         self.table.find(PageHash::of(page), page, |frame| self.read(frame, page))
+    }
+
+    /// Asks the processor for what leads to a page: the word of the frame where it is looked for first,
+    /// and where the table is searched if there is none.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, page: PageId, first: Option<FrameId>) {
+        match first {
+            Some(frame) => prefetch_line(self.tagged(frame)),
+            None => self.table.prefetch(PageHash::of(page)),
+        }
     }
 
     fn holds(&self, frame: FrameId, page: PageId) -> bool {

@@ -16,6 +16,7 @@ use crate::error::PoolError;
 use crate::frame::FreeList;
 use crate::latch::{FrameId, Latches, StateCell, StateWord};
 use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
+use crate::page::bytes::prefetch_line;
 use crate::sync::atomic::{Ordering, fence};
 use crate::translation::seam::{Footprint, Words};
 
@@ -75,6 +76,12 @@ impl<L: BucketLatch, F: First> ChainTable<L, F> {
     #[inline(always)]
     pub(crate) fn find(&self, hash: PageHash, page: PageId) -> Option<(&StateCell, StateWord)> {
         self.chains().find(self.bucket(hash), page)
+    }
+
+    /// Asks the processor for the bucket in which a search for this hash begins.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, hash: PageHash) {
+        prefetch_line(&self.buckets.all()[self.bucket(hash)]);
     }
 
     /// An entry for a page, whose word is claimed. `None` if the page has one.

@@ -30,7 +30,7 @@ use super::seam::{ReadModes, Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Resolved};
-use crate::page::LinkRef;
+use crate::page::{LinkRef, PageRef};
 
 pub use steps::{
     HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive, PredictiveHashed,
@@ -85,6 +85,19 @@ impl<S: Steps> Translation for Predicting<S> {
 
     fn words(&self) -> &Self::Words {
         &self.table
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        frames: &'p Frames,
+        _: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let page = PageId::from_link(link.load());
+        let hash = PageHash::of(page);
+        self.table.prefetch(hash);
+        S::PREDICTS.then(|| frames.page(self.preferred_by(page, hash)))
     }
 
     /// Steps 1 to 4.

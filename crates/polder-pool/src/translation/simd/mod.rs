@@ -24,7 +24,7 @@ use super::seam::{Translation, TranslationConfig};
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Resolved};
-use crate::page::LinkRef;
+use crate::page::{LinkRef, PageRef};
 
 pub(crate) use table::SimdTable;
 
@@ -53,6 +53,18 @@ impl<G: Predict> Translation for Simds<G> {
 
     fn words(&self) -> &Self::Words {
         &self.words
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p TableDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let (page, preferred) = self.prediction.predict(link, directory.space);
+        self.words.prefetch(page, preferred);
+        preferred.map(|frame| frames.page(frame))
     }
 
     /// Steps 1 to 5.

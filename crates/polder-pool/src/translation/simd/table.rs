@@ -36,6 +36,7 @@ use crate::error::PoolError;
 use crate::frame::FreeList;
 use crate::latch::FrameId;
 use crate::machine::{HUGE_PAGE_BYTES, Table, Zeroed};
+use crate::page::bytes::prefetch_line;
 use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use crate::translation::parts::bucket_latch::{BucketLatch, SpinLatch};
@@ -209,6 +210,13 @@ impl FrameTable for SimdTable {
     fn bytes(&self) -> u64 {
         let used = self.overflow_count - self.spare.len().min(self.overflow_count as usize) as u32;
         self.buckets.memory().len() as u64 + u64::from(used) * size_of::<Bucket>() as u64
+    }
+
+    #[inline(always)]
+    fn prefetch(&self, hash: PageHash) {
+        let bucket = self.bucket(hash);
+        prefetch_line(bucket);
+        prefetch_line(&bucket.frames[ENTRIES / 2]);
     }
 
     #[inline(always)]

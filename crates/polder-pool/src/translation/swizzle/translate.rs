@@ -42,6 +42,22 @@ impl Translation for Swizzle {
         &self.words
     }
 
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        frames: &'p Frames,
+        directory: &'p SwizzleDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let swip = match link {
+            LinkRef::Root(page) => directory.beside.load(page),
+            _ => Swip::new(link.load()),
+        };
+        let (page, frame) = swip.page_and_frame(directory.space, self.words.frames());
+        self.words.prefetch(page, frame);
+        frame.map(|frame| frames.page(frame))
+    }
+
     /// 1. The link's 64 bits: a page id or, swizzled, the frame. That to the root is kept in the
     ///    directory.
     /// 2. Swizzled: the frame's word and tag, one load, beside the page's. If the tag is the page's

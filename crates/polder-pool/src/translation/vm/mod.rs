@@ -33,6 +33,7 @@ use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Resolved, StateCell};
 use crate::machine::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
+use crate::page::bytes::prefetch_line;
 use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
@@ -224,6 +225,19 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         // (VM-1), aligned, and written by `bytes` and the device alone.
         let at = unsafe { PageRef::new(directory.address(page, self.page_size), self.page_size) };
         Some(Resolved { cell, word, frame: word.frame(), page: at, misplaced: false })
+    }
+
+    #[inline(always)]
+    fn prefetch<'p>(
+        &'p self,
+        _: &'p Frames,
+        directory: &'p VmDirectory,
+        link: LinkRef<'_>,
+    ) -> Option<PageRef<'p>> {
+        let page = PageId::from_link(link.load()).page();
+        prefetch_line(directory.cell(page)?);
+        // SAFETY: as in `resolve`.
+        Some(unsafe { PageRef::new(directory.address(page, self.page_size), self.page_size) })
     }
 
     fn page_address(

@@ -1,0 +1,190 @@
+//! Many faults that one thread has open at once, and reads by one queue of the device.
+//!
+//! A thread that faults (`fault.rs`) waits for the device, so that a device is at work only as far as
+//! there are threads. Here a thread *begins* a fault (F1 to F6, and hands over F7), goes on with
+//! something else, and *ends* it (F8 to F10) when its read has come back; it may have as many open as a
+//! device wants, and they end in the order in which the device is done. (leanstore-2018, IV-D, has a
+//! table of pages that are being read; here a page's word says so.)
+//!
+//! To others a page that is in flight looks as in any fault: they wait for it, or find it abandoned.
+//! That is sound because of one rule:
+//!
+//! * `FLIGHT-1` A thread with open faults waits for nothing but their reads. What else a fault may wait
+//!   for, it does without, and the fault is put off until all that are open have ended: a page that is
+//!   in flight elsewhere (F1); a page of a map that is not resident (F2); a frame, if none is free and
+//!   none becomes free by evicting clean pages alone (F3: to write pages back means to wait for the log,
+//!   the device and the extent-move gate, which is closed while the mover of an extent waits for pages
+//!   that are in flight, M5). Code of callers runs only while no fault is open.
+//!
+//! So a thread that waits for a page in flight waits for a read of the device, as ever, and two threads
+//! that have each a page in flight that the other wants do not wait for each other.
+//! (`loom_tests/flights.rs`, which also runs threads that break the rule, and sees them stand still.)
+//! Locks that are held for a moment (of a group, of a bucket, of a policy) are taken: nobody waits for a
+//! flight under one.
+//!
+//! * `FLIGHT-3` One thread's faults take at most a share of the frames, so that others find some.
+//!
+//! Flights that are dropped wait for their reads, and end their faults (`FLIGHT-2`, in `open_fault.rs`).
+
+#![cfg(not(loom))]
+
+use polder_format::{PageId, PageNo};
+
+use super::open_fault::OpenFault;
+use crate::device::{ReadQueue, Request};
+use crate::error::PoolError;
+use crate::latch::Pin;
+use crate::paging::fault::Claimed;
+use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore, View};
+use crate::translation::Translation;
+
+/// Faults that one thread has open at most: as many reads as a device is mostly measured with.
+const MOST: usize = 32;
+/// One frame in so many may be filled by one thread's open faults (`FLIGHT-3`).
+const FRAMES: usize = 32;
+/// Reads that are handed over together while the thread has something else to do.
+const TOGETHER: usize = 4;
+/// How often a thread may ask for what has landed until fewer are handed over: others may wait for them.
+const PATIENCE: usize = 8;
+
+/// How the beginning of a fault ended, which waited for nothing.
+pub(crate) enum Begun<O> {
+    /// The page is in flight, and this thread's.
+    Open(O),
+    /// It is resident, or was in flight before.
+    Taken,
+    /// That would have meant to wait.
+    NotNow,
+}
+
+impl<T: Translation> Shared<T> {
+    /// F1 to F6 without waiting (`FLIGHT-1`). What is an error is one when the fault is made again by a
+    /// thread that may wait.
+    pub(crate) fn begin_fault<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+    ) -> Begun<OpenFault<'p, T>> {
+        // F1
+        if self.state_of(space, page).is_some_and(|cell| !cell.read().is_evicted()) {
+            return Begun::Taken;
+        }
+        // F2
+        let relocations = self.relocations();
+        let Some(place) = (self.locate_at_once)(self, space, page) else { return Begun::NotNow };
+        // F3
+        let Some(spare) = self.spare_at_once(space, page) else { return Begun::NotNow };
+        // F4 to F6
+        match self.claim(space, page, spare.frame, relocations) {
+            Ok(Claimed::Ours(claim)) => {
+                Begun::Open(OpenFault::new((self, space), page, place, spare, claim))
+            }
+            Ok(Claimed::Taken) => Begun::Taken,
+            Ok(Claimed::Moved) | Err(_) => Begun::NotNow,
+        }
+    }
+
+    /// How many faults one thread may have open (`FLIGHT-3`).
+    pub(crate) fn most_flights(&self) -> usize {
+        (self.core.frames.budget_frames as usize / FRAMES).clamp(1, MOST)
+    }
+}
+
+/// A fault that has ended.
+pub(crate) struct Landed<'p> {
+    /// Which one.
+    pub(crate) number: usize,
+    /// The page, which stays while its pin is kept; or why there is none.
+    pub(crate) outcome: Result<(PageId, Pin<'p>), PoolError>,
+}
+
+/// The faults that one thread has open, each with a number.
+pub(crate) struct Flights<'p, T: Translation> {
+    view: View<'p, T>,
+    hint: AccessHint,
+    open: Vec<Option<OpenFault<'p, T>>>,
+    count: usize,
+    /// Made for the first one.
+    queue: Option<Box<dyn ReadQueue + 'p>>,
+    /// Reads that were pushed since reads were last handed over, and how often it was asked since.
+    pushed: usize,
+    asked: usize,
+    /// Reads that have come back, whose faults are still open.
+    done: Vec<(u64, Request)>,
+}
+
+impl<'p, T: Translation> Flights<'p, T> {
+    pub(crate) fn new(view: View<'p, T>, hint: AccessHint) -> Flights<'p, T> {
+        let (open, done) = (Vec::new(), Vec::new());
+        Flights { view, hint, open, count: 0, queue: None, pushed: 0, asked: 0, done }
+    }
+
+    /// How many are open.
+    #[inline(always)]
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// The one that loads this page, if it is one of these.
+    pub(crate) fn of_page(&self, page: PageNo) -> Option<usize> {
+        let is_its =
+            |open: &Option<OpenFault<'_, T>>| open.as_ref().is_some_and(|open| open.page() == page);
+        self.open.iter().position(is_its)
+    }
+
+    /// Begins to load a page; gives the fault's number.
+    pub(crate) fn begin(&mut self, page: PageNo) -> Begun<usize> {
+        let View { shared, space } = self.view;
+        if self.count == shared.most_flights() {
+            return Begun::NotNow;
+        }
+        let mut open = match shared.begin_fault(space, page) {
+            Begun::Open(open) => open,
+            Begun::Taken => return Begun::Taken,
+            Begun::NotNow => return Begun::NotNow,
+        };
+        let Ok(request) = open.request() else { return Begun::NotNow };
+        let number = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.open.push(None);
+            self.open.len() - 1
+        });
+        self.open[number] = Some(open);
+        self.count += 1;
+        let device = &shared.core.data.device;
+        self.queue.get_or_insert_with(|| device.read_queue()).push(number as u64, request);
+        self.pushed += 1;
+        Begun::Open(number)
+    }
+
+    /// Ends a fault whose read has come back, if there is one; with `wait`, waits for one if any is
+    /// open.
+    pub(crate) fn land(&mut self, wait: bool) -> Option<Landed<'p>> {
+        if self.done.is_empty() {
+            let queue = self.queue.as_mut().filter(|_| self.count > 0)?;
+            self.asked += 1;
+            let is_time = self.pushed >= TOGETHER || self.asked >= PATIENCE;
+            if self.pushed > 0 && !wait && !is_time {
+                return None;
+            }
+            (self.pushed, self.asked) = (0, 0);
+            queue.reap(wait, &mut self.done);
+        }
+        let (number, read) = self.done.pop()?;
+        let number = number as usize;
+        let open = self.open.get_mut(number).and_then(Option::take)?;
+        self.count -= 1;
+        let page = open.id();
+        let outcome = open.finish(read.outcome, self.hint).map(|pin| (page, pin));
+        Some(Landed { number, outcome })
+    }
+}
+
+impl<T: Translation> Drop for Flights<'_, T> {
+    fn drop(&mut self) {
+        // FLIGHT-2
+        while self.count > 0 {
+            self.land(true);
+        }
+    }
+}
