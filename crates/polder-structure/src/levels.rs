@@ -44,6 +44,9 @@ pub trait Levels {
     /// Asks the processor for what will be read of a page of the lowest level.
     fn prefetch(page: PageRef<'_>);
 
+    /// Asks the processor for what will be read first of a page above that.
+    fn prefetch_inner(_page: PageRef<'_>) {}
+
     /// Which of the page's children the target leads to.
     fn child(page: PageRef<'_>, target: Self::Target<'_>) -> usize;
 

@@ -15,6 +15,7 @@
 //! | `error.rs` | what the error families have in common |
 //! | `create.rs` | the first page of a structure, and each new one that is linked at once |
 //! | `levels.rs` | from the root to a page, with and without comparing what lies on the way |
+//! | `many.rs` | the same for many targets at once, by one thread |
 //! | `reshape.rs` | splitting a page that is full, joining two that are not |
 //! | `check.rs` | walking a whole structure, and reporting what contradicts itself |
 //!
@@ -34,6 +35,7 @@ mod create;
 pub mod edit;
 mod error;
 pub mod levels;
+pub mod many;
 mod outcome;
 pub mod page;
 pub mod reshape;

@@ -52,6 +52,11 @@ impl Levels for TreePages {
         NodeRef::new(page).prefetch();
     }
 
+    #[inline(always)]
+    fn prefetch_inner(page: PageRef<'_>) {
+        NodeRef::new(page).prefetch_hints();
+    }
+
     fn child(page: PageRef<'_>, target: Target<'_>) -> usize {
         let node = NodeRef::new(page);
         match target {

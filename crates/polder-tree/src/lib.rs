@@ -15,6 +15,7 @@
 //! | `snapshot.rs` | the same by snapshots of nodes |
 //! | `tree.rs` | the handle: making a tree, opening one |
 //! | `read.rs` | looking up |
+//! | `many.rs` | looking up many keys at once |
 //! | `write.rs` | inserting, removing |
 //! | `reshape.rs` | splits and merges |
 //! | `compact.rs` | merging all that is sparse, and moving pages to lower numbers |
@@ -42,6 +43,7 @@ mod descent;
 mod error;
 mod heap;
 mod kinds;
+mod many;
 pub mod node;
 mod overflow;
 mod read;
@@ -59,6 +61,7 @@ pub use cursor::{Cursor, Entry};
 pub use error::TreeError;
 pub use heap::{Heap, HeapError, HeapStructure, RowId, Rows};
 pub use kinds::{KINDS, TREE_KINDS};
+pub use many::ManyError;
 pub use overflow::overflow_piece;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;

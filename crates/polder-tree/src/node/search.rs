@@ -15,6 +15,9 @@ use super::{NewValue, NodeRef};
 /// How many slots a prefetch asks for: a leaf of small pages has about as many.
 const PREFETCHED_SLOTS: usize = 24;
 
+/// How much of a record is asked for before it is read, at most: the processor itself goes on behind.
+const MOST_PREFETCHED_BYTES: u32 = 512;
+
 /// Bytes of a record beside the value, about: version, length, and the rest of a short key.
 const RECORD_BYTES_AROUND: usize = 16;
 
@@ -29,6 +32,22 @@ impl NodeRef<'_> {
         for line in (0..at::SLOTS + PREFETCHED_SLOTS * SLOT_BYTES).step_by(64) {
             self.page.prefetch(line);
         }
+    }
+
+    /// Asks the processor for the lines with the header and the hints.
+    #[inline(always)]
+    pub fn prefetch_hints(self) {
+        self.page.prefetch(0);
+        self.page.prefetch(at::HINTS);
+    }
+
+    /// Asks the processor for the record of a slot of a leaf, whose length is taken for that of all.
+    #[inline(always)]
+    pub fn prefetch_found(self, slot: usize) {
+        let heap = self.page.size().saturating_sub(self.heap_low()) as u32;
+        let len = (heap / (self.count() as u32).max(1)).min(MOST_PREFETCHED_BYTES);
+        let begin = self.slot(slot).offset();
+        (begin..begin + len as usize).step_by(64).for_each(|at| self.page.prefetch(at));
     }
 
     /// Asks the processor for the lines that a new record would be written to, so that they come
@@ -90,11 +109,22 @@ impl NodeRef<'_> {
     /// does. For other keys the answer means nothing.
     #[inline]
     pub fn search_covered(self, key: &[u8]) -> Result<usize, usize> {
-        let count = self.count();
+        self.search_from(key, self.candidate(key))
+    }
+
+    /// The first part of [`NodeRef::search_covered`]: the slot that is the key's if one is, found without
+    /// looking at records.
+    #[inline(always)]
+    pub fn candidate(self, key: &[u8]) -> usize {
+        self.lower_bound(head_of(self.suffix_of(key)), self.count())
+    }
+
+    /// The second part of [`NodeRef::search_covered`].
+    #[inline(always)]
+    pub fn search_from(self, key: &[u8], first: usize) -> Result<usize, usize> {
         let suffix = self.suffix_of(key);
         let head = head_of(suffix);
-        let first = self.lower_bound(head, count);
-        if first >= count {
+        if first >= self.count() {
             return Err(first);
         }
         let slot = self.slot(first);

@@ -9,6 +9,7 @@ mod compact;
 mod faults;
 mod heap;
 mod heap_redo;
+mod many;
 mod model;
 mod redo;
 mod snapshots;
