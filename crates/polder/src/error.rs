@@ -265,6 +265,14 @@ pub enum StoreError {
         /// Which structure it is.
         structure: String,
     },
+    /// One of many keys could not be looked up ([`Table::get_many`](crate::Table::get_many)).
+    #[error("key number {index}, counted from 0, could not be looked up")]
+    Key {
+        /// Which key.
+        index: usize,
+        /// Why not.
+        source: Box<StoreError>,
+    },
     /// An operation of a structure ended with an error of its own.
     #[error("an operation of the structure `{name}` failed")]
     Structure {

@@ -4,6 +4,7 @@
 //! A function that takes any bytes (`impl AsRef<[u8]>`) hands slices to one that does not: so what
 //! is done with a table is compiled once, here, and not for each type of key in each program.
 
+mod many;
 mod order;
 mod write;
 
