@@ -207,6 +207,7 @@ impl<'a> Bed<'a> {
             interrupt: self.interrupt,
             number,
             seconds,
+            many: self.named.many(),
         })
     }
 

@@ -69,7 +69,8 @@ fn parse(
     list += &format!(
         "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
          hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
-         Policies: {}. Read modes: {}.\n",
+         Policies: {}. Read modes: {}.\n\
+         +many, or +many:KEYS, has each client collect keys and look them up by one call.\n",
         ReplacementKind::names(),
         ReadMode::names(),
     );

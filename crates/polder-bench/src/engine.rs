@@ -153,6 +153,16 @@ pub trait Session {
         Err(unknown("lookups"))
     }
 
+    /// Calls `read` for each of the keys with its index and its value, or none where it is not there,
+    /// in any order.
+    fn get_many(
+        &mut self,
+        _keys: &[Key],
+        _read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), EngineError> {
+        Err(unknown("lookups of many keys at once"))
+    }
+
     /// Stores the value, also where the key is already there.
     fn put(&mut self, _key: &Key, _value: &[u8]) -> Result<(), EngineError> {
         Err(unknown("writes"))

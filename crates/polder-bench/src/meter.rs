@@ -127,6 +127,17 @@ impl<'a> Meter<'a> {
         result
     }
 
+    /// Does so many operations by one call, which each of them lasts. Each call is timed.
+    pub(crate) fn time_many<R>(&mut self, operations: u64, call: impl FnOnce() -> R) -> R {
+        let before = Instant::now();
+        let result = call();
+        let after = Instant::now();
+        self.reading.ops += operations;
+        record(&mut self.reading.latencies, after - before, operations);
+        self.look(after);
+        result
+    }
+
     /// Counts one entry that costs too little to be timed.
     #[inline]
     pub(crate) fn count(&mut self) {

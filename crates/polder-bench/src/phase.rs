@@ -37,6 +37,8 @@ pub(crate) struct Phase<'a> {
     pub(crate) number: u64,
     /// How long, where the phase is not a fixed amount of work.
     pub(crate) seconds: Option<f64>,
+    /// Keys that are looked up by one call.
+    pub(crate) many: usize,
 }
 
 impl Phase<'_> {

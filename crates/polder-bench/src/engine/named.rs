@@ -1,8 +1,9 @@
 //! Engines as the command line names them: `device`, `polder:hash`, `polder:array+lru+group`.
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
-//! needed and how readers hold them. What is not said is as a new store has it. The whole name
-//! travels to workers and stands in results, so that it always tells what was measured.
+//! needed, how readers hold them, and how many keys a client looks up by one call (`many`, or
+//! `many:64`). What is not said is as a new store has it, and keys are looked up one by one. The whole
+//! name travels to workers and stands in results, so that it always tells what was measured.
 
 use std::fmt;
 
@@ -17,6 +18,22 @@ pub(crate) struct Named {
     pub(crate) kind: EngineKind,
     replacement: Option<ReplacementKind>,
     hold: Option<ReadMode>,
+    /// Keys that are looked up by one call.
+    many: Option<usize>,
+}
+
+/// What `many` means.
+const MANY: usize = 1024;
+/// More than any caller would collect.
+const MOST_MANY: usize = 1 << 20;
+
+/// The number behind `many`; none if the word is another one.
+fn many_of(word: &str) -> Option<Result<usize, String>> {
+    let number = match word.strip_prefix("many")? {
+        "" => return Some(Ok(MANY)),
+        rest => rest.strip_prefix(':')?.parse().ok().filter(|n| (1..=MOST_MANY).contains(n)),
+    };
+    Some(number.ok_or_else(|| format!("{word}: a call looks up 1 to {MOST_MANY} keys")))
 }
 
 impl Named {
@@ -36,13 +53,18 @@ impl Named {
 
     /// Takes what stands after a `+`.
     fn take(&mut self, word: &str) -> Result<(), String> {
+        if let Some(many) = many_of(word) {
+            let before = self.many.replace(many?);
+            return before
+                .map_or(Ok(()), |old| Err(format!("it cannot be both many:{old} and {word}")));
+        }
         let said_before = match (word.parse(), word.parse()) {
             (Ok(replacement), _) => {
                 self.replacement.replace(replacement).map(|old| old.to_string())
             }
             (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
             (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
-                return Err(format!("{no_policy}; {no_way}"));
+                return Err(format!("{no_policy}; {no_way}; or many, many:KEYS"));
             }
             (Err(no_policy), _) => return Err(no_policy.to_string()),
         };
@@ -62,6 +84,11 @@ impl Named {
     fn checked(self) -> Result<Named, BenchError> {
         on_polder::can_have(self.kind.name, self.replacement, self.hold)
             .map_err(BenchError::Options)?;
+        if self.many.is_some() && on_polder::translation_of(self.kind.name).is_none() {
+            let why =
+                format!("{}: many is for Polder; others are asked key by key", self.kind.name);
+            return Err(BenchError::Options(why));
+        }
         Ok(self)
     }
 
@@ -75,16 +102,22 @@ impl Named {
         self.hold.unwrap_or_default()
     }
 
+    /// Keys that are looked up by one call.
+    pub(crate) fn many(&self) -> usize {
+        self.many.unwrap_or(1)
+    }
+
     /// Whether both do the same in the same way, whatever their names.
     pub(crate) fn is_same(&self, other: &Named) -> bool {
-        let all = |named: &Named| (named.kind.name, named.replacement(), named.hold());
+        let all =
+            |named: &Named| (named.kind.name, named.replacement(), named.hold(), named.many());
         all(self) == all(other)
     }
 }
 
 impl From<EngineKind> for Named {
     fn from(kind: EngineKind) -> Named {
-        Named { kind, replacement: None, hold: None }
+        Named { kind, replacement: None, hold: None, many: None }
     }
 }
 
@@ -94,7 +127,14 @@ impl fmt::Display for Named {
         if let Some(replacement) = self.replacement {
             write!(f, "+{replacement}")?;
         }
-        self.hold.map_or(Ok(()), |hold| write!(f, "+{hold}"))
+        if let Some(hold) = self.hold {
+            write!(f, "+{hold}")?;
+        }
+        match self.many {
+            Some(MANY) => f.write_str("+many"),
+            Some(many) => write!(f, "+many:{many}"),
+            None => Ok(()),
+        }
     }
 }
 

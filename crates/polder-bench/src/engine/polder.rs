@@ -130,6 +130,14 @@ impl Session for Client {
         Ok(found.is_some())
     }
 
+    fn get_many(
+        &mut self,
+        keys: &[Key],
+        read: &mut dyn FnMut(usize, Option<&[u8]>),
+    ) -> Result<(), EngineError> {
+        Ok(self.0.get_many(keys, read)?)
+    }
+
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {
         self.0.put(key, value)?;
         Ok(())

@@ -29,6 +29,8 @@ pub(super) struct Client<'a, 'b> {
     /// What was read.
     read: Vec<u8>,
     until_check: u64,
+    /// Keys to be looked up by one call, if that is how lookups are made: until there are so many.
+    wanted: Vec<Key>,
 }
 
 impl<'a, 'b> Client<'a, 'b> {
@@ -57,6 +59,7 @@ impl<'a, 'b> Client<'a, 'b> {
             batch: vec![(Key::default(), vec![0; plan.value_size]); batch],
             read: Vec::with_capacity(plan.value_size),
             until_check: 1,
+            wanted: Vec::with_capacity(phase.many),
         }
     }
 
@@ -93,6 +96,14 @@ impl<'a, 'b> Client<'a, 'b> {
     fn read(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
         let record = self.choose();
         let key = records::key(record);
+        if self.phase.many > 1 {
+            self.wanted.push(key);
+            return if self.wanted.len() < self.phase.many {
+                Ok(())
+            } else {
+                self.read_many(meter)
+            };
+        }
         let found = meter.time(|| self.session.get(&key, &mut self.read));
         self.expect(found, record)?;
         self.until_check -= 1;
@@ -101,6 +112,41 @@ impl<'a, 'b> Client<'a, 'b> {
             check_value(key, &self.read, self.phase.plan.value_size)?;
         }
         Ok(())
+    }
+
+    /// Looks up the keys that were collected; each value is copied and now and then checked, as after a
+    /// single lookup.
+    fn read_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let (wanted, value, until_check) = (&self.wanted, &mut self.read, &mut self.until_check);
+        let size = self.phase.plan.value_size;
+        let (mut answers, mut wrong) = (0, None);
+        let session = &mut *self.session;
+        let found = meter.time_many(wanted.len() as u64, || {
+            session.get_many(wanted, &mut |i, found| {
+                let Some(found) = found else { return };
+                answers += 1;
+                value.clear();
+                value.extend_from_slice(found);
+                *until_check -= 1;
+                if *until_check == 0 {
+                    *until_check = READS_PER_CHECK;
+                    wrong = wrong.take().or(check_value(wanted[i], value, size).err());
+                }
+            })
+        });
+        found.map_err(BenchError::engine(self.phase.name))?;
+        let keys = std::mem::take(&mut self.wanted);
+        if answers != keys.len() {
+            for key in &keys {
+                let found = self.session.get(key, &mut self.read);
+                self.expect(found, records::record_of(*key))?;
+            }
+            let (found, expected) = (answers as u64, keys.len() as u64);
+            return Err(BenchError::WrongCount { found, expected });
+        }
+        self.wanted = keys;
+        self.wanted.clear();
+        wrong.map_or(Ok(()), Err)
     }
 
     fn update(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {

@@ -140,6 +140,7 @@ fn with_liar(
         interrupt: &interrupt,
         number: 0,
         seconds: Some(plan.seconds),
+        many: 1,
     };
     assert_eq!(Phase { seconds: None, ..phase }.load()?.ops, RECORDS);
     work(&phase)
@@ -252,6 +253,7 @@ fn an_interrupt_ends_a_phase() {
         interrupt: &interrupt,
         number: 0,
         seconds: None,
+        many: 1,
     };
     assert!(matches!(phase.load(), Err(BenchError::Interrupted)));
 }

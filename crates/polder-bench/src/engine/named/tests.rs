@@ -28,6 +28,16 @@ fn names_say_policies_and_ways_in_any_order() {
 }
 
 #[test]
+fn names_say_how_many_keys_a_call_looks_up() {
+    let many = |name: &str| find(name).map(|named| (named.many(), named.to_string())).unwrap();
+    assert_eq!(many("polder:array"), (1, "polder:array".to_owned()));
+    assert_eq!(many("polder:array+many"), (MANY, "polder:array+many".to_owned()));
+    assert_eq!(many("polder:array+many:7+lru"), (7, "polder:array+lru+many:7".to_owned()));
+    assert_eq!(many("polder:vm+many:1024").1, "polder:vm+many");
+    assert!(!find("polder:array").unwrap().is_same(&find("polder:array+many").unwrap()));
+}
+
+#[test]
 fn options_hold_for_what_names_leave_open() {
     let (lru, group) = (Some(ReplacementKind::Lru), Some(ReadMode::Group));
     let named = |name: &str| find(name).unwrap().or(lru, group).unwrap().to_string();
@@ -60,5 +70,11 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(why("polder:predictive+group:4").contains("shared"));
     assert!(why("polder:vm+copy:4").contains("copy:4"));
     assert!(why("polder:array+group:0").contains("1 to 512"));
+    for wrong in ["many:0", "many:x", "many:"] {
+        assert!(why(&format!("polder:array+{wrong}")).contains("1 to"), "{wrong}");
+    }
+    assert!(why("polder:array+many+many:3").contains("both many:1024 and many:3"));
+    assert!(why("device+many").contains("many is for Polder"));
+    assert!(unknown.contains("many:KEYS"), "{unknown}");
     assert!(matches!(find("nobody+lru"), Err(BenchError::NoSuchEngine { .. })));
 }
