@@ -109,7 +109,11 @@ impl NodeRef<'_> {
     /// does. For other keys the answer means nothing.
     #[inline]
     pub fn search_covered(self, key: &[u8]) -> Result<usize, usize> {
-        self.search_from(key, self.candidate(key))
+        let count = self.count();
+        let suffix = self.suffix_of(key);
+        let head = head_of(suffix);
+        let first = self.lower_bound(head, count);
+        self.decide(key, (suffix, head), first, count)
     }
 
     /// The first part of [`NodeRef::search_covered`]: the slot that is the key's if one is, found without
@@ -123,8 +127,20 @@ impl NodeRef<'_> {
     #[inline(always)]
     pub fn search_from(self, key: &[u8], first: usize) -> Result<usize, usize> {
         let suffix = self.suffix_of(key);
-        let head = head_of(suffix);
-        if first >= self.count() {
+        self.decide(key, (suffix, head_of(suffix)), first, self.count())
+    }
+
+    /// What a search comes to whose first slot that is not below the head is `first`. (What was read of
+    /// the node is handed on: the compiler cannot know that it would be the same again.)
+    #[inline(always)]
+    fn decide(
+        self,
+        key: &[u8],
+        (suffix, head): (&[u8], u32),
+        first: usize,
+        count: usize,
+    ) -> Result<usize, usize> {
+        if first >= count {
             return Err(first);
         }
         let slot = self.slot(first);
