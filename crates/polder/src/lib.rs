@@ -33,10 +33,10 @@
 //!
 //! * `all-translations`, or the name of one ([`TranslationKind`]): other ways to find a page in
 //!   memory than the default.
-//! * `tools`: what looks after stores that are not open. [`salvage()`] copies what is readable of a
-//!   damaged store into a new one, [`log_dump`] tells what stands in a log. Polder's command line has
-//!   both, so that an application needs them only where it repairs stores by itself, or has
-//!   structures of its own to be salvaged.
+//! * `tools`: what looks at the devices past the pool. [`Store::check_deep`] reads all that lies on
+//!   them, [`salvage()`] copies what is readable of a damaged store into a new one, [`log_dump`] tells
+//!   what stands in a log. Polder's command line has them, so that an application needs them only
+//!   where it repairs stores by itself, or has structures of its own to be salvaged.
 //! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
 //!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more
 //!   than a second, writes that fail, closing. Errors that end a store have the level `error`; what
@@ -50,6 +50,7 @@ mod batch;
 mod catalogue;
 mod change;
 mod check;
+#[cfg(feature = "tools")]
 mod check_deep;
 mod checkpointer;
 #[cfg(feature = "tools")]
@@ -70,12 +71,12 @@ mod kind;
 mod live;
 #[cfg(feature = "tools")]
 pub mod log_dump;
-#[cfg_attr(not(feature = "tools"), allow(dead_code))]
+#[cfg(feature = "tools")]
 mod maps;
 mod name;
 mod opening;
 mod options;
-#[cfg_attr(not(feature = "tools"), allow(dead_code))]
+#[cfg(feature = "tools")]
 mod page_file;
 mod quiesce;
 mod range;
@@ -97,6 +98,7 @@ pub use batch::{BatchError, WriteBatch};
 pub use catalogue::MAX_TABLE_NAME_BYTES;
 pub use change::Change;
 pub use check::{CheckFault, CheckReport};
+#[cfg(feature = "tools")]
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
 pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};

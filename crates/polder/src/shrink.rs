@@ -13,7 +13,6 @@
 //! time (`turn`); tables may be made and dropped meanwhile, except during a step that moves extents
 //! (`ddl`), which may read the maps of all of them.
 
-use std::collections::HashSet;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -150,13 +149,14 @@ pub(crate) fn pages_needed<T: Translation>(engine: &Engine<T>) -> Result<u64, St
 fn pages_needed_within<T: Translation>(engine: &Engine<T>) -> Result<u64, StoreError> {
     let of_pool = |error| StoreError::of_pool(CATALOGUE, error);
     let tables = engine.records()?.into_iter().filter(|(_, record)| is_table(record));
-    let mut trees: HashSet<_> = tables.map(|(_, record)| record.space).collect();
-    trees.insert(engine.catalogue.space().id());
+    let mut trees: Vec<SpaceId> = tables.map(|(_, record)| record.space).collect();
+    trees.push(engine.catalogue.space().id());
+    trees.sort_unstable();
     let mut pages = 0;
     for id in engine.pool.spaces().map_err(of_pool)? {
-        let end = engine.pool.open_space(id).and_then(|space| match trees.contains(&id) {
-            true => space.dense_end().map(PageNo::get),
-            false => end_of(&space),
+        let end = engine.pool.open_space(id).and_then(|space| match trees.binary_search(&id) {
+            Ok(_) => space.dense_end().map(PageNo::get),
+            Err(_) => end_of(&space),
         });
         match end {
             Ok(end) => pages += end,
