@@ -42,7 +42,6 @@ impl Log {
     /// A3 to A5, without a reservation: of an own group, for which there is room (`LOG-7`).
     pub(crate) fn append_own(&self, group: &mut Group) -> Lsn {
         let start = self.tail.end.fetch_add(group.len() as u64, Ordering::AcqRel);
-        self.reservations.own_appended(group.len() as u64);
         self.put(group, start)
     }
 

@@ -9,6 +9,8 @@
 
 #![cfg(not(loom))]
 
+use std::thread;
+
 use polder_format::log::RegionKind;
 use polder_pool::event;
 
@@ -17,6 +19,8 @@ use crate::log::Log;
 use crate::room::{most_bytes, spare_bytes};
 use crate::sync::lock;
 
+/// How often it is looked whether a reservation was refused.
+const LOOKS: usize = 20;
 /// So many bytes of the log are made ahead, in greatest segments; but not more than the file has.
 const SEGMENTS_AHEAD: u64 = 3;
 
@@ -37,6 +41,9 @@ impl Log {
     fn add(&self, kind: RegionKind, fresh: Fresh, meanwhile: &mut dyn FnMut()) -> bool {
         // The last stretch may have been cut off, and the device full.
         let mut went_well = lock(&self.space.segments).complete();
+        if !went_well {
+            lock(&self.reservations.room).no_growth = true;
+        }
         while went_well {
             let Some(region) = lock(&self.space.segments).next_region() else { break };
             match make_region(&*self.space.device, &region, fresh, meanwhile) {
@@ -73,11 +80,17 @@ impl Log {
     pub(crate) fn make_room_for_own(&self, bytes: u64) -> bool {
         let _growing = lock(&self.space.growth);
         loop {
-            // What was granted ends below the ceiling, or below the tail and a block for a sync.
-            let granted = self.tail_at().max(self.reservations.ceiling());
-            if granted + bytes <= lock(&self.space.segments).end_of_room() {
+            let end = lock(&self.space.segments).end_of_room();
+            self.reservations.lower_ceiling(end.saturating_sub(bytes));
+            let has_room = || self.tail.end_with_reserved() + bytes <= end;
+            // Again where it seems not so: what is refused is counted for a moment.
+            if (0..LOOKS).any(|_| {
+                thread::yield_now();
+                has_room()
+            }) {
                 return true;
             }
+            // That sets the ceiling again, also where it fails.
             if !self.add(RegionKind::Segment, Fresh::Allocated, &mut || ()) {
                 return false;
             }

@@ -103,9 +103,9 @@ impl Log {
     ) -> Result<Arc<Log>, LogError> {
         let Beginning { start, tail, incarnation, tally, next_slot } = beginning;
         let tables = tally.counts().len();
+        segments.go_on(start.0, tail.0);
         // A stretch that cannot be made whole is tried again before the file becomes longer.
         let _ = segments.complete();
-        segments.go_on(start.0, tail.0);
         let header = *segments.header();
         let slots = header.of_kind(RegionKind::Slot, segments.file_bytes());
         let space = LogSpace::new(device, segments, options.limit);

@@ -9,9 +9,10 @@
 //! * `LOG-7` The log's own groups always find room: before them `ceiling` and what they take must
 //!   lie within the segments, or these become more whatever the limit
 //!   ([`Log::make_room_for_own`](crate::log::Log::make_room_for_own)); where the device has no
-//!   room for that nothing is appended, and the checkpoint or the opening fails. What was granted
-//!   goes on below a ceiling that never falls; behind an own group, which has moved the end of the
-//!   log, the ceiling moves as far.
+//!   room for that nothing is appended, and the checkpoint or the opening fails. A thread that
+//!   reserves adds its bytes first and looks at the ceiling then; one that needs room for an own
+//!   group lowers the ceiling first and adds up what is reserved then (SeqCst on all four: what is
+//!   granted is among that, or ends below the lower ceiling).
 //! * `IDLE-1` No group stays unsynced because the log syncer has gone. It goes only if all of the
 //!   log is durable and nothing is reserved: it sets `alarm` to zero first and looks at the
 //!   reservations then; a thread that reserves counts itself in first, and compares with `alarm`
@@ -49,7 +50,9 @@ const COUNTS_BYTES: usize = 32;
 pub(crate) fn own_bytes(tables: usize) -> u64 {
     let groups = tables / TABLES_A_GROUP + 1;
     let records = group_bytes(groups, tables * size_of::<TableCount>());
-    (records + groups * (GROUP_HEADER_BYTES + COUNTS_BYTES) + 2 * LOG_BLOCK_BYTES) as u64
+    // A sync may fill up a block in front of each group and behind the last one.
+    let pads = (groups + 1) * LOG_BLOCK_BYTES;
+    (records + groups * (GROUP_HEADER_BYTES + COUNTS_BYTES) + pads) as u64
 }
 
 /// The most bytes of the stream that the log file may have room for, where the groups of a
@@ -92,6 +95,13 @@ impl Tail {
         (end, end + others + need)
     }
 
+    /// Where the log would end if all reservations were used; some of them may be refused yet.
+    pub(crate) fn end_with_reserved(&self) -> u64 {
+        // In this order: what is not reserved any more was appended.
+        let reserved = self.reserved.load(Ordering::SeqCst);
+        self.end.load(Ordering::Acquire) + reserved
+    }
+
     /// The reservation of so many bytes is used up, or not needed.
     #[inline]
     pub(crate) fn release(&self, bytes: u64) {
@@ -119,7 +129,7 @@ pub(crate) struct Room {
 ///
 /// Invariants:
 /// * A reservation is granted only if the log ends below `ceiling` with it and all others
-///   (`LOG-4`). `ceiling` never falls (`LOG-7`).
+///   (`LOG-4`).
 /// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
 /// * `start`, `ceiling`, `trigger` and `alarm` are changed under `room`, or by the one checkpoint;
 ///   they are read without.
@@ -166,7 +176,7 @@ impl Reservations {
 
     #[inline]
     pub(crate) fn ceiling(&self) -> u64 {
-        self.ceiling.load(Ordering::Acquire)
+        self.ceiling.load(Ordering::SeqCst)
     }
 
     pub(crate) fn start(&self) -> u64 {
@@ -242,7 +252,7 @@ impl Reservations {
         drop(segments);
         let (start, own) = (self.start(), room.own);
         let ceiling = end.saturating_sub(spare_bytes(capacity, &header) + own);
-        if self.ceiling.fetch_max(ceiling, Ordering::AcqRel) < ceiling {
+        if self.ceiling.swap(ceiling, Ordering::SeqCst) < ceiling {
             room.blocked = None;
         }
         let most = most_bytes(space, own).max(capacity);
@@ -268,9 +278,9 @@ impl Reservations {
         lock(&self.room).own
     }
 
-    /// `LOG-7`: an own group of so many bytes has moved the end of the log.
-    pub(crate) fn own_appended(&self, bytes: u64) {
-        self.ceiling.fetch_add(bytes, Ordering::AcqRel);
+    /// `LOG-7`: grants nothing beyond `end` from now on.
+    pub(crate) fn lower_ceiling(&self, end: u64) {
+        self.ceiling.fetch_min(end, Ordering::SeqCst);
     }
 
     /// Waits a moment for more room. Counts how often a thread does.

@@ -280,3 +280,21 @@ fn a_checkpoint_takes_no_room_that_was_promised() {
         checkpoint(&log).unwrap();
     }
 }
+
+/// Checkpoints that are asked for though nothing has changed take a block each, and no more.
+#[test]
+fn checkpoints_of_a_quiet_log_never_lack_room() {
+    let disk = disk();
+    let log = begin(&disk);
+    fill_tables(&log, 0..300);
+    for number in 0..40 {
+        append(&log, number, 8000);
+        log.flush().unwrap();
+    }
+    disk.set_plan(full());
+    for round in 0..200 {
+        checkpoint(&log).unwrap_or_else(|error| panic!("round {round}: {error}"));
+    }
+    let (pages, _) = fill(&log, 1);
+    assert!(pages.len() > 5, "{pages:?}");
+}
