@@ -24,6 +24,8 @@ pub(super) struct Queues<const COUNT: usize> {
     previous: Box<[u32]>,
     place: Box<[u8]>,
     lengths: [u32; COUNT],
+    /// Of those, the rotated ones.
+    rotated: [u32; COUNT],
     numbers: u32,
 }
 
@@ -46,6 +48,7 @@ impl<const COUNT: usize> Queues<COUNT> {
             previous: links,
             place: vec![NOWHERE; numbers as usize + 1].into(),
             lengths: [0; COUNT],
+            rotated: [0; COUNT],
             numbers,
         }
     }
@@ -98,6 +101,7 @@ impl<const COUNT: usize> Queues<COUNT> {
     /// Takes the number out of its queue. False if it was in none.
     pub(super) fn remove(&mut self, number: u32) -> bool {
         let Some(queue) = self.place(number) else { return false };
+        self.rotated[usize::from(queue.0)] -= u32::from(self.is_rotated(number));
         // LIST-2: there is something on each side, if only the sentinel.
         let (before, after) = (self.previous[number as usize], self.next[number as usize]);
         self.next[before as usize] = after;
@@ -112,7 +116,13 @@ impl<const COUNT: usize> Queues<COUNT> {
         let first = self.front(queue)?;
         self.push_back(queue, first);
         self.place[first as usize] |= ROTATED;
+        self.rotated[usize::from(queue.0)] += 1;
         Some(first)
+    }
+
+    /// How many in the queue were in `rotate` and were not moved since.
+    pub(super) fn rotated(&self, queue: Queue) -> u32 {
+        self.rotated[usize::from(queue.0)]
     }
 
     /// Whether the number was in `rotate` and was not moved since.

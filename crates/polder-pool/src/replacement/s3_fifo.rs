@@ -105,8 +105,6 @@ enum Step {
 struct Search {
     /// Pages that may still be looked at, in the small queue and in the main one.
     left: (u32, u32),
-    /// Pages of the small queue that will go.
-    named_small: u32,
     /// Pages of the main queue that were passed since the last victim.
     passed: u32,
 }
@@ -160,7 +158,7 @@ impl S3Fifo {
         let queues = &self.queues[part];
         let mut search = lock(queues).search();
         while victims.len() < wanted {
-            let Some(step) = lock(queues).step(&mut search) else { return };
+            let Some(step) = lock(queues).step(&mut search, urgent) else { return };
             let (number, is_main) = match step {
                 Step::Mark(number) => {
                     pages.mark(self.parts.frame(part, number));
@@ -174,10 +172,7 @@ impl S3Fifo {
             let goes = match pages.look(frame) {
                 Look::Nothing => false,
                 Look::Marked if is_main => lock(queues).spend(number) || urgent,
-                Look::Marked => {
-                    search.named_small += 1;
-                    true
-                }
+                Look::Marked => true,
                 Look::Plain => {
                     pages.mark(frame);
                     lock(queues).used(number);
@@ -225,21 +220,31 @@ impl Part {
 
     fn search(&self) -> Search {
         let left = (self.in_small(), self.queues.len(MAIN));
-        Search { left, named_small: 0, passed: 0 }
+        Search { left, passed: 0 }
     }
 
     /// Takes the frame that is to be looked at next from the front of its queue to the back: if it
-    /// goes it leaves anyway, and if not others come first.
-    fn step(&mut self, search: &mut Search) -> Option<Step> {
+    /// goes it leaves anyway, and if not others come first. Pages of the small queue that were
+    /// looked at are not counted any more: they go soon, or are held by somebody, or cannot be
+    /// written, and then others must go.
+    fn step(&mut self, search: &mut Search, urgent: bool) -> Option<Step> {
         if self.queues.len(FRESH) > self.small() / 2 {
             return self.age();
         }
-        let is_long = self.in_small().saturating_sub(search.named_small) > self.small();
+        let is_long = self.in_small() - self.queues.rotated(PROBATION) > self.small();
         let from_small = is_long || search.left.1 == 0 || search.passed >= MOST_PASSED;
         if from_small && search.left.0 > 0 {
-            let Some(number) = self.queues.rotate(PROBATION) else { return self.age() };
-            search.left.0 -= 1;
-            return Some(Step::Small(number));
+            let front = self.queues.front(PROBATION);
+            let is_stuck = front.is_none_or(|front| urgent && self.queues.is_rotated(front));
+            if let Some(step) = is_stuck.then(|| self.age()).flatten() {
+                return Some(step);
+            }
+            if let Some(number) = self.queues.rotate(PROBATION) {
+                search.left.0 -= 1;
+                return Some(Step::Small(number));
+            }
+            // Another thread has taken all of them meanwhile.
+            search.left.0 = 0;
         }
         search.left.1 = search.left.1.checked_sub(1)?;
         search.passed += 1;

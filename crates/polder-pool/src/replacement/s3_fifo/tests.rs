@@ -279,3 +279,31 @@ fn a_page_that_moves_keeps_its_queue_and_its_count() {
         assert_eq!(lock(&policy.queues[part]).uses[number as usize], 3);
     }
 }
+
+/// All of the small queue is dirty, and cannot be written: what is clean goes, of both queues.
+#[test]
+fn pages_that_cannot_go_do_not_keep_others_in_memory() {
+    for urgent in [false, true] {
+        let (policy, frames) = filled(400);
+        let is_stuck = |frame: &u32| *frame <= 21;
+        assert!((1..=21).all(|frame| place(&policy, frame) == Some(FRESH)));
+        let (mut next, mut in_vain) = (1000, 0);
+        let mut of_main = 0;
+        while next < 2000 {
+            let mut victims = Vec::new();
+            policy.propose(&frames, 4, urgent, &mut victims);
+            let gone: Vec<u32> = victims.into_iter().map(FrameId::get).collect();
+            let gone = gone.into_iter().filter(|frame| !is_stuck(frame));
+            in_vain += 1;
+            for frame in gone {
+                in_vain = 0;
+                of_main += u32::from(place(&policy, frame) == Some(MAIN));
+                frames.leave(&policy, frame);
+                frames.admit(&policy, frame, page(next), false);
+                next += 1;
+            }
+            assert!(in_vain <= 60, "{next} pages came, and nothing goes any more");
+        }
+        assert!(of_main > 0 && of_main < 900, "{of_main}");
+    }
+}
