@@ -40,6 +40,8 @@ use crate::levels::{Levels, root};
 
 /// Machines that take their steps in turn: about as many misses as a core has under way at once.
 const WIDTH: usize = 12;
+/// Machines that wait for pages at most: many for each that is on its way.
+const MOST_WAITING: usize = 1024;
 /// Conflicts after which a job is made alone.
 const MOST_CONFLICTS: u8 = 8;
 /// From this level down nodes are too many to be in the processor's caches.
@@ -242,7 +244,9 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         if open > 0 && (self.is_draining() || open == self.most_open) {
             return None;
         }
-        self.again.pop().or_else(|| self.jobs.next().map(Machine::new))
+        let is_crowded = open > 0 && self.waiting.len() + self.put_off.len() >= MOST_WAITING;
+        let new = || (!is_crowded).then(|| self.jobs.next().map(Machine::new)).flatten();
+        self.again.pop().or_else(new)
     }
 
     /// One step.
@@ -254,12 +258,11 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                 match self.way.follow(link, Some(&above)) {
                     Ok(page) => {
                         machine.level -= 1; // LEVEL-2
-                        machine.page = Some(page);
+                        (machine.at, machine.page) = (At::Page, Some(page));
                         let is_here =
                             |expected: PageRef<'_>| expected.as_ptr() == page.page().as_ptr();
                         if !machine.expected.is_some_and(is_here) {
                             prefetch::<S>(machine.level, page.page());
-                            machine.at = At::Page;
                             return Went::On;
                         }
                         Ok(page)
@@ -370,6 +373,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
         });
         for machine in landed.drain(..) {
             match &outcome {
+                Ok(_pinned) if self.jobs.is_full() => self.put_off.push(machine),
                 Ok(_pinned) => self.go_on_to_its_end(machine),
                 Err(error @ PoolError::Broken { .. }) => {
                     return Err((machine.job, error.clone().into()));

@@ -18,16 +18,21 @@ pub trait ReadQueue: fmt::Debug {
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, Request)>);
 }
 
+/// How often it may be asked for what is done until what was handed over is read: others may wait for
+/// it.
+const PATIENCE: usize = 256;
+
 /// The queue of a device that has no better one: what was handed over is one batch.
 #[derive(Debug)]
 pub(super) struct Collecting<'d, D: Device + ?Sized> {
     device: &'d D,
     pushed: Vec<(u64, Request)>,
+    asked: usize,
 }
 
 impl<'d, D: Device + ?Sized> Collecting<'d, D> {
     pub(super) fn new(device: &'d D) -> Collecting<'d, D> {
-        Collecting { device, pushed: Vec::new() }
+        Collecting { device, pushed: Vec::new(), asked: 0 }
     }
 }
 
@@ -37,9 +42,11 @@ impl<D: Device + ?Sized> ReadQueue for Collecting<'_, D> {
     }
 
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, Request)>) {
-        if !wait || self.pushed.is_empty() {
+        self.asked += 1;
+        if self.pushed.is_empty() || !wait && self.asked < PATIENCE {
             return;
         }
+        self.asked = 0;
         self.pushed.sort_by_key(|(_, read)| read.offset);
         let (numbers, reads): (Vec<_>, Vec<_>) = self.pushed.drain(..).unzip();
         let batch = self.device.complete(self.device.submit(Batch::Many(reads)));

@@ -12,8 +12,9 @@
 //!   where it is. One exception: a bulk load, whose input is used up, waits with the few new pages
 //!   that it fills ([`Space::when_admitted_holding`](crate::Space::when_admitted_holding)); nobody
 //!   else knows these.
-//! * `ADMIT-2` A thread that is not admitted waits for no frame: it sweeps for a moment, or not at
-//!   all while others wait to be admitted, and says that the pool is exhausted.
+//! * `ADMIT-2` A thread that is not admitted waits for no frame but for a moment: it leaves it to the
+//!   page provider and sweeps, or does not even that while others wait to be admitted, and says that
+//!   the pool is exhausted.
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them,
 //!   so that each gets what it needs, and may wait for it wherever it stands.
 //!

@@ -103,10 +103,11 @@ pub(crate) struct Landed<'p> {
 pub(crate) struct Flights<'p, T: Translation> {
     view: View<'p, T>,
     hint: AccessHint,
+    /// Made for the first one. It goes before the faults, also where their end panics: it waits for
+    /// what the device has (`FLIGHT-2`).
+    queue: Option<Box<dyn ReadQueue + 'p>>,
     open: Vec<Option<OpenFault<'p, T>>>,
     count: usize,
-    /// Made for the first one.
-    queue: Option<Box<dyn ReadQueue + 'p>>,
     /// Reads that were pushed since reads were last handed over, and how often it was asked since.
     pushed: usize,
     asked: usize,
@@ -145,14 +146,15 @@ impl<'p, T: Translation> Flights<'p, T> {
             Begun::NotNow => return Begun::NotNow,
         };
         let Ok(request) = open.request() else { return Begun::NotNow };
+        let device = &shared.core.data.device;
+        let queue = self.queue.get_or_insert_with(|| device.read_queue());
         let number = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1
         });
         self.open[number] = Some(open);
         self.count += 1;
-        let device = &shared.core.data.device;
-        self.queue.get_or_insert_with(|| device.read_queue()).push(number as u64, request);
+        queue.push(number as u64, request);
         self.pushed += 1;
         Begun::Open(number)
     }
