@@ -17,17 +17,18 @@ use polder_format::PageId;
 
 /// Slots that share a bucket.
 const BUCKET: usize = 8;
+const BUCKET_BYTES: usize = BUCKET * size_of::<AtomicU32>();
 /// Steps of time in which a list of full length passes.
 const STEPS: u32 = 256;
 
-/// Slots with a fingerprint, which is never 0, in the upper half, and a time; 0: no page.
-#[derive(Default)]
-#[repr(align(32))]
-struct Bucket([AtomicU32; BUCKET]);
-
 /// See the module.
 pub(super) struct Fingerprints {
-    buckets: Box<[Bucket]>,
+    /// Each has a fingerprint, which is never 0, in the upper half, and a time; 0: no page. Of zeros
+    /// at first, so that memory is taken only for what is used.
+    slots: Box<[AtomicU32]>,
+    /// Where the first bucket begins, so that each lies in one cache line.
+    first: usize,
+    buckets: u64,
     /// Pages that are added in a step of time.
     step: u64,
     /// Steps for which a page is known.
@@ -46,10 +47,16 @@ impl Fingerprints {
     /// Knows the last `length` pages that were added.
     pub(super) fn new(length: u32) -> Fingerprints {
         let length = length.max(1);
-        let buckets = Self::bytes(length.into()).div_ceil(size_of::<Bucket>() as u64);
+        let buckets = Self::bytes(length.into()).div_ceil(BUCKET_BYTES as u64);
+        let slots = Box::new_zeroed_slice((buckets as usize + 1) * BUCKET);
+        // SAFETY: zero is a value of an atomic number.
+        let slots: Box<[AtomicU32]> = unsafe { slots.assume_init() };
+        let first = slots.as_ptr().align_offset(BUCKET_BYTES).min(BUCKET);
         let step = length.div_ceil(STEPS);
         Fingerprints {
-            buckets: (0..buckets).map(|_| Bucket::default()).collect(),
+            slots,
+            first,
+            buckets,
             step: step.into(),
             most_steps: length.div_ceil(step) as u16,
             added: AtomicU64::new(0),
@@ -68,13 +75,13 @@ impl Fingerprints {
     }
 
     /// The bucket of the page, and its fingerprint in the upper half of a slot.
-    fn find(&self, page: PageId) -> (&[AtomicU32; BUCKET], u32) {
+    fn find(&self, page: PageId) -> (&[AtomicU32], u32) {
         // Each bit of the hash depends on all bits of the id.
         let mixed = page.to_bits().wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let hash = (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93);
-        let bucket = ((hash >> 32) * self.buckets.len() as u64) >> 32;
+        let bucket = ((hash >> 32) * self.buckets) >> 32;
         let fingerprint = ((hash as u32) >> 16).max(1) << 16;
-        (&self.buckets[bucket as usize].0, fingerprint)
+        (&self.slots[self.first + bucket as usize * BUCKET..][..BUCKET], fingerprint)
     }
 
     fn now(&self) -> u16 {

@@ -3,12 +3,13 @@
 //! * `LIST-1` A number is in one queue at most, and `place` says in which.
 //! * `LIST-2` Each queue is a ring through its own sentinel, so no link is ever missing.
 //!
-//! Nothing is allocated after `new`.
+//! Nothing is allocated after `new`, and what is allocated there is all zero, so that memory is taken
+//! only for numbers that are used: a pool may have far more frames than its data needs.
 
 use std::fmt;
 
-/// In no queue.
-const NOWHERE: u8 = u8::MAX;
+/// In no queue. (In one: its number, and one more.)
+const NOWHERE: u8 = 0;
 /// Beside the queue: the number stands where `rotate` has put it.
 const ROTATED: u8 = 1 << 6;
 
@@ -19,14 +20,31 @@ pub(super) struct Queue(pub(super) u8);
 /// `COUNT` queues over the numbers 1 to `numbers`.
 pub(super) struct Queues<const COUNT: usize> {
     /// Towards the back; the sentinels lie behind the numbers.
-    next: Box<[u32]>,
+    next: Links,
     /// Towards the front.
-    previous: Box<[u32]>,
+    previous: Links,
     place: Box<[u8]>,
     lengths: [u32; COUNT],
     /// Of those, the rotated ones.
     rotated: [u32; COUNT],
     numbers: u32,
+}
+
+/// Links from each number to another one, at first to itself.
+struct Links(Box<[u32]>);
+
+impl Links {
+    fn new(len: usize) -> Links {
+        Links(vec![0; len].into())
+    }
+
+    fn get(&self, from: u32) -> u32 {
+        self.0[from as usize] ^ from
+    }
+
+    fn set(&mut self, from: u32, to: u32) {
+        self.0[from as usize] = to ^ from;
+    }
 }
 
 /// Not the links, which are as many as frames.
@@ -42,10 +60,10 @@ impl<const COUNT: usize> Queues<COUNT> {
 
     /// All empty.
     pub(super) fn new(numbers: u32) -> Queues<COUNT> {
-        let links: Box<[u32]> = (0..=numbers + COUNT as u32).collect();
+        let links = numbers as usize + COUNT + 1;
         Queues {
-            next: links.clone(),
-            previous: links,
+            next: Links::new(links),
+            previous: Links::new(links),
             place: vec![NOWHERE; numbers as usize + 1].into(),
             lengths: [0; COUNT],
             rotated: [0; COUNT],
@@ -65,19 +83,19 @@ impl<const COUNT: usize> Queues<COUNT> {
     /// In which queue the number is.
     pub(super) fn place(&self, number: u32) -> Option<Queue> {
         let place = self.place[number as usize];
-        (place != NOWHERE).then_some(Queue(place & !ROTATED))
+        (place != NOWHERE).then(|| Queue((place & !ROTATED) - 1))
     }
 
     /// The first in the queue.
     pub(super) fn front(&self, queue: Queue) -> Option<u32> {
-        let first = self.next[self.sentinel(queue) as usize];
+        let first = self.next.get(self.sentinel(queue));
         (first <= self.numbers).then_some(first)
     }
 
     /// Moves the number to the back of the queue, from wherever it is.
     pub(super) fn push_back(&mut self, queue: Queue, number: u32) {
         self.remove(number);
-        let last = self.previous[self.sentinel(queue) as usize];
+        let last = self.previous.get(self.sentinel(queue));
         self.insert_behind(last, queue, number);
     }
 
@@ -89,12 +107,12 @@ impl<const COUNT: usize> Queues<COUNT> {
 
     /// For a number that is in no queue (`LIST-1`).
     fn insert_behind(&mut self, before: u32, queue: Queue, number: u32) {
-        let after = self.next[before as usize];
-        self.next[before as usize] = number;
-        self.previous[number as usize] = before;
-        self.next[number as usize] = after;
-        self.previous[after as usize] = number;
-        self.place[number as usize] = queue.0;
+        let after = self.next.get(before);
+        self.next.set(before, number);
+        self.previous.set(number, before);
+        self.next.set(number, after);
+        self.previous.set(after, number);
+        self.place[number as usize] = queue.0 + 1;
         self.lengths[usize::from(queue.0)] += 1;
     }
 
@@ -103,9 +121,9 @@ impl<const COUNT: usize> Queues<COUNT> {
         let Some(queue) = self.place(number) else { return false };
         self.rotated[usize::from(queue.0)] -= u32::from(self.is_rotated(number));
         // LIST-2: there is something on each side, if only the sentinel.
-        let (before, after) = (self.previous[number as usize], self.next[number as usize]);
-        self.next[before as usize] = after;
-        self.previous[after as usize] = before;
+        let (before, after) = (self.previous.get(number), self.next.get(number));
+        self.next.set(before, after);
+        self.previous.set(after, before);
         self.place[number as usize] = NOWHERE;
         self.lengths[usize::from(queue.0)] -= 1;
         true

@@ -40,7 +40,7 @@ fn translation_memory_follows(replacement: ReplacementKind, some_lie_alone: bool
         working_set.iter().for_each(|page| assert_eq!(read(&space, *page).unwrap(), 0));
     }
     let stats = pool.stats();
-    assert!(stats.hole_punches > 20, "{stats:?}");
+    assert!(stats.hole_punches >= 10, "{stats:?}");
     // The maps, in space 0, have groups of their own; counters are four bytes a group.
     let needed = (live_groups(&space, PAGES as u64) + 1) * 4096 + PAGES as u64 / GROUP * 4;
     // The table for sparse groups, once it was used.
