@@ -19,7 +19,7 @@ use crate::log::Log;
 use crate::room::{most_bytes, spare_bytes};
 use crate::sync::lock;
 
-/// How often it is looked whether a reservation was refused.
+/// How often a thread looks whether reservations that were counted have been refused meanwhile.
 const LOOKS: usize = 20;
 /// So many bytes of the log are made ahead, in greatest segments; but not more than the file has.
 const SEGMENTS_AHEAD: u64 = 3;
@@ -82,15 +82,14 @@ impl Log {
         loop {
             let end = lock(&self.space.segments).end_of_room();
             self.reservations.lower_ceiling(end.saturating_sub(bytes));
-            let has_room = || self.tail.end_with_reserved() + bytes <= end;
             // Again where it seems not so: what is refused is counted for a moment.
-            if (0..LOOKS).any(|_| {
+            for _ in 0..LOOKS {
+                if self.tail.end_with_reserved() + bytes <= end {
+                    return true;
+                }
                 thread::yield_now();
-                has_room()
-            }) {
-                return true;
             }
-            // That sets the ceiling again, also where it fails.
+            // This sets the ceiling again, also where it fails.
             if !self.add(RegionKind::Segment, Fresh::Allocated, &mut || ()) {
                 return false;
             }

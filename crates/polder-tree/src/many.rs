@@ -52,7 +52,7 @@ impl<T: Translation> Tree<T> {
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), ManyError> {
-        self.look_up::<true>(keys, read)
+        self.look_up(true, keys, read)
     }
 
     /// Calls `read` for each of `keys`, with its index and whether it is there, as [`Tree::get_many`] does.
@@ -64,17 +64,19 @@ impl<T: Translation> Tree<T> {
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, bool),
     ) -> Result<(), ManyError> {
-        self.look_up::<false>(keys, &mut |index, value| read(index, value.is_some()))
+        self.look_up(false, keys, &mut |index, value| read(index, value.is_some()))
     }
 
-    fn look_up<const VALUES: bool>(
+    fn look_up(
         &self,
+        values: bool,
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), ManyError> {
         let run_keys = if keys.is_sorted() { RUN_KEYS } else { 1 };
-        let mut lookups = Lookups::<'_, '_, VALUES, T> {
+        let mut lookups = Lookups {
             tree: self,
+            values,
             keys,
             run_keys,
             next: 0,
@@ -101,8 +103,10 @@ struct Answer {
     value: Option<Range<usize>>,
 }
 
-struct Lookups<'k, 'r, const VALUES: bool, T: Translation> {
+struct Lookups<'k, 'r, T: Translation> {
     tree: &'k Tree<T>,
+    /// Whether values are wanted, and not only whether there is one.
+    values: bool,
     keys: &'k [&'k [u8]],
     /// How many keys a run begins with, at most.
     run_keys: usize,
@@ -113,7 +117,7 @@ struct Lookups<'k, 'r, const VALUES: bool, T: Translation> {
     read: &'r mut dyn FnMut(usize, Option<&[u8]>),
 }
 
-impl<'k, const VALUES: bool, T: Translation> Lookups<'k, '_, VALUES, T> {
+impl<'k, T: Translation> Lookups<'k, '_, T> {
     #[inline(always)]
     fn key(&self, run: Run) -> &'k [u8] {
         self.keys[run.begin]
@@ -134,7 +138,7 @@ impl<'k, const VALUES: bool, T: Translation> Lookups<'k, '_, VALUES, T> {
     #[inline(always)]
     fn keep(&mut self, node: NodeRef<'_>, slot: Option<usize>, keys: Range<usize>) -> bool {
         let begin = self.bytes.len();
-        if let Some(slot) = slot.filter(|_| VALUES) {
+        if let Some(slot) = slot.filter(|_| self.values) {
             let Value::Inline { at, len } = node.value(slot) else { return false };
             node.page().append_to(at, len, &mut self.bytes);
         }
@@ -144,7 +148,7 @@ impl<'k, const VALUES: bool, T: Translation> Lookups<'k, '_, VALUES, T> {
     }
 }
 
-impl<const VALUES: bool, T: Translation> Jobs<TreePages> for Lookups<'_, '_, VALUES, T> {
+impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
     type Job = Run;
     type Error = TreeError;
 
@@ -214,7 +218,7 @@ impl<const VALUES: bool, T: Translation> Jobs<TreePages> for Lookups<'_, '_, VAL
         let end = self.equal_end(run);
         let key = self.key(run);
         let read = &mut *self.read;
-        if VALUES {
+        if self.values {
             let value = self.tree.get(key)?;
             (run.begin..end).for_each(|index| read(index, value.as_deref()));
         } else {

@@ -1,7 +1,11 @@
 //! Looking up many keys at once.
 
+use polder_pool::Translation;
+use polder_tree::ManyError;
+
 use super::Table;
 use crate::any::dispatch;
+use crate::engine::TableCore;
 use crate::error::StoreError;
 
 impl Table {
@@ -53,10 +57,7 @@ impl Table {
     ) -> Result<(), StoreError> {
         dispatch!(&self.core, table => {
             table.check()?;
-            table.tree.get_many(keys, read).map_err(|error| StoreError::Key {
-                index: error.index,
-                source: Box::new(table.error(error.source)),
-            })
+            table.tree.get_many(keys, read).map_err(|error| of_key(table, error))
         })
     }
 
@@ -96,10 +97,11 @@ impl Table {
     fn find(&self, keys: &[&[u8]], read: &mut dyn FnMut(usize, bool)) -> Result<(), StoreError> {
         dispatch!(&self.core, table => {
             table.check()?;
-            table.tree.contains_many(keys, read).map_err(|error| StoreError::Key {
-                index: error.index,
-                source: Box::new(table.error(error.source)),
-            })
+            table.tree.contains_many(keys, read).map_err(|error| of_key(table, error))
         })
     }
+}
+
+fn of_key<T: Translation>(table: &TableCore<T>, error: ManyError) -> StoreError {
+    StoreError::Key { index: error.index, source: Box::new(table.error(error.source)) }
 }

@@ -164,6 +164,39 @@ fn tables(translation: TranslationKind) {
     judge(&format!("{translation}, {count} tables"), budget, BESIDE_ALONE + count * A_TABLE);
 }
 
+/// Looks up a few keys again and again by one call, all in a page that is not in memory at first: all
+/// wait for it, and all values may be copied at once.
+fn lookups(translation: TranslationKind) {
+    const KEYS: usize = 200_000;
+    const VALUE: usize = 1000;
+    let dir = directory();
+    let budget = Options::least_memory_budget(4096);
+    let open = || Store::open(options(&dir, translation).memory_budget(budget)).unwrap();
+    let store = open();
+    let table = store.open_table("t").unwrap();
+    for key in 0..300u64 {
+        table.put(key.to_be_bytes(), [key as u8; VALUE]).unwrap();
+    }
+    drop(table);
+    store.close().unwrap();
+    let store = open();
+    let table = store.table("t").unwrap();
+    // All that is above the page, and the maps, come into memory, and another page.
+    assert!(table.contains_key(299u64.to_be_bytes()).unwrap());
+    let keys: Vec<[u8; 8]> = (0..KEYS as u64).map(|i| (i % 3).to_be_bytes()).collect();
+    let mut found = 0;
+    table
+        .get_many(&keys, |i, value| {
+            assert_eq!(value.unwrap(), [keys[i][7]; VALUE]);
+            found += 1;
+        })
+        .unwrap();
+    assert_eq!(found, KEYS);
+    // The keys, and their slices.
+    let given = (KEYS * (8 + size_of::<&[u8]>())) as u64;
+    judge(&format!("{translation}, lookups"), budget, BESIDE + given);
+}
+
 /// Runs the case of this process, or each in a process of its own.
 fn each(test: &str, run: impl Fn(TranslationKind)) {
     match env::var(CASE) {
@@ -182,4 +215,10 @@ fn many_threads_stay_within_the_budget() {
 fn many_tables_stay_within_the_budget() {
     let _turn = crate::my_turn();
     each("resident::many_tables_stay_within_the_budget", tables);
+}
+
+#[test]
+fn many_lookups_by_one_call_stay_within_the_budget() {
+    let _turn = crate::my_turn();
+    each("resident::many_lookups_by_one_call_stay_within_the_budget", lookups);
 }
