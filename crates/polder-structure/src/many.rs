@@ -221,7 +221,10 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
             }
             if self.way.open() > 0 {
                 self.land(!is_moving)?;
-            } else {
+                // Nothing may have moved because it was drained.
+                is_moving = true;
+            }
+            if self.way.open() == 0 {
                 self.jobs.deliver();
                 self.make_alone()?;
                 self.again.append(&mut self.put_off);

@@ -329,7 +329,8 @@ fn users_are_called_with_nothing_in_hand() {
 /// wants where there are enough.
 #[test]
 fn many_reads_are_under_way_at_once() {
-    let frames_and_most = [(1, 4..=4), (16, 25..=32)];
+    // The device gives up to four back whenever it is asked, so that not always all are under way.
+    let frames_and_most = [(1, 4..=4), (16, 20..=32)];
     for (times, most) in frames_and_most {
         let disk = disk();
         let open = |file| -> Pool<Array> {
