@@ -48,6 +48,9 @@ impl Log {
     /// A4 and A5.
     #[inline]
     fn put(&self, group: &mut Group, start: u64) -> Lsn {
+        if group.image_bytes() > 0 {
+            self.written.add_images(group.image_bytes());
+        }
         let end = start + group.len() as u64;
         if group.len() as u64 > self.buffer.ring.longest_whole() {
             return self.put_parts(group, start);

@@ -102,6 +102,7 @@ impl Log {
         for run in pages.chunk_by(follows) {
             write(run[0].bytes, run.iter().map(|page| page.bytes.len()).sum());
         }
+        self.written.add_slot(requests.iter().map(|request| request.buffer.len() as u64).sum());
         let device = &self.space.device;
         let batch = device.complete(device.submit(Batch::Many(requests)));
         let written = batch.into_requests().into_iter().try_for_each(|request| request.outcome);

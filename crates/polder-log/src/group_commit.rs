@@ -255,6 +255,7 @@ impl Log {
         let batch = device.complete(device.submit(Batch::Many(requests)));
         batch.into_requests().into_iter().try_for_each(|request| request.outcome)?;
         self.buffer.give_back(to);
+        self.written.add_groups(to - from);
         Ok(())
     }
 

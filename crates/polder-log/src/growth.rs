@@ -53,6 +53,9 @@ impl Log {
                     went_well = false;
                 }
                 Ok(()) => {
+                    if fresh == Fresh::Written {
+                        self.written.add_zeros(region.bytes);
+                    }
                     lock(&self.space.segments).add(region);
                     if region.kind == RegionKind::Slot {
                         self.double_write.add(region);

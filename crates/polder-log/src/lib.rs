@@ -18,6 +18,7 @@
 //! | `slots.rs` | which slot of the double-write buffer holds which pages |
 //! | `tally.rs` | how many entries each table has, at any point of the log |
 //! | `throttle.rs` | how fast writers may go while a checkpoint makes the log shorter |
+//! | `written.rs` | what the file is given, by what for |
 //! | `failure.rs` | that the log cannot be used any more, and why |
 //!
 //! What is done with it stands above that, as `impl Log`:
@@ -65,6 +66,7 @@ mod sync;
 mod tally;
 mod throttle;
 mod wal_writer;
+mod written;
 
 #[cfg(not(loom))]
 pub use {
@@ -80,4 +82,5 @@ pub use {
     survey::{Gap, SlotImage},
     tally::Tally,
     wal_writer::WalWriter,
+    written::WrittenBytes,
 };

@@ -26,6 +26,7 @@ use crate::slots::DoubleWriteBuffer;
 use crate::sync::lock;
 use crate::tally::Tally;
 use crate::throttle::Throttle;
+use crate::written::{Written, WrittenBytes};
 
 /// By what a group is told from one of another store, or of an earlier incarnation of this one
 /// (`LOG-1`).
@@ -71,6 +72,8 @@ pub struct Log {
     pub(crate) double_write: DoubleWriteBuffer,
     /// How long a writer waits for a checkpoint that is behind.
     pub(crate) throttle: Throttle,
+    /// What the file was given.
+    pub(crate) written: Written,
     /// Writes the ring out as it fills, and makes the file longer before that is needed.
     pub(crate) wal_writer: Worker,
     pub(crate) checkpointer: Worker,
@@ -120,6 +123,7 @@ impl Log {
             failure: Failure::default(),
             double_write: DoubleWriteBuffer::new(&header, slots, page_size, next_slot, data),
             throttle: Throttle::default(),
+            written: Written::default(),
             wal_writer: Worker::default(),
             checkpointer: Worker::default(),
         };
@@ -162,6 +166,11 @@ impl Log {
     /// tenth of a second.
     pub fn write_stalls(&self) -> u64 {
         self.reservations.write_stalls()
+    }
+
+    /// What the log's file was given since it was opened, by what for.
+    pub fn written(&self) -> WrittenBytes {
+        self.written.get()
     }
 
     /// Bytes of the log file.

@@ -76,6 +76,20 @@ pub struct Stats {
     pub device_read_bytes: u64,
     /// Bytes written to the device.
     pub device_written_bytes: u64,
+    /// Of these, pages of tables and structures that a checkpoint wrote, a flush, or a close.
+    pub checkpoint_page_bytes: u64,
+    /// Pages of tables and structures that were written to make room in memory.
+    pub evicted_page_bytes: u64,
+    /// Pages of the file's maps and of the catalogue, whoever wrote them.
+    pub map_page_bytes: u64,
+    /// Bytes written to the log file, beside those of pages: groups of records.
+    pub log_written_bytes: u64,
+    /// Of these, full-page images.
+    pub log_image_bytes: u64,
+    /// Zeros written to the log file to make room in it ready.
+    pub log_zeroed_bytes: u64,
+    /// Second copies of pages, written to the log file so that none can be torn for good.
+    pub double_write_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
     /// Bytes of the log that a recovery would read.
@@ -178,10 +192,15 @@ fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
         (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
     }
     tables.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
+    let log = engine.log().written();
     Stats {
         memory_budget_bytes: engine.memory_budget,
         // The log's buffer is paid from the same budget.
         metadata_bytes: pool.metadata_bytes + (engine.memory_budget - pool.memory_budget_bytes),
+        log_written_bytes: log.groups,
+        log_image_bytes: log.images,
+        log_zeroed_bytes: log.zeros,
+        double_write_bytes: log.slots,
         log_replay_bytes: engine.log().replay_bytes(),
         log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
@@ -224,6 +243,9 @@ fn of_pool(pool: &PoolStats) -> Stats {
         device_writes: pool.device_writes,
         device_read_bytes: pool.device_read_bytes,
         device_written_bytes: pool.device_written_bytes,
+        checkpoint_page_bytes: pool.checkpoint_page_bytes,
+        evicted_page_bytes: pool.evicted_page_bytes,
+        map_page_bytes: pool.map_page_bytes,
         file_bytes: pool.file_bytes,
         ..Stats::default()
     }

@@ -89,6 +89,25 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
             bytes(number("device_written_bytes"))
         ),
     );
+    row(
+        "  pages",
+        format!(
+            "{} by checkpoints, {} for room in memory, {} of maps; {} once more against torn writes",
+            bytes(number("checkpoint_page_bytes")),
+            bytes(number("evicted_page_bytes")),
+            bytes(number("map_page_bytes")),
+            bytes(number("double_write_bytes"))
+        ),
+    );
+    row(
+        "  log",
+        format!(
+            "{} of changes, {} of that full-page images; {} of zeros",
+            bytes(number("log_written_bytes")),
+            bytes(number("log_image_bytes")),
+            bytes(number("log_zeroed_bytes"))
+        ),
+    );
     if number("log_stops") > 0 {
         let stops = plural(number("log_stops"), "wait", "waits");
         row("", format!("{stops} of changes, because the log was full"));

@@ -49,6 +49,8 @@ pub struct Group {
     len: usize,
     /// The record that changes the number of entries of its table; 0 entries: there are several.
     counting: Option<(SpaceId, i64)>,
+    /// Bytes of its full-page images.
+    image_bytes: u64,
 }
 
 impl Group {
@@ -62,6 +64,13 @@ impl Group {
     pub fn clear(&mut self) {
         self.len = 0;
         self.counting = None;
+        self.image_bytes = 0;
+    }
+
+    /// How many of its bytes are full-page images.
+    #[inline]
+    pub fn image_bytes(&self) -> u64 {
+        self.image_bytes
     }
 
     /// Whether there is no record yet.
@@ -146,6 +155,7 @@ impl Group {
         fill: impl FnOnce(&mut [u8], &mut [u8]),
     ) {
         let image = Operation::FullPageImage { size, low: &[], high: &[] };
+        self.image_bytes += (RECORD_HEADER_BYTES + 8 + low + high) as u64;
         let content = self.push_header(page, &image, 8 + low + high);
         let (head, bytes) = content.split_at_mut(8);
         head[..4].copy_from_slice(&size.to_le_bytes());

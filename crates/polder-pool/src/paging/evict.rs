@@ -51,6 +51,7 @@ use polder_format::{PageId, PageNo};
 use crate::error::PoolError;
 use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
 use crate::paging::admission::StallTimer;
+use crate::paging::write_back::Cause;
 use crate::replacement::{Look, Pages};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
@@ -427,7 +428,7 @@ impl<'p, T: Translation> Sweep<'p, T> {
         let dirty = std::mem::take(&mut self.dirty);
         let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
         for batch in frames.chunks(self.pages.shared.core.data.batch_pages) {
-            self.pages.shared.write_back(batch);
+            self.pages.shared.write_back(batch, Cause::Eviction);
         }
         let replacement = &self.pages.shared.core.replacement;
         for (frame, was_marked) in dirty {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use polder_format::{PageId, PhysicalPageNo};
+use polder_format::{PageId, PhysicalPageNo, SpaceId};
 
 use crate::core::Core;
 use crate::device::gate::Moving;
@@ -48,6 +48,15 @@ const LONGEST_PAUSE_US: u64 = 1000;
 /// A sweep that finds nothing to write says how far it is each time that it has visited so many
 /// frames.
 const PACE_FRAMES: usize = 4096;
+
+/// What pages are written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A sweep writes all that is dirty.
+    Sweep,
+    /// Their frames are wanted.
+    Eviction,
+}
 
 /// What became of a batch.
 #[derive(Debug, Default)]
@@ -74,7 +83,7 @@ struct Copied {
 
 impl<T: Translation> Shared<T> {
     /// Writes those of the frames that are dirty, at most a batch of them.
-    pub(crate) fn write_back(&self, frames: &[FrameId]) -> Written {
+    pub(crate) fn write_back(&self, frames: &[FrameId], cause: Cause) -> Written {
         let core = &self.core;
         let mut result = Written::default();
         // W0  the buffer before everything else: waiting for one holds nobody up. Inside the
@@ -93,6 +102,7 @@ impl<T: Translation> Shared<T> {
                 Err(Busy) => result.busy.push(frame),
             }
         }
+        core.count_written(&copied, cause);
         // W5 to W7  they go to the device
         if !copied.is_empty() {
             let journal = core.journal.as_deref();
@@ -210,7 +220,7 @@ impl<T: Translation> Shared<T> {
     fn flush_batch(&self, mut frames: Vec<FrameId>) -> Result<(), PoolError> {
         let mut pause_us = 0;
         loop {
-            let written = self.write_back(&frames);
+            let written = self.write_back(&frames, Cause::Sweep);
             if let Some(error) = written.error {
                 return Err(error);
             }
@@ -322,6 +332,20 @@ impl Core {
         self.counters.add(Counter::DeviceWrites, pages);
         self.counters.add(Counter::DeviceWrittenBytes, pages << size.shift());
         batch
+    }
+
+    /// Counts what is about to be written, by what for.
+    fn count_written(&self, copied: &[Copied], cause: Cause) {
+        let is_map =
+            |page: &&Copied| matches!(page.page.space(), SpaceId::FILE | SpaceId::CATALOGUE);
+        let maps = copied.iter().filter(is_map).count() as u64;
+        let shift = self.page_size().shift();
+        self.counters.add(Counter::MapPageBytes, maps << shift);
+        let by = match cause {
+            Cause::Sweep => Counter::CheckpointPageBytes,
+            Cause::Eviction => Counter::EvictedPageBytes,
+        };
+        self.counters.add(by, (copied.len() as u64 - maps) << shift);
     }
 
     /// W6: the device has the page as it was copied.

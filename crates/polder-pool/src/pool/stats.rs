@@ -99,6 +99,12 @@ pub struct PoolStats {
     pub device_read_bytes: u64,
     /// The bytes of `device_writes`.
     pub device_written_bytes: u64,
+    /// Of these, pages of structures that a sweep wrote: a checkpoint, a flush, or a close.
+    pub checkpoint_page_bytes: u64,
+    /// Pages of structures that were written to be evicted.
+    pub evicted_page_bytes: u64,
+    /// Pages of the file's maps and of the catalogue, whoever wrote them.
+    pub map_page_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
 }
@@ -181,6 +187,9 @@ impl<T: Translation> Pool<T> {
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),
             device_written_bytes: sum(Counter::DeviceWrittenBytes),
+            checkpoint_page_bytes: sum(Counter::CheckpointPageBytes),
+            evicted_page_bytes: sum(Counter::EvictedPageBytes),
+            map_page_bytes: sum(Counter::MapPageBytes),
             file_bytes: lock(&core.map.pages).end() * size,
         }
     }

@@ -34,9 +34,12 @@ pub(crate) enum Counter {
     DeviceWrites,
     DeviceReadBytes,
     DeviceWrittenBytes,
+    CheckpointPageBytes,
+    EvictedPageBytes,
+    MapPageBytes,
 }
 
-const COUNTERS: usize = Counter::DeviceWrittenBytes as usize + 1;
+const COUNTERS: usize = Counter::MapPageBytes as usize + 1;
 
 /// One thread's counters, alone on its cache lines.
 #[derive(Debug, Default)]

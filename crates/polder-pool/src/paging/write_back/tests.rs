@@ -63,7 +63,9 @@ fn many_threads_write_through_two_buffers() {
     let frames: Vec<FrameId> = pages.into_iter().map(frame).collect();
     thread::scope(|scope| {
         for frame in &frames {
-            scope.spawn(move || assert_eq!(shared.write_back(&[*frame]).written, 1));
+            scope.spawn(move || {
+                assert_eq!(shared.write_back(&[*frame], Cause::Eviction).written, 1)
+            });
         }
     });
     assert_eq!(most.load(Ordering::Relaxed), 2);
