@@ -155,9 +155,9 @@ pub struct CreateArgs {
     pub page_size: ByteSize,
 
     /// Most bytes that the log takes on the disk, at least 4MiB: the more, the less often pages are
-    /// written, and the longer a recovery may read.
-    #[arg(long, value_name = "SIZE", default_value = "256MiB")]
-    pub log_limit: ByteSize,
+    /// written, and the longer a recovery may read [default: by the budget and the disk's room].
+    #[arg(long, value_name = "SIZE")]
+    pub log_limit: Option<ByteSize>,
 
     #[arg(long, value_name = "NAME", default_value_t, help = translation_help())]
     pub translation: TranslationKind,

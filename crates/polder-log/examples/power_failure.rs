@@ -18,6 +18,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         limit: LogOptions::LEAST_LIMIT,
         buffer_bytes: 256 << 10,
         group_bytes: 1 << 20,
+        chosen: false,
+        always_double_write: false,
     };
     let file = LogFile::create(Arc::new(disk.clone()), ID, PAGES, &options)?;
     let log = file.begin(Arc::new(data), PAGES, options, 1)?;

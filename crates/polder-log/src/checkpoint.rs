@@ -2,10 +2,11 @@
 //! called by the store (`Checkpointer::checkpoint` in the crate polder), whose superblocks have to
 //! tell of it.
 //!
-//! A sweep begins when the log since the last start has reached half of the limit, and goes only
-//! so fast that it is done well before the limit: at each batch it compares the share of frames
-//! that it has visited with the share of the remaining log that was used, and rests if it is
-//! ahead. Where the log is ahead the throttle has writers wait. A sweep that cannot write makes
+//! A sweep begins when it is worth what it writes: when the log since the last start is as long as
+//! the store aims at ([`Log::await_checkpoint`]), and at the latest when it has reached half of the
+//! limit. It goes only so fast that it is done when the log has grown by the same again, and well
+//! before the limit: at each batch it compares the share of frames that it has visited with the
+//! share of that log that was used, and rests if it is ahead. Where the log is ahead the throttle has writers wait. A sweep that cannot write makes
 //! log-space reservations fail with the reason, and is tried again; nothing must be opened again
 //! for that.
 
@@ -61,21 +62,29 @@ impl Log {
     }
 
     /// For the thread that makes checkpoints: waits until one is wanted. False: none was for so
-    /// long, or the log is being closed, and the thread must return.
-    pub fn await_checkpoint(&self, most: Duration) -> bool {
+    /// long, or the log is being closed, and the thread must return. `aim` tells after how many bytes
+    /// of log one is worth it, as things are; it is asked when the log is as long as it was told last.
+    pub fn await_checkpoint(&self, most: Duration, aim: impl Fn() -> u64) -> bool {
         loop {
             let call = self.checkpointer.wait(most);
             if call == Call::Stop {
                 return false;
             }
             let asked = std::mem::take(&mut lock(&self.reservations.room).wanted);
-            if asked || self.replay_bytes() >= self.reservations.target() / 2 {
+            if !asked && self.is_due() {
+                self.reservations.aim_at(aim(), &self.space);
+            }
+            if asked || self.is_due() {
                 return true;
             }
             if call == Call::Nobody && self.checkpointer.leave() {
                 return false;
             }
         }
+    }
+
+    fn is_due(&self) -> bool {
+        self.reservations.wants_checkpoint(self.tail_at())
     }
 
     /// Asks for a checkpoint, however little the log has grown.

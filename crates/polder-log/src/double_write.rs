@@ -5,6 +5,11 @@
 //! (`imaged`): no checkpoint has begun behind the image and been completed, for its sweep would
 //! have written the page; so redo begins at the image or before it, and needs nothing of what lies
 //! in place.
+//!
+//! No page needs one where the device of the data file writes each page as a whole
+//! ([`Device::atomic_write_bytes`]), unless the user would rather not rely on that.
+//!
+//! [`Device::atomic_write_bytes`]: polder_pool::device::Device::atomic_write_bytes
 
 #![cfg(not(loom))]
 
@@ -34,7 +39,8 @@ impl Log {
         self.check()?;
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
-        let bare: Vec<_> = pages.iter().filter(|page| !page.imaged).collect();
+        let is_needed = self.double_write.is_needed();
+        let bare: Vec<_> = pages.iter().filter(|page| is_needed && !page.imaged).collect();
         if self.double_write.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
         }

@@ -40,7 +40,7 @@ impl Journal for Log {
     }
 
     fn pages_at_once(&self, wanted: usize) -> usize {
-        self.slot_for(wanted)
+        if self.double_write.is_needed() { self.slot_for(wanted) } else { wanted }
     }
 
     fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
@@ -97,6 +97,14 @@ impl Device for DataDevice {
 
     fn sync(&self) -> io::Result<()> {
         self.log.sync_data().map_err(|error| io::Error::new(error.kind(), error.to_string()))
+    }
+
+    fn atomic_write_bytes(&self) -> u64 {
+        self.log.double_write.data.atomic_write_bytes()
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        self.log.double_write.data.free_bytes()
     }
 
     fn len(&self) -> io::Result<u64> {

@@ -72,6 +72,9 @@ pub struct Log {
     pub(crate) double_write: DoubleWriteBuffer,
     /// How long a writer waits for a checkpoint that is behind.
     pub(crate) throttle: Throttle,
+    /// What it was opened with.
+    limit: u64,
+    chosen: bool,
     /// What the file was given.
     pub(crate) written: Written,
     /// Writes the ring out as it fills, and makes the file longer before that is needed.
@@ -113,6 +116,9 @@ impl Log {
         let slots = header.of_kind(RegionKind::Slot, segments.file_bytes());
         let space = LogSpace::new(device, segments, options.limit);
         let buffer = Buffer::new(options.buffer_bytes, tail.0);
+        let always = options.always_double_write;
+        let double_write =
+            DoubleWriteBuffer::new(&header, slots, page_size, always, next_slot, data);
         let log = Log {
             identity: Identity { seed: LogSeed::new(header.store_id), incarnation },
             tail: Tail::new(tail.0),
@@ -121,8 +127,10 @@ impl Log {
             space,
             commit: GroupCommit::new(tail.0, tally),
             failure: Failure::default(),
-            double_write: DoubleWriteBuffer::new(&header, slots, page_size, next_slot, data),
+            double_write,
             throttle: Throttle::default(),
+            limit: options.limit,
+            chosen: options.chosen,
             written: Written::default(),
             wal_writer: Worker::default(),
             checkpointer: Worker::default(),
@@ -176,6 +184,21 @@ impl Log {
     /// Bytes of the log file.
     pub fn file_bytes(&self) -> u64 {
         lock(&self.space.segments).file_bytes()
+    }
+
+    /// Bytes that the log may take on the device.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Whether the store has chosen that limit.
+    pub fn is_limit_chosen(&self) -> bool {
+        self.chosen
+    }
+
+    /// Whether pages are written twice.
+    pub fn is_double_write_needed(&self) -> bool {
+        self.double_write.is_needed()
     }
 
     /// Whether the log can be used.

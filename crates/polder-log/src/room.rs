@@ -123,6 +123,8 @@ pub(crate) struct Room {
     has_syncer: bool,
     /// What the groups of the next checkpoint take, at most: `LOG-7`.
     pub(crate) own: u64,
+    /// After so many bytes a checkpoint is worth what it writes, if there is room for so many.
+    aim: u64,
 }
 
 /// How far the log may go.
@@ -131,7 +133,7 @@ pub(crate) struct Room {
 /// * A reservation is granted only if the log ends below `ceiling` with it and all others
 ///   (`LOG-4`).
 /// * `start` only grows, and lies where the log is durable: both superblocks name it (`LOG-5`).
-/// * `start`, `ceiling`, `trigger` and `alarm` are changed under `room`, or by the one checkpoint;
+/// * `start`, `ceiling`, `half`, `trigger` and `alarm` are changed under `room`, or by the one checkpoint;
 ///   they are read without.
 #[derive(Debug)]
 pub(crate) struct Reservations {
@@ -144,7 +146,9 @@ pub(crate) struct Reservations {
     ceiling: AtomicU64,
     /// Where replay would begin.
     start: AtomicU64,
-    /// A checkpoint is wanted when the tail is here. Stored after `start`.
+    /// Half of what the log may take at most. Stored after `start`.
+    half: AtomicU64,
+    /// A checkpoint is wanted when the tail is here.
     trigger: AtomicU64,
     /// A thread that reserves at this tail or beyond has somebody to call: `IDLE-1`.
     alarm: AtomicU64,
@@ -160,15 +164,17 @@ impl Reservations {
             space.limit_bytes - spare_bytes(space.limit_bytes, lock(&space.segments).header());
         let by_log = (most / GROUP_PART).min(GROUP_BYTES_MAX);
         let by_memory = options.group_bytes.max(options.buffer_bytes / 2);
+        let aim = if options.chosen { LogOptions::LEAST_AIM } else { u64::MAX };
         Reservations {
             group_max: by_log.min(by_memory),
             group_max_by_log: by_log,
             group_max_by_memory: by_memory,
             ceiling: AtomicU64::new(0),
             start: AtomicU64::new(0),
+            half: AtomicU64::new(0),
             trigger: AtomicU64::new(0),
             alarm: AtomicU64::new(0),
-            room: Mutex::default(),
+            room: Mutex::new(Room { aim, ..Room::default() }),
             room_changed: Condvar::new(),
             write_stalls: AtomicU64::new(0),
         }
@@ -221,9 +227,16 @@ impl Reservations {
 
     /// Most bytes of the log that checkpoints may leave.
     pub(crate) fn target(&self) -> u64 {
-        // The start is stored before the trigger.
-        let start = self.start();
-        2 * self.trigger.load(Ordering::Acquire).saturating_sub(start)
+        2 * self.half.load(Ordering::Acquire)
+    }
+
+    /// From now on a checkpoint is wanted after so many bytes of log, or after half of what it may
+    /// take if that is less.
+    pub(crate) fn aim_at(&self, bytes: u64, space: &LogSpace) {
+        let is_new = std::mem::replace(&mut lock(&self.room).aim, bytes) != bytes;
+        if is_new {
+            self.set_ceiling(space);
+        }
     }
 
     pub(crate) fn write_stalls(&self) -> u64 {
@@ -259,7 +272,8 @@ impl Reservations {
         let most = if room.no_growth { capacity } else { most };
         // The groups of the last checkpoint lie behind the start, and those of the next one come.
         let half = most.saturating_sub(spare_bytes(most, &header) + 2 * own) / 2;
-        let trigger = start + own + half;
+        self.half.store(own + half, Ordering::Release);
+        let trigger = start + (own + half).min(room.aim);
         self.trigger.store(trigger, Ordering::Release);
         if room.has_syncer {
             self.alarm.store(trigger, Ordering::SeqCst);

@@ -76,6 +76,8 @@ pub(crate) struct DoubleWriteBuffer {
     page_size: PageSize,
     /// The slots that there may be.
     most_slots: usize,
+    /// Pages are written twice whatever the device promises.
+    always: bool,
     area: Mutex<Area>,
     changed: Condvar,
     pub(crate) data: Arc<dyn Device>,
@@ -88,6 +90,7 @@ impl DoubleWriteBuffer {
         header: &LogHeader,
         slots: Vec<Region>,
         page_size: PageSize,
+        always: bool,
         next_sequence: u64,
         data: Arc<dyn Device>,
     ) -> DoubleWriteBuffer {
@@ -102,11 +105,17 @@ impl DoubleWriteBuffer {
         DoubleWriteBuffer {
             page_size,
             most_slots: header.slots(),
+            always,
             area: Mutex::new(area),
             changed: Condvar::new(),
             data,
             data_sync: Mutex::default(),
         }
+    }
+
+    /// Whether a page can be torn where it lies.
+    pub(crate) fn is_needed(&self) -> bool {
+        self.always || self.data.atomic_write_bytes() < self.page_size.bytes() as u64
     }
 
     /// The file has another slot.

@@ -71,12 +71,11 @@ impl LogFile {
         device: Arc<dyn Device>,
         store_id: StoreId,
         page_size: PageSize,
-        limit: u64,
+        limit: Option<u64>,
     ) -> io::Result<Option<LogFile>> {
         let block = read_block(&*device, 0, LOG_BLOCK_BYTES).unwrap_or_default();
         let header = LogHeader::decode(&block, store_id).unwrap_or_else(|_| {
-            let options = LogOptions { limit, buffer_bytes: 0, group_bytes: 0 };
-            LogHeader::new(store_id, page_size, options.segment_bytes())
+            LogHeader::new(store_id, page_size, LogOptions::segment_bytes(limit))
         });
         let segments = Segments::read(Arc::clone(&device), header)?;
         let any = segments.all().iter().any(|segment| segment.held.is_some());

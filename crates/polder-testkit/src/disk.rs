@@ -45,7 +45,7 @@ mod queue;
 #[cfg(test)]
 mod tests;
 
-use crash::{Change, settle, tear};
+use crash::{Change, SECTOR_BYTES, settle, tear};
 use image::Image;
 pub use plan::{Errno, FaultPlan, Operation, When};
 
@@ -110,6 +110,8 @@ struct State {
     done: BTreeMap<u64, Batch>,
     next_ticket: u64,
     counts: Counts,
+    /// What a crash leaves as a whole of a write: sectors, or more.
+    atomic_bytes: usize,
 }
 
 struct Delayed {
@@ -146,6 +148,7 @@ impl SimDisk {
             done: BTreeMap::new(),
             next_ticket: 0,
             counts: Counts::default(),
+            atomic_bytes: SECTOR_BYTES,
         };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
@@ -157,6 +160,13 @@ impl SimDisk {
     /// From now on faults happen by this plan; it counts operations from 0.
     pub fn set_plan(&self, plan: FaultPlan) {
         self.state().plan = plan;
+    }
+
+    /// From now on each run of so many bytes, aligned to their number, is written as a whole or not at
+    /// all, and the disk says so; so it is after a crash, too.
+    pub fn write_atomically(&self, bytes: usize) {
+        assert!(bytes.is_power_of_two() && bytes >= SECTOR_BYTES, "{bytes} bytes");
+        self.state().atomic_bytes = bytes;
     }
 
     /// The disk as the power comes back, if it fails now: one of the images that may be left, with
@@ -312,12 +322,26 @@ impl Device for SimDisk {
             Ok(()) => state.unsynced.iter().for_each(|change| change.apply(&mut state.durable)),
             Err(_) => {
                 let random = &mut state.plan.random;
-                settle(&mut state.durable, state.unsynced.iter(), random);
+                settle(&mut state.durable, state.unsynced.iter(), state.atomic_bytes, random);
             }
         }
         state.unsynced.clear();
         state.unsynced_bytes = 0;
         attempt
+    }
+
+    fn atomic_write_bytes(&self) -> u64 {
+        match self.state().atomic_bytes {
+            SECTOR_BYTES => 0,
+            bytes => bytes as u64,
+        }
+    }
+
+    /// Unless it is as large as anybody wants.
+    fn free_bytes(&self) -> Option<u64> {
+        let state = self.state();
+        let capacity = state.plan.capacity_bytes;
+        (capacity < u64::MAX).then(|| capacity.saturating_sub(state.current.allocated_bytes()))
     }
 
     fn len(&self) -> io::Result<u64> {
@@ -339,9 +363,13 @@ impl State {
     fn crash(&self, seed: u64) -> SimDisk {
         let mut random = Random::new(seed);
         let mut image = self.durable.clone();
-        settle(&mut image, self.unsynced.iter().chain(&self.under_way()), &mut random);
+        let changes = self.under_way();
+        let changes = self.unsynced.iter().chain(&changes);
+        settle(&mut image, changes, self.atomic_bytes, &mut random);
         let plan = FaultPlan::new(random.next_u64()).capacity(self.plan.capacity_bytes);
-        SimDisk::with(image, plan)
+        let disk = SimDisk::with(image, plan);
+        disk.state().atomic_bytes = self.atomic_bytes;
+        disk
     }
 
     fn kill(&self, seed: u64) -> SimDisk {
@@ -351,6 +379,7 @@ impl State {
         {
             let mut state = disk.state();
             state.current = self.current.clone();
+            state.atomic_bytes = self.atomic_bytes;
             (state.unsynced, state.unsynced_bytes) = (self.unsynced.clone(), self.unsynced_bytes);
             let done = self.under_way().into_iter().filter(|_| random.chance(0.5));
             done.for_each(|change| state.change(change));
@@ -445,7 +474,8 @@ impl State {
         self.check_space(run(request.offset, request.buffer.len() as u64)?)?;
         let mut change = change_of(request);
         if let (Err(_), Change::Write { offset, bytes }) = (&attempt, &mut change) {
-            *bytes = tear(&self.current, *offset, bytes, &mut self.plan.random).into();
+            let unit = self.atomic_bytes;
+            *bytes = tear(&self.current, *offset, bytes, unit, &mut self.plan.random).into();
         } else {
             self.counts.written_bytes += change.len();
         }

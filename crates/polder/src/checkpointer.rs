@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use polder_format::{Lsn, Superblock};
-use polder_log::{CheckpointMark, Log};
+use polder_log::{CheckpointMark, Log, LogOptions};
 use polder_pool::{Pool, PoolError, Translation, event, lock};
 
 use crate::file::write_superblocks;
@@ -15,6 +15,9 @@ use crate::stamps::Stamps;
 /// How long the thread stays if nobody asks; a tenth of it is the pause after a checkpoint that
 /// failed.
 const REST: Duration = Duration::from_secs(1);
+
+/// A checkpoint comes when the log is so many times as long as what the pages take that it may write.
+const PAGES_WORTH: u64 = 2;
 
 /// What a checkpoint needs.
 #[derive(Debug)]
@@ -113,8 +116,19 @@ impl<T: Translation> Checkpointer<T> {
         self.log.start_checkpoints(move || checkpointer.run())
     }
 
+    /// After how many bytes of log a checkpoint is worth it: when they are some times what it may have
+    /// to write, which is at most what there is, and what fits into memory. A limit that the user has
+    /// set is used as far as it goes.
+    fn aim(&self) -> u64 {
+        if !self.log.is_limit_chosen() {
+            return u64::MAX;
+        }
+        let file = self.pool.file_state().file_pages << self.pool.page_size().shift();
+        (PAGES_WORTH * file.min(self.pool.memory_budget_bytes())).max(LogOptions::LEAST_AIM)
+    }
+
     fn run(&self) {
-        while self.log.await_checkpoint(REST) {
+        while self.log.await_checkpoint(REST, || self.aim()) {
             if let Err(error) = self.checkpoint(false, false) {
                 event!(warn, error = error, "a checkpoint failed");
                 let text = format!("the log is full, and a checkpoint failed: {error}");

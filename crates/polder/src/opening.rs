@@ -21,7 +21,7 @@ use crate::directory::Hold;
 use crate::durability::Durability;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
-use crate::options::RecoveryProgress;
+use crate::options::{RecoveryProgress, chosen_log_limit};
 use crate::registry::Registry;
 use crate::stamps::Stamps;
 
@@ -44,6 +44,7 @@ pub(crate) struct Opening {
     pub(crate) registry: Registry,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
+    pub(crate) always_double_write: bool,
     pub(crate) directory: Option<Hold>,
     /// Where other processes may ask for figures.
     pub(crate) live: Option<PathBuf>,
@@ -60,8 +61,15 @@ pub(crate) struct Opened<T: Translation> {
 
 impl Opening {
     fn log_options(&self) -> LogOptions {
+        let chosen = self.superblock.log_limit == 0;
+        let limit = match self.superblock.log_limit {
+            0 => chosen_log_limit(self.memory_budget, &*self.log),
+            given => given,
+        };
         LogOptions {
-            limit: self.superblock.log_limit,
+            limit,
+            chosen,
+            always_double_write: self.always_double_write,
             buffer_bytes: LogOptions::buffer_for(self.memory_budget, self.superblock.page_size),
             group_bytes: self.memory_budget / BATCH_PART,
         }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use polder_format::PageSize;
 use polder_log::LogOptions;
+use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{PoolConfig, ReadMode};
 use polder_structure::Structure;
@@ -18,8 +19,13 @@ use crate::registry::{Registry, registered};
 
 /// The budget of a new store that was given none: 256 MiB.
 const DEFAULT_BUDGET: u64 = 256 << 20;
-/// The most that the log of a new store takes that was given no limit: 256 MiB.
-const DEFAULT_LOG_LIMIT: u64 = 256 << 20;
+/// The limit of the log where none was given: so many times the budget, from 256 MiB to 8 GiB, as long
+/// as it leaves most of the device's room to others.
+const LOG_LIMIT_BUDGETS: u64 = 4;
+const CHOSEN_LOG_LIMITS: (u64, u64) = (256 << 20, 8 << 30);
+const LOG_PART_OF_ROOM: u64 = 8;
+/// And at least so much.
+const LEAST_CHOSEN_LOG_LIMIT: u64 = 64 << 20;
 
 impl FromStr for TranslationKind {
     type Err = OptionsError;
@@ -99,6 +105,7 @@ pub struct Options {
     pub(crate) mode: OpenMode,
     pub(crate) durability: Durability,
     pub(crate) log_limit: Option<u64>,
+    pub(crate) always_double_write: bool,
     pub(crate) progress: Option<RecoveryProgress>,
     pub(crate) registry: Registry,
     pub(crate) live_stats: bool,
@@ -130,6 +137,7 @@ impl Options {
             mode: OpenMode::default(),
             durability: Durability::default(),
             log_limit: None,
+            always_double_write: false,
             progress: None,
             registry: Registry::default(),
             live_stats: true,
@@ -251,9 +259,14 @@ impl Options {
         self
     }
 
-    /// Most bytes that the log of a new store takes on the device, at least 4 MiB; by default 256
-    /// MiB, and never more than 1 TiB. The longer the log, the less often pages are written, and the
-    /// longer a recovery reads.
+    /// Most bytes that the log takes on the device, now and by default later, at least 4 MiB and never
+    /// more than 1 TiB. The longer the log, the less often pages are written, and the longer a
+    /// recovery reads, which is half of it or a little more.
+    ///
+    /// Of a store that was given none it is chosen each time that the store is opened: four times the
+    /// memory budget, at least 256 MiB and at most 8 GiB, but no more than an eighth of the room that
+    /// the device has (and at least 64 MiB). Checkpoints come earlier then if there is less data:
+    /// when the log is twice as long as what they may have to write.
     ///
     /// ```
     /// use polder::Options;
@@ -262,6 +275,21 @@ impl Options {
     /// ```
     pub fn log_limit(mut self, bytes: u64) -> Options {
         self.log_limit = Some(bytes);
+        self
+    }
+
+    /// Whether pages are written twice, so that a loss of power can tear none for good, even where the
+    /// device says that it writes each page as a whole; by default they are not there. (On Linux that
+    /// is what the kernel says of a disk's physical blocks. Where pages are larger than those, or
+    /// nothing is known, they are always written twice.)
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let options = Options::new("store").always_double_write(true);
+    /// # assert!(options.validate().is_ok());
+    /// ```
+    pub fn always_double_write(mut self, always: bool) -> Options {
+        self.always_double_write = always;
         self
     }
 
@@ -348,10 +376,14 @@ impl Options {
         let least = Self::least_memory_budget(size.bytes() as u32);
         self.memory_budget.unwrap_or(DEFAULT_BUDGET.max(least))
     }
+}
 
-    pub(crate) fn new_log_limit(&self) -> u64 {
-        self.log_limit.unwrap_or(DEFAULT_LOG_LIMIT)
-    }
+/// The limit of a log on this device of a store that was given none.
+pub(crate) fn chosen_log_limit(memory_budget: u64, log: &dyn Device) -> u64 {
+    let (least, most) = CHOSEN_LOG_LIMITS;
+    let wanted = memory_budget.saturating_mul(LOG_LIMIT_BUDGETS).clamp(least, most);
+    let room = log.free_bytes().map_or(u64::MAX, |free| free + log.len().unwrap_or(0));
+    wanted.min(room / LOG_PART_OF_ROOM).max(LEAST_CHOSEN_LOG_LIMIT)
 }
 
 #[cfg(test)]

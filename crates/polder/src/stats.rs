@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation, lock};
+use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
 
 use crate::any::dispatch;
 use crate::engine::Engine;
@@ -88,6 +88,9 @@ pub struct Stats {
     pub log_image_bytes: u64,
     /// Zeros written to the log file to make room in it ready.
     pub log_zeroed_bytes: u64,
+    /// How many bytes the device of the data file says it writes as a whole; 0: it says nothing.
+    /// Where that is less than a page, pages are written twice.
+    pub atomic_write_bytes: u64,
     /// Second copies of pages, written to the log file so that none can be torn for good.
     pub double_write_bytes: u64,
     /// Length of the data file in bytes.
@@ -204,7 +207,11 @@ fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
         log_replay_bytes: engine.log().replay_bytes(),
         log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
-        log_limit_bytes: lock(&engine.checkpointer.superblock).log_limit,
+        log_limit_bytes: engine.log().limit(),
+        atomic_write_bytes: match engine.pool.device().atomic_write_bytes() {
+            u64::MAX => 0,
+            bytes => bytes,
+        },
         log_durable_lsn: engine.log().durable().0,
         live_refused: engine.live_refused.get().cloned(),
         tables: tables.into_iter().map(|(_, table)| table).collect(),

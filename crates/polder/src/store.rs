@@ -109,7 +109,7 @@ impl Store {
             let size = options.new_page_size()?;
             let cleared = clear_for_new(&*data, &*log);
             cleared.inspect_err(|_| unmake(&*data, &*log)).map_err(io("write"))?;
-            let (budget, limit) = (options.new_budget(size), options.new_log_limit());
+            let (budget, limit) = (options.new_budget(size), options.log_limit.unwrap_or(0));
             (new_superblock(size, budget, limit).map_err(io("make"))?, None)
         } else {
             read_superblock(&*data, Some(&*log), &path)?
@@ -131,6 +131,7 @@ impl Store {
             data: Arc::clone(&data),
             log: Arc::clone(&log),
             durability: options.durability,
+            always_double_write: options.always_double_write,
             progress: options.progress,
             superblock,
             superblock_damage,

@@ -11,17 +11,18 @@ use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &CreateArgs) -> Result<(), Failure> {
-    let [budget, log_limit, page_size] =
-        [args.budget, args.log_limit, args.page_size].map(|size| size.as_u64());
+    let [budget, page_size] = [args.budget, args.page_size].map(|size| size.as_u64());
     let page_size = u32::try_from(page_size)
         .map_err(|_| Failure::Usage(format!("no page has {}", bytes(page_size))))?;
-    let options = Options::new(&args.dir)
+    let mut options = Options::new(&args.dir)
         .mode(OpenMode::Create)
         .memory_budget(budget)
         .page_size(page_size)
-        .log_limit(log_limit)
         .translation(args.translation);
-    opened(options, |_| Ok(()))?;
+    if let Some(limit) = args.log_limit {
+        options = options.log_limit(limit.as_u64());
+    }
+    let log_limit = opened(options, |store| Ok(store.stats().log_limit_bytes))?;
     let dir = args.dir.display();
     if context.json {
         output::print_json(&json!({

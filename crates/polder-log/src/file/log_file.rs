@@ -14,20 +14,31 @@ const BLOCK: u64 = LOG_BLOCK_BYTES as u64;
 /// The first position of every log.
 pub(crate) const FIRST_LSN: Lsn = Lsn(BLOCK);
 
+/// Bytes of the greatest segments of a log whose limit the store chooses.
+const SEGMENT_BYTES: u64 = 4 << 20;
+
 /// How a log is made and kept.
 #[derive(Debug, Clone, Copy)]
 pub struct LogOptions {
     /// Bytes that the log may take on the device.
     pub limit: u64,
+    /// The limit was chosen by the store, which may choose another one each time that it is opened:
+    /// segments are as long in all such logs.
+    pub chosen: bool,
     /// Bytes of memory for groups that are not written yet: a power of two.
     pub buffer_bytes: u64,
     /// Bytes of memory that one group may take, which can be more than the buffer has.
     pub group_bytes: u64,
+    /// Write pages twice even where the device of the data file writes each of them as a whole.
+    pub always_double_write: bool,
 }
 
 impl LogOptions {
     /// The least limit in bytes.
     pub const LEAST_LIMIT: u64 = 4 << 20;
+
+    /// No checkpoint is worth it before the log has grown by so many bytes, if it may have so many.
+    pub const LEAST_AIM: u64 = 128 << 20;
 
     /// A buffer that suits a memory budget.
     pub fn buffer_for(memory_budget: u64, page_size: PageSize) -> u64 {
@@ -35,9 +46,10 @@ impl LogOptions {
         (memory_budget / 64).clamp(least, 4 << 20).next_power_of_two()
     }
 
-    /// Bytes of the greatest segments of a new log.
-    pub(crate) fn segment_bytes(&self) -> u64 {
-        (self.limit / 128).clamp(256 << 10, 16 << 20).next_power_of_two()
+    /// Bytes of the greatest segments of a new log, if the user has set this limit.
+    pub(crate) fn segment_bytes(limit: Option<u64>) -> u64 {
+        let of = |limit: u64| (limit / 128).clamp(256 << 10, 16 << 20).next_power_of_two();
+        limit.map_or(SEGMENT_BYTES, of)
     }
 }
 
@@ -60,7 +72,8 @@ impl LogFile {
         page_size: PageSize,
         options: &LogOptions,
     ) -> Result<LogFile, LogError> {
-        let header = LogHeader::new(store_id, page_size, options.segment_bytes());
+        let limit = (!options.chosen).then_some(options.limit);
+        let header = LogHeader::new(store_id, page_size, LogOptions::segment_bytes(limit));
         let first = header.regions().take(LogHeader::FIRST).last();
         let end = first.map_or(BLOCK, |region| region.end());
         let make = || -> io::Result<()> {

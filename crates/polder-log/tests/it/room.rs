@@ -85,7 +85,13 @@ fn a_log_that_dies_while_it_is_full_lets_everybody_go() {
 #[test]
 fn a_change_that_a_full_device_has_no_room_for_is_refused() {
     let disk = disk();
-    let options = LogOptions { limit: 64 << 20, buffer_bytes: 4 << 20, group_bytes: 0 };
+    let options = LogOptions {
+        limit: 64 << 20,
+        buffer_bytes: 4 << 20,
+        group_bytes: 0,
+        always_double_write: false,
+        chosen: false,
+    };
     let log = begin_with(Arc::new(disk.clone()), options);
     let made = disk.len().unwrap();
     disk.set_plan(full());

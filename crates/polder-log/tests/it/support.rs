@@ -13,8 +13,13 @@ use polder_pool::journal::{Journal, SharedError};
 use polder_testkit::{Errno, FaultPlan, SimDisk, When};
 
 pub const ID: StoreId = StoreId([5; 16]);
-pub const OPTIONS: LogOptions =
-    LogOptions { limit: 4 << 20, buffer_bytes: 256 << 10, group_bytes: 0 };
+pub const OPTIONS: LogOptions = LogOptions {
+    limit: 4 << 20,
+    buffer_bytes: 256 << 10,
+    group_bytes: 0,
+    always_double_write: false,
+    chosen: false,
+};
 /// Every log begins here.
 pub const FIRST: Lsn = Lsn(4096);
 

@@ -32,6 +32,8 @@ use super::read_queue::Collecting;
 use super::{Batch, Device, Direction, ReadQueue, Request, Ticket};
 
 // Processors of which the library for queues knows the kernel's calls.
+#[cfg_attr(not(target_os = "linux"), path = "file/not_atomic.rs")]
+mod atomic;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
 mod queue;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
@@ -71,6 +73,8 @@ pub struct FileDevice {
     file: File,
     /// Relaxed: it says how to understand a refusal, and a stale value costs one more attempt.
     direct: AtomicBool,
+    /// What the storage writes as a whole; by direct I/O alone.
+    atomic_write_bytes: u64,
     /// Held while the length is read and then changed: see `Device::allocate`.
     length: Mutex<()>,
     /// For batches.
@@ -112,7 +116,15 @@ impl FileDevice {
 
     fn of(file: File, direct: AtomicBool) -> FileDevice {
         let (queues, read_queues) = (Queues::at_most(BATCH_QUEUES), Queues::at_most(READ_QUEUES));
-        FileDevice { file, direct, length: Mutex::default(), queues, read_queues }
+        let atomic_write_bytes = atomic::atomic_write_bytes(&file);
+        FileDevice {
+            file,
+            direct,
+            atomic_write_bytes,
+            length: Mutex::default(),
+            queues,
+            read_queues,
+        }
     }
 
     /// A file without a name, for what need not last: the system's page cache keeps it in memory as
@@ -295,6 +307,15 @@ impl Device for FileDevice {
         self.file.sync_data()
     }
 
+    fn atomic_write_bytes(&self) -> u64 {
+        // The kernel may write a page of its cache while that is changed.
+        if self.is_direct() { self.atomic_write_bytes } else { 0 }
+    }
+
+    fn free_bytes(&self) -> Option<u64> {
+        os::free_bytes(&self.file)
+    }
+
     fn len(&self) -> io::Result<u64> {
         Ok(self.file.metadata()?.len())
     }
@@ -386,6 +407,15 @@ mod os {
                 },
             }
         }
+    }
+
+    /// What the file system has room for, of what this user may take.
+    pub(super) fn free_bytes(file: &File) -> Option<u64> {
+        // SAFETY: plain numbers, for which zeros are a value.
+        let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+        // SAFETY: asks about a file that is open, and fills in the struct that it is given.
+        let failed = unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut told) } != 0;
+        (!failed).then(|| told.f_bavail.saturating_mul(told.f_frsize))
     }
 
     fn told(returned: c_int) -> io::Result<c_int> {

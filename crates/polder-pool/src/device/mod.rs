@@ -213,6 +213,18 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// Everything that was completed before is durable.
     fn sync(&self) -> io::Result<()>;
 
+    /// Most bytes of a write, aligned to their number, of which a loss of power leaves all or none,
+    /// also where they are a part of a longer write; 0: nothing is promised, so that pages have to
+    /// be written twice to be safe.
+    fn atomic_write_bytes(&self) -> u64 {
+        0
+    }
+
+    /// Bytes that there still is room for, if that is known.
+    fn free_bytes(&self) -> Option<u64> {
+        None
+    }
+
     /// Length of the file in bytes.
     fn len(&self) -> io::Result<u64>;
 

@@ -326,6 +326,11 @@ impl Device for OverlayDevice {
         Ok(())
     }
 
+    /// There is nothing to be torn.
+    fn atomic_write_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
     /// There is nothing to be durable.
     fn sync(&self) -> io::Result<()> {
         Ok(())

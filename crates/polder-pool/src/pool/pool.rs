@@ -18,6 +18,11 @@ impl<T: Translation> Pool<T> {
         self.shared().core.page_size()
     }
 
+    /// Bytes of memory that the pool was opened with.
+    pub fn memory_budget_bytes(&self) -> u64 {
+        self.shared().memory_budget
+    }
+
     /// The device on which the pool was opened.
     pub fn device(&self) -> &dyn Device {
         &*self.shared().core.data.device

@@ -3,7 +3,8 @@
 //! * What was synced stays as it is, but for sectors that a later write was about.
 //! * Each unsynced write is kept, dropped or torn, by itself. So a later one may be there
 //!   and an earlier one not, which is all that reordering shows after a crash.
-//! * A torn write leaves each sector old, new, or (seldom) garbage.
+//! * A torn write leaves each sector old, new, or (seldom) garbage; on a disk that writes more than a
+//!   sector as a whole, each such unit old or new.
 //! * Changes of allocation and length are kept up to one of them and dropped from there
 //!   on, as by the journal of a file system.
 
@@ -48,7 +49,7 @@ impl Change {
 }
 
 /// Lets a crash decide about `changes`, and applies to `image` what it leaves of them.
-pub(super) fn settle<'a, C>(image: &mut Image, changes: C, random: &mut Random)
+pub(super) fn settle<'a, C>(image: &mut Image, changes: C, unit: usize, random: &mut Random)
 where
     C: Iterator<Item = &'a Change> + Clone,
 {
@@ -61,7 +62,7 @@ where
         match change {
             Change::Write { offset, bytes } => {
                 if random.below(WRITES_PER_TEAR) == 0 {
-                    image.write(*offset, &tear(image, *offset, bytes, random));
+                    image.write(*offset, &tear(image, *offset, bytes, unit, random));
                 } else if random.chance(kept_share) {
                     change.apply(image);
                 }
@@ -76,11 +77,21 @@ where
 }
 
 /// What lies at `offset` after a write of `bytes` was interrupted.
-pub(super) fn tear(image: &Image, offset: u64, bytes: &[u8], random: &mut Random) -> Vec<u8> {
+pub(super) fn tear(
+    image: &Image,
+    offset: u64,
+    bytes: &[u8],
+    unit: usize,
+    random: &mut Random,
+) -> Vec<u8> {
     let mut torn = vec![0; bytes.len()];
     image.read(offset, &mut torn);
-    for (new, sector) in bytes.chunks(SECTOR_BYTES).zip(torn.chunks_mut(SECTOR_BYTES)) {
-        if random.below(SECTORS_PER_GARBAGE) == 0 {
+    // Requests are aligned to blocks, so that units longer than that may begin before this one.
+    let first = (unit - offset as usize % unit).min(bytes.len());
+    let (new, old) = (bytes.split_at(first), torn.split_at_mut(first));
+    let units = [new.0].into_iter().chain(new.1.chunks(unit));
+    for (new, sector) in units.zip([old.0].into_iter().chain(old.1.chunks_mut(unit))) {
+        if unit == SECTOR_BYTES && random.below(SECTORS_PER_GARBAGE) == 0 {
             random.fill(sector);
         } else if random.chance(0.5) {
             sector.copy_from_slice(new);

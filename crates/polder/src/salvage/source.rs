@@ -19,8 +19,6 @@ use crate::error::{OpenError, with_causes};
 use crate::maps::{MapChanges, Maps, full_page_image_bytes};
 use crate::page_file::PageFile;
 
-/// The log limit that a store is most likely to have had whose superblocks are gone.
-const USUAL_LOG_LIMIT: u64 = 256 << 20;
 /// All page sizes are multiples of this, and divide the area of the superblocks.
 const LARGEST_PAGE: usize = 65536;
 
@@ -213,7 +211,7 @@ fn open_log(
     if closed.store_of_log() != Some(id) {
         damage.push("the header of the log is not whole, or of another store".to_string());
     }
-    let limit = superblock.map_or(USUAL_LOG_LIMIT, |superblock| superblock.log_limit);
+    let limit = superblock.map(|superblock| superblock.log_limit).filter(|limit| *limit != 0);
     let log = LogFile::open_damaged(device, id, size, limit);
     if !matches!(log, Ok(Some(_))) {
         damage.push("no segment of the log can be read".to_string());

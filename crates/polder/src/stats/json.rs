@@ -85,7 +85,7 @@ fn numbers(stats: &Stats) -> impl IntoIterator<Item = (&'static str, u64)> {
         resident_pages dirty_pages frame_bytes metadata_bytes translation_bytes page_table_bytes
         huge_page_bytes device_reads device_writes device_read_bytes device_written_bytes
         checkpoint_page_bytes evicted_page_bytes map_page_bytes
-        log_written_bytes log_image_bytes log_zeroed_bytes double_write_bytes
+        log_written_bytes log_image_bytes log_zeroed_bytes atomic_write_bytes double_write_bytes
         file_bytes log_replay_bytes log_stops log_file_bytes log_limit_bytes log_durable_lsn
     )
 }

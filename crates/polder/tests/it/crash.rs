@@ -29,6 +29,8 @@ const FEW_SEEDS: u64 = 250;
 const ALL_SEEDS: u64 = 1000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
 const LIVES: u64 = 3;
+/// What a disk writes as a whole that promises nothing.
+const SECTOR_BYTES: usize = 512;
 /// Operations of a thread in one life, at most.
 const OPERATIONS: u64 = 60;
 
@@ -537,6 +539,10 @@ fn run(seed: u64, with_stacks: bool) {
                 disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
             }
         }
+        // What the data file's disk writes as a whole: less than a page, or as much. (Also another one
+        // than in the life before: somebody has moved the store.)
+        let atomic = if ways.chance(0.5) { config.page_size as usize } else { SECTOR_BYTES };
+        disks.data.write_atomically(atomic);
         let read = read(&disks, config, seed ^ life);
         let store = open(&disks, config, &mut ways);
         let report = store.check(&mut |_, _| true).unwrap();

@@ -44,3 +44,4 @@ mod shrink;
 mod structures;
 mod surroundings;
 mod tables;
+mod written;

@@ -16,7 +16,8 @@ const ROWS: u64 = 3000;
 const SMALL: u64 = 5;
 
 fn options(path: impl AsRef<Path>) -> Options {
-    quick(path)
+    // Also what a slot of the double-write buffer holds is salvaged.
+    quick(path).always_double_write(true)
 }
 
 /// A closed store of which the log no more tells how its tables came to be.
