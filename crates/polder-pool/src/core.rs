@@ -2,7 +2,8 @@
 
 #![cfg(not(loom))]
 
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use polder_format::{PageSize, SpaceId};
 
@@ -14,7 +15,28 @@ use crate::latch::{Latches, StateCell, StateWord};
 use crate::page::{PageKinds, PageRef};
 use crate::replacement::{AccessHint, Replacement};
 use crate::sync::aside;
-use crate::thread::{Counters, Worker};
+use crate::thread::{Counter, Counters, Worker};
+
+/// A function that is called when many frames were taken.
+#[derive(Default)]
+pub(crate) struct OnTaken(OnceLock<Box<dyn Fn() + Send + Sync>>);
+
+impl fmt::Debug for OnTaken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("OnTaken")
+    }
+}
+
+impl OnTaken {
+    /// Only the first one counts.
+    pub(crate) fn set(&self, told: Box<dyn Fn() + Send + Sync>) {
+        let _ = self.0.set(told);
+    }
+
+    pub(crate) fn get(&self) -> Option<&(dyn Fn() + Send + Sync)> {
+        self.0.get().map(|told| &**told)
+    }
+}
 
 /// What becomes of a copy of a page, or of the part of it from an offset on.
 pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);
@@ -40,6 +62,8 @@ pub(crate) struct Core {
     pub(crate) replacement: Arc<dyn Replacement>,
     pub(crate) counters: Counters,
     pub(crate) page_provider: Worker,
+    /// Told now and then that frames were taken.
+    pub(crate) on_taken: OnTaken,
     /// [`Translation::copied_out`](crate::Translation::copied_out).
     pub(crate) copied_out: CopiedOut,
 }
@@ -47,6 +71,20 @@ pub(crate) struct Core {
 impl Core {
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.memory.page_size()
+    }
+
+    /// A frame was taken for a page: now and then somebody may want to know.
+    #[inline]
+    pub(crate) fn note_frame_taken(&self) {
+        /// Frames that one thread takes between two times that it tells of.
+        const TOLD_EACH: u64 = 1024;
+        let counters = &self.counters;
+        counters.add(Counter::FramesTaken, 1);
+        if counters.of_this_thread(Counter::FramesTaken).is_multiple_of(TOLD_EACH)
+            && let Some(told) = self.on_taken.get()
+        {
+            told();
+        }
     }
 
     /// An access to a page that bears the mark: the policy may want to know, and mostly takes the

@@ -83,6 +83,7 @@ pub use {
     page::kinds::{ApplyRecord, KindOps, OwnedLinks},
     page::link::LinkRef,
     paging::admission::Exhaustion,
+    paging::prewarm::{PrewarmEnd, Prewarmed},
     paging::shadow::Shadow,
     pool::config::PoolConfig,
     pool::handle::{Pool, Space},

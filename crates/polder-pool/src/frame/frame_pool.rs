@@ -66,6 +66,11 @@ impl Fixed {
         taken
     }
 
+    /// How many of `most` are left.
+    pub(crate) fn left(&self, most: u32) -> usize {
+        most.saturating_sub(self.in_use.load(Ordering::Relaxed)) as usize
+    }
+
     /// Gives one back.
     pub(crate) fn give_back(&self) {
         self.in_use.fetch_sub(1, Ordering::Relaxed);

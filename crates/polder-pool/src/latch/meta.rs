@@ -128,6 +128,10 @@ impl FrameMeta {
         self.awaits_scan.store(true, Ordering::Relaxed);
     }
 
+    pub(crate) fn awaits_scan(&self) -> bool {
+        self.awaits_scan.load(Ordering::Relaxed)
+    }
+
     /// True once, for the first access.
     pub(crate) fn end_awaiting_scan(&self) -> bool {
         self.awaits_scan.load(Ordering::Relaxed) && self.awaits_scan.swap(false, Ordering::Relaxed)

@@ -96,11 +96,7 @@ impl<T: Translation> Shared<T> {
     /// no latch held, since it may wait for the device (`POOL-8`).
     pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
         let core = &self.core;
-        let near = core.frames.here();
-        let take = || match preferred {
-            Some(preferred) => core.frames.free.take_instead_of(preferred, near),
-            None => core.frames.free.take(near),
-        };
+        let take = || self.take_free_frame(preferred);
         if let Some(frame) = take() {
             let reserve = self.reserve();
             if reserve.is_short(&core.frames.free, reserve.low) {
@@ -147,11 +143,7 @@ impl<T: Translation> Shared<T> {
     /// what is clean.
     pub(crate) fn take_frame_at_once(&self, preferred: Option<FrameId>) -> Option<FrameId> {
         let core = &self.core;
-        let near = core.frames.here();
-        let take = || match preferred {
-            Some(preferred) => core.frames.free.take_instead_of(preferred, near),
-            None => core.frames.free.take(near),
-        };
+        let take = || self.take_free_frame(preferred);
         let taken = take().or_else(|| {
             // ADMIT-2: others go first.
             if !T::EVICTS || core.frames.admission.is_crowded() {
@@ -166,6 +158,15 @@ impl<T: Translation> Shared<T> {
             core.call_page_provider();
         }
         taken
+    }
+
+    /// A frame that is free.
+    pub(crate) fn take_free_frame(&self, preferred: Option<FrameId>) -> Option<FrameId> {
+        let frames = &self.core.frames;
+        match preferred {
+            Some(preferred) => frames.free.take_instead_of(preferred, frames.here()),
+            None => frames.free.take(frames.here()),
+        }
     }
 
     /// Where nothing is evicted: others may have taken a frame for a page that has become

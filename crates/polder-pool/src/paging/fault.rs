@@ -150,10 +150,24 @@ impl<T: Translation> Shared<T> {
 
     /// The same without waiting for anything (`FLIGHT-1`); none if there is none at once.
     pub(crate) fn spare_at_once(&self, space: &SpaceCore<T>, page: PageNo) -> Option<Spare<'_, T>> {
+        self.spare_by(space, page, |preferred| self.take_frame_at_once(preferred))
+    }
+
+    /// The same if a frame is free: nothing is evicted for it.
+    pub(crate) fn spare_if_free(&self, space: &SpaceCore<T>, page: PageNo) -> Option<Spare<'_, T>> {
+        self.spare_by(space, page, |preferred| self.take_free_frame(preferred))
+    }
+
+    fn spare_by(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageNo,
+        take: impl FnOnce(Option<FrameId>) -> Option<FrameId>,
+    ) -> Option<Spare<'_, T>> {
         let frame = match self.placement(space, page).ok()? {
             Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
-            Placement::Prefer(frame) => self.take_frame_at_once(Some(frame))?,
-            Placement::Anywhere => self.take_frame_at_once(None)?,
+            Placement::Prefer(frame) => take(Some(frame))?,
+            Placement::Anywhere => take(None)?,
             Placement::Fixed(frame) => {
                 let FramePool { fixed, budget_frames, .. } = &self.core.frames;
                 fixed.take(frame, *budget_frames).then_some(frame)?
@@ -169,6 +183,7 @@ impl<T: Translation> Shared<T> {
 
     /// The frame that was taken.
     fn spare_of(&self, frame: FrameId) -> Spare<'_, T> {
+        self.core.note_frame_taken();
         self.core.frames.memory.note_taken(frame);
         if self.core.frames.free.is_cut() {
             let counter = match self.core.frames.free.of(frame) == self.core.frames.here() {

@@ -31,6 +31,7 @@
 use polder_format::{PageId, PageNo};
 
 use super::open_fault::OpenFault;
+use super::spare::Spare;
 use crate::device::{ReadQueue, Request};
 use crate::error::PoolError;
 use crate::latch::Pin;
@@ -66,6 +67,16 @@ impl<T: Translation> Shared<T> {
         space: &'p SpaceCore<T>,
         page: PageNo,
     ) -> Begun<OpenFault<'p, T>> {
+        self.begin_fault_by(space, page, |space, page| self.spare_at_once(space, page))
+    }
+
+    /// The same with a frame from `spare`, which waits for nothing either.
+    pub(crate) fn begin_fault_by<'p>(
+        &'p self,
+        space: &'p SpaceCore<T>,
+        page: PageNo,
+        spare: impl FnOnce(&'p SpaceCore<T>, PageNo) -> Option<Spare<'p, T>>,
+    ) -> Begun<OpenFault<'p, T>> {
         // F1
         if self.state_of(space, page).is_some_and(|cell| !cell.read().is_evicted()) {
             return Begun::Taken;
@@ -74,7 +85,7 @@ impl<T: Translation> Shared<T> {
         let relocations = self.relocations();
         let Some(place) = (self.locate_at_once)(self, space, page) else { return Begun::NotNow };
         // F3
-        let Some(spare) = self.spare_at_once(space, page) else { return Begun::NotNow };
+        let Some(spare) = spare(space, page) else { return Begun::NotNow };
         // F4 to F6
         match self.claim(space, page, spare.frame, relocations) {
             Ok(Claimed::Ours(claim)) => {

@@ -10,6 +10,7 @@
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
 //! | `read_ahead.rs` | pages are loaded before they are asked for |
+//! | `prewarm.rs` | pages that were in memory before come into free frames: A1 to A5 |
 //! | `page_provider.rs`, `watermarks.rs` | a thread that keeps some frames free |
 //! | `admission.rs` | operations wait for frames, with nothing in their hands |
 //!
@@ -22,6 +23,7 @@ pub(crate) mod fault;
 pub(crate) mod flights;
 pub(crate) mod open_fault;
 pub(crate) mod page_provider;
+pub(crate) mod prewarm;
 pub(crate) mod promote;
 pub(crate) mod read_ahead;
 pub(crate) mod shadow;

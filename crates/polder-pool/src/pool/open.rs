@@ -133,6 +133,7 @@ impl<T: Translation> Pool<T> {
             replacement,
             counters: Counters::new(),
             page_provider: Worker::default(),
+            on_taken: Default::default(),
             copied_out: T::copied_out,
         };
         let translation = T::new(frame_config)?;

@@ -2,11 +2,12 @@
 
 #![cfg(not(loom))]
 
-use polder_format::{PageSize, SpaceId};
+use polder_format::{Heat, PageId, PageSize, SpaceId};
 
 use crate::device::Device;
 use crate::error::PoolError;
 use crate::file_map::FileState;
+use crate::paging::prewarm::Prewarmed;
 pub use crate::pool::handle::{Pool, Space};
 use crate::read_mode::ReadMode;
 use crate::thread::Counter;
@@ -96,6 +97,68 @@ impl<T: Translation> Pool<T> {
     pub fn open_space(&self, id: SpaceId) -> Result<Space<T>, PoolError> {
         let space = self.shared().admitted_space(id)?;
         Ok(self.space_handle(space.ok_or(PoolError::NoSuchSpace { space: id })?))
+    }
+
+    /// The pages of spaces that are in memory, and how hot each is, in the order in which they lie in
+    /// the file: to be loaded again by [`Pool::prewarm`] when the file is opened the next time. Looks
+    /// at every frame; no operation waits for it. It takes 40 bytes of memory for each page, which
+    /// are not of the budget.
+    pub fn resident_pages(&self) -> Vec<(PageId, Heat)> {
+        self.shared().resident_pages()
+    }
+
+    /// Loads pages that nobody has asked for yet, in the order of `wanted`, which is best that in
+    /// which they lie in the file, many by one request. Called with no latch held.
+    ///
+    /// It takes free frames only, and ends where so few are left that others would be evicted. While
+    /// other threads read from the device it leaves them half of the time. What cannot be loaded is
+    /// skipped: a page that was freed since, or one of a space that was dropped. `goes_on` hears how
+    /// far it is after each batch, and says whether it goes on; and once more at the end.
+    ///
+    /// ```
+    /// # use std::error::Error;
+    /// # use polder_format::{PageKind, PageSize, header_at};
+    /// # use polder_pool::{AccessHint, Array, FileState, KindOps, Pool, PrewarmEnd};
+    /// # use polder_testkit::pools;
+    /// # const NOTE: KindOps = KindOps::plain(PageKind(200), "note", |_| Ok(()));
+    /// # let disk = pools::disk();
+    /// # let config = pools::config(1, PageSize::MIN, FileState::NEW);
+    /// # let pool: Pool<Array> = Pool::open(Box::new(disk.clone()), &config, &[NOTE])?;
+    /// # let space = pool.create_space()?;
+    /// # let new = space.create()?;
+    /// # space.run(AccessHint::Normal, |_| {
+    /// #     let mut held = new.latch()?;
+    /// #     held.page_mut().set_u8(header_at::KIND, NOTE.kind.0);
+    /// #     held.page_mut().set_u8(header_at::LAYOUT, 1);
+    /// #     Ok(())
+    /// # })?;
+    /// # space.link(&[new.id().page()])?;
+    /// # drop(new);
+    /// # pool.flush()?;
+    /// let pages = pool.resident_pages();
+    /// // The file is opened again.
+    /// # let config = pools::config(1, PageSize::MIN, pool.file_state());
+    /// # drop((space, pool));
+    /// # let pool: Pool<Array> = Pool::open(Box::new(disk), &config, &[NOTE])?;
+    /// let done = pool.prewarm(pages.iter().copied(), |_| true);
+    /// assert_eq!((done.loaded, done.end), (pages.len() as u64, Some(PrewarmEnd::All)));
+    /// # Ok::<(), Box<dyn Error>>(())
+    /// ```
+    pub fn prewarm(
+        &self,
+        wanted: impl IntoIterator<Item = (PageId, Heat)>,
+        mut goes_on: impl FnMut(Prewarmed) -> bool,
+    ) -> Prewarmed {
+        let shared = self.shared();
+        let open = |space| shared.admitted_space(space).ok().flatten();
+        shared.prewarm(&open, &mut wanted.into_iter(), &mut goes_on)
+    }
+
+    /// Has `told` called now and then when many frames were taken for pages: when what is resident is
+    /// likely not what it was. The thread that has taken the last one calls; it must not have to wait.
+    /// Only the first call of this function counts.
+    pub fn tell_of_frames_taken(&self, told: impl Fn() + Send + Sync + 'static) {
+        self.shared().core.on_taken.set(Box::new(told));
     }
 
     /// The ids of all spaces that have pages, in ascending order.

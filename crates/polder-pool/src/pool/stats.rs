@@ -48,6 +48,8 @@ pub struct PoolStats {
     pub hits: u64,
     /// Pages loaded from the device because an operation needed them.
     pub faults: u64,
+    /// Pages loaded before an operation needed them ([`Pool::prewarm`]).
+    pub prewarmed_pages: u64,
     /// Pages that left memory to make room for others.
     pub evictions: u64,
     /// Of these, those that a thread evicted because it needed a frame and the page provider had
@@ -158,8 +160,10 @@ impl<T: Translation> Pool<T> {
             frames_taken_near: sum(Counter::FramesNear),
             frames_taken_far: sum(Counter::FramesFar),
             page_size_bytes: size,
-            hits: sum(Counter::PagesRead).saturating_sub(sum(Counter::Faults)),
-            faults: sum(Counter::Faults),
+            hits: (sum(Counter::PagesRead) + sum(Counter::Prewarmed))
+                .saturating_sub(sum(Counter::Faults)),
+            faults: sum(Counter::Faults).saturating_sub(sum(Counter::Prewarmed)),
+            prewarmed_pages: sum(Counter::Prewarmed),
             evictions: sum(Counter::Evictions),
             foreground_evictions: sum(Counter::ForegroundEvictions),
             frame_waits: sum(Counter::FrameWaits),

@@ -44,7 +44,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use polder_format::PageId;
+use polder_format::{Heat, PageId};
 
 use crate::latch::{FrameId, HearsWrites};
 
@@ -114,6 +114,12 @@ pub trait Replacement: Debug + Send + Sync {
     /// but others come first the next time. `urgent`: the caller has asked several times; marks
     /// that come off at once spare no page.
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>);
+
+    /// How hot the page in `frame` is, as far as the policy knows without a search. It is asked when
+    /// the resident pages are listed, so that those come first that should stay.
+    fn heat(&self, _frame: FrameId, is_marked: bool) -> Heat {
+        if is_marked { Heat::Cool } else { Heat::Warm }
+    }
 
     /// Whether the page in `frame`, which was named and had to be written first, should still go.
     /// It is asked for if the mark is as it was then, so that only policies that leave the mark on

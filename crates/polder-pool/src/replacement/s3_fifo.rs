@@ -34,7 +34,7 @@
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use polder_format::PageId;
+use polder_format::{Heat, PageId};
 
 use super::fingerprints::Fingerprints;
 use super::parts::Parts;
@@ -334,6 +334,17 @@ impl Replacement for S3Fifo {
             let mut part = lock(&self.queues[new]);
             part.queues.push_back(queue, to);
             part.uses[to as usize] = uses;
+        }
+    }
+
+    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+        let (part, number) = self.parts.place(frame);
+        let part = lock(&self.queues[part]);
+        match part.queues.place(number) {
+            Some(MAIN) if part.uses[number as usize] > 1 || !is_marked => Heat::Hot,
+            Some(MAIN) => Heat::Warm,
+            Some(PROBATION) if is_marked => Heat::Cold,
+            _ => Heat::Cool,
         }
     }
 

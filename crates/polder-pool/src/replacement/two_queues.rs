@@ -17,7 +17,7 @@
 
 use std::fmt;
 
-use polder_format::PageId;
+use polder_format::{Heat, PageId};
 
 use super::ghosts::Ghosts;
 use super::queues::{Queue, Queues};
@@ -98,6 +98,14 @@ impl Replacement for TwoQueues {
 
     fn relocate(&self, from: FrameId, to: FrameId) {
         lock(&self.inner).queues.replace(from.get(), to.get());
+    }
+
+    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+        match lock(&self.inner).queues.place(frame.get()) {
+            Some(AM) if !is_marked => Heat::Hot,
+            Some(AM) => Heat::Warm,
+            _ => Heat::Cool,
+        }
     }
 
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {

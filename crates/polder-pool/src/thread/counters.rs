@@ -19,6 +19,8 @@ use crate::sync::lock;
 pub(crate) enum Counter {
     PagesRead,
     Faults,
+    Prewarmed,
+    FramesTaken,
     FramesNear,
     FramesFar,
     Evictions,

@@ -10,5 +10,6 @@ mod faults;
 mod journal;
 mod memory;
 mod page_provider;
+mod prewarm;
 mod shrink;
 mod ways;

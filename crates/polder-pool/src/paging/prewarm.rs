@@ -1,0 +1,227 @@
+//! Prewarming: pages that were in memory before, or soon will be, come into frames that nobody needs,
+//! before they are asked for.
+//!
+//! ```text
+//! A1  some of the pages that are wanted, in the order in which they lie in the file; those that are
+//!     resident, or whose space is gone, are left out
+//! A2  where each lies; pages of maps are loaded here, while no fault is open         (FLIGHT-1)
+//! A3  for each a frame that is free, and the claim (F3 to F6); the reads by one batch, sorted (F7)
+//! A4  each fault ends (F8 to F10)
+//! A5  a rest, as long as the batch took, if others have read from the device meanwhile; then A1
+//! ```
+//!
+//! * `PREWARM-1` No page is evicted for one that nobody has asked for: frames are taken only while
+//!   more are free than the page provider would leave (the high watermark), and none while operations
+//!   wait for frames. At that point prewarming ends: the pool is warm.
+//! * `PREWARM-2` What is wanted is a hint. A page that was freed, moved or never written since is
+//!   found by its number as by any fault that comes too late: it is refused (F6, F8), or it is
+//!   resident for nothing until it goes.
+//! * `PREWARM-3` Prewarming holds nothing between two batches; it is stopped there.
+//!
+//! PostgreSQL's autoprewarm ends at the last free buffer as well. A thread that wants a page of the
+//! batch waits for it (F1). At A5 others get at least half of the time of the device: what they wait
+//! for are mostly pages that are to come, one random read after the other, so that to stand back
+//! altogether would serve nobody.
+
+#![cfg(not(loom))]
+
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use polder_format::{Heat, PageId, SpaceId};
+
+use crate::device::Batch;
+use crate::error::PoolError;
+use crate::frame::FramePool;
+use crate::paging::flights::Begun;
+use crate::paging::open_fault::OpenFault;
+use crate::paging::watermarks::Watermarks;
+use crate::replacement::AccessHint;
+use crate::shared::{Shared, SpaceCore};
+use crate::thread::Counter;
+use crate::translation::Translation;
+
+/// Pages that are read by one batch at most.
+const BATCH: usize = 64;
+/// One frame in so many may be in flight for prewarming.
+const FRAMES: u32 = 32;
+/// The longest rest.
+const LONGEST_REST: Duration = Duration::from_millis(20);
+
+/// How far prewarming is ([`Pool::prewarm`](crate::Pool::prewarm)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Prewarmed {
+    /// Pages that were loaded.
+    pub loaded: u64,
+    /// Pages that were in memory already, or could not be loaded: most of these were freed.
+    pub skipped: u64,
+    /// Why it has ended; `None` while it goes on.
+    pub end: Option<PrewarmEnd>,
+}
+
+/// Why prewarming has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PrewarmEnd {
+    /// All pages were seen to.
+    All,
+    /// No frame is free for the others.
+    Full,
+    /// It was stopped.
+    Stopped,
+}
+
+/// Opens a space, if there is one.
+type Open<'o, T> = &'o dyn Fn(SpaceId) -> Option<Arc<SpaceCore<T>>>;
+
+/// A page of a batch that is not resident, and its space.
+type Missing<T> = (Arc<SpaceCore<T>>, PageId, Heat);
+
+impl<T: Translation> Shared<T> {
+    /// As [`Pool::prewarm`](crate::Pool::prewarm). Called with no latch held. `open` opens a space.
+    pub(crate) fn prewarm(
+        &self,
+        open: Open<'_, T>,
+        wanted: &mut dyn Iterator<Item = (PageId, Heat)>,
+        goes_on: &mut dyn FnMut(Prewarmed) -> bool,
+    ) -> Prewarmed {
+        let (mut done, mut wanted) = (Prewarmed::default(), wanted.peekable());
+        let mut last: Option<Arc<SpaceCore<T>>> = None;
+        let end = loop {
+            if !goes_on(done) {
+                break PrewarmEnd::Stopped;
+            }
+            if wanted.peek().is_none() {
+                break PrewarmEnd::All;
+            }
+            let share = (self.core.frames.budget_frames / FRAMES) as usize;
+            let most = self.room().min(BATCH).min(share);
+            if most == 0 {
+                break PrewarmEnd::Full;
+            }
+            let (began, others) = (Instant::now(), self.reads_of_others());
+            // A1
+            let batch: Vec<_> = wanted.by_ref().take(most).collect();
+            let asked = batch.len() as u64;
+            let missing: Vec<_> = batch
+                .into_iter()
+                .filter_map(|(page, heat)| {
+                    // Neighbours mostly share their space.
+                    if last.as_ref().is_none_or(|last| last.id != page.space()) {
+                        last = open(page.space());
+                    }
+                    let space = last.as_ref().filter(|space| !space.is_dropped()).cloned()?;
+                    // A2
+                    self.is_to_be_loaded(&space, page).then_some((space, page, heat))
+                })
+                .collect();
+            // A3 and A4
+            let Ok(loaded) = self.load_batch(&missing) else { break PrewarmEnd::Stopped };
+            self.core.counters.add(Counter::Prewarmed, loaded);
+            done.loaded += loaded;
+            done.skipped += asked - loaded;
+            // A5
+            if loaded > 0 && self.reads_of_others() > others {
+                thread::sleep(began.elapsed().min(LONGEST_REST));
+            }
+        };
+        done.end = Some(end);
+        goes_on(done);
+        done
+    }
+
+    /// How many frames may be taken for pages that nobody has asked for (`PREWARM-1`).
+    fn room(&self) -> usize {
+        let FramePool { free, fixed, budget_frames, admission, .. } = &self.core.frames;
+        let (free, reserve) = match T::MEMORY.has_fixed_frames() {
+            true => (fixed.left(*budget_frames), Watermarks::of(*budget_frames)),
+            false => (free.len(), self.reserve()),
+        };
+        if admission.is_crowded() { 0 } else { free.saturating_sub(reserve.high) }
+    }
+
+    /// Pages that threads but this one have read from the device.
+    fn reads_of_others(&self) -> u64 {
+        let counters = &self.core.counters;
+        let own = counters.of_this_thread(Counter::DeviceReads);
+        counters.sum(Counter::DeviceReads).saturating_sub(own)
+    }
+
+    /// Whether a page is not resident and lies somewhere; then what says where is resident.
+    fn is_to_be_loaded(&self, space: &SpaceCore<T>, page: PageId) -> bool {
+        let page = page.page();
+        let is_there = self.state_of(space, page).is_some_and(|cell| !cell.read().is_evicted());
+        !is_there
+            && ((self.locate_at_once)(self, space, page).is_some()
+                || (self.locate)(self, space, page).is_ok())
+    }
+
+    /// A3 and A4: gives how many pages were loaded.
+    fn load_batch(&self, missing: &[Missing<T>]) -> Result<u64, PoolError> {
+        let (mut open, mut requests) = (Vec::new(), Vec::new());
+        for (space, page, heat) in missing {
+            let spare = |space: &_, page| self.spare_if_free(space, page);
+            let Begun::Open(mut fault) = self.begin_fault_by(space, page.page(), spare) else {
+                continue;
+            };
+            match fault.request() {
+                Ok(request) => {
+                    requests.push(request);
+                    open.push((fault, *heat));
+                }
+                Err(PoolError::Closed) => return Err(PoolError::Closed),
+                Err(_) => {}
+            }
+        }
+        if open.is_empty() {
+            return Ok(0);
+        }
+        // The faults, which own the frames (FLIGHT-2), in the order of their requests.
+        requests.sort_by_key(|request| request.offset);
+        let device = &self.core.data.device;
+        let batch = device.complete(device.submit(Batch::Many(requests)));
+        let mut loaded = 0;
+        for read in batch.into_requests() {
+            let is_its = |(fault, _): &(OpenFault<'_, T>, Heat)| fault.id() == read.page;
+            let Some(at) = open.iter().position(is_its) else { continue };
+            let (fault, heat) = open.swap_remove(at);
+            // What was cold goes first again.
+            let hint = match heat {
+                Heat::Cold => AccessHint::Scan,
+                _ => AccessHint::Normal,
+            };
+            loaded += u64::from(fault.finish(read.outcome, hint).is_ok());
+        }
+        Ok(loaded)
+    }
+
+    /// The pages of spaces that are in memory, and how hot each is, in the order in which they lie in
+    /// the file. Nobody waits for it: each frame is looked at for a moment.
+    pub(crate) fn resident_pages(&self) -> Vec<(PageId, Heat)> {
+        let mut pages = Vec::new();
+        let mut last: Option<Arc<SpaceCore<T>>> = None;
+        for frame in self.core.frames.memory.ids().take(self.highest_frame() as usize) {
+            let meta = self.core.latches.meta(frame);
+            let (page, place) = (meta.page(), meta.physical());
+            // Maps are loaded again by those who need them.
+            if page.is_null() || page.space() == SpaceId::FILE {
+                continue;
+            }
+            if last.as_ref().is_none_or(|last| last.id != page.space()) {
+                last = self.space(page.space());
+            }
+            let Some(space) = &last else { continue };
+            let word = self.state_of(space, page.page()).map(|cell| cell.read());
+            let Some(word) = word.filter(|word| word.frame() == frame) else { continue };
+            let heat = match meta.awaits_scan() {
+                true => Heat::Cold,
+                false => self.core.replacement.heat(frame, word.is_marked()),
+            };
+            pages.push((place, page, heat));
+        }
+        pages.sort_unstable();
+        pages.into_iter().map(|(_, page, heat)| (page, heat)).collect()
+    }
+}
