@@ -60,9 +60,10 @@ impl TwoQueues {
 
 impl Inner {
     /// Moves a frame from the front of the queue that must give one to its back: what is evicted
-    /// leaves anyway, and what is not is in use. `named`: frames of A1in that will leave.
-    fn rotate(&mut self, most_in: u32, named: u32, left: &mut [u32; 2]) -> Option<(Queue, u32)> {
-        let above = self.queues.len(A1_IN).saturating_sub(named) > most_in;
+    /// leaves anyway, and what is not is in use. Pages of A1in that were looked at are not counted any
+    /// more: they leave soon, or are held, or cannot be written, and then others must go.
+    fn rotate(&mut self, most_in: u32, left: &mut [u32; 2]) -> Option<(Queue, u32)> {
+        let above = self.queues.len(A1_IN) - self.queues.rotated(A1_IN) > most_in;
         let order = if above { [A1_IN, AM] } else { [AM, A1_IN] };
         let queue = order.into_iter().find(|queue| left[usize::from(queue.0)] > 0)?;
         left[usize::from(queue.0)] -= 1;
@@ -111,7 +112,6 @@ impl Replacement for TwoQueues {
     fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
         let before = victims.len();
         let wanted = before + count;
-        let mut named_in = 0;
         let mut left = {
             let inner = lock(&self.inner);
             // Once to mark, once to take.
@@ -123,11 +123,9 @@ impl Replacement for TwoQueues {
             {
                 let mut inner = lock(&self.inner);
                 let most = BATCH.min(wanted - victims.len());
-                let mut named = named_in;
                 while filled < most
-                    && let Some(found) = inner.rotate(self.most_in, named, &mut left)
+                    && let Some(found) = inner.rotate(self.most_in, &mut left)
                 {
-                    named += u32::from(found.0 == A1_IN);
                     batch[filled] = found;
                     filled += 1;
                 }
@@ -147,7 +145,6 @@ impl Replacement for TwoQueues {
                 };
                 if goes {
                     name(victims, before, frame);
-                    named_in += u32::from(queue == A1_IN);
                 }
             }
         }

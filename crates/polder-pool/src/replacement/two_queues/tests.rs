@@ -160,3 +160,30 @@ fn a_page_that_moved_is_known_when_it_comes_back() {
     frames.admit(&policy, 4, page(6), false);
     assert_eq!((place(&policy, 3), place(&policy, 4)), (Some(AM), Some(A1_IN)));
 }
+
+/// More than A1in may hold is dirty, and cannot be written: then pages of Am go.
+#[test]
+fn pages_that_cannot_go_do_not_keep_others_in_memory() {
+    const FRAMES: u32 = 100;
+    const STUCK: u32 = 50;
+    let (policy, frames) = (TwoQueues::new(FRAMES), TestFrames::new(FRAMES));
+    let admit = |frame: u32, no: u64| frames.admit(&policy, frame, page(no), false);
+    (1..=FRAMES).for_each(|frame| admit(frame, u64::from(frame)));
+    // The others come back, and so to Am.
+    (STUCK + 1..=FRAMES).for_each(|frame| assert!(frames.leave(&policy, frame)));
+    (STUCK + 1..=FRAMES).for_each(|frame| admit(frame, u64::from(frame)));
+    assert!((STUCK + 1..=FRAMES).all(|frame| place(&policy, frame) == Some(AM)));
+    let (mut next, mut in_vain) = (1000, 0);
+    while next < 3000 {
+        let mut victims = Vec::new();
+        policy.propose(&frames, 4, false, &mut victims);
+        in_vain += 1;
+        for frame in victims.into_iter().map(FrameId::get).filter(|frame| *frame > STUCK) {
+            in_vain = 0;
+            frames.leave(&policy, frame);
+            admit(frame, next);
+            next += 1;
+        }
+        assert!(in_vain <= 60, "{next} pages came, and nothing goes any more");
+    }
+}
