@@ -18,5 +18,5 @@ pub(crate) use {
     frame_pool::{Fixed, FramePool},
     frames::Frames,
     retired::Retired,
-    waiters::Waiters,
+    waiters::{Provides, Waiters},
 };

@@ -10,6 +10,7 @@
 
 #![cfg(not(loom))]
 
+use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
@@ -24,6 +25,18 @@ pub(crate) struct Waiters {
     freed: Condvar,
     /// The page provider has found nothing to evict: to wait for it is in vain.
     in_vain: AtomicBool,
+}
+
+/// The page provider is at work; if it ends by a panic, to wait for it is in vain from then on.
+#[derive(Debug)]
+pub(crate) struct Provides<'w>(pub(crate) &'w Waiters);
+
+impl Drop for Provides<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.set_served(false);
+        }
+    }
 }
 
 impl Waiters {
@@ -68,8 +81,6 @@ impl Waiters {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
     use crate::frame::FreeList;
 
@@ -98,6 +109,29 @@ mod tests {
         });
         assert_eq!((free.len(), waiters.waiting.load(Ordering::Relaxed)), (FRAMES as usize, 0));
         assert!(begun.elapsed() < LONG, "somebody slept while a frame was free");
+    }
+
+    /// Threads that wait for it evict by themselves, at once.
+    #[test]
+    fn nobody_waits_for_a_page_provider_that_has_panicked() {
+        let waiters = Waiters::default();
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| waiters.wait(LONG, || None::<()>));
+            while waiters.waiting.load(Ordering::Relaxed) == 0 {
+                thread::yield_now();
+            }
+            let provider = scope.spawn(|| {
+                let _provides = Provides(&waiters);
+                panic!("as the test wants it");
+            });
+            assert!(provider.join().is_err());
+            assert_eq!(waiting.join().unwrap(), None);
+        });
+        assert_eq!(waiters.wait(LONG, || None::<()>), None, "nor later");
+        drop(Provides(&waiters));
+        waiters.set_served(true);
+        drop(Provides(&waiters));
+        assert!(!waiters.in_vain.load(Ordering::Relaxed), "one that leaves comes again");
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! A sweep of its own takes as many pages as are missing to the high watermark, and writes those
 //! that are dirty in batches, sorted by where they lie. How high the watermarks are follows from how
 //! many frames are taken meanwhile (`watermarks.rs`). A thread that finds no free frame all the same
-//! waits for it a little before it evicts by itself: many threads that each write a few pages would
+//! waits for it a little, unless it has panicked, before it evicts by itself: many threads that each write a few pages would
 //! take its time and that of the device. What they evict is counted.
 
 #![cfg(not(loom))]
@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::core::Core;
+use crate::frame::Provides;
 use crate::paging::watermarks::Watermarks;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
@@ -64,6 +65,7 @@ impl<T: Translation> Shared<T> {
     /// The page provider's thread.
     fn provide(&self) {
         let (worker, mut rest) = (&self.core.page_provider, false);
+        let _provides = Provides(&self.core.frames.waiters);
         loop {
             match worker.wait(STAY) {
                 Call::Stop => return,
