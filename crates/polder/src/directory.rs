@@ -16,6 +16,10 @@ use crate::options::OpenMode;
 pub(crate) const DATA: &str = "data";
 const LOCK: &str = "lock";
 pub(crate) const LOG: &str = "log";
+/// The list of the pages that were in memory.
+pub(crate) const RESIDENT: &str = "resident";
+/// A list that is being written.
+pub(crate) const RESIDENT_NEW: &str = "resident.new";
 /// The socket by which other processes ask for figures.
 pub(crate) const STATS: &str = "stats";
 /// How long the last writes of a process that was killed may take. None come after its lock is
@@ -95,7 +99,7 @@ impl Directory {
     }
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(path: &Path) -> io::Result<()> {
     let here = path.as_os_str().is_empty();
     File::open(if here { Path::new(".") } else { path })?.sync_all()
 }
@@ -155,12 +159,12 @@ fn open_to_read(path: &Path, name: &str) -> Result<Option<FileDevice>, OpenError
     }
 }
 
-/// A directory without a store may hold our lock file, the beginnings of our others, and a socket
-/// that a killed process has left, and nothing else.
+/// A directory without a store may hold our lock file, the beginnings of our others, and a socket or
+/// a list that an earlier store has left, and nothing else.
 fn check_empty(path: &Path) -> io::Result<Result<(), OpenError>> {
     for entry in fs::read_dir(path)? {
         let name = entry?.file_name();
-        if [LOCK, DATA, LOG, STATS].iter().all(|own| name != *own) {
+        if [LOCK, DATA, LOG, STATS, RESIDENT, RESIDENT_NEW].iter().all(|own| name != *own) {
             let reason = format!("it holds `{}` and no store", name.display());
             return Ok(Err(OpenError::Foreign { path: path.to_path_buf(), reason }));
         }

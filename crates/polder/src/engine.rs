@@ -29,6 +29,7 @@ use crate::recovery::Recovery;
 use crate::registry::{Handle, Registered, Registry, Spaces};
 use crate::shrinker::Shrinker;
 use crate::stamps::Stamps;
+use crate::warm::WarmRestart;
 
 /// What may lie in the log that no change made before a checkpoint is worth it.
 const MOST_OWN_BYTES: u64 = 64 << 10;
@@ -45,6 +46,7 @@ pub(crate) struct Engine<T: Translation> {
     pub(crate) registry: Registry,
     pub(crate) ddl: FairMutex,
     pub(crate) shrinker: Shrinker,
+    pub(crate) warm: WarmRestart,
     pub(crate) quiesce: Quiesce,
     pub(crate) checkpointer: Arc<Checkpointer<T>>,
     /// What lets the threads of the log and of checkpoints start; none once the store is closed, or
@@ -121,6 +123,9 @@ impl<T: Translation> Engine<T> {
             true => None,
             false => Some(Engine::begin(&checkpointer, &catalogue, &opening, &recovered)?),
         };
+        let superblock = &opening.superblock;
+        let store = (superblock.store_id, superblock.page_size);
+        let place = opening.directory.is_some().then(|| (opening.path.clone(), store));
         let engine = Arc::new(Engine {
             pool: checkpointer.pool.clone(),
             catalogue,
@@ -129,6 +134,7 @@ impl<T: Translation> Engine<T> {
             ddl: FairMutex::default(),
             registry: opening.registry,
             shrinker: Shrinker::default(),
+            warm: WarmRestart::new(place, opening.read_only, opening.warm_restart),
             quiesce,
             checkpointer,
             threads: Mutex::new(threads),
@@ -361,6 +367,8 @@ impl<T: Translation> Engine<T> {
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.quiesce.close()?;
         self.shrinker.close();
+        self.warm.stop();
+        self.warm.save_at_close(&self.pool);
         let live = lock(&self.live).take();
         drop(live);
         let written = if self.quiesce.is_read_only() { Ok(()) } else { self.write_down() };

@@ -329,6 +329,14 @@ pub enum StoreError {
         /// Its name.
         name: String,
     },
+    /// The list of the pages that were in memory cannot be used, or not be written. The store needs
+    /// none, and writes one anew when it is closed.
+    #[error("the list of resident pages (the file `resident` of the store) cannot be used")]
+    ResidentList {
+        /// Why not.
+        #[source]
+        source: Box<dyn StdError + Send + Sync>,
+    },
     /// The disk is full.
     #[error("there is no room for more data; free some space and try again")]
     Full {

@@ -46,6 +46,7 @@
 mod any;
 mod any_error;
 mod auto_shrink;
+mod auto_warm;
 mod batch;
 mod catalogue;
 mod change;
@@ -78,10 +79,12 @@ mod opening;
 mod options;
 #[cfg(feature = "tools")]
 mod page_file;
+mod prewarm;
 mod quiesce;
 mod range;
 mod recovery;
 mod registry;
+mod resident;
 #[cfg(feature = "tools")]
 mod salvage;
 mod shrink;
@@ -90,6 +93,7 @@ mod stamps;
 mod stats;
 mod store;
 mod table;
+mod warm;
 
 pub mod structure;
 
@@ -113,7 +117,9 @@ pub use polder_format::tuple;
 #[doc(inline)]
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 #[doc(inline)]
-pub use polder_pool::{GroupSize, NodeId, NodeStats, ReadMode, UnknownReadMode};
+pub use polder_pool::{
+    GroupSize, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, UnknownReadMode,
+};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

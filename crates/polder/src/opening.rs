@@ -46,6 +46,8 @@ pub(crate) struct Opening {
     pub(crate) durability: Durability,
     pub(crate) always_double_write: bool,
     pub(crate) directory: Option<Hold>,
+    /// Whether the list of resident pages is loaded and saved.
+    pub(crate) warm_restart: bool,
     /// Where other processes may ask for figures.
     pub(crate) live: Option<PathBuf>,
     pub(crate) progress: Option<RecoveryProgress>,

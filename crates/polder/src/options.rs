@@ -109,6 +109,7 @@ pub struct Options {
     pub(crate) progress: Option<RecoveryProgress>,
     pub(crate) registry: Registry,
     pub(crate) live_stats: bool,
+    pub(crate) warm_restart: bool,
 }
 
 /// A function that is told how far recovery is.
@@ -141,6 +142,7 @@ impl Options {
             progress: None,
             registry: Registry::default(),
             live_stats: true,
+            warm_restart: true,
         }
     }
 
@@ -323,6 +325,27 @@ impl Options {
     /// [`live_stats`]: crate::live_stats
     pub fn live_stats(mut self, live_stats: bool) -> Options {
         self.live_stats = live_stats;
+        self
+    }
+
+    /// Whether the store is warm soon after it is opened; by default it is. When it is closed, and every
+    /// five minutes in which much was loaded, it writes a list of the pages that are in memory to the
+    /// file `resident` of its directory. When it is opened a thread loads these again, in the order in
+    /// which they lie in the file, into memory that nobody has used by then; where the budget has become
+    /// smaller, the hottest of them. While others read from the device they have half of its time.
+    ///
+    /// A list that is damaged is not used, and no error. A store that is open to read writes none; one
+    /// that was opened on devices of one's own has none. [`Store::prewarm`](crate::Store::prewarm) loads
+    /// the list for a caller that waits for it, also where this is off.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// // For a program that looks up a few keys and ends.
+    /// let options = Options::new("store").warm_restart(false);
+    /// # assert!(options.validate().is_ok());
+    /// ```
+    pub fn warm_restart(mut self, warm_restart: bool) -> Options {
+        self.warm_restart = warm_restart;
         self
     }
 

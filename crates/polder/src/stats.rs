@@ -1,6 +1,7 @@
 //! Figures of a store.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
 
@@ -34,6 +35,19 @@ pub struct Stats {
     pub hits: u64,
     /// Pages loaded from the device because an operation needed them.
     pub faults: u64,
+    /// Pages loaded before an operation needed them: those of the list that was saved before, or of
+    /// tables ([`Table::prewarm`](crate::Table::prewarm)).
+    pub prewarmed_pages: u64,
+    /// Pages of the list that was loaded.
+    pub prewarm_listed_pages: u64,
+    /// Of these, those that were in memory already, or were gone.
+    pub prewarm_skipped_pages: u64,
+    /// How long it took to load the list, in milliseconds.
+    pub prewarm_ms: u64,
+    /// Pages of the list that was saved last.
+    pub saved_resident_pages: u64,
+    /// How long it took to save it, in milliseconds.
+    pub save_resident_ms: u64,
     /// Pages evicted.
     pub evictions: u64,
     /// Of these, those that a thread evicted because it needed memory and the thread that makes
@@ -194,6 +208,7 @@ fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
             pool.spaces.get(space).copied().unwrap_or_default();
         (table.resident_pages, table.dirty_pages) = (resident_pages, dirty_pages);
     }
+    let (warm, figure) = (&engine.warm.figures, |of: &AtomicU64| of.load(Ordering::Relaxed));
     tables.sort_unstable_by(|a, b| a.1.name.cmp(&b.1.name));
     let log = engine.log().written();
     Stats {
@@ -204,6 +219,11 @@ fn stats<T: Translation>(engine: &Arc<Engine<T>>) -> Stats {
         log_image_bytes: log.images,
         log_zeroed_bytes: log.zeros,
         double_write_bytes: log.slots,
+        prewarm_listed_pages: figure(&warm.listed),
+        prewarm_skipped_pages: figure(&warm.skipped),
+        prewarm_ms: figure(&warm.load_ms),
+        saved_resident_pages: figure(&warm.saved),
+        save_resident_ms: figure(&warm.save_ms),
         log_replay_bytes: engine.log().replay_bytes(),
         log_stops: engine.log().write_stalls(),
         log_file_bytes: engine.log().file_bytes(),
@@ -230,6 +250,7 @@ fn of_pool(pool: &PoolStats) -> Stats {
         page_size_bytes: pool.page_size_bytes,
         hits: pool.hits,
         faults: pool.faults,
+        prewarmed_pages: pool.prewarmed_pages,
         evictions: pool.evictions,
         foreground_evictions: pool.foreground_evictions,
         frame_waits: pool.frame_waits,

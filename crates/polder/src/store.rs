@@ -7,6 +7,7 @@ use polder_pool::device::OverlayDevice;
 
 use crate::any::{Any, Variant, dispatch, map_any, with_kind};
 use crate::auto_shrink;
+use crate::auto_warm;
 use crate::catalogue::{Lodger, SpaceRecord};
 use crate::device::Device;
 use crate::directory::{DATA, Directory, Hold, LOG, ReadOnly};
@@ -142,6 +143,7 @@ impl Store {
             hold: options.read_mode,
             registry: options.registry,
             prefault,
+            warm_restart: options.warm_restart,
             // If making the store fails the caller still holds it while what was made is removed.
             live: (options.live_stats && !read_only && directory.is_some()).then(|| path.clone()),
             directory: directory.clone(),
@@ -385,7 +387,12 @@ fn overlay(device: Arc<dyn Device>) -> io::Result<Arc<dyn Device>> {
 /// Opens the store and starts its threads, with the translation that was asked for.
 fn start(opening: Opening, kind: TranslationKind) -> Result<Any<Engines>, OpenError> {
     fn with<T: Variant>(opening: Opening) -> Result<Any<Engines>, OpenError> {
-        opening.open::<T>().and_then(Engine::start).inspect(auto_shrink::watch).map(T::wrap)
+        opening
+            .open::<T>()
+            .and_then(Engine::start)
+            .inspect(auto_shrink::watch)
+            .inspect(auto_warm::watch)
+            .map(T::wrap)
     }
     with_kind!(kind, T => with::<T>(opening))
 }

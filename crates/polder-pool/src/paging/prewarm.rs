@@ -97,7 +97,7 @@ impl<T: Translation> Shared<T> {
                 break PrewarmEnd::All;
             }
             let share = (self.core.frames.budget_frames / FRAMES) as usize;
-            let most = self.room().min(BATCH).min(share);
+            let most = self.prewarm_room().min(BATCH).min(share);
             if most == 0 {
                 break PrewarmEnd::Full;
             }
@@ -133,7 +133,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// How many frames may be taken for pages that nobody has asked for (`PREWARM-1`).
-    fn room(&self) -> usize {
+    pub(crate) fn prewarm_room(&self) -> usize {
         let FramePool { free, fixed, budget_frames, admission, .. } = &self.core.frames;
         let (free, reserve) = match T::MEMORY.has_fixed_frames() {
             true => (fixed.left(*budget_frames), Watermarks::of(*budget_frames)),

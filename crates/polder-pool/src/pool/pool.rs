@@ -154,6 +154,11 @@ impl<T: Translation> Pool<T> {
         shared.prewarm(&open, &mut wanted.into_iter(), &mut goes_on)
     }
 
+    /// How many pages [`Pool::prewarm`] would load now, if it was given enough.
+    pub fn prewarm_room(&self) -> u64 {
+        self.shared().prewarm_room() as u64
+    }
+
     /// Has `told` called now and then when many frames were taken for pages: when what is resident is
     /// likely not what it was. The thread that has taken the last one calls; it must not have to wait.
     /// Only the first call of this function counts.

@@ -110,7 +110,8 @@ fn nothing_is_evicted_for_it<T: Translation>() {
     assert_whole(&pool);
 }
 
-/// Pages that were freed, or given out again, and those of a space that was dropped, do no harm.
+/// Pages that were freed, or given out again, and those of a space that was dropped, do no harm
+/// (`PREWARM-2`).
 fn a_list_that_is_out_of_date_does_no_harm<T: Translation>() {
     let disk = disk();
     let (file, id, pages) = filled::<T>(&disk, PAGES);
@@ -203,6 +204,7 @@ macro_rules! all {
 }
 polder_pool::translations!(all);
 
+/// `PREWARM-3`
 #[test]
 fn it_stops_when_it_is_told_to() {
     let disk = disk();

@@ -44,4 +44,5 @@ mod shrink;
 mod structures;
 mod surroundings;
 mod tables;
+mod warm_restart;
 mod written;
