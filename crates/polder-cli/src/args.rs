@@ -100,6 +100,8 @@ pub enum Command {
     Drop(DropArgs),
     /// Give free space of the store's file back to the system.
     Shrink(StoreArgs),
+    /// Have the next program that opens the store find tables in memory, or try the list of what was.
+    Prewarm(PrewarmArgs),
     /// Write all changed pages in place, so that a recovery has nothing to read.
     Checkpoint(StoreArgs),
     /// See what Polder does: several times more data than memory, in about a minute.
@@ -402,6 +404,21 @@ pub struct DropArgs {
     pub store: StoreArgs,
     /// The table.
     pub table: String,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A store keeps a list of the pages that are in memory: when it is closed, and now and then. Whoever
+opens it next has these loaded in the background. With tables this command loads their pages, as far as
+the budget allows, and leaves the list of them; without it loads what the list names, and leaves the
+list as it is.")]
+pub struct PrewarmArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+
+    /// Load all pages of this table; may be given several times [default: what the list names].
+    #[arg(long = "table", value_name = "TABLE")]
+    pub tables: Vec<String>,
 }
 
 #[derive(Debug, Args)]

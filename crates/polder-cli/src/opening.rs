@@ -46,7 +46,11 @@ pub fn with_store_to_write_once<T>(
 }
 
 fn existing(args: &StoreArgs) -> Options {
-    let options = Options::new(&args.dir).mode(OpenMode::Open).translation(args.translation);
+    // A command ends before what was in memory would be of use, and leaves the list to others.
+    let options = Options::new(&args.dir)
+        .mode(OpenMode::Open)
+        .translation(args.translation)
+        .warm_restart(false);
     match args.budget {
         Some(budget) => options.memory_budget(budget.as_u64()),
         None => options,

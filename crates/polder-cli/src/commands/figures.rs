@@ -72,6 +72,17 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
         ),
     );
     row("  since it was opened", format!("{} found, {} loaded", of_all("hits"), of_all("faults")));
+    if number("prewarm_listed_pages") > 0 {
+        row(
+            "",
+            format!(
+                "{} loaded ahead, of {} that were in memory before; it took {} ms",
+                of_all("prewarmed_pages"),
+                of_all("prewarm_listed_pages"),
+                of_all("prewarm_ms")
+            ),
+        );
+    }
     row(
         "",
         format!(

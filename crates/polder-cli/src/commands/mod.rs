@@ -19,6 +19,7 @@ mod import;
 mod live;
 mod log;
 mod man;
+mod prewarm;
 mod put;
 mod rename;
 mod salvage;
@@ -55,6 +56,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Rename(args) => rename::run(&context, args),
         Command::Drop(args) => drop::run(&context, args),
         Command::Shrink(args) => shrink::run(&context, args),
+        Command::Prewarm(args) => prewarm::run(&context, args),
         Command::Checkpoint(args) => checkpoint::run(&context, args),
         Command::Demo(args) => demo::run(&context, args),
         Command::Completions(args) => completions::run(args),

@@ -167,6 +167,38 @@ fn rename_checkpoint_and_shrink() {
 }
 
 #[test]
+fn tables_are_prewarmed_for_the_next_opening() {
+    let store = Store::new();
+    let rows: String = (0..60_000).map(|i| format!("{i:08}\tvalue\n")).collect();
+    let args = ["--table", "big", "--format", "rows", "-"];
+    store.feed("import", args, rows.as_bytes()).ok();
+    store.load_lines("small", "a\n");
+    let list = store.path().join("resident");
+    assert!(!list.exists(), "a command leaves a list");
+    let said = store.polder("prewarm", ["--json"]).json();
+    assert_eq!((&said["loaded_pages"], &said["listed_pages"]), (&json!(0), &json!(0)), "{said}");
+    assert!(store.polder("prewarm", ["--table", "none"]).fails(1).contains("no table `none`"));
+    let tables = ["--table", "big", "--table", "small", "--json"];
+    let said = store.polder("prewarm", tables).json();
+    let loaded = said["loaded_pages"].as_u64().unwrap();
+    assert!(loaded > 256 && said["memory_full"] == false, "{said}");
+    let before = std::fs::read(&list).unwrap();
+    // Other commands do not load it, and leave it to others.
+    store.polder("put", ["small", "b", "v"]).ok();
+    let said = store.polder("prewarm", [""; 0]).ok();
+    let pages = said.split(' ').nth(1).unwrap().replace(',', "").parse::<u64>().unwrap();
+    assert!(pages + 20 > loaded && said.contains("on the list"), "{loaded}: {said}");
+    assert_eq!(std::fs::read(&list).unwrap(), before);
+    // With little memory it takes what there is, and says so.
+    let least = ["--table", "big", "--budget", "2MiB"];
+    assert!(store.polder("prewarm", least).ok().contains("no memory for more"));
+    std::fs::write(&list, b"nonsense").unwrap();
+    let error = store.polder("prewarm", [""; 0]).fails(4);
+    assert!(error.contains("the list of resident pages") && error.contains("cut off"), "{error}");
+    assert_eq!(store.polder("get", ["small", "b"]).ok(), "v\n");
+}
+
+#[test]
 fn a_key_too_long_is_a_bad_row() {
     let store = Store::new();
     let input = format!("a\n{}\nb\n", "x".repeat(5000));
