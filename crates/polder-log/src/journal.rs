@@ -9,6 +9,7 @@ use polder_format::log::Group;
 use polder_format::{Lsn, PageId};
 use polder_pool::device::{Batch, Device, ReadQueue, Ticket};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
+use polder_pool::waits;
 
 use crate::log::Log;
 
@@ -17,10 +18,14 @@ impl Journal for Log {
         self.reserve_space(bytes)
     }
 
-    fn throttle(&self, bytes: u64) {
-        if let Some(pause) = self.throttle.pause_at(|| self.tail_at(), bytes) {
+    fn throttle(&self, bytes: u64) -> bool {
+        let Some(pause) = self.throttle.pause_at(|| self.tail_at(), bytes) else { return true };
+        // WAIT-1
+        let may_wait = !waits::refuses();
+        if may_wait {
             std::thread::sleep(pause);
         }
+        may_wait
     }
 
     fn release(&self, bytes: u64) {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use polder_format::Lsn;
 use polder_pool::journal::SharedError;
+use polder_pool::waits;
 
 use crate::error::ChangeTooLarge;
 use crate::log::Log;
@@ -91,6 +92,10 @@ impl Log {
     #[cold]
     fn make_room(&self, end: u64, need: u64) -> Result<(), SharedError> {
         self.check()?;
+        // WAIT-1
+        if waits::refuses() {
+            return Err(Arc::new(io::ErrorKind::WouldBlock.into()));
+        }
         if self.grow_to(end) {
             return Ok(());
         }

@@ -154,6 +154,11 @@ pub enum PoolError {
     /// ([`Pool::end_reads`](crate::Pool::end_reads)).
     #[error("the buffer pool was closed")]
     Closed,
+    /// It would have had to wait, in a thread that may not ([`waits`](crate::waits)).
+    #[error(
+        "this would have to wait, and a thread that runs futures, or a waker, may not wait for the store"
+    )]
+    WouldWait,
     /// There is no such space.
     #[error("{space} does not exist")]
     NoSuchSpace {

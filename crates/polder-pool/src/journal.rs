@@ -99,8 +99,11 @@ pub trait Journal: Send + Sync + fmt::Debug {
     fn reserve(&self, bytes: u64) -> Result<(), SharedError>;
 
     /// Called before `bytes` bytes are reserved, by a thread that holds nothing others wait for.
-    /// May wait for a moment, so that writers go no faster than the log is made shorter.
-    fn throttle(&self, _bytes: u64) {}
+    /// May wait for a moment, so that writers go no faster than the log is made shorter. False: it
+    /// would have to, and the thread may not ([`waits`](crate::waits)).
+    fn throttle(&self, _bytes: u64) -> bool {
+        true
+    }
 
     /// `bytes` bytes that were reserved are not needed: the change came to nothing.
     fn release(&self, bytes: u64);

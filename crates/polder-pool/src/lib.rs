@@ -67,7 +67,7 @@ pub use sync::counted;
 #[doc(hidden)]
 pub use sync::lock;
 #[cfg(not(loom))]
-pub use {machine::fork, thread::worker};
+pub use {machine::fork, thread::waits, thread::worker};
 
 #[cfg(not(loom))]
 pub use {
@@ -99,6 +99,9 @@ pub use {
         Swip, Swizzle, Translation, Vm, VmHuge,
     },
 };
+
+#[cfg(all(not(loom), feature = "async"))]
+pub use paging::loader::{Arrival, AwaitedPage};
 
 #[cfg(all(not(loom), feature = "teaching"))]
 pub use translation::Sorted;

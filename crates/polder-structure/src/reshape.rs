@@ -21,7 +21,7 @@ use polder_pool::bytes::PageRef;
 use polder_pool::journal::{full_page_image_bytes, group_bytes};
 use polder_pool::{
     AccessHint, Attempt, Change, Exclusive, NewPage, Optimistic, PoolError, Restart, Shadow, Space,
-    Translation,
+    Translation, waits,
 };
 
 use crate::levels::{Levels, MAX_HEIGHT, Rounds, descend, follow, root};
@@ -189,6 +189,10 @@ pub fn join_at<S: Reshape, T: Translation>(
     space: &Space<T>,
     target: S::Target<'_>,
 ) -> Result<(), PoolError> {
+    // WAIT-1: for its neighbours, mostly.
+    if waits::refuses() {
+        return Err(PoolError::WouldWait);
+    }
     let mut level = 0;
     while level < MAX_HEIGHT {
         match try_with(space, |work| work.join::<S>(target, level))? {

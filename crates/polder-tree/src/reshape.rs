@@ -73,7 +73,10 @@ impl<T: Translation> Tree<T> {
 
     /// The leaf that covers `key` has become small: merges it with its neighbours, as far as they have
     /// room.
-    pub(crate) fn merge_at(&self, key: &[u8]) -> Result<(), TreeError> {
+    ///
+    /// # Errors
+    /// Those of loading pages, and of the log; nothing is lost then.
+    pub fn merge_at(&self, key: &[u8]) -> Result<(), TreeError> {
         Ok(join_at::<TreePages, T>(&self.space, Target::Key(key))?)
     }
 }

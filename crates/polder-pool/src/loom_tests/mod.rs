@@ -15,6 +15,7 @@ mod pending;
 mod slices;
 mod swizzle;
 mod tables;
+mod wanted;
 
 use std::sync::Arc;
 use std::sync::atomic as ghost;

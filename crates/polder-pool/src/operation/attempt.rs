@@ -20,6 +20,7 @@ use crate::page::{LinkRef, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::Backoff;
+use crate::thread::waits;
 use crate::translation::Translation;
 
 /// The state of one operation, which [`Space::run`](crate::Space::run) gives to it: what it has
@@ -333,7 +334,7 @@ impl<'p> Attempt<'p> {
 
     /// Whether the operation has come to a page that had to be loaded, in this try or one before.
     pub fn has_waited(&self) -> bool {
-        self.obstacles.waited
+        self.obstacles.waited || waits::has_waited()
     }
 
     /// Ends the operation with an error: to be returned as `Err(attempt.fail(...))`. That is a

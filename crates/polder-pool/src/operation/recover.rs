@@ -20,7 +20,7 @@ use crate::paging::Exhaustion;
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::sync::Backoff;
-use crate::thread::Counter;
+use crate::thread::{Counter, waits};
 use crate::translation::Translation;
 
 /// Conflicts before an operation falls back to taking latches on its way.
@@ -127,6 +127,10 @@ impl<'p, T: Translation> View<'p, T> {
             return Ok(());
         };
         obstacles.waited = true;
+        // WAIT-1
+        if waits::refuses_page(page, parent.map(|parent| parent.id())) {
+            return Err(PoolError::WouldWait);
+        }
         match self.shared.fault(self.space, page.page(), hint) {
             Ok(Some(pin)) => {
                 self.check_link(page, parent)?;
@@ -147,6 +151,20 @@ impl<'p, T: Translation> View<'p, T> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// As [`View::check_link`], by the number of the page above.
+    #[cfg(feature = "async")]
+    pub(crate) fn check_link_below(
+        self,
+        id: PageId,
+        above: Option<PageId>,
+    ) -> Result<(), PoolError> {
+        let latches = &self.shared.core.latches;
+        let wraps = latches.wraps.get();
+        let above =
+            above.and_then(|above| self.find(above)).filter(|above| above.word.is_readable());
+        self.check_link(id, above.map(|above| Optimistic::new(latches, above, wraps)))
     }
 
     /// A page was loaded: it must be what the page that led to it says of it, if that is still so.

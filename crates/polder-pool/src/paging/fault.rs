@@ -54,7 +54,7 @@ use crate::paging::spare::Spare;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::Backoff;
-use crate::thread::Counter;
+use crate::thread::{Counter, waits};
 use crate::translation::{Placement, Translation, Words};
 
 /// How an attempt to claim a page ended.
@@ -75,6 +75,10 @@ impl<T: Translation> Shared<T> {
         page: PageNo,
         hint: AccessHint,
     ) -> Result<Option<Pin<'p>>, PoolError> {
+        // WAIT-1  of whoever has not asked before
+        if waits::refuses() {
+            return Err(PoolError::WouldWait);
+        }
         // F1  a thread that loads it already is waited for
         if self.has_word(space, page) {
             return Ok(None);

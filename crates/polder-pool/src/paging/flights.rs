@@ -147,7 +147,12 @@ impl<'p, T: Translation> Flights<'p, T> {
 
     /// Begins to load a page; gives the fault's number.
     pub(crate) fn begin(&mut self, page: PageNo) -> Begun<usize> {
-        let View { shared, space } = self.view;
+        self.begin_in(self.view.space, page)
+    }
+
+    /// The same of a page of any space.
+    pub(crate) fn begin_in(&mut self, space: &'p SpaceCore<T>, page: PageNo) -> Begun<usize> {
+        let shared = self.view.shared;
         if self.count == shared.most_flights() {
             return Begun::NotNow;
         }

@@ -11,6 +11,7 @@
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
 //! | `read_ahead.rs` | pages are loaded before they are asked for |
 //! | `prewarm.rs` | pages that were in memory before come into free frames: A1 to A5 |
+//! | `loader.rs`, `wanted.rs` | a thread that loads pages for futures, and how they ask it |
 //! | `page_provider.rs`, `watermarks.rs` | a thread that keeps some frames free |
 //! | `admission.rs` | operations wait for frames, with nothing in their hands |
 //!
@@ -21,6 +22,8 @@ pub(crate) mod admission;
 pub(crate) mod evict;
 pub(crate) mod fault;
 pub(crate) mod flights;
+#[cfg(feature = "async")]
+pub(crate) mod loader;
 pub(crate) mod open_fault;
 pub(crate) mod page_provider;
 pub(crate) mod prewarm;
@@ -28,6 +31,8 @@ pub(crate) mod promote;
 pub(crate) mod read_ahead;
 pub(crate) mod shadow;
 pub(crate) mod spare;
+#[cfg(any(feature = "async", all(loom, test)))]
+pub(crate) mod wanted;
 pub(crate) mod watermarks;
 pub(crate) mod write_back;
 

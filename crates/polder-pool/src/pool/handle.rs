@@ -6,6 +6,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::core::Core;
+#[cfg(feature = "async")]
+use crate::paging::loader::Loader;
 use crate::paging::{PageProvider, Readers};
 use crate::shared::{Shared, SpaceCore, View};
 use crate::translation::Translation;
@@ -64,6 +66,8 @@ pub struct Pool<T: Translation> {
 pub(crate) struct Inner<T: Translation> {
     shared: Arc<Shared<T>>,
     readers: Readers<T>,
+    #[cfg(feature = "async")]
+    loader: Loader,
     _writer: PageProvider<T>,
 }
 
@@ -90,11 +94,26 @@ impl<T: Translation> Pool<T> {
     /// A handle to a pool that was made, whose threads start when they have work.
     pub(crate) fn from_shared(shared: Arc<Shared<T>>) -> Pool<T> {
         let (writer, readers) = (PageProvider::new(&shared), Readers::new(&shared));
-        Pool { inner: Arc::new(Inner { shared, readers, _writer: writer }) }
+        #[cfg(feature = "async")]
+        let loader = Loader::new(&shared);
+        Pool {
+            inner: Arc::new(Inner {
+                shared,
+                readers,
+                #[cfg(feature = "async")]
+                loader,
+                _writer: writer,
+            }),
+        }
     }
 
     pub(crate) fn shared(&self) -> &Shared<T> {
         &self.inner.shared
+    }
+
+    #[cfg(feature = "async")]
+    pub(crate) fn loader(&self) -> &Loader {
+        &self.inner.loader
     }
 
     pub(crate) fn space_handle(&self, space: Arc<SpaceCore<T>>) -> Space<T> {

@@ -2,11 +2,16 @@
 
 #![cfg(not(loom))]
 
+#[cfg(feature = "async")]
+use std::task::Waker;
+
 use polder_format::{Heat, PageId, PageSize, SpaceId};
 
 use crate::device::Device;
 use crate::error::PoolError;
 use crate::file_map::FileState;
+#[cfg(feature = "async")]
+use crate::paging::loader::AwaitedPage;
 use crate::paging::prewarm::Prewarmed;
 pub use crate::pool::handle::{Pool, Space};
 use crate::read_mode::ReadMode;
@@ -43,7 +48,59 @@ impl<T: Translation> Pool<T> {
     /// not resident are refused from now on, with [`PoolError::Closed`]: the next owner of the
     /// device may change it.
     pub fn end_reads(&self) {
+        #[cfg(feature = "async")]
+        self.loader().stop();
         self.shared().core.data.reads.end();
+    }
+
+    /// Has a page loaded for a future, by a thread of the pool, and does not wait for it. `above` is the
+    /// page that leads to it, if there is one. [`waits`] says which page it is.
+    ///
+    /// The future tries its operation again when the page has come. It may be gone again by then:
+    /// nothing is kept for a future.
+    ///
+    /// ```
+    /// use std::task::{Context, Poll};
+    ///
+    /// use polder_format::PageNo;
+    /// use polder_pool::waits::{Refused, without_waiting};
+    /// use polder_pool::{AccessHint, Array, Arrival, AwaitedPage, PoolError, Space};
+    ///
+    /// /// A number in a page, or not yet. (One that gives up after a few pages, or is told
+    /// /// `Arrival::Elsewhere`, has a thread that may wait do it.)
+    /// fn poll_number(
+    ///     space: &Space<Array>,
+    ///     page: PageNo,
+    ///     awaited: &mut Option<AwaitedPage>,
+    ///     cx: &mut Context<'_>,
+    /// ) -> Poll<Result<u64, PoolError>> {
+    ///     loop {
+    ///         match awaited.as_mut().map(|page| page.poll(cx.waker())) {
+    ///             Some(Poll::Pending) => return Poll::Pending,
+    ///             Some(Poll::Ready(Arrival::Broken(error))) => return Poll::Ready(Err(error)),
+    ///             _ => *awaited = None,
+    ///         }
+    ///         let (read, refused) = without_waiting(false, || {
+    ///             space.run(AccessHint::Normal, |attempt| {
+    ///                 let page = space.page(attempt, page)?;
+    ///                 let number = page.page().u64(64);
+    ///                 page.validate().map(|()| number)
+    ///             })
+    ///         });
+    ///         match refused {
+    ///             Some(Refused::Page(page, above)) if read.is_err() => {
+    ///                 *awaited = Some(space.pool().await_page(page, above, cx.waker()));
+    ///             }
+    ///             _ => return Poll::Ready(read),
+    ///         }
+    ///     }
+    /// }
+    /// ```
+    ///
+    /// [`waits`]: crate::waits
+    #[cfg(feature = "async")]
+    pub fn await_page(&self, page: PageId, above: Option<PageId>, waker: &Waker) -> AwaitedPage {
+        self.loader().ask(page, above, waker)
     }
 
     /// How readers hold pages, as [`PoolConfig`](crate::PoolConfig) said.

@@ -16,6 +16,7 @@ use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::change::{Change, mark_bytes};
 use crate::sync::atomic::Ordering;
+use crate::thread::waits;
 use crate::translation::Translation;
 
 impl<T: Translation> Space<T> {
@@ -442,6 +443,10 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// As [`Space::create`].
     pub fn create_before(&self, limit: PageNo) -> Result<Option<NewPage<'_>>, PoolError> {
+        // WAIT-1: for its place in the file, a map, a frame.
+        if waits::refuses() {
+            return Err(PoolError::WouldWait);
+        }
         self.shared().create_page(self.space_core(), limit)
     }
 

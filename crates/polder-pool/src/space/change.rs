@@ -436,8 +436,10 @@ impl<T: Translation> Shared<T> {
     /// made shorter.
     #[inline]
     pub(crate) fn change_at_pace(&self, most: usize) -> Result<Change<'_>, PoolError> {
-        if let Some(journal) = &self.core.journal {
-            journal.throttle(most as u64);
+        if let Some(journal) = &self.core.journal
+            && !journal.throttle(most as u64)
+        {
+            return Err(PoolError::WouldWait);
         }
         self.change(most)
     }

@@ -4,6 +4,7 @@ pub(crate) mod counters;
 pub(crate) mod dice;
 pub(crate) mod duty;
 pub(crate) mod holding;
+pub mod waits;
 pub mod worker;
 
 #[cfg(not(loom))]

@@ -140,8 +140,8 @@ impl Worker {
     }
 
     /// The thread must end, and no other one starts. Waits until it has, and those that left
-    /// before: each holds what it works on until its end. The thread itself does not call this: it
-    /// would wait for itself.
+    /// before: each holds what it works on until its end. If the thread itself calls this, it does not
+    /// wait for itself.
     pub fn stop(&self) {
         let mut place = self.duty.place();
         place.more.is_stopped = true;
@@ -149,7 +149,7 @@ impl Worker {
         self.condition.notify_all();
         drop(place);
         // One that panicked has nothing to say that others would not find out.
-        for thread in started {
+        for thread in started.into_iter().filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join();
         }
     }

@@ -44,8 +44,9 @@ impl Journal for Watch {
         Ok(())
     }
 
-    fn throttle(&self, _: u64) {
+    fn throttle(&self, _: u64) -> bool {
         self.paced.fetch_add(1, Ordering::SeqCst);
+        true
     }
 
     fn release(&self, _: u64) {}
