@@ -13,11 +13,13 @@
 #![cfg(not(loom))]
 
 use std::io;
+use std::sync::Arc;
 
 use polder_format::log::{LOG_BLOCK_BYTES, Pad};
 use polder_format::{Lsn, PageId};
 use polder_pool::device::{Batch, Buffer, Direction, Request};
 use polder_pool::journal::SharedError;
+use polder_pool::waits;
 
 use crate::leader::{Leader, Syncs, WINDOW_BYTES};
 use crate::log::{Identity, Log};
@@ -55,6 +57,10 @@ impl Log {
             return Ok(());
         }
         debug_assert!(lsn.0 <= self.tail_at(), "a fault refuses a page that is ahead of the log");
+        // WAIT-1
+        if waits::refuses() {
+            return Err(Arc::new(io::ErrorKind::WouldBlock.into()));
+        }
         self.commit.note_awaited();
         self.sync_up_to(lsn)
     }
@@ -87,6 +93,8 @@ impl Log {
             let number = syncs.begun;
             drop(syncs);
             let led = self.cut_and_sync(|_, _| ());
+            // L5, with nothing locked
+            self.commit.futures.wake_up_to(self.commit.durable());
             syncs = lock(&self.commit.syncs);
             syncs.leading = false;
             if led.is_ok() {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use polder_format::log::LOG_BLOCK_BYTES;
 use polder_pool::worker::Worker;
 
+use crate::futures::Futures;
 use crate::sync::lock;
 use crate::tally::Tally;
 
@@ -63,6 +64,8 @@ pub(crate) struct GroupCommit {
     /// Nanoseconds within which the log syncer syncs what was appended.
     period: AtomicU64,
     pub(crate) log_syncer: Worker,
+    /// Those that wait without a thread.
+    pub(crate) futures: Futures,
 }
 
 impl GroupCommit {
@@ -77,6 +80,7 @@ impl GroupCommit {
             is_awaited: AtomicBool::new(true),
             period: AtomicU64::new(LONGEST_PERIOD.as_nanos() as u64),
             log_syncer: Worker::default(),
+            futures: Futures::default(),
         }
     }
 
@@ -124,5 +128,6 @@ impl GroupCommit {
     pub(crate) fn wake_all(&self) {
         drop(lock(&self.syncs));
         self.synced.notify_all();
+        self.futures.wake_up_to(u64::MAX);
     }
 }

@@ -14,6 +14,7 @@
 //! | `ring.rs` | the buffer that groups are copied into by many threads at once |
 //! | `room.rs` | where the log begins and ends, and what of it is spoken for |
 //! | `file/segments.rs` | where in the file which part of the log lies |
+//! | `futures.rs` | the wakers of futures that wait until the log is durable |
 //! | `leader.rs` | which thread leads the group commit, and up to where the log is durable |
 //! | `slots.rs` | which slot of the double-write buffer holds which pages |
 //! | `tally.rs` | how many entries each table has, at any point of the log |
@@ -31,6 +32,7 @@
 //! | `growth.rs` | the file becomes longer before that is needed |
 //! | `double_write.rs` | pages written twice, so that none is torn for good |
 //! | `checkpoint.rs` | making the log shorter |
+//! | `durable.rs` | how a future waits until the log is durable |
 //! | `wal_writer.rs` | the threads that write and sync the log when nobody waits |
 //! | `journal.rs` | the log, and the data file's device, as the pool sees them |
 //!
@@ -45,9 +47,11 @@
 mod append;
 mod checkpoint;
 mod double_write;
+mod durable;
 mod error;
 mod failure;
 mod file;
+mod futures;
 mod group_commit;
 mod growth;
 mod journal;
@@ -71,6 +75,7 @@ mod written;
 #[cfg(not(loom))]
 pub use {
     checkpoint::{Begun, CheckpointMark},
+    durable::AwaitedSync,
     error::{ChangeTooLarge, LogError},
     file::{Groups, LogFile, LogOptions, Visit},
     journal::DataDevice,

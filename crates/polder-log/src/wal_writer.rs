@@ -93,7 +93,9 @@ fn sync(log: &Log, on_quiet: &dyn Fn(Lsn)) {
             return;
         }
         let tail = log.tail_at();
-        if synced.elapsed() >= period || tail - log.durable().0 > WINDOW_BYTES {
+        let durable = log.durable().0;
+        let is_awaited = log.commit.futures.wait_beyond(durable);
+        if is_awaited || synced.elapsed() >= period || tail - durable > WINDOW_BYTES {
             synced = Instant::now();
             let _ = log.sync_up_to(Lsn(tail));
         }
@@ -130,5 +132,7 @@ impl Drop for WalWriter {
     fn drop(&mut self) {
         self.log.wal_writer.stop();
         self.log.commit.log_syncer.stop();
+        // DURABLE-2
+        self.log.commit.wake_all();
     }
 }
