@@ -1,7 +1,7 @@
 //! Batches: many changes of any tables, as one. What is asked for is collected here; how it is
 //! done is in `batch/apply.rs`.
 
-mod apply;
+pub(crate) mod apply;
 mod ready;
 
 use std::ops::Range;
@@ -77,7 +77,7 @@ enum Action<'c> {
 }
 
 /// What an update does, given the value that the parts before it leave.
-type ChangeFn<'c> = dyn FnMut(Option<&[u8]>) -> Change + 'c;
+type ChangeFn<'c> = dyn FnMut(Option<&[u8]>) -> Change + Send + 'c;
 
 /// Why a batch was not applied.
 #[derive(Debug, thiserror::Error)]
@@ -256,7 +256,7 @@ impl<'c> WriteBatch<'c> {
         &mut self,
         table: &Table,
         key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Change + 'c,
+        change: impl FnMut(Option<&[u8]>) -> Change + Send + 'c,
     ) -> &mut Self {
         self.push(table, key.as_ref(), None, Action::Update(Box::new(change)))
     }

@@ -21,6 +21,8 @@ use crate::durability::Durability;
 use crate::entry_count::EntryCount;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::fair_mutex::FairMutex;
+#[cfg(feature = "async")]
+use crate::helpers::Helpers;
 use crate::live::{Document, Live};
 use crate::name::Name;
 use crate::opening::{Opened, Opening, drop_orphans};
@@ -62,6 +64,9 @@ pub(crate) struct Engine<T: Translation> {
     /// Released when the store is closed, or the last handle goes.
     directory: Mutex<Option<Hold>>,
     pub(crate) memory_budget: u64,
+    /// Threads that wait for futures.
+    #[cfg(feature = "async")]
+    pub(crate) helpers: Helpers,
 }
 
 /// An open table.
@@ -144,6 +149,8 @@ impl<T: Translation> Engine<T> {
             durability: opening.durability,
             directory: Mutex::new(opening.directory),
             memory_budget: opening.memory_budget,
+            #[cfg(feature = "async")]
+            helpers: Helpers::default(),
         });
         fork::watch(Arc::downgrade(&engine) as Weak<dyn OnFork>);
         if let Some(directory) = opening.live {
@@ -366,6 +373,9 @@ impl<T: Translation> Engine<T> {
     /// Writes everything down and marks the file clean. No thread can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
         self.quiesce.close()?;
+        // Readers among what they do end with pages that are there still.
+        #[cfg(feature = "async")]
+        self.helpers.stop();
         self.shrinker.close();
         self.warm.stop();
         self.warm.save_at_close(&self.pool);

@@ -3,6 +3,9 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::thread;
+
+use polder_pool::waits;
 
 use crate::any::{Any, dispatch};
 use crate::durability::Durability;
@@ -32,6 +35,12 @@ impl Drop for Closer {
             // Its threads are not in this process, and its locks are the parent's: nothing of it
             // may go.
             true => std::mem::forget(Arc::clone(engine)),
+            // In a waker, or where a future goes: this thread does not wait (WAIT-3).
+            false if !waits::may_wait() => {
+                let engine = Arc::clone(engine);
+                // Where no thread starts nothing is written down: what is in the log is replayed.
+                let _ = thread::Builder::new().spawn(move || engine.close());
+            }
             // A caller that wants to hear of errors calls `close`. After that this does nothing.
             false => drop(engine.close()),
         });

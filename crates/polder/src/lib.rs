@@ -33,6 +33,8 @@
 //!
 //! * `all-translations`, or the name of one ([`TranslationKind`]): other ways to find a page in
 //!   memory than the default.
+//! * `async`: futures, for programs that serve many requests with few threads: [`AsyncTable`] has
+//!   `get(key).await` and its like, on any runtime or none.
 //! * `tools`: what looks at the devices past the pool. [`Store::check_deep`] reads all that lies on
 //!   them, [`salvage()`] copies what is readable of a damaged store into a new one, [`log_dump`] tells
 //!   what stands in a log. Polder's command line has them, so that an application needs them only
@@ -45,6 +47,8 @@
 
 mod any;
 mod any_error;
+#[cfg(feature = "async")]
+mod asynchronous;
 mod auto_shrink;
 mod auto_warm;
 mod batch;
@@ -66,6 +70,8 @@ mod fair_mutex;
 mod families;
 mod file;
 mod handle;
+#[cfg(feature = "async")]
+mod helpers;
 mod hosted;
 mod key_range;
 mod kind;
@@ -98,6 +104,8 @@ mod warm;
 pub mod structure;
 
 pub use any_error::Error;
+#[cfg(feature = "async")]
+pub use asynchronous::{AsyncRange, AsyncStore, AsyncTable};
 pub use batch::{BatchError, WriteBatch};
 pub use catalogue::MAX_TABLE_NAME_BYTES;
 pub use change::Change;

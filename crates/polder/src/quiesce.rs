@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::lock;
+use polder_pool::{PoolError, lock, waits};
 
 use crate::error::StoreError;
 
@@ -150,6 +150,11 @@ impl Quiesce {
                     if let Err(error) = self.check_writable(state) {
                         self.forget();
                         return Err(error);
+                    }
+                    // WAIT-1
+                    if waits::refuses() {
+                        self.forget();
+                        return Err(StoreError::Io { source: PoolError::WouldWait.into() });
                     }
                     thread::sleep(POLL);
                 }

@@ -68,6 +68,11 @@ impl Range {
         Range { ends, _store: store }
     }
 
+    #[cfg(feature = "async")]
+    pub(crate) fn table_name(&self) -> String {
+        dispatch!(&self.ends, ends => ends.table.name.get().to_string())
+    }
+
     /// The next entry, lent until the range is used again.
     ///
     /// ```

@@ -51,6 +51,11 @@ impl Table {
         dispatch!(&self.core, table => table.name.get())
     }
 
+    #[cfg(feature = "async")]
+    pub(crate) fn durability(&self) -> Durability {
+        self.durability
+    }
+
     /// The store that it belongs to.
     ///
     /// ```

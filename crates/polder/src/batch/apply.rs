@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use polder_format::Lsn;
 use polder_pool::Translation;
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
 
@@ -10,6 +11,7 @@ use super::{Action, BatchError, Part, WriteBatch};
 use crate::any::{Variant, dispatch};
 use crate::catalogue::TAG_KEY;
 use crate::change::Change;
+use crate::durability::Durability;
 use crate::engine::{Engine, TableCore};
 use crate::error::{CATALOGUE, StoreError};
 use crate::handle::Store;
@@ -51,7 +53,12 @@ impl Store {
     /// # Errors
     /// Those of [`Store::apply`].
     pub fn apply_mut(&self, batch: &mut WriteBatch<'_>) -> Result<(), BatchError> {
-        dispatch!(&self.engine, engine => apply(engine, batch))
+        dispatch!(&self.engine, engine => {
+            let (lsn, durability) = apply(engine, batch)?;
+            // Durable as asked, after this writer has left: so a thread that pauses writers does not
+            // wait for the device as well.
+            Ok(engine.commit(lsn, durability)?)
+        })
     }
 
     /// The tag of the last batch that had one.
@@ -80,12 +87,13 @@ impl Store {
     }
 }
 
-fn apply<T: Variant>(
+/// Gives up to where the log must be durable for it, and whether that is to be waited for.
+pub(crate) fn apply<T: Variant>(
     engine: &Arc<Engine<T>>,
     batch: &mut WriteBatch<'_>,
-) -> Result<(), BatchError> {
+) -> Result<(Lsn, Durability), BatchError> {
     // 1. The tables are those of this store.
-    let pass = engine.quiesce.enter()?;
+    let _pass = engine.quiesce.enter()?;
     let WriteBatch { tables, parts, bytes, tag, durability, .. } = batch;
     // None: of another store, and no part names it.
     let mut cores = Vec::with_capacity(tables.len());
@@ -136,10 +144,7 @@ fn apply<T: Variant>(
             }
         }
     };
-    // 5. Durable as asked, after this writer has left: so a thread that pauses writers does not
-    //    wait for the device as well.
-    drop(pass);
-    Ok(engine.commit(lsn, durability.unwrap_or(engine.durability))?)
+    Ok((lsn, durability.unwrap_or(engine.durability)))
 }
 
 /// Asks the updates in their order. `ready` are in the order of their keys.

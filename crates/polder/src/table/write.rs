@@ -3,11 +3,14 @@
 //! Each change counts itself in as a writer, so that a thread that pauses writers waits for it, and
 //! leaves before it waits for the device.
 
+use polder_format::Lsn;
+use polder_pool::Translation;
 use polder_tree::Effect;
 
 use super::Table;
 use crate::any::dispatch;
 use crate::change::Change;
+use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::range::Entry;
 
@@ -40,13 +43,9 @@ impl Table {
 
     fn put_bytes(&self, key: &[u8], value: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.quiesce.enter()?;
-            let version = table.engine.stamps().take();
-            let applied = table.tree.insert(key, value, version).map_err(|e| table.error(e))?;
-            table.count(applied.effect);
-            drop(pass);
-            table.engine.commit(applied.lsn, self.durability)?;
-            Ok(applied.effect == Effect::Added)
+            let (is_new, lsn) = table.put(key, value)?;
+            table.engine.commit(lsn, self.durability)?;
+            Ok(is_new)
         })
     }
 
@@ -79,13 +78,8 @@ impl Table {
 
     fn insert_bytes(&self, key: &[u8], value: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.quiesce.enter()?;
-            let version = table.engine.stamps().take();
-            let replaced = table.tree.replace(key, value, version);
-            let (applied, old) = replaced.map_err(|e| table.error(e))?;
-            table.count(applied.effect);
-            drop(pass);
-            table.engine.commit(applied.lsn, self.durability)?;
+            let (old, lsn) = table.insert(key, value)?;
+            table.engine.commit(lsn, self.durability)?;
             Ok(old)
         })
     }
@@ -114,12 +108,9 @@ impl Table {
 
     fn delete_bytes(&self, key: &[u8]) -> Result<bool, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.quiesce.enter()?;
-            let applied = table.tree.remove(key).map_err(|e| table.error(e))?;
-            table.count(applied.effect);
-            drop(pass);
-            table.engine.commit(applied.lsn, self.durability)?;
-            Ok(applied.effect == Effect::Removed)
+            let (was_there, lsn) = table.delete(key)?;
+            table.engine.commit(lsn, self.durability)?;
+            Ok(was_there)
         })
     }
 
@@ -148,11 +139,8 @@ impl Table {
 
     fn remove_bytes(&self, key: &[u8]) -> Result<Option<Vec<u8>>, StoreError> {
         dispatch!(&self.core, table => {
-            let pass = table.engine.quiesce.enter()?;
-            let (applied, old) = table.tree.take(key).map_err(|e| table.error(e))?;
-            table.count(applied.effect);
-            drop(pass);
-            table.engine.commit(applied.lsn, self.durability)?;
+            let (old, lsn) = table.remove(key)?;
+            table.engine.commit(lsn, self.durability)?;
             Ok(old)
         })
     }
@@ -291,5 +279,47 @@ impl Table {
             table.engine.commit(lsn, self.durability)?;
             Ok(loaded)
         })
+    }
+}
+
+/// Changes of one key. Each gives its answer, and up to where the log must be durable for it.
+impl<T: Translation> TableCore<T> {
+    #[inline(always)]
+    pub(crate) fn put(&self, key: &[u8], value: &[u8]) -> Result<(bool, Lsn), StoreError> {
+        let _pass = self.engine.quiesce.enter()?;
+        let version = self.engine.stamps().take();
+        let applied = self.tree.insert(key, value, version).map_err(|e| self.error(e))?;
+        self.count(applied.effect);
+        Ok((applied.effect == Effect::Added, applied.lsn))
+    }
+
+    #[inline(always)]
+    pub(crate) fn insert(
+        &self,
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<(Option<Vec<u8>>, Lsn), StoreError> {
+        let _pass = self.engine.quiesce.enter()?;
+        let version = self.engine.stamps().take();
+        let replaced = self.tree.replace(key, value, version);
+        let (applied, old) = replaced.map_err(|e| self.error(e))?;
+        self.count(applied.effect);
+        Ok((old, applied.lsn))
+    }
+
+    #[inline(always)]
+    pub(crate) fn delete(&self, key: &[u8]) -> Result<(bool, Lsn), StoreError> {
+        let _pass = self.engine.quiesce.enter()?;
+        let applied = self.tree.remove(key).map_err(|e| self.error(e))?;
+        self.count(applied.effect);
+        Ok((applied.effect == Effect::Removed, applied.lsn))
+    }
+
+    #[inline(always)]
+    pub(crate) fn remove(&self, key: &[u8]) -> Result<(Option<Vec<u8>>, Lsn), StoreError> {
+        let _pass = self.engine.quiesce.enter()?;
+        let (applied, old) = self.tree.take(key).map_err(|e| self.error(e))?;
+        self.count(applied.effect);
+        Ok((old, applied.lsn))
     }
 }

@@ -1,5 +1,8 @@
 //! A child of a process that has a store open.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
 
 use polder::{Store, StoreError, Table};
@@ -79,4 +82,46 @@ fn a_forked_child_is_refused_and_disturbs_nobody() {
     assert_eq!(store.table("t").unwrap().len(), 2);
     let own = Store::open(quick(&other)).unwrap();
     assert_eq!(own.table("t").unwrap().get(b"k").unwrap(), Some(b"child".to_vec()));
+}
+
+/// Some wait for pages, some for a sync, one for a thread that makes it.
+#[test]
+fn futures_are_refused_in_a_forked_child_and_go_on_in_its_parent() {
+    let _turn = crate::my_turn();
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(tight(dir.path())).unwrap();
+    let table = store.open_table("t").unwrap();
+    table.bulk_load((0..20_000u64).map(|i| (i.to_be_bytes(), [1; 100]))).unwrap();
+    let (later, whole) = (&table.asynchronous(), &store.asynchronous());
+    type Made<'f> = Pin<Box<dyn Future<Output = Result<(), StoreError>> + 'f>>;
+    let mut cx = Context::from_waker(Waker::noop());
+    for round in 0..20 {
+        let mut range = later.range((round * 777u64).to_be_bytes()..);
+        let mut futures: Vec<Made<'_>> = (0..200u64)
+            .map(move |n| -> Made<'_> {
+                let key = (n * 100 + round).to_be_bytes();
+                match n % 4 {
+                    0 => Box::pin(async move { later.put("k", "v").await.map(drop) }),
+                    1 => Box::pin(async move { later.put("l", vec![1; 20_000]).await.map(drop) }),
+                    2 => Box::pin(async move { whole.flush().await }),
+                    _ => Box::pin(async move { later.get(key).await.map(drop) }),
+                }
+            })
+            .collect();
+        futures.push(Box::pin(async { range.next().await.transpose().map(drop) }));
+        futures.retain_mut(|future| future.as_mut().poll(&mut cx).is_pending());
+        in_child(|| {
+            let mut is_refused = |future: &mut Made<'_>| {
+                matches!(future.as_mut().poll(&mut cx), Poll::Ready(Err(StoreError::Forked)))
+            };
+            let refused = futures.iter_mut().all(&mut is_refused);
+            futures.clear();
+            refused
+        });
+        for future in futures {
+            futures_lite::future::block_on(future).unwrap();
+        }
+    }
+    assert_sound(&store);
+    store.close().unwrap();
 }

@@ -1,6 +1,6 @@
 //! Batches: all or nothing, in memory and on disk.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::thread;
 
 use polder::{BatchError, Change, Durability, StoreError, Table, WriteBatch};
@@ -135,15 +135,13 @@ fn an_update_sees_what_the_parts_before_it_have_made() {
         assert_eq!(old, None);
         Change::Keep
     });
-    let (at, mut orders) = (std::cell::Cell::new(0), Vec::new());
+    let (at, mut orders) = (AtomicU8::new(0), Vec::new());
     for key in [&b"z"[..], b"y", b"z"] {
-        batch.update_with(&a, key, |_| {
-            at.set(at.get() + 1);
-            Change::Insert(vec![at.get()])
-        });
+        batch
+            .update_with(&a, key, |_| Change::Insert(vec![at.fetch_add(1, Ordering::Relaxed) + 1]));
     }
     for round in 1..=2 {
-        at.set(0);
+        at.store(0, Ordering::Relaxed);
         store.apply_mut(&mut batch).unwrap();
         orders.push((a.get(b"z").unwrap(), a.get(b"y").unwrap()));
         assert_eq!(a.get(b"twice").unwrap(), Some(vec![2 * round]));

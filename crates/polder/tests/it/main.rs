@@ -19,6 +19,8 @@ mod drop;
 mod fixture;
 mod full;
 mod full_opening;
+mod futures;
+mod futures_faults;
 mod hostile;
 mod keys;
 mod kill;
