@@ -13,7 +13,7 @@ use crate::warm::{INTERVAL, LEAST_PAGES};
 use crate::{Durability, Options, Store};
 
 fn engine(store: &Store) -> &Arc<Engine<Array>> {
-    let Any::Array(engine) = &store.engine else { panic!("the default is an array") };
+    let Any::Array(engine) = &store.engine;
     engine
 }
 
