@@ -14,13 +14,14 @@ use crate::bed::Bed;
 use crate::bench::Bench;
 use crate::compare::Contest;
 use crate::counters::Counters;
-use crate::engine::{EngineKind, Named};
+use crate::engine::{self, EngineKind, Named};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
 use crate::ladder;
 use crate::plan::Plan;
 use crate::record::Place;
 use crate::report::RunResult;
+use crate::restart::{self, RestartPlan};
 use crate::worker;
 
 mod args;
@@ -28,11 +29,13 @@ mod replay;
 mod resolve;
 mod translations;
 
-use args::{Cli, Command, CompareArgs, RunArgs, StoreArgs, TpccArgs};
+use args::{Cli, Command, CompareArgs, RestartArgs, RunArgs, StoreArgs, TpccArgs};
 use resolve::{check_device_size, check_options, resolve, resolve_tpcc};
 
 /// The engine of a single run, where none is named and it is there.
 const DEFAULT_ENGINE: &str = "polder:array";
+/// Seconds in which the device is measured beside something.
+const DEVICE_SECONDS: f64 = 2.0;
 /// The arguments that name engines.
 const ENGINE_ARGS: [&str; 2] = ["engine", "engines"];
 
@@ -115,6 +118,7 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::YcsbF(args) => (Bench::YcsbF, args),
         Command::Commit(args) => (Bench::Commit, args),
         Command::Tpcc(args) => return tpcc(&args, engines),
+        Command::Restart(args) => return restart(&args, engines),
     };
     single(bench, &args, engines)
 }
@@ -131,6 +135,67 @@ fn tpcc(args: &TpccArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
     run_one(named, &args.store, |dir| {
         resolve_tpcc(named, (args.seconds, args.seconds), &args.tpcc, &args.store, dir)
     })
+}
+
+fn restart(args: &RestartArgs, engines: &[EngineKind]) -> Result<(), BenchError> {
+    let (common, store) = (&args.run.common, &args.run.common.store);
+    let named = engine_of(args.run.engine.as_deref(), engines, store)?;
+    let Some(translation) = engine::translation_of(named.kind.name) else {
+        return Err(BenchError::Options(format!("{named} is not Polder: restart is for Polder")));
+    };
+    let said = [
+        ("--dist", common.dist.is_some()),
+        ("--load", common.load.is_some()),
+        ("--rate", common.rate.is_some()),
+        ("--batch", common.batch.is_some()),
+        ("--device-size", common.device_size.is_some()),
+        ("--counters", store.counters),
+        ("--prefault", store.prefault),
+        ("--log-limit", store.log_limit.is_some()),
+        ("+many", named.many() > 1),
+    ];
+    if let Some((option, _)) = said.iter().find(|(_, is_said)| *is_said) {
+        return Err(BenchError::Options(format!("restart has no {option}")));
+    }
+    let dir = run_dir(store.dir.as_deref())?;
+    let plan = resolve(Bench::YcsbC, named, args.run.seconds, common, dir.path())?;
+    let beside = Named::find(engines, engine::device::KIND.name)?;
+    let beside_plan = Plan {
+        bench: Bench::Lookup,
+        engine: beside.to_string(),
+        seconds: DEVICE_SECONDS,
+        warmup_seconds: 0.0,
+        dist: Bench::Lookup.dist(),
+        ..plan.clone()
+    };
+    let device = one_round(beside, &beside_plan)?;
+    let interrupt = listen()?;
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(std::time::Duration::from_millis(200));
+    let tell = |what: &str| spinner.set_message(format!("{}: {what}", plan.engine));
+    let restarts = RestartPlan {
+        engine: plan.engine.clone(),
+        records: plan.records,
+        value_size: plan.value_size,
+        pool_bytes: plan.pool_bytes,
+        threads: plan.threads,
+        seconds: plan.seconds,
+        warmup_seconds: plan.warmup_seconds,
+        rounds: args.rounds,
+        theta: plan.theta,
+        seed: plan.seed,
+    };
+    let result = restart::run(
+        restarts,
+        (named, translation),
+        dir.path(),
+        device.ops_per_s,
+        &interrupt,
+        &tell,
+    )?;
+    spinner.finish_and_clear();
+    print(&if store.json { to_json(&result)? } else { result.table().trim_end().to_owned() })?;
+    record(store.record.as_ref(), || result.table())
 }
 
 /// The engine of a single run.

@@ -21,6 +21,7 @@ mod polder;
 
 pub use crate::error::EngineError;
 pub(crate) use named::Named;
+pub(crate) use polder::translation_of;
 
 /// Makes an empty store.
 pub type Create = fn(&Setup<'_>) -> Result<Box<dyn Engine>, EngineError>;

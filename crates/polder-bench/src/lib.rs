@@ -12,10 +12,12 @@
 //! arguments, `report` prints, and `record` keeps what was printed in docs/results.md. `replay`
 //! stands apart: it runs the pool's replacement policies on traces, without an engine. So does
 //! `ladder`: it runs every translation on the pool and the tree directly, and TPC-C on stores.
+//! `restart` opens a store again and again, which only Polder can be told to do cold and warm.
 //! `tpcc` is a workload like the others, but on tables and batches, which only Polder has.
 
 use std::process::ExitCode;
 
+mod bars;
 mod bed;
 mod bench;
 mod child;
@@ -42,6 +44,7 @@ pub mod records;
 mod replaced;
 mod replay;
 mod report;
+mod restart;
 mod schedule;
 mod size;
 mod sorted;

@@ -65,6 +65,13 @@ pub(super) enum Command {
     /// the clock the consistency conditions 1 to 4 are looked at; one that does not hold is an
     /// error.
     Tpcc(TpccArgs),
+    /// How soon a store is at full speed after it was opened, cold and warm, on Polder alone.
+    ///
+    /// A store is loaded, used for --warmup seconds and closed, and then opened in turn without the list
+    /// of the pages that were in memory and with it. Shown are the time from the opening to nine tenths
+    /// of full speed (of what the faster one of a round settles at), and throughput over time; beside
+    /// them the pages that the device gives to as many threads. With --json one object, with all curves.
+    Restart(RestartArgs),
     /// Compare engines: each in a process of its own, taking turns round by round.
     ///
     /// Each engine loads its data once and lives through the run (for load and bulk: fills a new
@@ -232,6 +239,17 @@ pub(super) struct RunArgs {
     pub(super) seconds: f64,
     #[command(flatten)]
     pub(super) common: CommonArgs,
+}
+
+/// What restarts take.
+#[derive(Debug, Args)]
+pub(super) struct RestartArgs {
+    #[command(flatten)]
+    pub(super) run: RunArgs,
+    /// How often each side has its turn, 1 to 1000.
+    #[arg(long, value_name = "COUNT", default_value = "3",
+          value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(super) rounds: u32,
 }
 
 /// What a comparison takes.

@@ -26,7 +26,7 @@ pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
 }
 
 /// The translation of the engine of this name, if it is one of these.
-pub(super) fn translation_of(engine: &str) -> Option<TranslationKind> {
+pub(crate) fn translation_of(engine: &str) -> Option<TranslationKind> {
     engine.strip_prefix(PREFIX)?.parse().ok()
 }
 

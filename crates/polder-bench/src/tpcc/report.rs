@@ -7,6 +7,7 @@ use super::TpccPlan;
 use super::mix::Mix;
 use super::tally::{KindTally, Tally};
 use super::transactions::Transaction;
+use crate::bars::bars_of;
 use crate::interval::median;
 use crate::latencies::Latencies;
 use crate::size::{show_count, show_ns};
@@ -131,7 +132,7 @@ impl TpccResult {
         ];
         if let Some((low, high)) = self.extremes() {
             let range = format!("{}/s to {}/s", show_count(low), show_count(high));
-            rows.push(vec!["over time".to_owned(), format!("{range}: {}", self.plot())]);
+            rows.push(vec!["over time".to_owned(), format!("{range}: {}", bars_of(&self.per_s))]);
         }
         let titles = [
             "transaction",
@@ -156,17 +157,5 @@ impl TpccResult {
     fn extremes(&self) -> Option<(f64, f64)> {
         let low = self.per_s.iter().copied().reduce(f64::min)?;
         Some((low, self.per_s.iter().copied().reduce(f64::max)?))
-    }
-
-    /// A character for each interval, or for some together, by its share of the fastest.
-    fn plot(&self) -> String {
-        const MOST: usize = 60;
-        const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-        let together = self.per_s.len().div_ceil(MOST).max(1);
-        let means =
-            self.per_s.chunks(together).map(|part| part.iter().sum::<f64>() / part.len() as f64);
-        let means: Vec<f64> = means.collect();
-        let most = means.iter().copied().fold(1e-9, f64::max);
-        means.iter().map(|mean| BARS[((mean / most * 7.0).round() as usize).min(7)]).collect()
     }
 }
