@@ -17,9 +17,9 @@ use crate::read_mode::ReadMode;
 #[non_exhaustive]
 pub enum PoolError {
     /// No frame could be freed. Each frame that is in use counts once, by the first of these that
-    /// it is: pinned, being loaded, latched, dirty.
+    /// it is: pinned or lent, being loaded, latched, dirty.
     #[error(
-        "all {frames} frames of the buffer pool are in use: {pinned} pinned, {latched} latched, {in_flight} being loaded, {dirty} changed and not written yet{}; use fewer threads or a larger memory budget",
+        "all {frames} frames of the buffer pool are in use: {pinned} pinned or lent, {latched} latched, {in_flight} being loaded, {dirty} changed and not written yet{}; use fewer threads, keep fewer values lent, or use a larger memory budget",
         last_write_error.as_ref().map(|e| format!(" (the last write failed: {e})")).unwrap_or_default()
     )]
     Exhausted {

@@ -87,11 +87,13 @@ pub use {
     paging::shadow::Shadow,
     pool::config::PoolConfig,
     pool::handle::{Pool, Space},
+    pool::loans::{Borrower, Loans},
     pool::redo::{Redo, Redone},
     pool::stats::{NodeStats, PoolStats, SpaceStats},
     read_mode::{GroupSize, ReadMode, UnknownReadMode},
     replacement::AccessHint,
     space::change::Change,
+    space::loan::NotLent,
     thread::holding::Holding,
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,

@@ -48,6 +48,12 @@ impl Runs {
         self.0.range(..to).next_back().is_some_and(|(start, len)| start + len > from)
     }
 
+    /// The end of the last run that has a number from `from` up to below `to`.
+    pub(crate) fn last_end_within(&self, from: u64, to: u64) -> Option<u64> {
+        let (start, len) = self.0.range(..to).next_back()?;
+        (start + len > from).then_some(start + len)
+    }
+
     /// The lowest run of at least `len` numbers that begins below `limit`.
     pub(crate) fn first_of(&self, len: u64, limit: u64) -> Option<u64> {
         let (start, _) = self.0.range(..limit).find(|(_, there)| **there >= len)?;
@@ -86,6 +92,9 @@ mod tests {
             for n in 0..64 {
                 assert_eq!(runs.end_of_run(n).is_some(), model.contains(&n));
                 assert_eq!(runs.any_within(n, n + 3), model.range(n..n + 3).next().is_some());
+                let last = model.range(n..n + 3).next_back();
+                let end = last.map(|last| (*last..).find(|n| !model.contains(n)).unwrap());
+                assert_eq!(runs.last_end_within(n, n + 3), end);
             }
             let pairs: Vec<_> = runs.0.iter().map(|(s, l)| (*s, s + l)).collect();
             assert!(pairs.windows(2).all(|pair| pair[0].1 < pair[1].0), "runs touch");

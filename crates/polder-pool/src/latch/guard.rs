@@ -137,8 +137,10 @@ impl<'p> Optimistic<'p> {
         self.cell.validate(self.seen, &self.latches.wraps, self.wraps)
     }
 
-    /// The same page, held no more.
-    pub(crate) fn without_hold(&self) -> Optimistic<'p> {
+    /// The same page, to be kept beyond the attempt that came to it, which may have held it: it
+    /// validates as long as nothing has changed.
+    #[inline(always)]
+    pub fn without_hold(&self) -> Optimistic<'p> {
         Optimistic { seat: Seat::new(self.frame()), ..*self }
     }
 
@@ -321,6 +323,14 @@ impl<'p> Exclusive<'p> {
 
     pub(crate) fn frame(&self) -> FrameId {
         self.frame
+    }
+
+    /// G6: whether the page, which was freed, is lent, so that it leaves later (`LOAN-3`). The caller
+    /// lets it go as it is then.
+    pub(crate) fn leaves_later(&self) -> bool {
+        // No write of it begins any more, and so none is under way.
+        self.meta().await_written();
+        self.meta().leave_when_returned()
     }
 
     /// C3: whether somebody has noted the frame, so that the page stays there (`COW-4`).

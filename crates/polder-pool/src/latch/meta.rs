@@ -19,8 +19,8 @@
 use polder_format::{PageId, PhysicalPageNo};
 
 use crate::latch::state::{StateCell, StateWord, Version};
-use crate::sync::Backoff;
 use crate::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use crate::sync::{Backoff, seq_cst_under_loom};
 
 /// What `written` says of a page that the device does not have.
 const NEVER: u32 = u32::MAX;
@@ -39,7 +39,9 @@ pub(crate) struct FrameMeta {
     /// The version that the device has, or "never". Changed by a thread that loads the page, or
     /// holds *writing*, or releases the page at a step towards a wrap.
     written: AtomicU32,
-    /// Raised by a thread that holds a latch on the page (`POOL-7`), lowered by the pin's owner.
+    /// Pins, loans and *leaving*, each in bits of its own. Pins: raised by a thread that holds a
+    /// latch on the page (`POOL-7`), lowered by the pin's owner. Loans: raised and lowered by their
+    /// owners (`LOAN-1`). *Leaving*: changed by a thread that holds the page exclusively (`LOAN-3`).
     pins: AtomicU32,
     /// Set by CAS by a thread that wants to write the page, and cleared by the same (`POOL-5`).
     writing: AtomicBool,
@@ -50,6 +52,19 @@ pub(crate) struct FrameMeta {
     /// that loads it, cleared by the first access.
     awaits_scan: AtomicBool,
 }
+
+/// One loan, above 20 bits of pins.
+const LOAN: u32 = 1 << 20;
+/// The bits of loans.
+const LOANS: u32 = LEAVING - LOAN;
+/// The page was freed while it was lent.
+const LEAVING: u32 = 1 << 31;
+/// Loans of one frame from which on more are refused. A thread that tries counts first and looks then:
+/// as many again may be trying.
+const MOST_LOANS: u32 = 1 << 10;
+
+/// How often a thread looks whether a loan is only being tried, pausing in between.
+const LOOKS_FOR_LOANS: u32 = 10_000;
 
 pub(crate) const FRAME_META_BYTES: usize = size_of::<FrameMeta>();
 
@@ -89,6 +104,9 @@ impl FrameMeta {
         debug_assert!(!self.page().is_null(), "META-1: no page leaves");
         self.page.store(0, Ordering::Release);
         self.version.store(version.get(), Ordering::Relaxed);
+        if self.is_leaving() {
+            self.pins.fetch_and(!LEAVING, Ordering::Relaxed);
+        }
     }
 
     /// Whether the device lacks this state of the page.
@@ -137,8 +155,84 @@ impl FrameMeta {
         self.awaits_scan.load(Ordering::Relaxed) && self.awaits_scan.swap(false, Ordering::Relaxed)
     }
 
+    /// Whether the page must stay in the frame: by a pin or a loan. SeqCst, for a caller that has set
+    /// the word exclusive before: the other side is [`FrameMeta::lend`] (`LOAN-1`).
     pub(crate) fn is_pinned(&self) -> bool {
-        self.pins.load(Ordering::Acquire) != 0
+        seq_cst_under_loom();
+        self.pins.load(Ordering::SeqCst) != 0
+    }
+
+    /// Whether there are pins; a thread that tries to lend the page is none.
+    pub(crate) fn has_pins(&self) -> bool {
+        self.pins.load(Ordering::Acquire) & (LOAN - 1) != 0
+    }
+
+    /// G2 and G3: lends the page of `cell`, which was `seen` in this frame, if it still stands. If
+    /// not, the caller ends the loan all the same.
+    #[inline(always)]
+    pub(crate) fn lend(&self, cell: &StateCell, seen: StateWord) -> bool {
+        // G2  SeqCst, as the load behind it
+        let before = self.pins.fetch_add(LOAN, Ordering::SeqCst);
+        seq_cst_under_loom();
+        // G3
+        (before & LOANS) / LOAN < MOST_LOANS && seen.still_stands(cell.read_after_flag())
+    }
+
+    /// Whether a loan was refused because there are so many (`LOAN-5`).
+    pub(crate) fn has_most_loans(&self) -> bool {
+        (self.pins.load(Ordering::Relaxed) & LOANS) / LOAN > MOST_LOANS
+    }
+
+    /// G5: ends a loan. True if it was the last one of a page that is leaving. Release: what was read
+    /// of the page was read before it goes; Acquire: pairs with the same of the others.
+    #[inline(always)]
+    pub(crate) fn end_loan(&self) -> bool {
+        let before = self.pins.fetch_sub(LOAN, Ordering::AcqRel);
+        debug_assert_ne!(before & LOANS, 0, "LOAN-1");
+        before & LEAVING != 0 && before & LOANS == LOAN
+    }
+
+    /// Whether the page is lent, or a thread tries that.
+    pub(crate) fn is_lent(&self) -> bool {
+        seq_cst_under_loom();
+        self.pins.load(Ordering::SeqCst) & LOANS != 0
+    }
+
+    /// G6: the page is to leave when its last loan ends; false if it is not lent. The caller holds it
+    /// exclusively.
+    pub(crate) fn leave_when_returned(&self) -> bool {
+        seq_cst_under_loom();
+        let is_lent = self.pins.fetch_or(LEAVING, Ordering::SeqCst) & LOANS != 0;
+        if !is_lent {
+            self.pins.fetch_and(!LEAVING, Ordering::Relaxed);
+        }
+        is_lent
+    }
+
+    /// Whether it is to leave when its last loan ends. It changes under the exclusive latch alone.
+    pub(crate) fn is_leaving(&self) -> bool {
+        self.pins.load(Ordering::Acquire) & LEAVING != 0
+    }
+
+    /// Whether the page is lent, and not only tried to be. The caller holds it exclusively.
+    pub(crate) fn is_lent_for_long(&self) -> bool {
+        let mut backoff = Backoff::new();
+        (0..LOOKS_FOR_LOANS).all(|_| {
+            let is_lent = self.is_lent();
+            if is_lent {
+                backoff.wait();
+            }
+            is_lent
+        })
+    }
+
+    /// Waits for threads that try to lend the page: for a moment. The caller holds it exclusively, and
+    /// knows that it is not lent.
+    pub(crate) fn await_tries(&self) {
+        let mut backoff = Backoff::new();
+        while self.is_lent() {
+            backoff.wait();
+        }
     }
 
     pub(crate) fn pin(&self) {
@@ -147,7 +241,7 @@ impl FrameMeta {
 
     pub(crate) fn unpin(&self) {
         let before = self.pins.fetch_sub(1, Ordering::Release);
-        debug_assert_ne!(before, 0, "POOL-7");
+        debug_assert_ne!(before & (LOAN - 1), 0, "POOL-7");
     }
 
     /// W1. False if somebody else writes the page (`POOL-5`). Acquire pairs with `end_writing`.

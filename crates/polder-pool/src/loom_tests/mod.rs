@@ -11,6 +11,7 @@ mod copies;
 mod duty;
 mod flights;
 mod groups;
+mod loans;
 mod pending;
 mod slices;
 mod swizzle;

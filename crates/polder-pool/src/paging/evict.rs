@@ -276,11 +276,13 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Takes a page that is held exclusively out of memory, without writing it.
+    /// Takes a page that is held exclusively out of memory, without writing it. It is not lent.
     pub(crate) fn discard(&self, space: &SpaceCore<T>, page: Exclusive<'_>) {
         let meta = page.meta();
         // A write that is under way must not hit the page after it was given out again.
         meta.await_written();
+        // LOAN-3: it is not lent, but by threads that will see that they cannot.
+        meta.await_tries();
         self.translation.give_back(&self.core.frames.memory, &mut [page.page().base()]);
         let (cell, bytes, frame) = (page.cell(), page.bytes(), page.into_frame());
         // COW-5: before somebody can load what the device has of it.
@@ -322,7 +324,7 @@ impl<T: Translation> Shared<T> {
     fn leave(&self, space: &SpaceCore<T>, cell: &StateCell, frame: FrameId) {
         let meta = self.core.latches.meta(frame);
         debug_assert!(
-            !meta.is_pinned() && !meta.is_dirty(cell.peek()),
+            !meta.has_pins() && !meta.is_dirty(cell.peek()),
             "POOL-4: {} in {frame:?} became dirty or pinned since E5",
             meta.page()
         );

@@ -258,6 +258,12 @@ impl<T: Translation> Shared<T> {
                     // Its physical page number is right: an extent may have moved since `place`
                     // was read.
                     if let Some(found) = self.latch_resident(space, page) {
+                        // LOAN-2: a page that is lent is given out again only by maps that are
+                        // damaged.
+                        if found.meta().is_lent_for_long() {
+                            let what = "the maps say that it is free, but a value lies there";
+                            return Err(PoolError::Broken { page: id, what });
+                        }
                         break found;
                     }
                 }

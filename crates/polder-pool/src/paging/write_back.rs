@@ -154,8 +154,9 @@ impl<T: Translation> Shared<T> {
             // The page has gone, or its word: then it is to be looked for again (TABLE-2).
             return if meta.page() == page { Err(Busy) } else { Ok(None) };
         }
-        // W3  nobody writes to it, whatever happens to its word meanwhile
-        let copied = if meta.is_dirty(word) {
+        // W3  nobody writes to it, whatever happens to its word meanwhile. What is freed and lent is
+        // written no more: where it lay may be another page's (LOAN-3)
+        let copied = if meta.is_dirty(word) && !meta.is_leaving() {
             let bytes = self.page_in(&space, page.page(), frame);
             bytes.copy_to(0, out);
             T::copied_out(&core.kinds, bytes, page.space(), 0, out);

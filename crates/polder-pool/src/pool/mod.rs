@@ -6,11 +6,13 @@
 //! | `open.rs` | how it is made of its parts |
 //! | `handle.rs` | the handles of a pool and of a space |
 //! | `pool.rs`, `space.rs` | all that they offer |
+//! | `loans.rs` | pages that are lent |
 //! | `stats.rs` | statistics |
 //! | `redo.rs` | what recovery does to pages |
 
 pub(crate) mod config;
 pub(crate) mod handle;
+pub(crate) mod loans;
 #[cfg(test)]
 mod node_tests;
 pub(crate) mod open;

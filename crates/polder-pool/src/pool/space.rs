@@ -183,6 +183,22 @@ impl<T: Translation> Space<T> {
         self.view().prefetch_group(wanted)
     }
 
+    /// [`Space::prefetch_group`] of pages whose numbers follow each other.
+    pub fn prefetch_run(&self, first: PageNo, pages: u64, offset: usize) -> usize {
+        const AT_ONCE: usize = 32;
+        let (mut loaded, end) = (0, first.get().saturating_add(pages));
+        for from in (first.get()..end).step_by(AT_ONCE) {
+            let mut wanted = [(LinkRef::Id(PageId::NULL), offset); AT_ONCE];
+            let mut count = 0;
+            for page in (from..end.min(from + AT_ONCE as u64)).filter_map(PageNo::new) {
+                wanted[count].0 = LinkRef::Id(PageId::new(self.id(), page));
+                count += 1;
+            }
+            loaded += self.prefetch_group(&wanted[..count]);
+        }
+        loaded
+    }
+
     /// What many operations of this thread go by when they are interleaved ([`Interleaved`]).
     pub fn interleave(&self, hint: AccessHint) -> Interleaved<'_, T> {
         Interleaved::new(self.view(), hint)
@@ -450,8 +466,29 @@ impl<T: Translation> Space<T> {
         self.shared().create_page(self.space_core(), limit)
     }
 
+    /// A page with this number, which the caller has reserved ([`Space::reserve`]) and makes once; else
+    /// as [`Space::create`].
+    ///
+    /// # Errors
+    /// As [`Space::create`]. The number is still reserved then.
+    pub fn make(&self, page: PageNo) -> Result<NewPage<'_>, PoolError> {
+        self.when_admitted(|| self.shared().make(self.space_core(), page))
+    }
+
+    /// Reserves so many numbers of free pages, in ascending order, for pages that belong together: if
+    /// possible a run without gaps, else the lowest ones. `None`, if there are not as many in front of
+    /// `limit`. Each is to be made ([`Space::make`]) or freed ([`Space::free`]). Called with no latch
+    /// held.
+    ///
+    /// # Errors
+    /// As [`Space::create`]; nothing is reserved then.
+    pub fn reserve(&self, count: usize, limit: PageNo) -> Result<Option<Vec<PageNo>>, PoolError> {
+        self.shared().reserve_pages(self.space_core(), count, limit)
+    }
+
     /// Drops a page that nothing refers to from memory, and gives its id. Its number is still
-    /// reserved: it is given back with [`Space::give_back`] once no latch is held.
+    /// reserved: it is given back with [`Space::give_back`] once no latch is held. Not for pages that
+    /// may be lent, for whose return this would wait: those are freed by [`Space::free`].
     pub fn discard(&self, page: Exclusive<'_>) -> PageId {
         let id = page.id();
         self.shared().discard(self.space_core(), page);
@@ -464,7 +501,8 @@ impl<T: Translation> Space<T> {
         self.shared().free_page(self.space_core(), page.page());
     }
 
-    /// Frees a reserved page that nothing refers to, resident or not; it is never loaded for that.
+    /// Frees a reserved page that nothing refers to, resident or not; it is never loaded for that. A
+    /// page that is lent ([`Borrower`](crate::Borrower)) is free when it is not any more.
     /// Called with no latch held.
     pub fn free(&self, page: PageNo) {
         self.shared().discard_and_free(self.space_core(), page);

@@ -44,9 +44,13 @@ impl<T: Translation> Shared<T> {
         })
     }
 
-    /// Frees a reserved page that nothing refers to, resident or not.
+    /// Frees a reserved page that nothing refers to, resident or not. If it is lent it stays reserved
+    /// until it is not (`LOAN-3`).
     pub(crate) fn discard_and_free(&self, space: &SpaceCore<T>, page: PageNo) {
         if let Some(held) = self.latch_resident(space, page) {
+            if held.leaves_later() {
+                return;
+            }
             self.discard(space, held);
         }
         self.free_page(space, page);
@@ -191,6 +195,121 @@ impl<T: Translation> Shared<T> {
             return Ok(Some(page));
         }
         Err(TOO_MANY_PAGES)
+    }
+
+    /// Reserves so many pages in front of `limit`, in ascending order: the first run of so many free ones
+    /// in the map that has the lowest free page, so that a space stays dense; or the lowest free pages.
+    /// On an error, and if there are not so many, none.
+    pub(crate) fn reserve_pages(
+        &self,
+        space: &SpaceCore<T>,
+        count: usize,
+        limit: PageNo,
+    ) -> Result<Option<Vec<PageNo>>, PoolError> {
+        self.when_admitted(OPERATION_FRAMES, || {
+            if count > 1
+                && let Some(run) = self.reserve_run(space, count as u64, limit)?
+            {
+                return Ok(Some(run));
+            }
+            let mut pages = Vec::with_capacity(count);
+            while pages.len() < count {
+                match self.allocate_page(space, limit) {
+                    Ok(Some(page)) => pages.push(page),
+                    other => {
+                        pages.iter().for_each(|page| self.free_page(space, *page));
+                        return other.map(|_| None);
+                    }
+                }
+            }
+            Ok(Some(pages))
+        })
+    }
+
+    fn reserve_run(
+        &self,
+        space: &SpaceCore<T>,
+        count: u64,
+        limit: PageNo,
+    ) -> Result<Option<Vec<PageNo>>, PoolError> {
+        let mut state = lock(&space.alloc);
+        space.check_not_dropped()?;
+        let per_map = pages_per_alloc_map(self.core.page_size());
+        let m = state.lowest / per_map;
+        if m >= self.count_maps(space, &mut state)? {
+            return Ok(None);
+        }
+        let map = self.alloc_map(m)?;
+        let mut from = state.lowest.saturating_sub(map.get());
+        loop {
+            let Some(bit) = self.find_free_run(space, map, from, count)? else { return Ok(None) };
+            let (first, end) = (map.get() + bit, map.get() + bit + count);
+            if end > limit.get() {
+                return Ok(None);
+            }
+            {
+                let mut reserved = lock(&space.reserved);
+                if let Some(end) = reserved.last_end_within(first, end) {
+                    from = end - map.get();
+                    continue;
+                }
+                reserved.insert(first, count);
+            }
+            // As in `reserve_free`.
+            let found = self.find_free_run(space, map, bit, count);
+            let is_free = matches!(found, Ok(Some(free)) if free == bit);
+            let pages: Vec<_> = (first..end).filter_map(PageNo::new).collect();
+            let schedule = &self.core.map.schedule;
+            let same =
+                |a: &PageNo, b: &PageNo| schedule.of_page(*a).index == schedule.of_page(*b).index;
+            let outcome = found.and_then(|_| {
+                let mut extents = pages.chunk_by(same).filter(|_| is_free);
+                extents.try_for_each(|of_one| {
+                    self.ensure_extent(space, &mut state, of_one[0]).map(|_| ())
+                })
+            });
+            if is_free && outcome.is_ok() {
+                if first == state.lowest {
+                    state.lowest = end;
+                }
+                return Ok(Some(pages));
+            }
+            lock(&space.reserved).remove(first, count);
+            outcome?;
+            from = bit + 1;
+        }
+    }
+
+    /// The first of so many bits from `from` on that are all zero.
+    fn find_free_run(
+        &self,
+        space: &SpaceCore<T>,
+        map: PageNo,
+        from: u64,
+        count: u64,
+    ) -> Result<Option<u64>, PoolError> {
+        let id = PageId::new(space.id, map);
+        let view = self.view(space);
+        view.run(AccessHint::Normal, |attempt| {
+            let guard = view.follow(attempt, LinkRef::Id(id), None)?;
+            let page = guard.page();
+            let bits = (page.size() - ALLOC_MAP_BITS_AT) as u64 * 8;
+            // The run that ends in front of the next bit.
+            let (mut begin, mut at) = (from, from);
+            while at < bits && at - begin < count {
+                let used = page.u64(ALLOC_MAP_BITS_AT + 8 * (at / 64) as usize) >> (at % 64);
+                let left = 64 - at % 64;
+                let free = u64::from(used.trailing_zeros()).min(left);
+                at += free;
+                if free < left && at - begin < count {
+                    // Past those that are used.
+                    at += u64::from((used >> free).trailing_ones());
+                    begin = at;
+                }
+            }
+            guard.validate()?;
+            Ok((at - begin >= count).then_some(begin))
+        })
     }
 
     /// Reserves the first page from bit `from` of a map on that is neither in use nor reserved.

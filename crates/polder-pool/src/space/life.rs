@@ -10,11 +10,12 @@
 
 use std::sync::Arc;
 
-use polder_format::{PhysicalPageNo, SpaceId};
+use polder_format::{PageId, PageNo, PhysicalPageNo, SpaceId};
 
 use crate::error::PoolError;
-use crate::file_map::{FileState, Run};
+use crate::file_map::{AllocState, FileState, Run};
 use crate::shared::{Shared, SpaceCore};
+use crate::sync::atomic::{Ordering, fence};
 use crate::sync::lock;
 use crate::translation::{Translation, Words};
 
@@ -103,7 +104,7 @@ impl<T: Translation> Shared<T> {
         // Which physical pages are free must be known before more come back.
         self.learn_file_pages()?;
         // While this is held no thread allocates in the space; the next one sees that it is gone.
-        let _alloc = lock(&space.alloc);
+        let mut alloc = lock(&space.alloc);
         // The directory first: a checkpoint does not see pages that have left memory, so that no
         // recovery may miss them.
         {
@@ -113,8 +114,8 @@ impl<T: Translation> Shared<T> {
                 self.array_set(&self.directory, u64::from(space.id.get()), 0, 0)?;
             }
         }
-        self.evacuate(space);
-        self.translation.words().close(&space.directory);
+        alloc.awaits_loans = true;
+        self.close_words(space, &mut alloc);
         let extents = self.array_elements(&space.map)?;
         let pages = self.array_pages(&space.map)?;
         self.log_freed(pages.iter().map(|page| page.place))?;
@@ -134,15 +135,52 @@ impl<T: Translation> Shared<T> {
         Ok(())
     }
 
-    /// Discards all pages of a dropped space; faulters that did not know yet find out.
-    fn evacuate(&self, space: &SpaceCore<T>) {
-        while {
-            self.translation.words().for_each_present(&space.directory, &mut |page| {
-                if let Some(held) = self.latch_resident(space, page) {
+    /// The pages of a dropped space leave memory, and the memory of their words serves others, unless
+    /// some are lent: then the thread that ends the last loan is the one that goes on here
+    /// (`LOAN-3`). The caller holds the space's mutex.
+    pub(crate) fn close_words(&self, space: &SpaceCore<T>, alloc: &mut AllocState) {
+        if alloc.awaits_loans && self.evacuate(space) {
+            alloc.awaits_loans = false;
+            self.translation.words().close(&space.directory);
+        }
+    }
+
+    /// Discards all pages of a dropped space but those that are lent; faulters that did not know yet
+    /// find out. Whether none is left.
+    fn evacuate(&self, space: &SpaceCore<T>) -> bool {
+        let words = self.translation.words();
+        loop {
+            words.for_each_present(&space.directory, &mut |page| {
+                if let Some(held) = self.latch_resident(space, page)
+                    && !held.leaves_later()
+                {
                     self.discard(space, held);
                 }
             });
-            !self.translation.words().is_quiet(&space.directory)
-        } {}
+            let (mut lent, mut others) = (0, 0);
+            fence(Ordering::SeqCst);
+            words.for_each_present(
+                &space.directory,
+                &mut |page| match self.is_leaving(space, page) {
+                    true => lent += 1,
+                    false => others += 1,
+                },
+            );
+            if others == 0 && lent > 0 {
+                return false;
+            }
+            if words.is_quiet(&space.directory) {
+                return true;
+            }
+        }
+    }
+
+    /// Whether a page is resident and leaving.
+    fn is_leaving(&self, space: &SpaceCore<T>, page: PageNo) -> bool {
+        self.state_of(space, page).map(|cell| cell.read()).is_some_and(|word| {
+            let is_there = !word.is_evicted() && !word.is_in_flight();
+            let meta = is_there.then(|| self.core.latches.meta(word.frame()));
+            meta.is_some_and(|meta| meta.is_leaving() && meta.page() == PageId::new(space.id, page))
+        })
     }
 }

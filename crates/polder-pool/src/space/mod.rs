@@ -11,6 +11,7 @@
 //! | `physical.rs` | which physical pages of the file are free |
 //! | `change.rs` | a change of pages and of maps, and its log records |
 //! | `life.rs` | making, opening and dropping spaces |
+//! | `loan.rs` | pages whose bytes are lent: G1 to G6 |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
 
 #![cfg(not(loom))]
@@ -21,6 +22,7 @@ mod array_write;
 pub(crate) mod change;
 mod extents;
 mod life;
+pub(crate) mod loan;
 mod locate;
 mod physical;
 mod shrink;
