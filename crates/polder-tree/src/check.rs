@@ -76,8 +76,8 @@ fn see_node<T: Translation>(
     if node.is_leaf() {
         walk.report.entries += node.count() as u64;
         for slot in 0..node.count() {
-            if let Value::Overflow { len, link } = node.value(slot) {
-                see_chain(walk, Long { len, link });
+            if let Value::Overflow { len, run, link } = node.value(slot) {
+                see_chain(walk, Long { len, run, link });
             }
         }
     } else {

@@ -258,9 +258,9 @@ impl<T: Translation> Cursor<T> {
         self.value.clear();
         match node.value(slot) {
             Value::Inline { at, len } => node.page().append_to(at, len, &mut self.value),
-            Value::Overflow { len, link } => {
+            Value::Overflow { len, run, link } => {
                 let (version, pass) = (node.version(slot), self.pass);
-                let seen = SeenChain { version, long: Long { len, link }, pass };
+                let seen = SeenChain { version, long: Long { len, run, link }, pass };
                 let value = match self.tree.read_long(&self.key, seen)? {
                     Some(value) => Some(value),
                     // It was written since the leaf was copied: as it is now (CURSOR-2).

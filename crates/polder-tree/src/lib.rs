@@ -24,7 +24,7 @@
 //! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
 //! | `stored.rs` | a value on its way into a leaf |
-//! | `overflow.rs` | long values |
+//! | `overflow.rs`, `value_ref.rs` | long values; lending them |
 //! | `redo.rs` | doing again what the log says |
 //! | `check.rs` | finding what is broken |
 //! | `heap.rs` | rows without keys: appending, looking up, going through, loading |
@@ -52,6 +52,7 @@ mod reshape;
 mod snapshot;
 mod stored;
 mod tree;
+mod value_ref;
 mod way;
 mod write;
 
@@ -66,4 +67,5 @@ pub use overflow::overflow_piece;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;
 pub use tree::Tree;
+pub use value_ref::ValueRef;
 pub use write::Change;

@@ -3,7 +3,7 @@
 use std::mem::MaybeUninit;
 
 use polder_format::Lsn;
-use polder_pool::{AccessHint, PoolError, Translation};
+use polder_pool::{AccessHint, Optimistic, PoolError, Translation};
 use polder_structure::page::lsn_of;
 
 use crate::descent::Target;
@@ -11,18 +11,24 @@ use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
 use crate::overflow::{Chain, Long, SeenChain, read_chain};
 use crate::tree::Tree;
+use crate::value_ref::{Lent, ValueRef, lend_chain};
 use crate::way::leaf;
 
 /// Inline values up to this length are copied to the stack before a user sees them.
 const STACK_VALUE_BYTES: usize = 1024;
 
+/// How often a value is looked up that changes or goes from memory before it is lent; then it is copied.
+const LENDING_TRIES: u32 = 8;
+
 /// What a lookup found.
-enum Found<'b, V> {
+enum Found<'b, 'p, V> {
     Nothing,
     /// These bytes, in the buffer, and what else was read.
     Copied(&'b [u8], V),
-    /// A value that does not fit the buffer, or lies in overflow pages.
+    /// A value that does not fit the buffer.
     Large,
+    /// One in overflow pages, and the leaf that says so.
+    Long(SeenChain, Optimistic<'p>),
 }
 
 /// A value's record as it was found.
@@ -55,6 +61,9 @@ impl<T: Translation> Tree<T> {
             Found::Nothing => Ok(None),
             Found::Copied(value, ()) => Ok(Some(read(value))),
             Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
+            Found::Long(seen, leaf) => {
+                Ok(self.long_value(key, seen, leaf)?.map(|(_, value)| read(&value)))
+            }
         }
     }
 
@@ -73,6 +82,10 @@ impl<T: Translation> Tree<T> {
             Found::Nothing => Ok(None),
             Found::Copied(value, version) => Ok(Some(read(version, value))),
             Found::Large => Ok(self.versioned(key)?.map(|(version, value)| read(version, &value))),
+            Found::Long(seen, leaf) => {
+                let value = self.long_value(key, seen, leaf)?;
+                Ok(value.map(|(version, value)| read(version, &value)))
+            }
         }
     }
 
@@ -84,8 +97,8 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         buffer: &'b mut [MaybeUninit<u8>; STACK_VALUE_BYTES],
         of_record: impl Fn(NodeRef<'_>, usize) -> V,
-    ) -> Result<Found<'b, V>, TreeError> {
-        let mut copied = None;
+    ) -> Result<Found<'b, '_, V>, TreeError> {
+        let (mut copied, mut long) = (None, None);
         // Written out, and not by `at_leaf`: this is the way of every lookup, down to the instruction.
         let found = self.space.run(AccessHint::Normal, |attempt| {
             let leaf = leaf(&self.space, attempt, Target::Key(key))?;
@@ -94,11 +107,13 @@ impl<T: Translation> Tree<T> {
             let found = match node.search_covered(key) {
                 Err(_) => false,
                 Ok(slot) => {
-                    if let Value::Inline { at, len } = node.value(slot)
-                        && len <= STACK_VALUE_BYTES
-                    {
-                        let len = leaf.page().copy_to_uninit(at, len, buffer).len();
-                        copied = Some((len, of_record(node, slot)));
+                    match node.value(slot) {
+                        Value::Inline { at, len } if len <= STACK_VALUE_BYTES => {
+                            let len = leaf.page().copy_to_uninit(at, len, buffer).len();
+                            copied = Some((len, of_record(node, slot)));
+                        }
+                        Value::Inline { .. } => {}
+                        Value::Overflow { .. } => long = self.see_long(leaf, slot),
                     }
                     true
                 }
@@ -108,12 +123,48 @@ impl<T: Translation> Tree<T> {
         })?;
         Ok(match (found, copied) {
             (false, _) => Found::Nothing,
-            (true, None) => Found::Large,
+            (true, None) => long.map_or(Found::Large, |(seen, leaf)| Found::Long(seen, leaf)),
             (true, Some((len, more))) => {
                 // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
                 Found::Copied(unsafe { buffer[..len].assume_init_ref() }, more)
             }
         })
+    }
+
+    /// The long value in a slot of the leaf, if it is one. The caller validates the leaf.
+    #[cold]
+    #[inline(never)]
+    fn see_long<'p>(
+        &self,
+        leaf: Optimistic<'p>,
+        slot: usize,
+    ) -> Option<(SeenChain, Optimistic<'p>)> {
+        let node = NodeRef::new(leaf.page());
+        let Value::Overflow { len, run, link } = node.value(slot) else { return None };
+        let seen = SeenChain::new(&self.space, node.version(slot), Long { len, run, link });
+        Some((seen, leaf.without_hold()))
+    }
+
+    /// The value to which a leaf led, with its version word, or, if that has changed since, what the
+    /// key has now.
+    #[inline(never)]
+    fn long_value(
+        &self,
+        key: &[u8],
+        seen: SeenChain,
+        leaf: Optimistic<'_>,
+    ) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
+        let mut bytes = Vec::new();
+        let read = read_chain(&self.space, AccessHint::Normal, seen.long, Some(&mut bytes));
+        // A leaf that is as it was still leads there, and did all the time. Others are asked anew.
+        if leaf.validate().is_ok() {
+            read?;
+            return Ok(Some((seen.version, bytes)));
+        }
+        match self.if_still(key, seen, read)? {
+            Some(_) => Ok(Some((seen.version, bytes))),
+            None => self.versioned(key),
+        }
     }
 
     /// What `read` sees in the leaf for `key`, as one state of it. The slot is that of the key, if it is
@@ -141,21 +192,72 @@ impl<T: Translation> Tree<T> {
         Ok(self.versioned(key)?.map(|(_, value)| value))
     }
 
+    /// The value of `key` where it lies, if it has pages of its own; a copy of it otherwise.
+    ///
+    /// What is lent does not change and stays in memory, whatever becomes of the key: it keeps frames of
+    /// the pool, and nobody waiting.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn get_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, TreeError> {
+        for _ in 0..LENDING_TRIES {
+            let found = self.space.run(AccessHint::Normal, |attempt| {
+                let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+                let node = NodeRef::new(leaf.page());
+                let found = match node.search_covered(key) {
+                    Err(_) => None,
+                    Ok(slot) => Some(match node.value(slot) {
+                        Value::Inline { at, len } => Ok(ValueRef::copy(leaf.page(), at, len)),
+                        Value::Overflow { .. } => Err(self.see_long(leaf, slot)),
+                    }),
+                };
+                leaf.validate()?;
+                Ok(found)
+            })?;
+            let (seen, leaf) = match found {
+                None => return Ok(None),
+                Some(Ok(copied)) => return Ok(Some(copied)),
+                Some(Err(Some(long))) => long,
+                Some(Err(None)) => continue,
+            };
+            match lend_chain(&self.space, seen.long, &leaf)? {
+                Lent::All(value) => return Ok(Some(value)),
+                Lent::Changed => {}
+                Lent::TooMuch => break,
+            }
+        }
+        Ok(self.get(key)?.map(ValueRef::from))
+    }
+
     /// The version word and the value of `key`.
     ///
     /// # Errors
     /// Those of loading pages.
     pub fn versioned(&self, key: &[u8]) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
         loop {
-            let (Some(record), _) = self.record_and_lsn(key)? else { return Ok(None) };
-            let version = record.version;
-            match record.value {
-                Held::Bytes(bytes) => return Ok(Some((version, bytes))),
-                Held::Long(seen) => {
-                    if let Some(bytes) = self.read_long(key, seen)? {
-                        return Ok(Some((version, bytes)));
-                    }
-                }
+            let mut bytes = Vec::new();
+            let found = self.space.run(AccessHint::Normal, |attempt| {
+                let leaf = leaf(&self.space, attempt, Target::Key(key))?;
+                let node = NodeRef::new(leaf.page());
+                bytes.clear();
+                let found = match node.search_covered(key) {
+                    Err(_) => None,
+                    Ok(slot) => Some(match node.value(slot) {
+                        Value::Inline { at, len } => {
+                            node.page().append_to(at, len, &mut bytes);
+                            Ok(node.version(slot))
+                        }
+                        Value::Overflow { .. } => Err(self.see_long(leaf, slot)),
+                    }),
+                };
+                leaf.validate()?;
+                Ok(found)
+            })?;
+            match found {
+                None => return Ok(None),
+                Some(Ok(version)) => return Ok(Some((version, bytes))),
+                Some(Err(Some((seen, leaf)))) => return self.long_value(key, seen, leaf),
+                Some(Err(None)) => {}
             }
         }
     }
@@ -188,8 +290,8 @@ impl<T: Translation> Tree<T> {
                         node.page().append_to(at, len, &mut bytes);
                         None
                     }
-                    Value::Overflow { len, link } => {
-                        Some(SeenChain::new(&self.space, version, Long { len, link }))
+                    Value::Overflow { len, run, link } => {
+                        Some(SeenChain::new(&self.space, version, Long { len, run, link }))
                     }
                 };
                 (version, long)

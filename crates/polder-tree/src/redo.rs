@@ -10,7 +10,8 @@ use polder_pool::Swip;
 use polder_pool::bytes::PageMut;
 use polder_structure::page::copy_of;
 
-use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Split, max_key_len, must_overflow};
+use crate::node::{MAX_VALUE_BYTES, NewValue, NodeMut, NodeRef, Split};
+use crate::node::{max_key_len, must_overflow, overflow_pages};
 
 /// Does one record to its page.
 ///
@@ -35,8 +36,13 @@ pub fn redo(operation: &Operation<'_>, page: PageMut<'_>) -> Result<(), &'static
                 LoggedValue::Inline(bytes) => {
                     (!must_overflow(size, key.len(), bytes.len()), NewValue::Inline(bytes))
                 }
-                LoggedValue::Long { len, link } => {
-                    (len <= MAX_VALUE_BYTES && link != 0, NewValue::Overflow { len, link })
+                LoggedValue::Long { len, run, link } => {
+                    let pages = overflow_pages(size, len);
+                    let runs = u64::from(run) <= pages;
+                    (
+                        len <= MAX_VALUE_BYTES && runs && link != 0,
+                        NewValue::Overflow { len, run, link },
+                    )
                 }
             };
             if !possible {

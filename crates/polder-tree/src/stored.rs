@@ -48,14 +48,18 @@ impl<'v> Stored<'v> {
     pub(crate) fn as_new(&self) -> NewValue<'_> {
         match self {
             Stored::Inline(bytes) => NewValue::Inline(bytes),
-            Stored::Long(long, _) => NewValue::Overflow { len: long.len, link: long.link },
+            Stored::Long(long, _) => {
+                NewValue::Overflow { len: long.len, run: long.run, link: long.link }
+            }
         }
     }
 
     fn as_logged(&self) -> LoggedValue<'_> {
         match self {
             Stored::Inline(bytes) => LoggedValue::Inline(bytes),
-            Stored::Long(long, _) => LoggedValue::Long { len: long.len, link: long.link },
+            Stored::Long(long, _) => {
+                LoggedValue::Long { len: long.len, run: long.run, link: long.link }
+            }
         }
     }
 

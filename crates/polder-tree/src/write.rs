@@ -479,12 +479,12 @@ fn is_unknown_long<T: Translation>(
     old: &mut OldLong,
 ) -> bool {
     let Ok(slot) = slot else { return false };
-    let Value::Overflow { len, link } = node.value(slot) else { return false };
+    let Value::Overflow { len, run, link } = node.value(slot) else { return false };
     let version = node.version(slot);
     if old.chain.is(space, version, link) {
         return false;
     }
-    let seen = SeenChain::new(space, version, Long { len, link });
+    let seen = SeenChain::new(space, version, Long { len, run, link });
     *old = OldLong { seen, chain: Chain::default() };
     true
 }

@@ -99,6 +99,7 @@ mod stamps;
 mod stats;
 mod store;
 mod table;
+mod value_ref;
 mod warm;
 
 pub mod structure;
@@ -139,3 +140,4 @@ pub use salvage::{
 pub use shrink::{ShrinkProgress, ShrinkStep};
 pub use stats::{Stats, TableStats};
 pub use table::Table;
+pub use value_ref::ValueRef;

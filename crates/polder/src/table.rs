@@ -15,6 +15,7 @@ use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::families::Tables;
 use crate::handle::Store;
+use crate::value_ref::ValueRef;
 
 /// A table of a store. Cheap to clone; keeps the store open.
 #[derive(Clone)]
@@ -151,6 +152,38 @@ impl Table {
         dispatch!(&self.core, table => {
             table.check()?;
             table.tree.get_with(key, read).map_err(|error| table.error(error))
+        })
+    }
+
+    /// The value of `key`, lent where it lies if it is a long one ([`ValueRef`]); a short one is copied.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// let pages = store.open_table("pages")?;
+    /// pages.put("index", [b'x'; 4000])?;
+    /// let page = pages.get_ref("index")?.ok_or("no such page")?;
+    /// // Nobody waits for those that read it, and it stays as it is.
+    /// pages.put("index", "moved")?;
+    /// assert_eq!(page.chunks().map(<[u8]>::len).sum::<usize>(), 4000);
+    /// assert_eq!(pages.get_ref("index")?.ok_or("no such page")?.as_slice(), Some(&b"moved"[..]));
+    /// assert!(pages.get_ref("about")?.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of reading pages.
+    pub fn get_ref(&self, key: impl AsRef<[u8]>) -> Result<Option<ValueRef<'_>>, StoreError> {
+        self.value_ref(key.as_ref())
+    }
+
+    fn value_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, StoreError> {
+        dispatch!(&self.core, table => {
+            table.check()?;
+            let found = table.tree.get_ref(key).map_err(|error| table.error(error))?;
+            Ok(found.map(ValueRef::new))
         })
     }
 

@@ -62,8 +62,10 @@ pub enum LoggedValue<'a> {
     Inline(&'a [u8]),
     /// A chain of overflow pages, whose full-page images come earlier in the log.
     Long {
-        /// Length of the value in bytes.
+        /// Length of the value in bytes, below 2^32.
         len: u64,
+        /// How many pages from the first one on have numbers that follow each other.
+        run: u32,
         /// Link of the first page.
         link: u64,
     },
@@ -315,8 +317,8 @@ impl Operation<'_> {
                 out.put(key);
                 match value {
                     LoggedValue::Inline(bytes) => out.put(bytes),
-                    LoggedValue::Long { len, link } => {
-                        out.word(*len);
+                    LoggedValue::Long { len, run, link } => {
+                        out.word(*len | u64::from(*run) << 32);
                         out.word(*link);
                     }
                 }
@@ -475,7 +477,8 @@ fn operation(
             let key_len = content.short()?;
             let key = content.take(usize::from(key_len))?;
             let value = if flags & flag::LONG != 0 {
-                LoggedValue::Long { len: content.word()?, link: content.word()? }
+                let (len, run) = (u64::from(content.half()?), content.half()?);
+                LoggedValue::Long { len, run, link: content.word()? }
             } else {
                 LoggedValue::Inline(content.rest())
             };

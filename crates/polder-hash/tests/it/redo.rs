@@ -261,7 +261,7 @@ proptest! {
         for (key, value) in &keys {
             let operations = [
                 Operation::Insert { added: true, version: 9, key, value: LoggedValue::Inline(value) },
-                Operation::Insert { added: true, version: 9, key, value: LoggedValue::Long { len: 9, link: 9 } },
+                Operation::Insert { added: true, version: 9, key, value: LoggedValue::Long { len: 9, run: 1, link: 9 } },
                 Operation::Remove { key },
                 Operation::InsertChild { link: 5, separator: key },
                 Operation::RemoveChild { index: number },

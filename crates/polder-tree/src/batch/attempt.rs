@@ -226,11 +226,11 @@ fn find_long<'p, T: Translation>(
     for index in held.ops.clone() {
         let part = &parts[index];
         if let (Ok(slot), false) = (slots[index], matches!(part.op.action, BatchAction::Look))
-            && let Value::Overflow { len, link } = node.value(slot)
+            && let Value::Overflow { len, run, link } = node.value(slot)
         {
             let version = node.version(slot);
             if !part.old.as_ref().is_some_and(|chain| chain.is(part.space(), version, link)) {
-                let seen = SeenChain::new(part.space(), version, Long { len, link });
+                let seen = SeenChain::new(part.space(), version, Long { len, run, link });
                 return Err(InTheWay::HasLong(index, seen));
             }
             gone.push(index);

@@ -296,8 +296,8 @@ impl<T: Translation> Tree<T> {
             let leaf = leaf(&self.space, attempt, Target::Key(key))?;
             let node = NodeRef::new(leaf.page());
             let record = |slot| {
-                let Value::Overflow { len, link } = node.value(slot) else { return None };
-                let long = Long { len, link };
+                let Value::Overflow { len, run, link } = node.value(slot) else { return None };
+                let long = Long { len, run, link };
                 let chain = SeenChain::new(&self.space, node.version(slot), long);
                 Some(LongRecord { key: node.key(slot), chain })
             };

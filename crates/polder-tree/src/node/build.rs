@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use super::layout::{SLOT_BYTES, capacity, common_prefix, record_bytes};
+use super::layout::{OVERFLOW_REFERENCE_BYTES, SLOT_BYTES, capacity, common_prefix, record_bytes};
 use super::{NewValue, NodeMut};
 
 /// Collects the entries of one level, and emits nodes.
@@ -39,7 +39,7 @@ struct Entry {
 #[derive(Debug, Clone)]
 enum Payload {
     Inline { version: u64, value: Range<usize> },
-    Overflow { version: u64, len: u64, link: u64 },
+    Overflow { version: u64, len: u64, run: u32, link: u64 },
     Child { link: u64 },
 }
 
@@ -70,7 +70,7 @@ impl NodeBuilder {
         let key = self.keep(key);
         let payload = match value {
             NewValue::Inline(bytes) => Payload::Inline { version, value: self.keep(bytes) },
-            NewValue::Overflow { len, link } => Payload::Overflow { version, len, link },
+            NewValue::Overflow { len, run, link } => Payload::Overflow { version, len, run, link },
         };
         self.push(Entry { key, payload });
     }
@@ -156,9 +156,7 @@ impl NodeBuilder {
     fn entry_bytes(&self, entry: &Entry, prefix_len: usize) -> usize {
         let value_len = match &entry.payload {
             Payload::Inline { value, .. } => value.len(),
-            Payload::Overflow { len, link, .. } => {
-                NewValue::Overflow { len: *len, link: *link }.stored_len()
-            }
+            Payload::Overflow { .. } => OVERFLOW_REFERENCE_BYTES,
             Payload::Child { .. } => 0,
         };
         let suffix_len = entry.key.len().saturating_sub(prefix_len);
@@ -197,8 +195,8 @@ impl NodeBuilder {
                 Payload::Inline { version, value } => {
                     node.push_entry(key, *version, NewValue::Inline(&self.arena[value.clone()]));
                 }
-                Payload::Overflow { version, len, link } => {
-                    node.push_entry(key, *version, NewValue::Overflow { len: *len, link: *link });
+                &Payload::Overflow { version, len, run, link } => {
+                    node.push_entry(key, version, NewValue::Overflow { len, run, link });
                 }
                 Payload::Child { link } => node.push_child(key, *link),
             }

@@ -201,9 +201,9 @@ impl NodeMut<'_> {
                 self.page.write_u16(offset + VALUE_WORD, bytes.len() as u16);
                 self.page.write(value_at, bytes);
             }
-            NewValue::Overflow { len, link } => {
+            NewValue::Overflow { len, run, link } => {
                 self.page.write_u16(offset + VALUE_WORD, OVERFLOW);
-                self.page.write_u64(value_at, len);
+                self.page.write_u64(value_at, len | u64::from(run) << 32);
                 self.page.write_u64(value_at + 8, link);
             }
         }

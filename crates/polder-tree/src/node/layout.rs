@@ -60,6 +60,16 @@ pub(super) const OVERFLOW_REFERENCE_BYTES: usize = 16;
 /// The longest value in bytes.
 pub const MAX_VALUE_BYTES: u64 = 64 << 20;
 
+/// Where the bytes of a value begin in an overflow page.
+pub(crate) const OVERFLOW_BYTES_AT: usize = 48;
+
+/// How many overflow pages a value of `len` bytes takes.
+#[inline]
+pub(crate) const fn overflow_pages(page_bytes: usize, len: u64) -> u64 {
+    let pages = len.div_ceil((page_bytes - OVERFLOW_BYTES_AT) as u64);
+    if pages == 0 { 1 } else { pages }
+}
+
 /// The longest key in bytes: an eighth of the page.
 #[inline]
 pub const fn max_key_len(page_bytes: usize) -> usize {

@@ -37,6 +37,7 @@ use polder_structure::page;
 pub use build::NodeBuilder;
 pub use edit::NodeMut;
 pub use layout::{MAX_VALUE_BYTES, max_key_len, must_overflow};
+pub(crate) use layout::{OVERFLOW_BYTES_AT, overflow_pages};
 pub use pack::{PACKED_AT_ONCE, Packing};
 pub use split::Split;
 
@@ -57,6 +58,8 @@ pub enum Value {
     Overflow {
         /// Its length in bytes.
         len: u64,
+        /// How many of its pages, from the first one on, have numbers that follow each other.
+        run: u32,
         /// Link of the first overflow page.
         link: u64,
     },
@@ -71,6 +74,8 @@ pub enum NewValue<'v> {
     Overflow {
         /// Its length in bytes.
         len: u64,
+        /// How many of its pages, from the first one on, have numbers that follow each other.
+        run: u32,
         /// Link of the first overflow page.
         link: u64,
     },
@@ -292,8 +297,10 @@ impl NodeRef<'_> {
                 len: usize::from(word).min(self.page.size() - begin),
             };
         }
+        let word = self.page.unaligned_u64(begin);
         Value::Overflow {
-            len: self.page.unaligned_u64(begin),
+            len: word & u64::from(u32::MAX),
+            run: (word >> 32) as u32,
             link: self.page.unaligned_u64(begin + 8),
         }
     }

@@ -6,7 +6,9 @@
 use polder_format::header_at;
 use polder_structure::page::{ensure, lie_apart};
 
-use super::layout::{HAS_LOWER, HAS_UPPER, HINTS, LAYOUT_VERSION, MAX_VALUE_BYTES, OVERFLOW};
+use super::layout::{
+    HAS_LOWER, HAS_UPPER, HINTS, LAYOUT_VERSION, MAX_VALUE_BYTES, OVERFLOW, overflow_pages,
+};
 use super::layout::{SLOT_BYTES, at, hint_distance, kind_of, max_key_len, max_record_bytes};
 use super::layout::{head_of, prefix_of};
 use super::{NodeRef, Value};
@@ -109,12 +111,14 @@ impl NodeRef<'_> {
         let slot = self.slot(index);
         let len = self.record_len(slot);
         ensure(len <= max_record_bytes(self.page.size()), "a record is too long")?;
-        if let Value::Overflow { len, link } = self.value(index) {
+        if let Value::Overflow { len, run, link } = self.value(index) {
             ensure(
                 self.value_word(slot) == OVERFLOW,
                 "a value word is neither a length nor the mark of an overflow",
             )?;
             ensure(len <= MAX_VALUE_BYTES, "a value is too long")?;
+            let pages = overflow_pages(self.page.size(), len);
+            ensure(u64::from(run) <= pages, "a value has a run of too many pages")?;
             ensure(link != 0, "the link of an overflowing value is null")?;
         }
         Ok(())

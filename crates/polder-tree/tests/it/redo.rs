@@ -89,8 +89,9 @@ fn what_no_node_can_hold_is_refused() {
     let at_leaf = [
         insert(long_key.as_slice(), LoggedValue::Inline(b"v")),
         insert(b"k", LoggedValue::Inline(&long_value)),
-        insert(b"k", LoggedValue::Long { len: 70_000, link: 0 }),
-        insert(b"k", LoggedValue::Long { len: u64::MAX, link: 5 }),
+        insert(b"k", LoggedValue::Long { len: 70_000, run: 1, link: 0 }),
+        insert(b"k", LoggedValue::Long { len: 1 << 31, run: 1, link: 5 }),
+        insert(b"k", LoggedValue::Long { len: 70_000, run: 19, link: 5 }),
         Operation::Split { left_count: 0, right: 8, separator: &long_key },
         Operation::Split { left_count: 0, right: 8, separator: b"b" },
     ];
@@ -128,6 +129,6 @@ fn what_no_node_can_hold_is_refused() {
         assert!(split(count / 2, &key(count / 2)), "level {level}");
         assert_eq!(NodeRef::new(page.page()).verify_whole(), Ok(()), "level {level}");
     }
-    let fits = insert(b"k", LoggedValue::Long { len: 70_000, link: 5 });
+    let fits = insert(b"k", LoggedValue::Long { len: 70_000, run: 18, link: 5 });
     assert_eq!(redo(&fits, node(0, &[]).page_mut()), Ok(()));
 }

@@ -205,7 +205,7 @@ impl Replay<'_> {
             Operation::Insert { key, value, .. } => {
                 let value = match value {
                     LoggedValue::Inline(bytes) => Stored::Inline(bytes.to_vec()),
-                    LoggedValue::Long { len, link } => Stored::Long(LongValue { len, link }),
+                    LoggedValue::Long { len, link, .. } => Stored::Long(LongValue { len, link }),
                 };
                 heir.insert(space, end, key, &value)
             }
@@ -296,7 +296,7 @@ pub(crate) fn decode_leaf(
         node.append_key(slot, &mut key);
         let value = match node.value(slot) {
             Value::Inline { at, len } => Stored::Inline(bytes.get(at..at + len)?.to_vec()),
-            Value::Overflow { len, link } => Stored::Long(LongValue { len, link }),
+            Value::Overflow { len, link, .. } => Stored::Long(LongValue { len, link }),
         };
         Some((key, value))
     };

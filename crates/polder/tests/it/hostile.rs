@@ -285,7 +285,7 @@ fn fence(page: &mut [u8], other: &[u8], random: &mut Random) {
                 old.page().append_to(at, len, &mut bytes);
                 NewValue::Inline(&bytes)
             }
-            Value::Overflow { len, link } => NewValue::Overflow { len, link },
+            Value::Overflow { len, run, link } => NewValue::Overflow { len, run, link },
         };
         let _ = node.insert_entry(place, &key, old.version(slot), value);
     }

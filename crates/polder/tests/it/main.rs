@@ -25,6 +25,7 @@ mod hostile;
 mod keys;
 mod kill;
 mod large_batches;
+mod lending;
 mod live;
 mod log_bound;
 mod log_dump;

@@ -32,7 +32,7 @@ fn samples() -> Vec<Operation<'static>> {
             added: false,
             version: 8,
             key: b"",
-            value: LoggedValue::Long { len: 1 << 20, link: 77 },
+            value: LoggedValue::Long { len: 1 << 20, run: 3, link: 77 },
         },
         Operation::Remove { key: b"key" },
         Operation::InsertChild { link: 5, separator: b"m" },

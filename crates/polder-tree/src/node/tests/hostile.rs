@@ -79,7 +79,7 @@ fn valid_node(size: PageSize, level: u8, shapes: &[KeyShape]) -> PageBuf {
     node.init(level, Some(b""), Some(&upper), 0, u64::from(level));
     for (i, key) in shapes.iter().map(|shape| shape.key(size)).enumerate() {
         let value = match i % 3 {
-            0 => NewValue::Overflow { len: 5000, link: 9 },
+            0 => NewValue::Overflow { len: 5000, run: 1, link: 9 },
             _ => NewValue::Inline(&[3; 60]),
         };
         match (level, node.node().search(&key)) {

@@ -28,7 +28,7 @@ impl Stored {
     fn new_value(&self) -> NewValue<'_> {
         match self {
             Stored::Inline(bytes) => NewValue::Inline(bytes),
-            Stored::Overflow(len, link) => NewValue::Overflow { len: *len, link: *link },
+            Stored::Overflow(len, link) => NewValue::Overflow { len: *len, run: 1, link: *link },
         }
     }
 }
@@ -40,7 +40,7 @@ fn stored(node: NodeRef<'_>, slot: usize) -> Stored {
             assert_eq!(node.page().copy_to(at, &mut bytes), len);
             Stored::Inline(bytes)
         }
-        Value::Overflow { len, link } => Stored::Overflow(len, link),
+        Value::Overflow { len, link, .. } => Stored::Overflow(len, link),
     }
 }
 
