@@ -27,6 +27,7 @@ pub(crate) const KINDS: [EngineKind; 2] = [
         name: "btreemap",
         about: "std's BTreeMap behind a read-write lock; all in memory, ignores --pool",
         is_bare: false,
+        lends: false,
         durability,
         create: |_| Ok(Box::new(Map::<Box<[u8]>>::new())),
     },
@@ -34,6 +35,7 @@ pub(crate) const KINDS: [EngineKind; 2] = [
         name: "btreemap:inline",
         about: "the same with values in the nodes, where they have 120 bytes",
         is_bare: false,
+        lends: false,
         durability,
         create: |setup| match setup.value_size {
             INLINE_BYTES => Ok(Box::new(Map::<[u8; INLINE_BYTES]>::new())),

@@ -29,6 +29,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     name: "lmdb",
     about: "LMDB (heed); cached by the kernel, --pool is no limit to it",
     is_bare: false,
+    lends: true,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
         Durability::Periodic(_) => Err("LMDB syncs each commit or none"),
@@ -106,6 +107,17 @@ fn get(lmdb: &Lmdb, txn: &RoTxn<'_>, key: &Key, value: &mut Vec<u8>) -> Result<b
     Ok(true)
 }
 
+fn lend(
+    lmdb: &Lmdb,
+    txn: &RoTxn<'_>,
+    key: &Key,
+    read: &mut dyn FnMut(&[u8]),
+) -> Result<bool, EngineError> {
+    let found = lmdb.database.get(txn, key)?;
+    found.into_iter().for_each(read);
+    Ok(found.is_some())
+}
+
 fn scan(
     lmdb: &Lmdb,
     txn: &RoTxn<'_>,
@@ -137,6 +149,10 @@ impl Session for Reader<'_> {
         get(self.lmdb, &self.txn, key, value)
     }
 
+    fn lend(&mut self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError> {
+        lend(self.lmdb, &self.txn, key, read)
+    }
+
     fn put(&mut self, _: &Key, _: &[u8]) -> Result<(), EngineError> {
         Err(read_only())
     }
@@ -161,6 +177,11 @@ impl Session for Mixed<'_> {
     fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
         let txn = self.0.env.read_txn()?;
         get(self.0, &txn, key, value)
+    }
+
+    fn lend(&mut self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError> {
+        let txn = self.0.env.read_txn()?;
+        lend(self.0, &txn, key, read)
     }
 
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {

@@ -26,6 +26,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     name: "redb",
     about: "redb; --pool is its cache",
     is_bare: false,
+    lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
         Durability::Periodic(_) => Err("redb syncs each commit or none"),

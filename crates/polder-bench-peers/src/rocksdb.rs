@@ -49,6 +49,7 @@ pub(crate) const KIND: EngineKind = EngineKind {
     name: "rocksdb",
     about: "RocksDB (its C interface); --pool is its block cache and write buffers",
     is_bare: false,
+    lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
         Durability::Periodic(_) => Err("RocksDB syncs each write or leaves it to the kernel"),

@@ -208,6 +208,7 @@ impl<'a> Bed<'a> {
             number,
             seconds,
             many: self.named.many(),
+            lends: self.named.lends(),
         })
     }
 

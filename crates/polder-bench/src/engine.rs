@@ -3,7 +3,8 @@
 //! An [`Engine`] is an open store; a [`Session`] is what one thread has of it for one phase. The
 //! phase is announced ([`Access`]), so that an engine may do it in its best way: one long read
 //! transaction where nothing is written, large write transactions where much is. All engines copy
-//! the value of a read into a buffer of the caller, so that all touch the same bytes.
+//! the value of a read into a buffer of the caller, so that all touch the same bytes; those that lend
+//! values may be asked for that instead (`+ref`), and each byte is read then.
 
 use std::fmt;
 use std::path::Path;
@@ -36,6 +37,8 @@ pub struct EngineKind {
     /// It is no store: it knows [`Bench::Lookup`] and [`Bench::Commit`] alone, and has its data
     /// from the moment it is made.
     pub is_bare: bool,
+    /// Whether it lends values where they lie ([`Session::lend`]).
+    pub lends: bool,
     /// Whether it can do what the durability promises; if not, why not.
     pub durability: fn(Durability) -> Result<(), &'static str>,
     /// Makes an empty store.
@@ -152,6 +155,12 @@ pub trait Session {
     /// Replaces what is in `value` by the value of `key`; false where the key is not there.
     fn get(&mut self, _key: &Key, _value: &mut Vec<u8>) -> Result<bool, EngineError> {
         Err(unknown("lookups"))
+    }
+
+    /// Calls `read` with each piece of the value of `key`, in order, where it lies; false where the key
+    /// is not there.
+    fn lend(&mut self, _key: &Key, _read: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError> {
+        Err(unknown("values that are lent"))
     }
 
     /// Calls `read` for each of the keys with its index and its value, or none where it is not there,

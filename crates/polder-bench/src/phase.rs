@@ -39,6 +39,8 @@ pub(crate) struct Phase<'a> {
     pub(crate) seconds: Option<f64>,
     /// Keys that are looked up by one call.
     pub(crate) many: usize,
+    /// Whether values are read where they lie.
+    pub(crate) lends: bool,
 }
 
 impl Phase<'_> {

@@ -43,6 +43,7 @@ pub const KIND: EngineKind = EngineKind {
     name: "device",
     about: "the raw device: a lookup is one direct read of 4 KiB, a commit one direct write",
     is_bare: true,
+    lends: false,
     durability: |durability| match durability {
         Durability::Sync | Durability::None => Ok(()),
         Durability::Periodic(_) => Err("it syncs each write or none"),

@@ -2,7 +2,8 @@
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
 //! needed, how readers hold them, and how many keys a client looks up by one call (`many`, or
-//! `many:64`). What is not said is as a new store has it, and keys are looked up one by one. The whole
+//! `many:64`). Behind one that lends values may stand `ref`: they are read where they lie. What is not
+//! said is as a new store has it, keys are looked up one by one, and values are copied. The whole
 //! name travels to workers and stands in results, so that it always tells what was measured.
 
 use std::fmt;
@@ -20,7 +21,12 @@ pub(crate) struct Named {
     hold: Option<ReadMode>,
     /// Keys that are looked up by one call.
     many: Option<usize>,
+    /// Whether values are read where they lie.
+    lends: bool,
 }
+
+/// What has values read where they lie.
+const LENDS: &str = "ref";
 
 /// What `many` means.
 const MANY: usize = 1024;
@@ -58,13 +64,17 @@ impl Named {
             return before
                 .map_or(Ok(()), |old| Err(format!("it cannot be both many:{old} and {word}")));
         }
+        if word == LENDS {
+            let before = std::mem::replace(&mut self.lends, true);
+            return if before { Err(format!("{LENDS} stands there twice")) } else { Ok(()) };
+        }
         let said_before = match (word.parse(), word.parse()) {
             (Ok(replacement), _) => {
                 self.replacement.replace(replacement).map(|old| old.to_string())
             }
             (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
             (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
-                return Err(format!("{no_policy}; {no_way}; or many, many:KEYS"));
+                return Err(format!("{no_policy}; {no_way}; or many, many:KEYS, ref"));
             }
             (Err(no_policy), _) => return Err(no_policy.to_string()),
         };
@@ -89,6 +99,14 @@ impl Named {
                 format!("{}: many is for Polder; others are asked key by key", self.kind.name);
             return Err(BenchError::Options(why));
         }
+        if self.lends && !self.kind.lends {
+            let why = format!("{}: it lends no values, but copies them", self.kind.name);
+            return Err(BenchError::Options(why));
+        }
+        if self.lends && self.many.is_some() {
+            let why = "values are lent one by one: ref and many do not go together";
+            return Err(BenchError::Options(why.to_owned()));
+        }
         Ok(self)
     }
 
@@ -107,17 +125,24 @@ impl Named {
         self.many.unwrap_or(1)
     }
 
+    /// Whether values are read where they lie.
+    pub(crate) fn lends(&self) -> bool {
+        self.lends
+    }
+
     /// Whether both do the same in the same way, whatever their names.
     pub(crate) fn is_same(&self, other: &Named) -> bool {
-        let all =
-            |named: &Named| (named.kind.name, named.replacement(), named.hold(), named.many());
+        let all = |named: &Named| {
+            let Named { kind, lends, .. } = named;
+            (kind.name, named.replacement(), named.hold(), named.many(), *lends)
+        };
         all(self) == all(other)
     }
 }
 
 impl From<EngineKind> for Named {
     fn from(kind: EngineKind) -> Named {
-        Named { kind, replacement: None, hold: None, many: None }
+        Named { kind, replacement: None, hold: None, many: None, lends: false }
     }
 }
 
@@ -129,6 +154,9 @@ impl fmt::Display for Named {
         }
         if let Some(hold) = self.hold {
             write!(f, "+{hold}")?;
+        }
+        if self.lends {
+            write!(f, "+{LENDS}")?;
         }
         match self.many {
             Some(MANY) => f.write_str("+many"),

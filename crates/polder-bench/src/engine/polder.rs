@@ -20,6 +20,7 @@ pub(super) fn kinds() -> impl Iterator<Item = EngineKind> {
         name: format!("{PREFIX}{}", kind.name()).leak(),
         about: kind.about(),
         is_bare: false,
+        lends: true,
         durability: |_| Ok(()),
         create: |setup| Ok(Box::new(Polder::create(setup)?)),
     })
@@ -64,9 +65,13 @@ pub(super) fn can_have(
     Ok(())
 }
 
+/// Values above this length are copied out of what the store lends, and not out of a copy.
+const LONG_VALUE_BYTES: usize = 1024;
+
 struct Polder {
     store: Store,
     table: Table,
+    value_size: usize,
 }
 
 impl Polder {
@@ -90,13 +95,14 @@ impl Polder {
         };
         let store = Store::open(options)?;
         let table = store.create_table("records")?;
-        Ok(Polder { store, table })
+        Ok(Polder { store, table, value_size: setup.value_size })
     }
 }
 
 impl Engine for Polder {
     fn session(&self, _: Access) -> Result<Box<dyn Session + '_>, EngineError> {
-        Ok(Box::new(Client(self.table.clone())))
+        let is_long = self.value_size > LONG_VALUE_BYTES;
+        Ok(Box::new(Client { table: self.table.clone(), is_long }))
     }
 
     fn bulk_load(&self, entries: &mut SortedRecords) -> Result<(), EngineError> {
@@ -119,14 +125,27 @@ impl Engine for Polder {
 }
 
 /// A handle of one thread's own.
-struct Client(Table);
+struct Client {
+    table: Table,
+    is_long: bool,
+}
 
 impl Session for Client {
     fn get(&mut self, key: &Key, value: &mut Vec<u8>) -> Result<bool, EngineError> {
-        let found = self.0.get_with(key, |found| {
+        if self.is_long {
+            value.clear();
+            return self.lend(key, &mut |piece| value.extend_from_slice(piece));
+        }
+        let found = self.table.get_with(key, |found| {
             value.clear();
             value.extend_from_slice(found);
         })?;
+        Ok(found.is_some())
+    }
+
+    fn lend(&mut self, key: &Key, read: &mut dyn FnMut(&[u8])) -> Result<bool, EngineError> {
+        let found = self.table.get_ref(key)?;
+        found.iter().flat_map(|value| value.chunks()).for_each(read);
         Ok(found.is_some())
     }
 
@@ -135,20 +154,20 @@ impl Session for Client {
         keys: &[Key],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), EngineError> {
-        Ok(self.0.get_many(keys, read)?)
+        Ok(self.table.get_many(keys, read)?)
     }
 
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {
-        self.0.put(key, value)?;
+        self.table.put(key, value)?;
         Ok(())
     }
 
     fn put_batch(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
         let mut batch = WriteBatch::new();
         for (key, value) in entries {
-            batch.put(&self.0, key, value);
+            batch.put(&self.table, key, value);
         }
-        Ok(self.0.store().apply(batch)?)
+        Ok(self.table.store().apply(batch)?)
     }
 
     fn modify(
@@ -157,7 +176,7 @@ impl Session for Client {
         change: &mut dyn FnMut(&mut [u8]),
     ) -> Result<bool, EngineError> {
         let mut found = false;
-        self.0.update_with(key, |value| {
+        self.table.update_with(key, |value| {
             found = value.is_some();
             value.map_or(Change::Keep, |value| {
                 let mut changed = value.to_vec();
@@ -173,7 +192,7 @@ impl Session for Client {
         start: &Key,
         visit: &mut dyn FnMut(&[u8], &[u8]) -> bool,
     ) -> Result<(), EngineError> {
-        let mut entries = self.0.range(start.as_slice()..);
+        let mut entries = self.table.range(start.as_slice()..);
         while let Some((key, value)) = entries.next_entry()? {
             if !visit(key, value) {
                 break;

@@ -141,6 +141,7 @@ fn with_liar(
         number: 0,
         seconds: Some(plan.seconds),
         many: 1,
+        lends: false,
     };
     assert_eq!(Phase { seconds: None, ..phase }.load()?.ops, RECORDS);
     work(&phase)
@@ -254,6 +255,7 @@ fn an_interrupt_ends_a_phase() {
         number: 0,
         seconds: None,
         many: 1,
+        lends: false,
     };
     assert!(matches!(phase.load(), Err(BenchError::Interrupted)));
 }
