@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// What a crash may leave, and what may become of a file: it is whole, or not used.
+    /// What a crash may leave (`RESIDENT-1`), and what may become of a file: it is whole, or not used.
     #[test]
     fn what_is_damaged_cut_or_foreign_is_not_used() {
         let dir = tempfile::tempdir().unwrap();

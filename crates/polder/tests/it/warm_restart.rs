@@ -138,7 +138,8 @@ fn a_small_store_has_no_list() {
     assert_eq!(on_devices.prewarm(&mut |_, _| true).unwrap().loaded, 0);
 }
 
-/// Opened for a moment, again and again, it does not forget; and nothing waits for the list.
+/// Opened for a moment, again and again, it does not forget (`WARM-1`); and closing waits for no more
+/// than a batch (`WARM-3`).
 #[test]
 fn closing_while_the_list_is_loaded_leaves_it_as_it_is() {
     let dir = tempfile::tempdir().unwrap();
@@ -169,6 +170,7 @@ fn closing_while_the_list_is_loaded_leaves_it_as_it_is() {
     assert!(list(&path).is_some());
 }
 
+/// `WARM-2`
 #[test]
 fn what_is_wrong_with_the_list_is_no_error_of_opening() {
     let dir = tempfile::tempdir().unwrap();
