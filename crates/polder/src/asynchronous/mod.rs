@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `table.rs`, `range.rs`, `store.rs` | what users have: [`AsyncTable`], [`AsyncRange`], [`AsyncStore`] |
 //! | `operation.rs` | an operation is tried in each poll, and waits for what was missing |
-//! | `../helpers.rs` | threads that make what has to wait |
+//! | `helpers.rs`, beside this folder | threads that make what has to wait |
 //!
 //! Nothing here has a way of its own through a tree: an operation is the one of [`Table`](crate::Table),
 //! tried in a thread that may not wait (`waits.rs` of the pool). Pages that are missing are loaded by
