@@ -4,24 +4,29 @@
 //! at (a guard, which holds nothing), and what it has found there:
 //!
 //! ```text
-//!          through the nodes that are few          follows the link, looks        looks for the
-//!          enough to be near; asks for the word    at the page, asks for the      record, reads it,
-//!          and the page of the next link           next one or for the record     validates
-//!   Root -------------------------------------> Link ----+------------------> Record ----> done
-//!    ^                                            ^      | for each level
-//!    |                                            +------+ (Page: once more, if the page
-//!    |                                                      does not lie where it was expected)
-//!    +-- something changed: `MOST_CONFLICTS` times, then alone
+//!   Root        goes through the nodes that are few enough to be near, to the first link beyond
+//!    v
+//!   Ask <---+   asks for the link's word and for the first lines of its page, where that is expected
+//!    v      |
+//!   Link    |   follows the link (Page: once more, if the page lies elsewhere), looks at the hints, and
+//!    |      |   asks for the slots that they lead to; in a leaf looks at the slots, and asks for the record
+//!    +--> Slots    searches them for the next link
+//!    v
+//!   Record      reads it, validates its page: done
 //!
-//!   Link, and the page is missing --> it is loaded, and the machine goes on when it has come
+//!   Something changed: it begins again; after `MOST_CONFLICTS` times the job is made alone.
+//!   The page of a link is missing: it is loaded, and the machine goes on when it has come.
 //! ```
 //!
-//! `WIDTH` machines take their steps in turn; while one waits for the lines that it has asked for, the
-//! others go on (AMAC; see [`polder_pool::Interleaved`]). A machine whose page is missing gives its turn
-//! to another job and waits for its flight; so as many machines wait for the device as it has reads
-//! under way, and the processor's width is left to those that find their pages. When a flight lands,
-//! the machines that waited for it go on at once, to their end: the page is pinned meanwhile, and was
-//! just read by the processor to check it.
+//! `WIDTH` machines begin together and take their steps in turn; what one has asked for comes while the
+//! others take theirs (AMAC; see [`polder_pool::Interleaved`]). Others begin when all have ended: so all are
+//! mostly at the same step, which the processor predicts. To ask for a page is a step of its own, and a
+//! short one, so that the processor executes it for several machines at once: each of them may have to
+//! wait for the kernel's page tables. A machine whose page is missing ends here and waits for its flight;
+//! so as many machines wait for the device as it has reads under way. The device is asked what has come
+//! each time that all have ended, and not at each step: what it gives back at once is less than what a
+//! turn of machines begins. When a flight lands, the machines that waited for it go on at once, to their
+//! end: the page is pinned meanwhile, and was just read by the processor to check it.
 //!
 //! The rules `MANY-1` to `MANY-4` are the pool's. `MANY-4` is kept by draining: while there is a job to
 //! be made alone, or as many answers wait as are to be kept, nothing new is begun and nothing loaded,
@@ -29,7 +34,7 @@
 //! root to its end, waits for a flight that lands, or begins again, and that a bounded number of times
 //! before it is made alone.
 
-use polder_format::{PageId, PageNo};
+use polder_format::PageId;
 use polder_pool::bytes::PageRef;
 use polder_pool::{
     AccessHint, Blocked, Interleaved, LinkRef, Loading, Optimistic, Pin, PoolError, Restart, Space,
@@ -38,8 +43,8 @@ use polder_pool::{
 
 use crate::levels::{Levels, root};
 
-/// Machines that take their steps in turn: about as many misses as a core has under way at once.
-const WIDTH: usize = 12;
+/// Machines that take their steps in turn. With more, lines go from the nearest cache before they are read.
+const WIDTH: usize = 8;
 /// Machines that wait for pages at most: many for each that is on its way.
 const MOST_WAITING: usize = 1024;
 /// Conflicts after which a job is made alone.
@@ -68,8 +73,12 @@ pub trait Jobs<S: Levels> {
     /// The next one that nobody has begun.
     fn next(&mut self) -> Option<Self::Job>;
 
-    /// Where in a page above the lowest level the link begins that leads on.
-    fn link_in(&self, job: Self::Job, page: PageRef<'_>) -> usize;
+    /// Looks at the first lines of a page above the lowest level, and asks for those by which the link is
+    /// found that leads on. Gives what is to be remembered.
+    fn narrow(&self, job: Self::Job, page: PageRef<'_>) -> usize;
+
+    /// Where in such a page that link begins.
+    fn link_in(&self, job: Self::Job, page: PageRef<'_>, narrowed: usize) -> usize;
 
     /// Looks at the lowest page, whose first lines are here, and asks for what will be read of it. Gives
     /// what is to be remembered.
@@ -120,6 +129,7 @@ pub fn each<S: Levels, T: Translation, J: Jobs<S>>(
         put_off: Vec::new(),
         again: Vec::new(),
         alone: Vec::new(),
+        blocked: Blocked::Changed,
     };
     let done = crowd.run();
     // MANY-4: the crowd is gone, and no flight is open.
@@ -130,31 +140,40 @@ pub fn each<S: Levels, T: Translation, J: Jobs<S>>(
 /// Where a machine is.
 #[derive(Debug, Clone, Copy)]
 enum At {
+    /// At the root.
     Root,
+    /// It knows the link, and asks for its page.
+    Ask,
+    /// It has asked for the page of the link.
     Link,
+    /// It has asked for the first lines of its page.
     Page,
+    /// It has asked for the lines of its page in which the link is.
+    Slots,
+    /// It has asked for the record.
     Record,
 }
 
 /// One descent.
 #[derive(Clone, Copy)]
 struct Machine<'p, J> {
-    job: J,
     at: At,
     /// The level of its page.
     level: u8,
     conflicts: u8,
-    /// The offset of the link to follow; in the lowest page, what was found there.
+    /// What is remembered of its page: how far it was searched, or the offset of the link to follow.
     found: usize,
     page: Option<Optimistic<'p>>,
     /// Where the page of the link is expected, whose lines have been asked for.
-    expected: Option<PageRef<'p>>,
+    expected: *const u8,
+    job: J,
 }
 
 impl<J> Machine<'_, J> {
+    #[inline(always)]
     fn new(job: J) -> Self {
-        let (page, expected) = (None, None);
-        Machine { job, at: At::Root, level: 0, conflicts: 0, found: 0, page, expected }
+        let expected = std::ptr::null();
+        Machine { at: At::Root, level: 0, conflicts: 0, found: 0, page: None, expected, job }
     }
 }
 
@@ -168,12 +187,10 @@ fn prefetch<S: Levels>(level: u8, page: PageRef<'_>) {
 }
 
 /// How a step ended.
-enum Went<'p> {
+enum Went {
     /// There is another one to take.
     On,
     Done,
-    /// It is to be taken again when this page is there.
-    Missing(PageNo, Option<Optimistic<'p>>),
     Alone,
 }
 
@@ -194,30 +211,41 @@ struct Crowd<'p, 'j, S: Levels, T: Translation, J: Jobs<S>> {
     again: Vec<Machine<'p, J::Job>>,
     /// Jobs that are to be made alone.
     alone: Vec<J::Job>,
+    /// Why the last machine did not go on.
+    blocked: Blocked<'p>,
 }
 
 type Failed<S, J> = (<J as Jobs<S>>::Job, <J as Jobs<S>>::Error);
 
 impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     fn run(mut self) -> Result<(), Failed<S, J>> {
-        let mut running: [Option<Machine<'p, J::Job>>; WIDTH] = [const { None }; WIDTH];
+        let mut running: Vec<Machine<'p, J::Job>> = Vec::with_capacity(WIDTH);
         loop {
-            let mut is_moving = false;
-            for place in &mut running {
-                if place.is_none() {
-                    *place = self.next();
+            if running.is_empty() {
+                while running.len() < WIDTH
+                    && let Some(machine) = self.next()
+                {
+                    running.push(machine);
                 }
-                let Some(machine) = place else { continue };
-                is_moving = true;
-                match self.step(machine) {
-                    Went::On => {}
-                    Went::Done => *place = None,
-                    stopped => {
-                        let machine = *machine;
-                        *place = None;
-                        self.stop(machine, stopped);
+            }
+            let mut is_moving = !running.is_empty();
+            // From the last one on: where all end, none is moved.
+            for place in (0..running.len()).rev() {
+                match self.step(&mut running[place]) {
+                    Ok(Went::On) => {}
+                    Ok(Went::Done) => {
+                        running.swap_remove(place);
                     }
+                    Ok(Went::Alone) => self.alone.push(running.swap_remove(place).job),
+                    Err(Restart) if self.is_stopped(&mut running[place]) => {
+                        let machine = running.swap_remove(place);
+                        self.stop(machine);
+                    }
+                    Err(Restart) => {}
                 }
+            }
+            if !running.is_empty() {
+                continue;
             }
             if self.way.open() > 0 {
                 self.land(!is_moving)?;
@@ -254,89 +282,113 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
 
     /// One step.
     #[inline(always)]
-    fn step(&mut self, machine: &mut Machine<'p, J::Job>) -> Went<'p> {
-        let arrived = match (machine.at, machine.page) {
+    fn step(&mut self, machine: &mut Machine<'p, J::Job>) -> Result<Went, Restart> {
+        match (machine.at, machine.page) {
             (At::Link, Some(above)) => {
                 let link = LinkRef::InPage(above.page(), machine.found);
-                match self.way.follow(link, Some(&above)) {
-                    Ok(page) => {
-                        machine.level -= 1; // LEVEL-2
-                        (machine.at, machine.page) = (At::Page, Some(page));
-                        let is_here =
-                            |expected: PageRef<'_>| expected.as_ptr() == page.page().as_ptr();
-                        if !machine.expected.is_some_and(is_here) {
-                            prefetch::<S>(machine.level, page.page());
-                            return Went::On;
-                        }
-                        Ok(page)
-                    }
-                    Err(blocked) => Err(blocked),
+                let page = self.way.follow(link, Some(&above))?;
+                machine.level -= 1; // LEVEL-2
+                machine.page = Some(page);
+                if machine.expected != page.page().as_ptr() {
+                    machine.at = At::Page;
+                    prefetch::<S>(machine.level, page.page());
+                    return Ok(Went::On);
                 }
+                self.look(machine, page)
             }
-            (At::Page, Some(page)) => Ok(page),
-            (At::Record, Some(page)) => match self.jobs.read(machine.job, machine.found, &page) {
-                Ok(Read::Done) => return Went::Done,
-                Ok(Read::Rest(job)) => {
+            (At::Page, Some(page)) => self.look(machine, page),
+            (At::Slots, Some(page)) => {
+                machine.found = self.jobs.link_in(machine.job, page.page(), machine.found);
+                machine.at = At::Ask;
+                Ok(Went::On)
+            }
+            (At::Ask, Some(page)) => {
+                self.ask(machine, page);
+                Ok(Went::On)
+            }
+            (At::Record, Some(page)) => match self.jobs.read(machine.job, machine.found, &page)? {
+                Read::Done => Ok(Went::Done),
+                Read::Rest(job) => {
                     *machine = Machine::new(job);
-                    return Went::On;
+                    Ok(Went::On)
                 }
-                Ok(Read::Alone) => return Went::Alone,
-                Err(Restart) => Err(Blocked::Changed),
+                Read::Alone => Ok(Went::Alone),
             },
-            _ => self.way.follow(LinkRef::Root(self.root), None).inspect(|page| {
-                machine.level = S::level(page.page());
-            }),
-        };
-        match arrived.and_then(|page| self.go_through(machine, page)) {
-            Ok(went) => went,
-            Err(Blocked::Missing(page, parent)) => Went::Missing(page, parent),
-            Err(Blocked::Changed) => {
-                machine.conflicts += 1;
-                (machine.at, machine.page) = (At::Root, None);
-                if machine.conflicts > MOST_CONFLICTS { Went::Alone } else { Went::On }
-            }
+            _ => self.begin(machine),
         }
     }
 
-    /// Looks at a page whose first lines are here, and at those below as long as they are near.
+    /// Goes through the nodes that are near, from the root.
     #[inline(always)]
-    fn go_through(
-        &mut self,
-        machine: &mut Machine<'p, J::Job>,
-        mut page: Optimistic<'p>,
-    ) -> Result<Went<'p>, Blocked<'p>> {
-        let mut level = machine.level;
-        loop {
-            if level == 0 {
-                // Only in a damaged structure another level is here.
-                if S::level(page.page()) != 0 {
-                    return Ok(Went::Alone);
-                }
-                machine.found = self.jobs.search(machine.job, page.page());
-                machine.at = At::Record;
-                break;
-            }
-            let found = self.jobs.link_in(machine.job, page.page());
-            let link = LinkRef::InPage(page.page(), found);
+    fn begin(&mut self, machine: &mut Machine<'p, J::Job>) -> Result<Went, Restart> {
+        let mut page = self.way.follow(LinkRef::Root(self.root), None)?;
+        let mut level = S::level(page.page());
+        while level > 0 {
+            let narrowed = self.jobs.narrow(machine.job, page.page());
+            let found = self.jobs.link_in(machine.job, page.page(), narrowed);
             if level - 1 <= FAR_LEVEL {
-                machine.expected = self.way.prefetch(link);
-                if let Some(expected) = machine.expected {
-                    prefetch::<S>(level - 1, expected);
-                }
-                (machine.found, machine.at) = (found, At::Link);
-                break;
+                machine.level = level;
+                machine.page = Some(page);
+                (machine.found, machine.at) = (found, At::Ask);
+                return Ok(Went::On);
             }
+            let link = LinkRef::InPage(page.page(), found);
             page = self.way.follow(link, Some(&page))?;
             level -= 1; // LEVEL-2
         }
-        (machine.level, machine.page) = (level, Some(page));
+        machine.level = level;
+        machine.page = Some(page);
+        self.look(machine, page)
+    }
+
+    /// Asks for the page of a link.
+    #[inline(always)]
+    fn ask(&mut self, machine: &mut Machine<'p, J::Job>, page: Optimistic<'p>) {
+        machine.at = At::Link;
+        machine.expected = std::ptr::null();
+        if let Some(expected) = self.way.prefetch(LinkRef::InPage(page.page(), machine.found)) {
+            machine.expected = expected.as_ptr();
+            prefetch::<S>(machine.level - 1, expected);
+        }
+    }
+
+    /// Looks at the first lines of a page, which are here.
+    #[inline(always)]
+    fn look(
+        &mut self,
+        machine: &mut Machine<'p, J::Job>,
+        page: Optimistic<'p>,
+    ) -> Result<Went, Restart> {
+        if machine.level > 0 {
+            machine.found = self.jobs.narrow(machine.job, page.page());
+            machine.at = At::Slots;
+            return Ok(Went::On);
+        }
+        // Only in a damaged structure another level is here.
+        if S::level(page.page()) != 0 {
+            return Ok(Went::Alone);
+        }
+        machine.found = self.jobs.search(machine.job, page.page());
+        machine.at = At::Record;
         Ok(Went::On)
+    }
+
+    /// Whether a machine that did not go on waits for something; else it begins again.
+    #[cold]
+    fn is_stopped(&mut self, machine: &mut Machine<'p, J::Job>) -> bool {
+        self.blocked = self.way.blocked();
+        if matches!(self.blocked, Blocked::Missing(..)) {
+            return true;
+        }
+        machine.conflicts += 1;
+        (machine.at, machine.page) = (At::Root, None);
+        machine.conflicts > MOST_CONFLICTS
     }
 
     /// What becomes of a machine that cannot go on.
     #[cold]
-    fn stop(&mut self, machine: Machine<'p, J::Job>, stopped: Went<'p>) {
-        let Went::Missing(page, parent) = stopped else {
+    fn stop(&mut self, machine: Machine<'p, J::Job>) {
+        let Blocked::Missing(page, parent) = self.blocked else {
             return self.alone.push(machine.job);
         };
         let loading = match self.is_draining() && self.way.open() > 0 {
@@ -392,9 +444,11 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     fn go_on_to_its_end(&mut self, mut machine: Machine<'p, J::Job>) {
         loop {
             match self.step(&mut machine) {
-                Went::On => {}
-                Went::Done => return,
-                stopped => return self.stop(machine, stopped),
+                Ok(Went::On) => {}
+                Ok(Went::Done) => return,
+                Ok(Went::Alone) => return self.alone.push(machine.job),
+                Err(Restart) if self.is_stopped(&mut machine) => return self.stop(machine),
+                Err(Restart) => {}
             }
         }
     }

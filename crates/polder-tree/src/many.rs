@@ -165,8 +165,13 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
     }
 
     #[inline(always)]
-    fn link_in(&self, run: Run, page: PageRef<'_>) -> usize {
-        NodeRef::new(page).child_at(self.key(run))
+    fn narrow(&self, run: Run, page: PageRef<'_>) -> usize {
+        NodeRef::new(page).narrow(self.key(run))
+    }
+
+    #[inline(always)]
+    fn link_in(&self, run: Run, page: PageRef<'_>, narrowed: usize) -> usize {
+        NodeRef::new(page).child_from(self.key(run), narrowed)
     }
 
     #[inline(always)]

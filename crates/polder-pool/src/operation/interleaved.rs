@@ -95,20 +95,21 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     /// nothing.
     ///
     /// # Errors
-    /// [`Blocked`]; also if a link cannot be followed because of damage: then the operation is to be
-    /// made alone, as after many conflicts.
+    /// [`Restart`]: [`Interleaved::blocked`] says why. Also if a link cannot be followed because of
+    /// damage: then the operation is to be made alone, as after many conflicts.
     #[inline(always)]
     pub fn follow(
         &mut self,
         link: LinkRef<'p>,
         parent: Option<&Optimistic<'p>>,
-    ) -> Result<Optimistic<'p>, Blocked<'p>> {
-        self.view.follow(&mut self.attempt, link, parent).map_err(|Restart| self.blocked())
+    ) -> Result<Optimistic<'p>, Restart> {
+        self.view.follow(&mut self.attempt, link, parent)
     }
 
+    /// Why the last step did not lead to a page.
     #[cold]
     #[inline(never)]
-    fn blocked(&mut self) -> Blocked<'p> {
+    pub fn blocked(&mut self) -> Blocked<'p> {
         let what = std::mem::take(&mut self.attempt.interrupted);
         match what.miss {
             Some((page, parent)) => Blocked::Missing(page.page(), parent),

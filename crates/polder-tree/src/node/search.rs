@@ -21,6 +21,9 @@ const MOST_PREFETCHED_BYTES: u32 = 512;
 /// Bytes of a record beside the value, about: version, length, and the rest of a short key.
 const RECORD_BYTES_AROUND: usize = 16;
 
+/// Counts of slots have no more bits.
+const COUNT_BITS: u32 = 16;
+
 /// The longest suffix whose rest is compared as one number.
 const SHORT_SUFFIX: usize = HEAD_BYTES + 8;
 
@@ -195,6 +198,26 @@ impl NodeRef<'_> {
         }
     }
 
+    /// The first part of [`NodeRef::child_at`]: looks at the hints, and asks for the slots and the links
+    /// that the second part looks at. Gives what that is to be told.
+    #[inline(always)]
+    pub fn narrow(self, key: &[u8]) -> usize {
+        let (first, len) = self.range_of(head_of(self.suffix_of(key)), self.count());
+        first << COUNT_BITS | len
+    }
+
+    /// The second part of [`NodeRef::child_at`].
+    #[inline(always)]
+    pub fn child_from(self, key: &[u8], narrowed: usize) -> usize {
+        let range = (narrowed >> COUNT_BITS, narrowed & ((1 << COUNT_BITS) - 1));
+        let suffix = self.suffix_of(key);
+        let head = head_of(suffix);
+        match self.decide(key, (suffix, head), self.first_in(head, range), self.count()) {
+            Ok(slot) => self.link_offset(slot + 1),
+            Err(slot) => self.link_offset(slot),
+        }
+    }
+
     /// The number of the link that leads to `key`.
     #[inline]
     pub fn child_index(self, key: &[u8]) -> usize {
@@ -221,7 +244,13 @@ impl NodeRef<'_> {
     /// The first slot below `count` whose head is not below `head`, or `count`.
     #[inline(always)]
     fn lower_bound(self, head: u32, count: usize) -> usize {
-        let (first, len) = match hint_distance(count) {
+        self.first_in(head, self.range_of(head, count))
+    }
+
+    /// Where that slot can lie: the first candidate and how many there are, by the hints.
+    #[inline(always)]
+    fn range_of(self, head: u32, count: usize) -> (usize, usize) {
+        match hint_distance(count) {
             0 => (0, count),
             distance => {
                 let (first, len) = range_by_hints(self.hints_below(head), distance, count);
@@ -230,7 +259,11 @@ impl NodeRef<'_> {
                 }
                 (first, len)
             }
-        };
+        }
+    }
+
+    #[inline(always)]
+    fn first_in(self, head: u32, (first, len): (usize, usize)) -> usize {
         partition(first, len, |i| self.slot(i).head() < head)
     }
 
