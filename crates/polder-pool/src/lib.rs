@@ -80,6 +80,7 @@ pub use {
     machine::policy::NodeId,
     operation::attempt::{Attempt, Interrupted, Obstacles},
     operation::interleaved::{Blocked, Interleaved, Loading},
+    operation::remembered::Discards,
     page::kinds::{ApplyRecord, KindOps, OwnedLinks},
     page::link::LinkRef,
     paging::admission::Exhaustion,

@@ -332,6 +332,11 @@ impl<'p> Attempt<'p> {
         Restart
     }
 
+    /// False if it was something else than a missing page that interrupted it.
+    pub(crate) fn forget_miss(&mut self) -> bool {
+        self.interrupted.miss.take().is_some()
+    }
+
     /// Whether the operation has come to a page that had to be loaded, in this try or one before.
     pub fn has_waited(&self) -> bool {
         self.obstacles.waited || waits::has_waited()

@@ -9,6 +9,7 @@
 //! | `recover.rs` | what is done between two tries |
 //! | `interleaved.rs` | the steps of many operations of one thread, which wait for none |
 //! | `prefetch.rs` | pages that will be read soon are asked for, together |
+//! | `remembered.rs` | going to a page by a number that was remembered: D1 to D5 |
 
 pub(crate) mod attempt;
 pub(crate) mod interleaved;
@@ -16,10 +17,12 @@ pub(crate) mod optimistic;
 pub(crate) mod pessimistic;
 pub(crate) mod prefetch;
 pub(crate) mod recover;
+pub(crate) mod remembered;
 pub(crate) mod snapshot;
 
 #[cfg(not(loom))]
 pub(crate) use {
     attempt::{Attempt, Interrupted, Obstacles},
     interleaved::Interleaved,
+    remembered::Discards,
 };

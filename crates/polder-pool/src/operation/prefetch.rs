@@ -16,9 +16,7 @@
 
 use polder_format::PageId;
 
-use crate::device::Batch;
 use crate::page::LinkRef;
-use crate::paging::Begun;
 use crate::replacement::AccessHint;
 use crate::shared::View;
 use crate::translation::{Translation, swizzle};
@@ -47,37 +45,7 @@ impl<'p, T: Translation> View<'p, T> {
         if missing.is_empty() || !T::EVICTS && space.is_dropped() {
             return 0;
         }
-        self.load_group(&missing)
-    }
-
-    /// 3. Gives how many pages were loaded.
-    #[cold]
-    fn load_group(self, missing: &[PageId]) -> usize {
-        let View { shared, space } = self;
-        let (mut open, mut requests) = (Vec::new(), Vec::new());
-        for page in missing.iter().filter(|page| page.space() == space.id && !page.is_null()) {
-            if open.len() == shared.most_flights() {
-                break;
-            }
-            let Begun::Open(mut fault) = shared.begin_fault(space, page.page()) else { continue };
-            if let Ok(request) = fault.request() {
-                requests.push(request);
-                open.push(fault);
-            }
-        }
-        if open.is_empty() {
-            return 0;
-        }
-        // The faults, which own the frames (FLIGHT-2), in the order of their requests.
-        requests.sort_by_key(|request| request.offset);
-        let device = &shared.core.data.device;
-        let batch = device.complete(device.submit(Batch::Many(requests)));
-        let mut loaded = 0;
-        for read in batch.into_requests() {
-            let Some(at) = open.iter().position(|fault| fault.id() == read.page) else { continue };
-            let fault = open.swap_remove(at);
-            loaded += usize::from(fault.finish(read.outcome, AccessHint::Normal).is_ok());
-        }
-        loaded
+        // 3
+        self.load_group(&missing, AccessHint::Normal)
     }
 }

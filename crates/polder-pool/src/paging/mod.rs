@@ -5,6 +5,7 @@
 //! | `fault.rs` | a page is loaded, or made: F1 to F10 |
 //! | `open_fault.rs`, `spare.rs` | a fault between its two halves, and the frame for it |
 //! | `flights.rs` | many faults that one thread has open at once |
+//! | `group.rs` | pages that are loaded together |
 //! | `evict.rs` | a page leaves its frame: E1 to E9 |
 //! | `write_back.rs` | a dirty page is written: W0 to W7 |
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
@@ -22,6 +23,7 @@ pub(crate) mod admission;
 pub(crate) mod evict;
 pub(crate) mod fault;
 pub(crate) mod flights;
+pub(crate) mod group;
 #[cfg(feature = "async")]
 pub(crate) mod loader;
 pub(crate) mod open_fault;

@@ -9,7 +9,7 @@ use polder_format::{
 use crate::error::PoolError;
 use crate::frame::OPERATION_FRAMES;
 use crate::latch::{Exclusive, NewPage, Optimistic, Restart};
-use crate::operation::{Attempt, Interleaved, Interrupted, Obstacles};
+use crate::operation::{Attempt, Discards, Interleaved, Interrupted, Obstacles};
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::paging::{Exhaustion, Shadow};
 use crate::pool::handle::Space;
@@ -248,6 +248,29 @@ impl<T: Translation> Space<T> {
         self.follow(attempt, LinkRef::Id(PageId::new(self.id(), page)), None)
     }
 
+    /// How many pages have been discarded: to be read before a number is read that is to be remembered.
+    #[inline(always)]
+    pub fn discards(&self) -> Discards {
+        self.view().discards()
+    }
+
+    /// Goes to a page by a number that was read from another page earlier, which validated then: none if
+    /// it is not resident, or if pages of the space have been discarded since. `since` is what
+    /// [`Space::discards`] said before the number was read (`REMEMBER-1`). The page is the one that was
+    /// meant; what it holds may have changed.
+    ///
+    /// # Errors
+    /// `Restart` if somebody has the page exclusively.
+    #[inline]
+    pub fn remembered<'p>(
+        &'p self,
+        attempt: &mut Attempt<'p>,
+        page: PageNo,
+        since: Discards,
+    ) -> Result<Option<Optimistic<'p>>, Restart> {
+        self.view().remembered(attempt, page, since)
+    }
+
     /// Goes from a link to its page as [`Space::follow`] does, but releases all that the attempt
     /// holds and holds this page instead: until the next step its bytes stay as they are, also if
     /// the page changes meanwhile (`COW-2`), and until then it validates. What it says may be out
@@ -328,6 +351,11 @@ impl<T: Translation> Space<T> {
     /// the pool, and none where nothing is evicted. Errors are told when the scan comes there.
     pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
         self.readers().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
+    }
+
+    /// How many pages can be asked for by [`Space::load_ahead`] and not be there yet, by all together.
+    pub fn most_ahead(&self) -> usize {
+        self.readers().most()
     }
 }
 
