@@ -25,6 +25,15 @@ pub(crate) enum Target<'k> {
     Last,
 }
 
+/// Which way a walk goes, and how far: the last key that is wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Course<'k> {
+    /// To higher keys.
+    Up(Option<&'k [u8]>),
+    /// To lower keys.
+    Down(Option<&'k [u8]>),
+}
+
 /// The step function: the offset of the link to follow.
 #[inline(always)]
 pub(crate) fn next_link(node: NodeRef<'_>, target: Target<'_>) -> usize {

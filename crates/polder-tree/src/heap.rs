@@ -43,6 +43,8 @@ use polder_structure::{create_root, link_new};
 pub use hosted::{HeapStructure, Rows};
 use page::{HeapRef, append, copy_rows, init, max_row_len};
 
+use crate::ahead::Ahead;
+
 /// The heap's kind of pages.
 pub(crate) const KIND: KindOps =
     KindOps::plain(PageKind::HEAP, "heap page", |page| HeapRef::new(page).verify_shape());
@@ -326,14 +328,27 @@ impl<T: Translation> Heap<T> {
         mut visit: impl FnMut(RowId, &[u8]) -> ControlFlow<B>,
     ) -> Result<ControlFlow<B>, HeapError> {
         let mut copy = PageBuf::new(self.space.page_size());
-        for page in self.space.used_pages()? {
-            self.space.run(hint, |attempt| {
+        let pages = self.space.used_pages()?;
+        let (mut ahead, mut asked) = (Ahead::default(), 0);
+        for (i, &page) in pages.iter().enumerate() {
+            let waited = self.space.run(hint, |attempt| {
                 let guard = self.space.page(attempt, page)?;
                 // The whole page: to look first where its rows end is to wait for a cache line
                 // before the copy can begin.
                 copy.copy_from(guard.page());
-                guard.validate()
+                guard.validate()?;
+                Ok(attempt.has_waited())
             })?;
+            let next = i + 1;
+            asked = asked.max(next);
+            if ahead.note(waited && hint == AccessHint::Scan)
+                && let Some(wanted) = ahead.wanted(&self.space, asked - next)
+                && let end = (next + wanted).min(pages.len())
+                && asked < end
+            {
+                ahead.ask(&self.space, &pages[asked..end]);
+                asked = end;
+            }
             let (heap, bytes) = (HeapRef::new(copy.page()), copy.bytes());
             if !heap.is_heap() {
                 return Err(not_of_heap(self.id_of(page)).into());

@@ -20,7 +20,10 @@
 //! | `reshape.rs` | splits and merges |
 //! | `compact.rs` | merging all that is sparse, and moving pages to lower numbers |
 //! | `compact/moving.rs` | moving one node, or one long value |
-//! | `cursor.rs` | going through in order |
+//! | `cursor.rs`, `cursor/` | going through in order |
+//! | `walk.rs`, `siblings.rs` | from one leaf to the next; what lies ahead |
+//! | `ahead.rs` | how far ahead a scan has pages loaded |
+//! | `count.rs` | counting entries without copying them |
 //! | `batch.rs` | changing many keys as one |
 //! | `bulk.rs` | loading sorted input |
 //! | `stored.rs` | a value on its way into a leaf |
@@ -34,10 +37,12 @@
 //! What a tree and other structures do alike is in `polder-structure`: the drivers of descents,
 //! which pages are latched when in a split or a merge, the walk of a check.
 
+mod ahead;
 mod batch;
 mod bulk;
 mod check;
 mod compact;
+mod count;
 mod cursor;
 mod descent;
 mod error;
@@ -49,16 +54,18 @@ mod overflow;
 mod read;
 mod redo;
 mod reshape;
+mod siblings;
 mod snapshot;
 mod stored;
 mod tree;
 mod value_ref;
+mod walk;
 mod way;
 mod write;
 
 pub use batch::{BatchAction, BatchOp, BatchOutcome, Expected, apply_batch};
 pub use compact::CompactStep;
-pub use cursor::{Cursor, Entry};
+pub use cursor::{Cursor, Entry, Place};
 pub use error::TreeError;
 pub use heap::{Heap, HeapError, HeapStructure, RowId, Rows};
 pub use kinds::{KINDS, TREE_KINDS};

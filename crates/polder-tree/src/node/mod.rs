@@ -19,6 +19,7 @@
 //! loop is bounded by the page's size, and the answer is wrong until the page has been validated.
 
 mod build;
+mod copied;
 mod edit;
 mod layout;
 mod merge;
@@ -35,6 +36,7 @@ use polder_pool::bytes::PageRef;
 use polder_structure::page;
 
 pub use build::NodeBuilder;
+pub(crate) use copied::{CopiedLeaf, KeyBuf};
 pub use edit::NodeMut;
 pub use layout::{MAX_VALUE_BYTES, max_key_len, must_overflow};
 pub(crate) use layout::{OVERFLOW_BYTES_AT, overflow_pages};
@@ -239,6 +241,11 @@ impl NodeRef<'_> {
         let mut fence = Vec::new();
         self.append_upper_fence(&mut fence);
         self.has_upper().then_some(fence)
+    }
+
+    /// Whether there is an upper fence, and it is `key`.
+    pub fn upper_fence_is(self, key: &[u8]) -> bool {
+        self.has_upper() && self.page.compare(self.upper_at(), self.upper_len(), key).is_eq()
     }
 
     /// Whether there is a lower fence, and it is `key`.

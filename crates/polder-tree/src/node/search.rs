@@ -165,12 +165,12 @@ impl NodeRef<'_> {
         }
     }
 
-    /// Whether `key`, which is that of a slot, stands below that of the next one, and within the fences
-    /// where it is the first or the last.
+    /// Whether `key`, which is that of a slot of these, stands below that of the next one, and within the
+    /// fences where it is the first or the last.
     #[inline(always)]
-    pub fn stands_right(self, slot: usize, key: &[u8]) -> bool {
+    pub fn stands_right(self, slot: usize, count: usize, key: &[u8]) -> bool {
         // Mostly heads tell.
-        let has_neighbours = slot > 0 && slot + 1 < self.count();
+        let has_neighbours = slot > 0 && slot + 1 < count;
         (has_neighbours && self.slot(slot).padded_head() < self.slot(slot + 1).padded_head())
             || self.stands_right_by_key(slot, key)
     }

@@ -11,6 +11,7 @@ mod heap;
 mod heap_redo;
 mod many;
 mod model;
+mod neighbours;
 mod redo;
 mod snapshots;
 mod swizzle;

@@ -9,7 +9,7 @@ pub use polder_testkit::pools::disk;
 use polder_testkit::pools::tight;
 use polder_testkit::random::scramble;
 use polder_testkit::{Change, Entry, Model, Ordered, SimDisk};
-use polder_tree::{Effect, KINDS, Tree, TreeError};
+use polder_tree::{Effect, KINDS, Place, Tree, TreeError};
 
 /// The space of the only tree of a test.
 pub const SPACE: SpaceId = SpaceId::CATALOGUE;
@@ -174,6 +174,20 @@ impl<T: Translation> Ordered for Subject<'_, T> {
                 Some((key, value)) => entries.push((key.to_vec(), value.to_vec())),
                 None => break,
             }
+        }
+        let mut place = match reverse {
+            true => Place::below(tree, to)?,
+            false => Place::above(tree, from)?,
+        };
+        let mut bounded = Vec::new();
+        while bounded.len() < limit {
+            let entry = if reverse { place.previous(tree, from)? } else { place.next(tree, to)? };
+            let Some((key, value)) = entry else { break };
+            bounded.push((key.to_vec(), value.to_vec()));
+        }
+        assert_eq!(bounded, entries);
+        if entries.len() < limit {
+            assert_eq!(tree.count(from, to)?, entries.len() as u64);
         }
         Ok(entries)
     }

@@ -1,0 +1,365 @@
+//! Where a cursor stands, and its steps. The tree is the caller's, and the same at each step.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::ops::{Bound, ControlFlow};
+
+use polder_pool::Translation;
+use polder_structure::page::{broken, id};
+
+use super::Entry;
+use super::memory::{Lent, Memory};
+use crate::descent::{Course, Target};
+use crate::error::TreeError;
+use crate::node::{NodeRef, Value};
+use crate::overflow::{Long, SeenChain};
+use crate::tree::Tree;
+
+/// The entries of the leaf that are wanted in one direction are not known yet.
+const UNKNOWN: usize = usize::MAX;
+
+/// A place in a tree, in front of an entry or behind the last one: a cursor without its tree. What is
+/// wanted is bounded where the steps are made, by the same bound at each step of a direction.
+pub struct Place {
+    memory: Lent,
+    /// How many passes of moving pages had begun when the leaf was copied (`CHAIN-1`).
+    pass: u64,
+    /// The slot in front of which the cursor stands.
+    slot: usize,
+    /// The slots of the leaf that are wanted: from `begin` on by steps back, up to `end` by steps
+    /// forward. No step needs to compare keys.
+    begin: usize,
+    end: usize,
+    /// An entry was given, and its key is in the buffer.
+    has_key: bool,
+    /// One was given, and its key is kept beside.
+    has_given: bool,
+}
+
+impl fmt::Debug for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "slot {} of {}", self.slot, self.memory.leaf.count())
+    }
+}
+
+impl Place {
+    /// In front of the first entry above a bound.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn above<T: Translation>(tree: &Tree<T>, bound: Bound<&[u8]>) -> Result<Place, TreeError> {
+        Place::at_edge(tree, bound, false)
+    }
+
+    /// Behind the last entry below a bound.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn below<T: Translation>(tree: &Tree<T>, bound: Bound<&[u8]>) -> Result<Place, TreeError> {
+        Place::at_edge(tree, bound, true)
+    }
+
+    fn at_edge<T: Translation>(
+        tree: &Tree<T>,
+        bound: Bound<&[u8]>,
+        from_above: bool,
+    ) -> Result<Place, TreeError> {
+        let memory = Lent::take(tree.space.page_size());
+        let mut place =
+            Place { memory, pass: 0, slot: 0, begin: 0, end: 0, has_key: false, has_given: false };
+        let target = match bound {
+            Bound::Included(key) | Bound::Excluded(key) => Target::Key(key),
+            Bound::Unbounded if from_above => Target::Last,
+            Bound::Unbounded => Target::First,
+        };
+        let memory = &mut *place.memory;
+        let (copy, pass) = (&mut memory.next_leaf, &mut place.pass);
+        memory.walk.begin(tree, target, |leaf| {
+            copy.take(leaf);
+            *pass = tree.space.passes();
+        })?;
+        place.arrive();
+        let leaf = place.memory.leaf.node();
+        place.slot = match bound {
+            Bound::Unbounded if from_above => place.memory.leaf.count(),
+            Bound::Unbounded => 0,
+            // In front of the key, or behind it.
+            Bound::Included(key) => edge(leaf, key, from_above)?,
+            Bound::Excluded(key) => edge(leaf, key, !from_above)?,
+        };
+        Ok(place)
+    }
+
+    /// The leaf was copied.
+    fn arrive(&mut self) {
+        self.keep_last_key();
+        let memory = &mut *self.memory;
+        std::mem::swap(&mut memory.leaf, &mut memory.next_leaf);
+        memory.key.begin(memory.leaf.node());
+        (self.begin, self.end) = (UNKNOWN, 0);
+    }
+
+    /// The entry behind the place, which steps over it; none if the next one is not below the bound.
+    ///
+    /// # Errors
+    /// Those of loading pages; the place stays where it is.
+    #[inline]
+    pub fn next<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        upper: Bound<&[u8]>,
+    ) -> Result<Option<Entry<'_>>, TreeError> {
+        loop {
+            if self.slot >= self.end && !self.go_up(tree, upper)? {
+                return Ok(None);
+            }
+            let slot = self.slot;
+            if let Some(at) = self.fetch(tree, slot)? {
+                self.slot = slot + 1;
+                return Ok(Some(self.entry(at)));
+            }
+            self.slot = slot + 1;
+        }
+    }
+
+    /// The entry in front of the place, which steps back over it; none if that one is not above the
+    /// bound.
+    ///
+    /// # Errors
+    /// Those of loading pages; the place stays where it is.
+    #[inline]
+    pub fn previous<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        lower: Bound<&[u8]>,
+    ) -> Result<Option<Entry<'_>>, TreeError> {
+        loop {
+            if self.slot <= self.begin && !self.go_down(tree, lower)? {
+                return Ok(None);
+            }
+            let slot = self.slot - 1;
+            if let Some(at) = self.fetch(tree, slot)? {
+                self.slot = slot;
+                return Ok(Some(self.entry(at)));
+            }
+            self.slot = slot;
+        }
+    }
+
+    /// Shows the entries behind the place up to the bound, until `visit` breaks off.
+    ///
+    /// # Errors
+    /// Those of loading pages; the place stands behind the last entry that was shown.
+    pub fn try_for_each<T: Translation, B>(
+        &mut self,
+        tree: &Tree<T>,
+        upper: Bound<&[u8]>,
+        mut visit: impl FnMut(&[u8], &[u8]) -> ControlFlow<B>,
+    ) -> Result<ControlFlow<B>, TreeError> {
+        while let Some((key, value)) = self.next(tree, upper)? {
+            if let ControlFlow::Break(result) = visit(key, value) {
+                return Ok(ControlFlow::Break(result));
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    /// The key of the entry that was given last; none before the first one.
+    pub fn last_key(&self) -> Option<&[u8]> {
+        match self.has_key {
+            true => Some(self.memory.key.get()),
+            false => Some(&self.memory.last_key[..]).filter(|_| self.has_given),
+        }
+    }
+
+    /// The buffer gets another key.
+    fn keep_last_key(&mut self) {
+        if std::mem::take(&mut self.has_key) {
+            let memory = &mut *self.memory;
+            memory.last_key.clear();
+            memory.last_key.extend_from_slice(memory.key.get());
+            self.has_given = true;
+        }
+    }
+
+    /// Makes sure that the entry behind the place is in the leaf and wanted. False if there is none.
+    #[inline(never)]
+    fn go_up<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        upper: Bound<&[u8]>,
+    ) -> Result<bool, TreeError> {
+        let (limit, behind) = match upper {
+            Bound::Unbounded => (None, true),
+            Bound::Included(key) => (Some(key), true),
+            Bound::Excluded(key) => (Some(key), false),
+        };
+        let course = Course::Up(limit);
+        loop {
+            let Memory { leaf, walk, .. } = &*self.memory;
+            self.end =
+                limit.map_or(Ok(leaf.count()), |key| edge_within(leaf.node(), key, behind))?;
+            if self.slot < self.end {
+                if self.end == leaf.count() {
+                    walk.prefetch(tree, course);
+                }
+                return Ok(true);
+            }
+            // The next leaf begins at the fence.
+            let is_beyond = |(fence, key): (&[u8], &[u8])| fence > key || (fence == key && !behind);
+            let ends = walk.fence(course).zip(limit).is_some_and(is_beyond);
+            if ends || self.end < leaf.count() || !self.load(tree, course)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// The same of the entry in front of the place.
+    #[inline(never)]
+    fn go_down<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        lower: Bound<&[u8]>,
+    ) -> Result<bool, TreeError> {
+        let (limit, behind) = match lower {
+            Bound::Unbounded => (None, false),
+            Bound::Included(key) => (Some(key), false),
+            Bound::Excluded(key) => (Some(key), true),
+        };
+        let course = Course::Down(limit);
+        loop {
+            let Memory { leaf, walk, .. } = &*self.memory;
+            self.begin = limit.map_or(Ok(0), |key| edge_within(leaf.node(), key, behind))?;
+            if self.slot > self.begin {
+                if self.begin == 0 {
+                    walk.prefetch(tree, course);
+                }
+                return Ok(true);
+            }
+            // The next leaf ends at the fence.
+            let ends = walk.fence(course).zip(limit).is_some_and(|(fence, key)| fence <= key);
+            if ends || self.begin > 0 || !self.load(tree, course)? {
+                return Ok(false);
+            }
+        }
+    }
+
+    /// Copies the next leaf, and stands at its near end, or at the fence. False if there is none.
+    fn load<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        course: Course<'_>,
+    ) -> Result<bool, TreeError> {
+        let memory = &mut *self.memory;
+        let (copy, mut pass) = (&mut memory.next_leaf, 0);
+        let there = memory.walk.step(tree, course, |leaf| {
+            copy.take(leaf);
+            pass = tree.space.passes();
+        })?;
+        if !there {
+            return Ok(false);
+        }
+        // CURSOR-1: after a merge the leaf has keys on the other side of the fence that were given before.
+        let slot = match (memory.walk.overlap(course), course) {
+            (Some(fence), _) => edge(copy.node(), fence, false),
+            (None, Course::Up(_)) => Ok(0),
+            (None, Course::Down(_)) => Ok(copy.count()),
+        };
+        let slot = slot.inspect_err(|_| memory.walk.undo())?;
+        self.arrive();
+        (self.slot, self.pass) = (slot, pass);
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn entry(&self, at: Lies) -> Entry<'_> {
+        let value = match at {
+            Lies::InLeaf { at, len } => self.memory.leaf.bytes(at, len),
+            Lies::Apart => &self.memory.value,
+        };
+        (self.memory.key.get(), value)
+    }
+
+    /// Finds key and value of a slot of the copy. None if the value lay in overflow pages and the key is
+    /// gone.
+    #[inline(always)]
+    fn fetch<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        slot: usize,
+    ) -> Result<Option<Lies>, TreeError> {
+        let memory = &mut *self.memory;
+        match memory.leaf.value(slot) {
+            Ok(Value::Inline { at, len }) if memory.leaf.key(slot, &mut memory.key).is_ok() => {
+                self.has_key = true;
+                Ok(Some(Lies::InLeaf { at, len }))
+            }
+            Ok(Value::Overflow { len, run, link }) => {
+                self.fetch_long(tree, slot, Long { len, run, link })
+            }
+            // CURSOR-3
+            _ => Err(out_of_order(memory.leaf.node())),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn fetch_long<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        slot: usize,
+        long: Long,
+    ) -> Result<Option<Lies>, TreeError> {
+        self.keep_last_key();
+        let memory = &mut *self.memory;
+        if memory.leaf.key(slot, &mut memory.key).is_err() {
+            return Err(out_of_order(memory.leaf.node()));
+        }
+        let seen = SeenChain { version: memory.leaf.node().version(slot), long, pass: self.pass };
+        let key = memory.key.get();
+        let value = match tree.read_long(key, seen)? {
+            Some(value) => Some(value),
+            // It was written since the leaf was copied: as it is now (CURSOR-2).
+            None => tree.get(key)?,
+        };
+        let Some(value) = value else { return Ok(None) };
+        memory.value = value;
+        self.has_key = true;
+        Ok(Some(Lies::Apart))
+    }
+}
+
+/// Where the value of an entry lies.
+#[derive(Debug, Clone, Copy)]
+enum Lies {
+    InLeaf { at: usize, len: usize },
+    Apart,
+}
+
+/// The first slot at or above `key`, or with `behind` the first one above it.
+fn edge(leaf: NodeRef<'_>, key: &[u8], behind: bool) -> Result<usize, TreeError> {
+    let (slot, found) = match leaf.search(key) {
+        Ok(slot) => (slot, true),
+        Err(slot) => (slot, false),
+    };
+    let below = slot == 0 || leaf.key(slot - 1).as_slice() < key;
+    let above = slot == leaf.count() || leaf.key(slot).as_slice() >= key;
+    if !below || !above {
+        return Err(out_of_order(leaf));
+    }
+    Ok(slot + usize::from(found && behind))
+}
+
+/// The same of a key that may lie beyond the fences.
+fn edge_within(leaf: NodeRef<'_>, key: &[u8], behind: bool) -> Result<usize, TreeError> {
+    match leaf.compare_to_fences(key) {
+        Ordering::Equal => edge(leaf, key, behind),
+        Ordering::Less => Ok(0),
+        Ordering::Greater => Ok(leaf.count()),
+    }
+}
+
+#[cold]
+pub(crate) fn out_of_order(node: NodeRef<'_>) -> TreeError {
+    broken(id(node.page()), "keys are not in order, or not within the fences").into()
+}
