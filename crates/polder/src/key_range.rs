@@ -30,17 +30,18 @@ use std::ops::{
 /// # }
 /// ```
 pub trait KeyRange {
-    /// The bound below and the bound above, with keys of their own.
-    fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>);
+    /// The bound below and the bound above.
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>);
 }
 
-fn owned<K: AsRef<[u8]>>(bounds: impl RangeBounds<K>) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-    let owned = |bound: Bound<&K>| bound.map(|key| key.as_ref().to_vec());
-    (owned(bounds.start_bound()), owned(bounds.end_bound()))
+fn lent<'k, K: AsRef<[u8]> + 'k>(
+    bounds: &'k impl RangeBounds<K>,
+) -> (Bound<&'k [u8]>, Bound<&'k [u8]>) {
+    (bounds.start_bound().map(AsRef::as_ref), bounds.end_bound().map(AsRef::as_ref))
 }
 
 impl KeyRange for RangeFull {
-    fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (Bound::Unbounded, Bound::Unbounded)
     }
 }
@@ -48,8 +49,8 @@ impl KeyRange for RangeFull {
 macro_rules! key_ranges {
     ($($range:ty),*) => {
         $(impl<K: AsRef<[u8]>> KeyRange for $range {
-            fn into_bounds(self) -> (Bound<Vec<u8>>, Bound<Vec<u8>>) {
-                owned(self)
+            fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+                lent(self)
             }
         })*
     };

@@ -1,4 +1,9 @@
 //! Entries in order, from both ends.
+//!
+//! A range allocates nothing, once its thread has had one: what it works in is used again by the next
+//! one (`range/key_copy.rs`, and the cursor's memory in polder-tree).
+
+mod key_copy;
 
 use std::fmt;
 use std::iter::FusedIterator;
@@ -6,13 +11,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use polder_pool::Translation;
-use polder_tree::Cursor;
+use polder_tree::Place;
 
 use crate::any::{Any, Family, dispatch, map_any};
 use crate::engine::TableCore;
 use crate::error::StoreError;
 use crate::families::Tables;
-use crate::handle::Store;
+use crate::handle::{Closer, Store};
+use key_copy::{KeyCopy, lent};
 
 /// A key and its value.
 pub type Entry = (Vec<u8>, Vec<u8>);
@@ -28,7 +34,7 @@ pub type EntryRef<'r> = (&'r [u8], &'r [u8]);
 pub struct Range {
     ends: Any<BothEnds>,
     /// So that the store is not closed meanwhile.
-    _store: Store,
+    _store: Arc<Closer>,
 }
 
 impl fmt::Debug for Range {
@@ -47,10 +53,10 @@ impl Family for BothEnds {
 /// Where the two ends stand.
 struct Ends<T: Translation> {
     table: Arc<TableCore<T>>,
-    lower: Bound<Vec<u8>>,
-    upper: Bound<Vec<u8>>,
-    front: Option<Cursor<T>>,
-    back: Option<Cursor<T>>,
+    lower: Bound<KeyCopy>,
+    upper: Bound<KeyCopy>,
+    front: Option<Place>,
+    back: Option<Place>,
     /// The ends have met.
     done: bool,
     /// There was an error, and the caller has not asked to go on.
@@ -60,12 +66,12 @@ struct Ends<T: Translation> {
 impl Range {
     pub(crate) fn new(
         table: &Any<Tables>,
-        store: Store,
-        lower: Bound<Vec<u8>>,
-        upper: Bound<Vec<u8>>,
+        store: &Store,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
     ) -> Range {
         let ends = map_any!(table, core => Ends::new(Arc::clone(core), lower, upper));
-        Range { ends, _store: store }
+        Range { ends, _store: Arc::clone(&store.closer) }
     }
 
     #[cfg(feature = "async")]
@@ -159,6 +165,18 @@ impl Iterator for Range {
     fn next(&mut self) -> Option<Self::Item> {
         owned(self.next_entry())
     }
+
+    /// Reads no more of the table than it takes, and copies nothing; an error is one item, the last.
+    fn count(mut self) -> usize {
+        if let Some(count) = dispatch!(&self.ends, ends => ends.count()) {
+            return count as usize;
+        }
+        let mut count = 0;
+        while self.next_entry().map_or(true, |entry| entry.is_some()) {
+            count += 1;
+        }
+        count
+    }
 }
 
 impl DoubleEndedIterator for Range {
@@ -170,12 +188,13 @@ impl DoubleEndedIterator for Range {
 impl FusedIterator for Range {}
 
 impl<T: Translation> Ends<T> {
-    fn new(table: Arc<TableCore<T>>, lower: Bound<Vec<u8>>, upper: Bound<Vec<u8>>) -> Ends<T> {
+    fn new(table: Arc<TableCore<T>>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Ends<T> {
+        let (lower, upper) = (lower.map(KeyCopy::new), upper.map(KeyCopy::new));
         Ends { table, lower, upper, front: None, back: None, done: false, failed: false }
     }
 
     fn next(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
-        let Ends { table, failed, lower, upper, front, done, .. } = self;
+        let Ends { table, lower, upper, front, back, done, failed } = self;
         if *done || *failed {
             return Ok(None);
         }
@@ -183,27 +202,21 @@ impl<T: Translation> Ends<T> {
         *failed = true;
         table.check()?;
         if front.is_none() {
-            let cursor = match lower {
-                Bound::Unbounded => table.tree.cursor_first(),
-                Bound::Included(key) => table.tree.cursor_at(key),
-                Bound::Excluded(key) => table.tree.cursor_behind(key),
-            };
-            *front = Some(cursor.map_err(|error| table.error(error))?);
+            let place = Place::above(&table.tree, lent(lower));
+            *front = Some(place.map_err(|error| table.error(error))?);
         }
-        let Some(cursor) = front else { return Ok(None) };
-        let entry = cursor.next().map_err(|error| table.error(error))?;
-        let Some((key, value)) = entry.filter(|(key, _)| is_below(key, upper)) else {
-            (*done, *failed) = (true, false);
-            return Ok(None);
-        };
+        let Some(front) = front else { return Ok(None) };
+        let entry = front.next(&table.tree, lent(upper)).map_err(|error| table.error(error))?;
         *failed = false;
-        // The other end stops here.
-        set_excluded(lower, key);
-        Ok(Some((key, value)))
+        // The other end was here.
+        let other = back.as_ref().and_then(Place::last_key);
+        let entry = entry.filter(|(key, _)| other.is_none_or(|other| *key < other));
+        *done = entry.is_none();
+        Ok(entry)
     }
 
     fn next_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
-        let Ends { table, failed, lower, upper, back, done, .. } = self;
+        let Ends { table, lower, upper, front, back, done, failed } = self;
         if *done || *failed {
             return Ok(None);
         }
@@ -211,48 +224,24 @@ impl<T: Translation> Ends<T> {
         *failed = true;
         table.check()?;
         if back.is_none() {
-            let cursor = match upper {
-                Bound::Unbounded => table.tree.cursor_last(),
-                Bound::Included(key) => table.tree.cursor_behind(key),
-                Bound::Excluded(key) => table.tree.cursor_at(key),
-            };
-            *back = Some(cursor.map_err(|error| table.error(error))?);
+            let place = Place::below(&table.tree, lent(upper));
+            *back = Some(place.map_err(|error| table.error(error))?);
         }
-        let Some(cursor) = back else { return Ok(None) };
-        let entry = cursor.previous().map_err(|error| table.error(error))?;
-        let Some((key, value)) = entry.filter(|(key, _)| is_above(key, lower)) else {
-            (*done, *failed) = (true, false);
-            return Ok(None);
-        };
+        let Some(back) = back else { return Ok(None) };
+        let entry = back.previous(&table.tree, lent(lower)).map_err(|error| table.error(error))?;
         *failed = false;
-        set_excluded(upper, key);
-        Ok(Some((key, value)))
+        let other = front.as_ref().and_then(Place::last_key);
+        let entry = entry.filter(|(key, _)| other.is_none_or(|other| *key > other));
+        *done = entry.is_none();
+        Ok(entry)
     }
-}
 
-fn is_below(key: &[u8], upper: &Bound<Vec<u8>>) -> bool {
-    match upper {
-        Bound::Unbounded => true,
-        Bound::Included(upper) => key <= upper.as_slice(),
-        Bound::Excluded(upper) => key < upper.as_slice(),
+    /// All of it, if it has not been begun and there is no error.
+    fn count(&self) -> Option<u64> {
+        let is_new = self.front.is_none() && self.back.is_none() && !self.done && !self.failed;
+        if !is_new || self.table.check().is_err() {
+            return None;
+        }
+        self.table.tree.count(lent(&self.lower), lent(&self.upper)).ok()
     }
-}
-
-fn is_above(key: &[u8], lower: &Bound<Vec<u8>>) -> bool {
-    match lower {
-        Bound::Unbounded => true,
-        Bound::Included(lower) => key >= lower.as_slice(),
-        Bound::Excluded(lower) => key > lower.as_slice(),
-    }
-}
-
-/// Reuses the bound's memory.
-fn set_excluded(bound: &mut Bound<Vec<u8>>, key: &[u8]) {
-    let mut bytes = match std::mem::replace(bound, Bound::Unbounded) {
-        Bound::Included(bytes) | Bound::Excluded(bytes) => bytes,
-        Bound::Unbounded => Vec::new(),
-    };
-    bytes.clear();
-    bytes.extend_from_slice(key);
-    *bound = Bound::Excluded(bytes);
 }
