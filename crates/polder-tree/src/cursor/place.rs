@@ -342,9 +342,7 @@ fn edge(leaf: NodeRef<'_>, key: &[u8], behind: bool) -> Result<usize, TreeError>
         Ok(slot) => (slot, true),
         Err(slot) => (slot, false),
     };
-    let below = slot == 0 || leaf.key(slot - 1).as_slice() < key;
-    let above = slot == leaf.count() || leaf.key(slot).as_slice() >= key;
-    if !below || !above {
+    if !leaf.is_edge(slot, key) {
         return Err(out_of_order(leaf));
     }
     Ok(slot + usize::from(found && behind))

@@ -188,6 +188,24 @@ impl NodeRef<'_> {
             && self.compare_slot(next, head_of(suffix), suffix).is_gt()
     }
 
+    /// Whether the keys before `slot` are below `key`, and the one in it is not, as far as those two say.
+    pub fn is_edge(self, slot: usize, key: &[u8]) -> bool {
+        (slot == 0 || self.compare_key(slot - 1, key).is_lt())
+            && (slot >= self.count() || self.compare_key(slot, key).is_ge())
+    }
+
+    /// Where the key of a slot stands to any key.
+    fn compare_key(self, slot: usize, key: &[u8]) -> Ordering {
+        let (prefix_len, slot) = (self.prefix_len(), self.slot(slot));
+        let beginning = &key[..prefix_len.min(key.len())];
+        let suffix = self.suffix_of(key);
+        let prefix = self.page.compare(self.lower_at(), prefix_len, beginning);
+        prefix.then_with(|| slot.padded_head().cmp(&head_of(suffix))).then_with(|| {
+            let rest = self.page.compare(self.rest_at(slot), slot.rest_len(), rest_of(suffix));
+            rest.then_with(|| slot.suffix_len().cmp(&suffix.len()))
+        })
+    }
+
     /// Where in the page the link begins that leads to `key`: that of the greatest separator at or
     /// below it. `key` is as in [`NodeRef::search_covered`].
     #[inline]

@@ -1,13 +1,14 @@
 //! Tests of the store that are not in the same process as all others (`tests/it`): of them, that
 //! operations wait for each other within bounds, which threads of other tests would spoil; of a
-//! process that forks, which no other thread should be busy in; and of the memory that a process
-//! has in all.
+//! process that forks, which no other thread should be busy in; of the memory that a process has in
+//! all; and of what it allocates.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 #[allow(dead_code, reason = "the other program uses the rest")]
 #[path = "../it/support.rs"]
 mod support;
 
+mod allocations;
 mod crowd;
 mod fairness;
 #[cfg(unix)]
