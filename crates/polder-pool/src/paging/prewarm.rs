@@ -49,7 +49,7 @@ const FRAMES: u32 = 32;
 /// The longest rest.
 const LONGEST_REST: Duration = Duration::from_millis(20);
 
-/// How far prewarming is ([`Pool::prewarm`](crate::Pool::prewarm)).
+/// How far prewarming is.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Prewarmed {
