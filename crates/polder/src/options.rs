@@ -282,7 +282,7 @@ impl Options {
 
     /// Whether pages are written twice, so that a loss of power can tear none for good, even where the
     /// device says that it writes each page as a whole; by default they are not there. (On Linux that
-    /// is what the kernel says of a disk's physical blocks. Where pages are larger than those, or
+    /// is what the kernel says of a disk's logical blocks. Where pages are larger than those, or
     /// nothing is known, they are always written twice.)
     ///
     /// ```

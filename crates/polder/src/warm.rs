@@ -148,7 +148,8 @@ impl WarmRestart {
         goes_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Prewarmed, Unusable> {
         self.makes_way.store(true, Ordering::Relaxed);
-        self.load(pool, goes_on)
+        // WARM-3: the thread of the background may wait for its turn, and `stop` for the thread.
+        self.load(pool, &mut |at, of| !self.worker.is_stopped() && goes_on(at, of))
     }
 
     /// `goes_on` hears how many pages were seen to, of how many.

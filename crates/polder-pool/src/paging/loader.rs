@@ -112,7 +112,8 @@ impl Loader {
     pub(crate) fn ask(&self, page: PageId, above: Option<PageId>, waker: &Waker) -> AwaitedPage {
         let place = self.wanted.ask(Wish { page, above }, waker);
         let mut awaited = AwaitedPage { wanted: Arc::clone(&self.wanted), place };
-        if self.worker.wake().is_err()
+        // Not `wake`: another thread that asks as well may fail to start one.
+        if self.worker.urge().is_err()
             && let Some(place) = awaited.place.take()
         {
             // There is no thread to be had.

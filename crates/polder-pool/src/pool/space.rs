@@ -500,6 +500,10 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// As [`Space::create`]. The number is still reserved then.
     pub fn make(&self, page: PageNo) -> Result<NewPage<'_>, PoolError> {
+        // WAIT-1
+        if waits::refuses() {
+            return Err(PoolError::WouldWait);
+        }
         self.when_admitted(|| self.shared().make(self.space_core(), page))
     }
 
@@ -511,6 +515,10 @@ impl<T: Translation> Space<T> {
     /// # Errors
     /// As [`Space::create`]; nothing is reserved then.
     pub fn reserve(&self, count: usize, limit: PageNo) -> Result<Option<Vec<PageNo>>, PoolError> {
+        // WAIT-1
+        if waits::refuses() {
+            return Err(PoolError::WouldWait);
+        }
         self.shared().reserve_pages(self.space_core(), count, limit)
     }
 

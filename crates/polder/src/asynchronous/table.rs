@@ -291,7 +291,7 @@ impl AsyncTable {
     /// words.put("mill", "molen").await?;
     /// let names: Vec<_> = words.range("a".."k").map(|entry| Ok(entry?.0)).try_collect().await?;
     /// assert_eq!(names, [b"dike"]);
-    /// # Ok(())
+    /// # Ok::<_, polder::Error>(())
     /// # })
     /// # }
     /// ```

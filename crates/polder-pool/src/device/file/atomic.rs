@@ -1,12 +1,13 @@
 //! What the storage below a file writes as a whole: how many bytes a loss of power leaves old or
 //! new, and never a part of each.
 //!
-//! Linux says it of each block device: its *physical block*, the smallest unit that it can write
-//! atomically, which the kernel's own file systems rely on (for NVMe it is bounded by what the
-//! drive promises for a loss of power). A page is in one such block if both it and what lies between
-//! are laid out in such blocks: the file system, the partition, and all devices below one that is
-//! made of others. Where anything is not known, nothing is promised: for a file in another file,
-//! an array of disks (`md`), a file system without a block device of its own.
+//! Linux says it of each block device: its *logical block*, the unit in which it is addressed, of which
+//! no part is written alone, however long the request. (The physical block may be larger, and is written
+//! as a whole. But NVMe drives promise that of a request that is no longer, and the kernel joins
+//! requests of neighbours.) A page is in one such block if what lies between is laid out in such blocks
+//! as well: the file system, the partition, and all devices below one that is made of others. Where
+//! anything is not known, nothing is promised: for a file in another file, an array of disks (`md`), a
+//! file system without a block device of its own.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -49,7 +50,7 @@ fn of_block_device(device: &Path, levels: u32) -> u64 {
     if levels == 0 || !is_aligned(&device) || !is_aligned(disk) || !is_told_by_kernel {
         return 0;
     }
-    let own = number(&disk.join("queue/physical_block_size")).unwrap_or(0);
+    let own = number(&disk.join("queue/logical_block_size")).unwrap_or(0);
     let own = if own.is_power_of_two() { own } else { 0 };
     let Ok(below) = fs::read_dir(disk.join("slaves")) else { return own };
     below
@@ -62,17 +63,18 @@ mod tests {
     use super::*;
 
     /// A disk in a made-up `/sys`: its folder.
-    fn disk(root: &Path, name: &str, physical: &str) -> std::path::PathBuf {
+    fn disk(root: &Path, name: &str, logical: &str) -> std::path::PathBuf {
         let disk = root.join(name);
         fs::create_dir_all(disk.join("queue")).unwrap();
         fs::create_dir_all(disk.join("slaves")).unwrap();
-        fs::write(disk.join("queue/physical_block_size"), format!("{physical}\n")).unwrap();
+        fs::write(disk.join("queue/logical_block_size"), format!("{logical}\n")).unwrap();
+        fs::write(disk.join("queue/physical_block_size"), "16384\n").unwrap();
         fs::write(disk.join("alignment_offset"), "0\n").unwrap();
         disk
     }
 
     #[test]
-    fn a_disk_and_its_partitions_write_physical_blocks() {
+    fn a_disk_and_its_partitions_write_logical_blocks() {
         let root = tempfile::tempdir().unwrap();
         let vda = disk(root.path(), "vda", "4096");
         assert_eq!(of_block_device(&vda, LEVELS), 4096);
