@@ -289,9 +289,10 @@ impl AsyncTable {
     /// let words = store.open_table("words")?.asynchronous();
     /// words.put("dike", "dijk").await?;
     /// words.put("mill", "molen").await?;
-    /// let names: Vec<_> = words.range("a".."k").map(|entry| Ok(entry?.0)).try_collect().await?;
-    /// assert_eq!(names, [b"dike"]);
-    /// # Ok::<_, polder::Error>(())
+    /// let words = words.range("a".."k").map(|entry| entry.map(|(word, _)| word));
+    /// let words: Vec<_> = words.try_collect().await?;
+    /// assert_eq!(words, [b"dike"]);
+    /// # Ok(())
     /// # })
     /// # }
     /// ```
