@@ -13,6 +13,7 @@ use crate::file_map::{AllocState, PagedArray, Runs};
 use crate::latch::{FrameId, Resolved, StateCell};
 use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::lock;
 use crate::sync::{CachePadded, Flag};
 use crate::translation::{Directories, DirectoryOf, PoolContext, Translation, Words};
 
@@ -33,6 +34,8 @@ pub(crate) struct Shared<T: Translation> {
     /// The same without waiting.
     pub(crate) locate_at_once: LocateAtOnce<T>,
     pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
+    /// Dropped spaces of which pages are lent (`LOAN-3`).
+    pub(crate) lent_spaces: Mutex<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
     /// Space 0: the maps.
     pub(crate) file: Arc<SpaceCore<T>>,
     /// Element `s`: the root of the extent map of space `s`.
@@ -139,8 +142,20 @@ impl<T: Translation> Shared<T> {
         Ok(space)
     }
 
-    pub(crate) fn forget_space(&self, id: SpaceId) {
-        self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner()).remove(&id);
+    /// A space is dropped. If pages of it are lent it is still found by whoever ends their loans.
+    pub(crate) fn forget_space(&self, id: SpaceId, is_lent: bool) {
+        let mut spaces = self.spaces.write().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(space) = spaces.remove(&id)
+            && is_lent
+        {
+            lock(&self.lent_spaces).insert(id, space);
+        }
+    }
+
+    /// A space, dropped or not, of which a page is lent.
+    pub(crate) fn space_of_loan(&self, id: SpaceId) -> Option<Arc<SpaceCore<T>>> {
+        let spaces = self.spaces.read().unwrap_or_else(|poisoned| poisoned.into_inner());
+        spaces.get(&id).or(lock(&self.lent_spaces).get(&id)).cloned()
     }
 
     /// The bytes of a page that is in this frame.

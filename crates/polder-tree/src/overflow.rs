@@ -111,16 +111,6 @@ impl Header {
             len: page.u32(at::LEN),
         }
     }
-
-    /// Of a page that does not change.
-    pub(crate) fn of_bytes(page: &[u8]) -> Header {
-        Header {
-            kind: page.get(header_at::KIND).copied().unwrap_or_default(),
-            next: number(page, at::NEXT, 8).unwrap_or_default(),
-            next_run: number(page, at::NEXT_RUN, 4).unwrap_or_default() as u32,
-            len: number(page, at::LEN, 4).unwrap_or_default() as u32,
-        }
-    }
 }
 
 /// A way along a chain, from its first page to its last one.
@@ -190,17 +180,15 @@ impl ChainWalk {
     }
 }
 
-/// The little-endian number in these bytes of a page, if they are there.
-fn number(page: &[u8], at: usize, len: usize) -> Option<u64> {
-    let bytes = page.get(at..at + len)?.iter().rev();
-    Some(bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)))
-}
-
 /// The link of the next page and the bytes of the value in an overflow page, if it is one.
 pub fn overflow_piece(page: &[u8]) -> Option<(u64, &[u8])> {
-    let header = Header::of_bytes(page);
-    let bytes = page.get(at::BYTES..)?.get(..header.len as usize)?;
-    (header.kind == PageKind::OVERFLOW.0).then_some((header.next, bytes))
+    let number = |at: usize, len: usize| {
+        let bytes = page.get(at..at + len)?.iter().rev();
+        Some(bytes.fold(0, |number: u64, byte| number << 8 | u64::from(*byte)))
+    };
+    let is_one = *page.get(header_at::KIND)? == PageKind::OVERFLOW.0;
+    let bytes = page.get(at::BYTES..)?.get(..number(at::LEN, 4)? as usize)?;
+    is_one.then_some((number(at::NEXT, 8)?, bytes))
 }
 
 /// Checks an overflow page that came from the device.

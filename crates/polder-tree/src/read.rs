@@ -21,15 +21,16 @@ const STACK_VALUE_BYTES: usize = 1024;
 const LENDING_TRIES: u32 = 8;
 
 /// What a lookup found.
-enum Found<'b, 'p, V> {
+enum Found<'b, V> {
     Nothing,
     /// These bytes, in the buffer, and what else was read.
     Copied(&'b [u8], V),
-    /// A value that does not fit the buffer.
+    /// A value that does not fit the buffer, or lies in overflow pages.
     Large,
-    /// One in overflow pages, and the leaf that says so.
-    Long(SeenChain, Optimistic<'p>),
 }
+
+/// A value in overflow pages, and the leaf that says so.
+type SeenLong<'p> = (SeenChain, Optimistic<'p>);
 
 /// A value's record as it was found.
 pub(crate) struct Record {
@@ -61,9 +62,6 @@ impl<T: Translation> Tree<T> {
             Found::Nothing => Ok(None),
             Found::Copied(value, ()) => Ok(Some(read(value))),
             Found::Large => Ok(self.get(key)?.map(|value| read(&value))),
-            Found::Long(seen, leaf) => {
-                Ok(self.long_value(key, seen, leaf)?.map(|(_, value)| read(&value)))
-            }
         }
     }
 
@@ -82,10 +80,6 @@ impl<T: Translation> Tree<T> {
             Found::Nothing => Ok(None),
             Found::Copied(value, version) => Ok(Some(read(version, value))),
             Found::Large => Ok(self.versioned(key)?.map(|(version, value)| read(version, &value))),
-            Found::Long(seen, leaf) => {
-                let value = self.long_value(key, seen, leaf)?;
-                Ok(value.map(|(version, value)| read(version, &value)))
-            }
         }
     }
 
@@ -97,8 +91,8 @@ impl<T: Translation> Tree<T> {
         key: &[u8],
         buffer: &'b mut [MaybeUninit<u8>; STACK_VALUE_BYTES],
         of_record: impl Fn(NodeRef<'_>, usize) -> V,
-    ) -> Result<Found<'b, '_, V>, TreeError> {
-        let (mut copied, mut long) = (None, None);
+    ) -> Result<Found<'b, V>, TreeError> {
+        let mut copied = None;
         // Written out, and not by `at_leaf`: this is the way of every lookup, down to the instruction.
         let found = self.space.run(AccessHint::Normal, |attempt| {
             let leaf = leaf(&self.space, attempt, Target::Key(key))?;
@@ -107,13 +101,11 @@ impl<T: Translation> Tree<T> {
             let found = match node.search_covered(key) {
                 Err(_) => false,
                 Ok(slot) => {
-                    match node.value(slot) {
-                        Value::Inline { at, len } if len <= STACK_VALUE_BYTES => {
-                            let len = leaf.page().copy_to_uninit(at, len, buffer).len();
-                            copied = Some((len, of_record(node, slot)));
-                        }
-                        Value::Inline { .. } => {}
-                        Value::Overflow { .. } => long = self.see_long(leaf, slot),
+                    if let Value::Inline { at, len } = node.value(slot)
+                        && len <= STACK_VALUE_BYTES
+                    {
+                        let len = leaf.page().copy_to_uninit(at, len, buffer).len();
+                        copied = Some((len, of_record(node, slot)));
                     }
                     true
                 }
@@ -123,7 +115,7 @@ impl<T: Translation> Tree<T> {
         })?;
         Ok(match (found, copied) {
             (false, _) => Found::Nothing,
-            (true, None) => long.map_or(Found::Large, |(seen, leaf)| Found::Long(seen, leaf)),
+            (true, None) => Found::Large,
             (true, Some((len, more))) => {
                 // SAFETY: copy_to_uninit has filled the first `len` bytes in the last attempt.
                 Found::Copied(unsafe { buffer[..len].assume_init_ref() }, more)
@@ -131,40 +123,35 @@ impl<T: Translation> Tree<T> {
         })
     }
 
-    /// The long value in a slot of the leaf, if it is one. The caller validates the leaf.
+    /// Notes the value in a slot of the leaf, if it lies in overflow pages. The caller validates the leaf.
     #[cold]
     #[inline(never)]
-    fn see_long<'p>(
-        &self,
-        leaf: Optimistic<'p>,
-        slot: usize,
-    ) -> Option<(SeenChain, Optimistic<'p>)> {
+    fn see_long<'t>(&self, leaf: Optimistic<'t>, slot: usize, long: &mut Option<SeenLong<'t>>) {
         let node = NodeRef::new(leaf.page());
-        let Value::Overflow { len, run, link } = node.value(slot) else { return None };
-        let seen = SeenChain::new(&self.space, node.version(slot), Long { len, run, link });
-        Some((seen, leaf.without_hold()))
+        *long = match node.value(slot) {
+            Value::Inline { .. } => None,
+            Value::Overflow { len, run, link } => {
+                let value = Long { len, run, link };
+                let seen = SeenChain::new(&self.space, node.version(slot), value);
+                Some((seen, leaf.without_hold()))
+            }
+        };
     }
 
-    /// The value to which a leaf led, with its version word, or, if that has changed since, what the
-    /// key has now.
-    #[inline(never)]
+    /// The long value to which a leaf led, with its version word. `None` if that has changed since.
     fn long_value(
         &self,
         key: &[u8],
-        seen: SeenChain,
-        leaf: Optimistic<'_>,
+        (seen, leaf): SeenLong<'_>,
     ) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
         let mut bytes = Vec::new();
         let read = read_chain(&self.space, AccessHint::Normal, seen.long, Some(&mut bytes));
-        // A leaf that is as it was still leads there, and did all the time. Others are asked anew.
-        if leaf.validate().is_ok() {
-            read?;
-            return Ok(Some((seen.version, bytes)));
-        }
-        match self.if_still(key, seen, read)? {
-            Some(_) => Ok(Some((seen.version, bytes))),
-            None => self.versioned(key),
-        }
+        // A leaf that is as it was still leads there, and did all the time.
+        let read = match leaf.validate() {
+            Ok(()) => Some(read?),
+            Err(_) => self.if_still(key, seen, read)?,
+        };
+        Ok(read.map(|_| (seen.version, bytes)))
     }
 
     /// What `read` sees in the leaf for `key`, as one state of it. The slot is that of the key, if it is
@@ -201,25 +188,25 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn get_ref(&self, key: &[u8]) -> Result<Option<ValueRef<'_>>, TreeError> {
         for _ in 0..LENDING_TRIES {
-            let found = self.space.run(AccessHint::Normal, |attempt| {
+            let mut long = None;
+            let copied = self.space.run(AccessHint::Normal, |attempt| {
                 let leaf = leaf(&self.space, attempt, Target::Key(key))?;
                 let node = NodeRef::new(leaf.page());
-                let found = match node.search_covered(key) {
+                long = None;
+                let copied = match node.search_covered(key).map(|slot| (slot, node.value(slot))) {
                     Err(_) => None,
-                    Ok(slot) => Some(match node.value(slot) {
-                        Value::Inline { at, len } => Ok(ValueRef::copy(leaf.page(), at, len)),
-                        Value::Overflow { .. } => Err(self.see_long(leaf, slot)),
-                    }),
+                    Ok((_, Value::Inline { at, len })) => {
+                        Some(ValueRef::copy(leaf.page(), at, len))
+                    }
+                    Ok((slot, Value::Overflow { .. })) => {
+                        self.see_long(leaf, slot, &mut long);
+                        None
+                    }
                 };
                 leaf.validate()?;
-                Ok(found)
+                Ok(copied)
             })?;
-            let (seen, leaf) = match found {
-                None => return Ok(None),
-                Some(Ok(copied)) => return Ok(Some(copied)),
-                Some(Err(Some(long))) => long,
-                Some(Err(None)) => continue,
-            };
+            let Some((seen, leaf)) = long else { return Ok(copied) };
             match lend_chain(&self.space, seen.long, &leaf)? {
                 Lent::All(value) => return Ok(Some(value)),
                 Lent::Changed => {}
@@ -235,29 +222,28 @@ impl<T: Translation> Tree<T> {
     /// Those of loading pages.
     pub fn versioned(&self, key: &[u8]) -> Result<Option<(u64, Vec<u8>)>, TreeError> {
         loop {
-            let mut bytes = Vec::new();
-            let found = self.space.run(AccessHint::Normal, |attempt| {
+            let (mut bytes, mut long) = (Vec::new(), None);
+            let version = self.space.run(AccessHint::Normal, |attempt| {
                 let leaf = leaf(&self.space, attempt, Target::Key(key))?;
                 let node = NodeRef::new(leaf.page());
                 bytes.clear();
-                let found = match node.search_covered(key) {
+                long = None;
+                let version = match node.search_covered(key) {
                     Err(_) => None,
-                    Ok(slot) => Some(match node.value(slot) {
-                        Value::Inline { at, len } => {
-                            node.page().append_to(at, len, &mut bytes);
-                            Ok(node.version(slot))
+                    Ok(slot) => {
+                        match node.value(slot) {
+                            Value::Inline { at, len } => node.page().append_to(at, len, &mut bytes),
+                            Value::Overflow { .. } => self.see_long(leaf, slot, &mut long),
                         }
-                        Value::Overflow { .. } => Err(self.see_long(leaf, slot)),
-                    }),
+                        Some(node.version(slot))
+                    }
                 };
                 leaf.validate()?;
-                Ok(found)
+                Ok(version)
             })?;
-            match found {
-                None => return Ok(None),
-                Some(Ok(version)) => return Ok(Some((version, bytes))),
-                Some(Err(Some((seen, leaf)))) => return self.long_value(key, seen, leaf),
-                Some(Err(None)) => {}
+            let Some(long) = long else { return Ok(version.map(|version| (version, bytes))) };
+            if let Some(found) = self.long_value(key, long)? {
+                return Ok(Some(found));
             }
         }
     }

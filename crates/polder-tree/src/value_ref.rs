@@ -185,10 +185,13 @@ pub(crate) fn lend_chain<'p, T: Translation>(
             tries += 1;
         }
         drop(pin);
-        let bytes = borrower.last().unwrap_or_default();
-        if let Err(error) = walk.step(Header::of_bytes(bytes)) {
+        let Some(borrowed) = borrower.last() else { return Ok(Lent::Changed) };
+        if let Err(error) = walk.step(Header::of(borrowed)) {
             return unless_changed(error);
         }
     }
-    Ok(Lent::All(ValueRef(Kind::Lent { pages: borrower.into_loans(), len: long.len })))
+    // SAFETY: each is an overflow page (`ChainWalk::step`), which is written before it is linked, and
+    // never again.
+    let pages = unsafe { borrower.into_loans() };
+    Ok(Lent::All(ValueRef(Kind::Lent { pages, len: long.len })))
 }

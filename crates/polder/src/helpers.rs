@@ -66,9 +66,25 @@ impl Helpers {
         &self,
         work: impl FnOnce() -> R + Send + 'static,
     ) -> Job<R> {
+        self.begin_as(true, work)
+    }
+
+    /// The same, and it is done even if the future is dropped while it is queued.
+    pub(crate) fn begin_surely<R: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Job<R> {
+        self.begin_as(false, work)
+    }
+
+    fn begin_as<R: Send + 'static>(
+        &self,
+        may_be_passed_over: bool,
+        work: impl FnOnce() -> R + Send + 'static,
+    ) -> Job<R> {
         let place = Arc::new(Mutex::new(Progress::Waiting(None)));
         let its = Arc::clone(&place);
-        self.give(Box::new(move || carry_out(&its, work)));
+        self.give(Box::new(move || carry_out(&its, may_be_passed_over, work)));
         Job { place }
     }
 
@@ -165,6 +181,8 @@ pub(crate) struct Job<R> {
 impl<R> Job<R> {
     /// The result; a panic goes on here.
     pub(crate) fn poll(&mut self, waker: &Waker) -> Poll<R> {
+        // Wakers are code of users: nothing of them runs under the mutex.
+        let new = waker.clone();
         let mut progress = lock(&self.place);
         match std::mem::replace(&mut *progress, Progress::Dropped) {
             Progress::Done(result) => {
@@ -172,7 +190,7 @@ impl<R> Job<R> {
                 Poll::Ready(result.unwrap_or_else(|panic| resume_unwind(panic)))
             }
             Progress::Waiting(old) => {
-                *progress = Progress::Waiting(Some(waker.clone()));
+                *progress = Progress::Waiting(Some(new));
                 drop(progress);
                 drop(old);
                 Poll::Pending
@@ -189,9 +207,9 @@ impl<R> Drop for Job<R> {
     }
 }
 
-fn carry_out<R>(place: &Mutex<Progress<R>>, work: impl FnOnce() -> R) {
+fn carry_out<R>(place: &Mutex<Progress<R>>, may_be_passed_over: bool, work: impl FnOnce() -> R) {
     // WAIT-3: what goes may be the last handle of the store.
-    if matches!(*lock(place), Progress::Dropped) {
+    if may_be_passed_over && matches!(*lock(place), Progress::Dropped) {
         waits::without_waiting(false, || drop(work));
         return;
     }
@@ -207,5 +225,40 @@ fn carry_out<R>(place: &Mutex<Progress<R>>, work: impl FnOnce() -> R) {
             drop(progress);
             waits::without_waiting(false, || drop(result));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn a_job_that_nobody_waits_for_is_passed_over_unless_it_is_to_be_done_surely() {
+        let helpers = Helpers::default();
+        let (begun, has_begun) = mpsc::channel();
+        let gates: Vec<_> = (0..MOST)
+            .map(|_| {
+                let (begun, (gate, opens)) = (begun.clone(), mpsc::channel::<()>());
+                helpers.give(Box::new(move || {
+                    begun.send(()).unwrap();
+                    let _ = opens.recv();
+                }));
+                gate
+            })
+            .collect();
+        (0..MOST).for_each(|_| has_begun.recv().unwrap());
+        let [passed_over, surely] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let job = |done: &Arc<AtomicBool>| {
+            let done = Arc::clone(done);
+            move || done.store(true, Ordering::Relaxed)
+        };
+        drop(helpers.begin(job(&passed_over)));
+        drop(helpers.begin_surely(job(&surely)));
+        drop(gates);
+        helpers.stop();
+        assert!(surely.load(Ordering::Relaxed) && !passed_over.load(Ordering::Relaxed));
     }
 }

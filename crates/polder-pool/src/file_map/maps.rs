@@ -48,6 +48,6 @@ pub(crate) struct AllocState {
     pub(crate) maps: Option<u64>,
     /// The root of the extent map that the space directory is known to name.
     pub(crate) recorded: Option<PhysicalPageNo>,
-    /// The space is dropped, and its words are there as long as pages of it are lent.
-    pub(crate) awaits_loans: bool,
+    /// The space is dropped, and its words are there as long as so many pages of it are lent.
+    pub(crate) awaits_loans: Option<u64>,
 }

@@ -53,14 +53,14 @@ pub(crate) struct FrameMeta {
     awaits_scan: AtomicBool,
 }
 
-/// One loan, above 20 bits of pins.
-const LOAN: u32 = 1 << 20;
+/// One loan, above 16 bits of pins: a thread has one or a few.
+const LOAN: u32 = 1 << 16;
 /// The bits of loans.
 const LOANS: u32 = LEAVING - LOAN;
 /// The page was freed while it was lent.
 const LEAVING: u32 = 1 << 31;
 /// Loans of one frame from which on more are refused. A thread that tries counts first and looks then:
-/// as many again may be trying.
+/// there is room for 2^15 at once, with those that are trying.
 const MOST_LOANS: u32 = 1 << 10;
 
 /// How often a thread looks whether a loan is only being tried, pausing in between.

@@ -42,12 +42,7 @@ impl Held {
 fn loom_a_lent_page_is_not_evicted() {
     explore(3, || {
         let held = Held::new();
-        let clock = spawn(&held, |held| {
-            let seen = held.page.cell.read();
-            if held.meta.seize(page_id(1), &held.page.cell, seen).is_ok() {
-                held.go();
-            }
-        });
+        let clock = spawn(&held, |held| held.evict());
         held.lend();
         clock.join().unwrap();
     });
@@ -79,12 +74,7 @@ fn loom_a_freed_page_leaves_with_its_last_loan() {
 fn loom_a_loan_that_looks_first_loses_the_page() {
     explore(3, || {
         let held = Held::new();
-        let clock = spawn(&held, |held| {
-            let seen = held.page.cell.read();
-            if held.meta.seize(page_id(1), &held.page.cell, seen).is_ok() {
-                held.go();
-            }
-        });
+        let clock = spawn(&held, |held| held.evict());
         let seen = held.page.cell.read();
         if seen.is_readable() && seen.still_stands(held.page.cell.read_after_flag()) {
             held.meta.lend(&held.page.cell, seen);

@@ -341,6 +341,13 @@ impl Held {
         self.meta.vacate(version(1));
         self.page.cell.clear();
     }
+
+    /// Takes the page out of its frame, unless something keeps it there.
+    fn evict(&self) {
+        if self.meta.seize(page_id(1), &self.page.cell, self.page.cell.read()).is_ok() {
+            self.go();
+        }
+    }
 }
 
 /// The pin comes between the evictor's look and its latch, and leaves the word as it was.
@@ -348,12 +355,7 @@ impl Held {
 fn loom_a_pinned_page_stays() {
     explore(3, || {
         let held = Held::new();
-        let clock = spawn(&held, |held| {
-            let seen = held.page.cell.read();
-            if held.meta.seize(page_id(1), &held.page.cell, seen).is_ok() {
-                held.go();
-            }
-        });
+        let clock = spawn(&held, |held| held.evict());
         if let Some(word) = held.page.cell.upgrade(held.page.cell.read()) {
             held.meta.pin();
             held.forbid(true);

@@ -105,11 +105,11 @@ impl<A: Clone> Wanted<A> {
 
     /// Of a future: the answer, and the place is its no more; or none yet.
     pub(crate) fn poll(&self, number: usize, waker: &Waker) -> Option<A> {
+        let new = waker.clone(); // ASK-3
         let mut state = lock(&self.state);
         let place = &mut state.places[number];
         let old = match place {
-            Place::Waiting(_, before) if before.will_wake(waker) => None,
-            Place::Waiting(_, before) => Some(std::mem::replace(before, waker.clone())),
+            Place::Waiting(_, before) => std::mem::replace(before, new),
             _ => {
                 let told = std::mem::replace(place, Place::Free);
                 state.free.push(number);

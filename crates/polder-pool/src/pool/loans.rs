@@ -10,8 +10,8 @@ use polder_format::{PageId, PageNo, PageSize};
 
 use crate::error::PoolError;
 use crate::latch::{Optimistic, Pin};
-use crate::page::LinkRef;
 use crate::page::bytes::prefetch_line;
+use crate::page::{LinkRef, PageRef};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::loan::{Loan, NotLent};
@@ -29,7 +29,7 @@ trait Lender: Sync {
 impl<T: Translation> Lender for Space<T> {
     #[inline]
     fn end_loan(&self, loan: &Loan) {
-        self.shared().end_loan(self.space_core(), loan);
+        self.shared().end_loan(loan);
     }
 }
 
@@ -141,7 +141,8 @@ impl Drop for Loans<'_> {
 ///     let Some(wanted) = PageNo::new(wanted) else { continue };
 ///     let mut borrower = Borrower::new(&space);
 ///     match borrower.borrow(wanted, &parent) {
-///         Ok(()) => break borrower.into_loans(),
+///         // SAFETY: nobody changes a note.
+///         Ok(()) => break unsafe { borrower.into_loans() },
 ///         Err(NotLent::Missing) => drop(borrower.load(wanted)?),
 ///         Err(_) => {}
 ///     }
@@ -223,10 +224,14 @@ impl<'p, T: Translation> Borrower<'p, T> {
         space.when_admitted(|| space.shared().fault(space.space_core(), page, AccessHint::Normal))
     }
 
-    /// What was borrowed last, all of it.
+    /// What was borrowed last, which may be no such page as the borrower expects: what led to it may be
+    /// damaged.
     #[inline]
-    pub fn last(&self) -> Option<&[u8]> {
-        self.loans.page(self.loans.len().wrapping_sub(1))
+    pub fn last(&self) -> Option<PageRef<'_>> {
+        let loan = self.loans.more.last().or(self.loans.first.as_ref())?;
+        // SAFETY: the page is lent as long as `self.loans` is there: it lies there, in memory that is
+        // mapped as long as the space, which `space` borrows (LOAN-1).
+        Some(unsafe { PageRef::new(loan.base, self.loans.page_size) })
     }
 
     /// Gives everything back.
@@ -235,8 +240,13 @@ impl<'p, T: Translation> Borrower<'p, T> {
     }
 
     /// All that was borrowed.
+    ///
+    /// # Safety
+    /// Nobody changes the bytes of these pages as long as they are lent (`LOAN-2`): each is a page of a
+    /// structure that never changes it once it is linked, as the caller has read there
+    /// ([`Borrower::last`]).
     #[inline]
-    pub fn into_loans(self) -> Loans<'p> {
+    pub unsafe fn into_loans(self) -> Loans<'p> {
         self.loans
     }
 }

@@ -141,6 +141,7 @@ impl<T: Translation> Pool<T> {
         let shared = Arc::new(Shared {
             core,
             spaces: RwLock::default(),
+            lent_spaces: Mutex::default(),
             file: Arc::new(SpaceCore::new(
                 SpaceId::FILE,
                 file,

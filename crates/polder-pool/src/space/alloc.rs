@@ -24,6 +24,7 @@ use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
+use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -47,6 +48,8 @@ impl<T: Translation> Shared<T> {
     /// Frees a reserved page that nothing refers to, resident or not. If it is lent it stays reserved
     /// until it is not (`LOAN-3`).
     pub(crate) fn discard_and_free(&self, space: &SpaceCore<T>, page: PageNo) {
+        // REMEMBER-1, also for a page that is not resident, or stays for a while.
+        space.discarded.fetch_add(1, Ordering::AcqRel);
         if let Some(held) = self.latch_resident(space, page) {
             if held.leaves_later() {
                 return;

@@ -79,7 +79,10 @@ impl<T: Translation> Shared<T> {
         // Faulters with an old link may have loaded pages that are free: they must go with the
         // extent.
         for page in pages_of(extent) {
-            if let Some(stale) = self.latch_resident(space, page) {
+            // One that is lent is free only by maps that are damaged.
+            if let Some(stale) = self.latch_resident(space, page)
+                && !stale.leaves_later()
+            {
                 self.discard(space, stale);
             }
         }

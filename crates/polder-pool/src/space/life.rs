@@ -114,7 +114,6 @@ impl<T: Translation> Shared<T> {
                 self.array_set(&self.directory, u64::from(space.id.get()), 0, 0)?;
             }
         }
-        alloc.awaits_loans = true;
         self.close_words(space, &mut alloc);
         let extents = self.array_elements(&space.map)?;
         let pages = self.array_pages(&space.map)?;
@@ -130,24 +129,27 @@ impl<T: Translation> Shared<T> {
                 self.release_file_pages(PhysicalPageNo::new(start), extent.pages);
             }
         }
-        self.forget_space(space.id);
+        self.forget_space(space.id, alloc.awaits_loans.is_some());
         self.trim_file()?;
         Ok(())
     }
 
     /// The pages of a dropped space leave memory, and the memory of their words serves others, unless
-    /// some are lent: then the thread that ends the last loan is the one that goes on here
-    /// (`LOAN-3`). The caller holds the space's mutex.
+    /// some are lent: then the thread that ends the last loan comes here again (`LOAN-3`). The caller
+    /// holds the space's mutex.
     pub(crate) fn close_words(&self, space: &SpaceCore<T>, alloc: &mut AllocState) {
-        if alloc.awaits_loans && self.evacuate(space) {
-            alloc.awaits_loans = false;
+        let lent = self.evacuate(space);
+        alloc.awaits_loans = (lent > 0).then_some(lent);
+        if lent == 0 {
             self.translation.words().close(&space.directory);
         }
     }
 
     /// Discards all pages of a dropped space but those that are lent; faulters that did not know yet
-    /// find out. Whether none is left.
-    fn evacuate(&self, space: &SpaceCore<T>) -> bool {
+    /// find out. Gives how many are left, each of which is *leaving*. That there are no others is
+    /// believed if there are as many as the words count: a scan may miss a page that moves, and what is
+    /// leaving does not move.
+    fn evacuate(&self, space: &SpaceCore<T>) -> u64 {
         let words = self.translation.words();
         loop {
             words.for_each_present(&space.directory, &mut |page| {
@@ -157,20 +159,13 @@ impl<T: Translation> Shared<T> {
                     self.discard(space, held);
                 }
             });
-            let (mut lent, mut others) = (0, 0);
+            let mut leaving = 0;
             fence(Ordering::SeqCst);
-            words.for_each_present(
-                &space.directory,
-                &mut |page| match self.is_leaving(space, page) {
-                    true => lent += 1,
-                    false => others += 1,
-                },
-            );
-            if others == 0 && lent > 0 {
-                return false;
-            }
-            if words.is_quiet(&space.directory) {
-                return true;
+            words.for_each_present(&space.directory, &mut |page| {
+                leaving += u64::from(self.is_leaving(space, page));
+            });
+            if words.present(&space.directory) == leaving {
+                return leaving;
             }
         }
     }

@@ -50,14 +50,13 @@ use polder_format::{PageId, PageNo};
 use crate::latch::{FrameId, Optimistic};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
-use crate::shared::{Shared, SpaceCore, View};
+use crate::shared::{Shared, View};
 use crate::sync::lock;
 use crate::translation::Translation;
 
 /// A page that is lent. Whoever has it ends the loan ([`Shared::end_loan`]).
 #[derive(Debug)]
 pub(crate) struct Loan {
-    pub(crate) page: PageNo,
     pub(crate) frame: FrameId,
     /// Where its bytes lie.
     pub(crate) base: NonNull<u8>,
@@ -90,7 +89,7 @@ impl<T: Translation> View<'_, T> {
         let meta = latches.meta(found.frame);
         // G2 to G4  nothing is waited for (LOAN-4)
         let is_its = meta.lend(found.cell, found.word);
-        let loan = Loan { page, frame: found.frame, base: found.page.base() };
+        let loan = Loan { frame: found.frame, base: found.page.base() };
         if is_its && latches.wraps.get() == wraps && meta.page() == id && parent.stands() {
             if found.word.is_marked() {
                 shared.core.access(AccessHint::Normal, found.cell, found.word);
@@ -99,7 +98,7 @@ impl<T: Translation> View<'_, T> {
         }
         let is_crowded = meta.has_most_loans();
         // G5
-        shared.end_loan(space, &loan);
+        shared.end_loan(&loan);
         Err(if is_crowded { NotLent::TooMany } else { NotLent::Changed })
     }
 }
@@ -107,17 +106,22 @@ impl<T: Translation> View<'_, T> {
 impl<T: Translation> Shared<T> {
     /// G5.
     #[inline]
-    pub(crate) fn end_loan(&self, space: &SpaceCore<T>, loan: &Loan) {
+    pub(crate) fn end_loan(&self, loan: &Loan) {
         if self.core.latches.meta(loan.frame).end_loan() {
-            self.end_leaving(space, loan.page);
+            self.end_leaving(loan.frame);
         }
     }
 
-    /// G5: the page leaves, if it is one that is leaving and not lent. The caller may hold loans, and
-    /// nothing else.
+    /// G5: the page in this frame leaves, if it is one that is leaving and not lent. It need not be the
+    /// page that was to be lent: a thread counts itself first and looks then. The caller may hold loans,
+    /// and nothing else.
     #[cold]
     #[inline(never)]
-    fn end_leaving(&self, space: &SpaceCore<T>, page: PageNo) {
+    fn end_leaving(&self, frame: FrameId) {
+        // It stays as long as it is leaving.
+        let id = self.core.latches.meta(frame).page();
+        let Some(space) = self.space_of_loan(id.space()) else { return };
+        let (space, page) = (&*space, id.page());
         let Some(held) = self.latch_resident(space, page) else { return };
         // A thread that tried to lend it may have been the last one as well.
         if !held.meta().is_leaving() || held.meta().is_lent_for_long() {
@@ -125,11 +129,53 @@ impl<T: Translation> Shared<T> {
         }
         self.discard(space, held);
         let mut alloc = lock(&space.alloc);
-        if space.is_dropped() {
-            self.close_words(space, &mut alloc);
-        } else {
+        let Some(lent) = &mut alloc.awaits_loans else {
             drop(alloc);
-            self.free_page(space, page);
+            return self.free_page(space, page);
+        };
+        // Pages that left since they were counted are counted off twice: then others are still lent.
+        *lent = lent.saturating_sub(1);
+        if *lent == 0 {
+            self.close_words(space, &mut alloc);
+        }
+        if alloc.awaits_loans.is_none() {
+            lock(&self.lent_spaces).remove(&space.id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Loan;
+    use crate::testing::{create, pool_held};
+    use crate::{Array, ReadMode};
+
+    /// `LOAN-3`: a thread that meant another page, and counted itself in this one, was the last.
+    #[test]
+    fn a_page_leaves_with_the_last_thread_whichever_page_that_meant() {
+        let (_dir, pool) = pool_held::<Array>(4 << 20, ReadMode::Optimistic);
+        for is_dropped in [false, true] {
+            let (space, other) = (pool.create_space().unwrap(), pool.create_space().unwrap());
+            let page = create(&space);
+            create(&other);
+            let (shared, core) = (space.shared(), space.space_core());
+            let cell = shared.state_of(core, page).unwrap();
+            let frame = cell.read().frame();
+            let loan = || Loan { frame, base: std::ptr::NonNull::dangling() };
+            let meta = shared.core.latches.meta(frame);
+            // The loan, and a thread that slept since another page was there.
+            assert!(meta.lend(cell, cell.read()) && meta.lend(cell, cell.read()));
+            match is_dropped {
+                true => shared.drop_space(core).unwrap(),
+                false => space.free(page),
+            }
+            let free = pool.stats().frames_free;
+            shared.end_loan(&loan());
+            assert!(meta.is_leaving(), "it is still lent");
+            shared.end_loan(&loan());
+            assert!(!meta.is_pinned(), "a loan, or that it leaves, is left");
+            assert_eq!(pool.stats().frames_free, free + 1);
+            assert!(crate::sync::lock(&shared.lent_spaces).is_empty());
         }
     }
 }

@@ -60,13 +60,13 @@ pub trait Words: Debug + Sized + Send + Sync + 'static {
     /// Calls `visit` for each page of the space whose word is not zero.
     fn for_each_present(&self, directory: &Self::Directory, visit: &mut dyn FnMut(PageNo));
 
-    /// Whether no page of the space is resident, in flight or about to be. SeqCst with what a
-    /// claimer does first.
-    fn is_quiet(&self, directory: &Self::Directory) -> bool {
+    /// How many pages of the space are resident, in flight or about to be. SeqCst with what a claimer
+    /// does first; exact while no page comes or goes.
+    fn present(&self, directory: &Self::Directory) -> u64 {
         fence(Ordering::SeqCst);
-        let mut quiet = true;
-        self.for_each_present(directory, &mut |_| quiet = false);
-        quiet
+        let mut present = 0;
+        self.for_each_present(directory, &mut |_| present += 1);
+        present
     }
 
     /// The state of a page that is resident, in flight or about to be; `None` if it is not. The

@@ -62,7 +62,7 @@ impl AsyncStore {
         let engine = &self.store.engine;
         let theirs = engine.clone();
         let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch));
-        let (lsn, durability) = Made::new(engine, work).await??;
+        let (lsn, durability) = Made::new(engine, work, false).await??;
         let awaited = (durability == Durability::Sync)
             .then(|| dispatch!(engine, engine => AwaitedSync::new(&engine.checkpointer.log, lsn)));
         Ok(Commit::new(engine, awaited).await?)
@@ -90,7 +90,8 @@ impl AsyncStore {
     pub async fn close(self) -> Result<(), StoreError> {
         let engine = self.store.engine.clone();
         let theirs = engine.clone();
-        Made::new(&engine, move || dispatch!(&theirs, engine => engine.close())).await?
+        let work = move || dispatch!(&theirs, engine => engine.close());
+        Made::new(&engine, work, true).await?
     }
 }
 
@@ -98,12 +99,14 @@ impl AsyncStore {
 struct Made<'a, R, W> {
     engine: &'a Any<Engines>,
     work: Option<W>,
+    /// It is done even if this is dropped before a helper has begun it.
+    surely: bool,
     job: Option<Job<R>>,
 }
 
 impl<'a, R, W: FnOnce() -> R + Send + 'static> Made<'a, R, W> {
-    fn new(engine: &'a Any<Engines>, work: W) -> Made<'a, R, W> {
-        Made { engine, work: Some(work), job: None }
+    fn new(engine: &'a Any<Engines>, work: W, surely: bool) -> Made<'a, R, W> {
+        Made { engine, work: Some(work), surely, job: None }
     }
 }
 
@@ -116,7 +119,11 @@ impl<R: Send + 'static, W: FnOnce() -> R + Send + Unpin + 'static> Future for Ma
             return Poll::Ready(Err(StoreError::Forked));
         }
         if let Some(work) = this.work.take() {
-            this.job = Some(dispatch!(this.engine, engine => engine.helpers.begin(work)));
+            let helpers = dispatch!(this.engine, engine => &engine.helpers);
+            this.job = Some(match this.surely {
+                true => helpers.begin_surely(work),
+                false => helpers.begin(work),
+            });
         }
         match &mut this.job {
             Some(job) => job.poll(cx.waker()).map(Ok),

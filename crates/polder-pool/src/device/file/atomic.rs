@@ -5,9 +5,9 @@
 //! no part is written alone, however long the request. (The physical block may be larger, and is written
 //! as a whole. But NVMe drives promise that of a request that is no longer, and the kernel joins
 //! requests of neighbours.) A page is in one such block if what lies between is laid out in such blocks
-//! as well: the file system, the partition, and all devices below one that is made of others. Where
-//! anything is not known, nothing is promised: for a file in another file, an array of disks (`md`), a
-//! file system without a block device of its own.
+//! as well: the file system, the partition, and the device below one that is made of another. Where
+//! anything is not known, nothing is promised: for a file in another file, several disks that stand for
+//! one, other file systems than those that are known to begin blocks where the device does.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -30,13 +30,17 @@ pub(super) fn atomic_write_bytes(file: &File) -> u64 {
     if is_device { of_device } else { of_device.min(file_system_block_bytes(file)) }
 }
 
-/// In what units a file system lays out files.
+/// File systems that lay out files in blocks that begin where blocks of the device do.
+const ALIGNED: [libc::c_long; 2] = [libc::EXT4_SUPER_MAGIC as _, libc::XFS_SUPER_MAGIC as _];
+
+/// In what units a file system lays out files, if it is one of those that are known to align them.
 fn file_system_block_bytes(file: &File) -> u64 {
     // SAFETY: plain numbers, for which zeros are a value.
-    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    let mut told: libc::statfs = unsafe { std::mem::zeroed() };
     // SAFETY: asks about a file that is open, and fills in the struct that it is given.
-    let failed = unsafe { libc::fstatvfs(file.as_raw_fd(), &raw mut told) } != 0;
-    if failed { 0 } else { told.f_frsize }
+    let failed = unsafe { libc::fstatfs(file.as_raw_fd(), &raw mut told) } != 0;
+    let is_known = !failed && ALIGNED.contains(&(told.f_type as libc::c_long));
+    if is_known { told.f_bsize as u64 } else { 0 }
 }
 
 fn of_block_device(device: &Path, levels: u32) -> u64 {
@@ -53,9 +57,14 @@ fn of_block_device(device: &Path, levels: u32) -> u64 {
     let own = number(&disk.join("queue/logical_block_size")).unwrap_or(0);
     let own = if own.is_power_of_two() { own } else { 0 };
     let Ok(below) = fs::read_dir(disk.join("slaves")) else { return own };
-    below
-        .map(|entry| entry.map_or(0, |entry| of_block_device(&entry.path(), levels - 1)))
-        .fold(own, u64::min)
+    let mut below =
+        below.map(|entry| entry.map_or(0, |it| of_block_device(&it.path(), levels - 1)));
+    match (below.next(), below.next()) {
+        (None, _) => own,
+        (Some(below), None) => own.min(below),
+        // Mirrors and parities of several disks can differ after a loss of power.
+        (Some(_), Some(_)) => 0,
+    }
 }
 
 #[cfg(test)]
@@ -89,17 +98,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_made_of_others_writes_what_the_least_of_them_does() {
+    fn one_that_is_made_of_another_writes_what_the_lesser_does() {
         let root = tempfile::tempdir().unwrap();
-        let [large, small] =
-            [("sda", "4096"), ("sdb", "512")].map(|(name, size)| disk(root.path(), name, size));
-        let dm = disk(root.path(), "dm-0", "4096");
-        std::os::unix::fs::symlink(&large, dm.join("slaves/sda")).unwrap();
-        assert_eq!(of_block_device(&dm, LEVELS), 4096);
-        std::os::unix::fs::symlink(&small, dm.join("slaves/sdb")).unwrap();
-        assert_eq!(of_block_device(&dm, LEVELS), 512);
+        let (large, small) = (disk(root.path(), "sda", "4096"), disk(root.path(), "sdb", "512"));
+        let of = |name: &str, below: &[&Path]| {
+            let dm = disk(root.path(), name, "4096");
+            for (number, below) in below.iter().enumerate() {
+                std::os::unix::fs::symlink(below, dm.join(format!("slaves/{number}"))).unwrap();
+            }
+            (of_block_device(&dm, LEVELS), dm)
+        };
+        assert_eq!(of("dm-0", &[&large]).0, 4096);
+        assert_eq!(of("dm-1", &[&small]).0, 512);
+        assert_eq!(of("dm-2", &[&large, &large]).0, 0, "it may be a mirror");
         // One that stands for itself ends somewhere.
-        std::os::unix::fs::symlink(&dm, dm.join("slaves/dm-0")).unwrap();
+        let (_, dm) = of("dm-3", &[]);
+        std::os::unix::fs::symlink(&dm, dm.join("slaves/0")).unwrap();
         assert_eq!(of_block_device(&dm, LEVELS), 0);
     }
 

@@ -205,7 +205,7 @@ impl ArrayDirectory {
             let origin = chunk.cells().wrapping_sub(chunk_first(FIRST, k) as usize);
             self.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             self.origins[k].store(origin, Ordering::Release);
-            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            // Before the claimer looks at flags: pairs with the fence of `present` and `state`.
             fence(Ordering::SeqCst);
         }
         Ok(())

@@ -45,11 +45,12 @@ impl Group {
         Group(AtomicU32::new(0))
     }
 
-    /// Whether no page of the group is resident, in flight or about to be. SeqCst: a thread that
-    /// claims takes the lock first and looks at *dropped* afterwards; a thread that drops does it
-    /// the other way round.
-    pub fn is_empty(&self) -> bool {
-        self.0.load(Ordering::SeqCst) == 0
+    /// How many pages of the group are resident, in flight or about to be; a thread that has it locked
+    /// counts as one. SeqCst: a thread that claims takes the lock first and looks at *dropped*
+    /// afterwards; a thread that drops does it the other way round.
+    pub fn count(&self) -> u32 {
+        let seen = self.0.load(Ordering::SeqCst);
+        (seen & COUNT) + (seen >> SPARSE & COUNT) + (seen >> LOCKED.trailing_zeros())
     }
 
     /// How many words of the group are in the array, a moment ago.

@@ -285,11 +285,12 @@ impl Words for ArrayWords {
         }
     }
 
-    fn is_quiet(&self, directory: &ArrayDirectory) -> bool {
+    fn present(&self, directory: &ArrayDirectory) -> u64 {
         fence(Ordering::SeqCst);
-        (0..CHUNKS)
-            .filter_map(|k| directory.chunk_at(k))
-            .all(|chunk| chunk.groups().all(|entry| chunk.group(entry).is_empty()))
+        let chunks = (0..CHUNKS).filter_map(|k| directory.chunk_at(k));
+        let counts = chunks
+            .flat_map(|chunk| chunk.groups().map(|entry| u64::from(chunk.group(entry).count())));
+        counts.sum()
     }
 
     fn footprint(&self) -> Footprint {

@@ -289,7 +289,7 @@ impl Translation for Direct {
                 translation: Self::NAME,
             })?;
             directory.first_frames[k].store(first, Ordering::Release);
-            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            // Before the claimer looks at flags: pairs with the fence of `present` and `state`.
             fence(Ordering::SeqCst);
         }
         drop(closed);

@@ -199,8 +199,8 @@ impl<F: FrameTable, B: Debug + Default + Send + Sync + 'static> Words for ByFram
         }
     }
 
-    fn is_quiet(&self, directory: &TableDirectory<B>) -> bool {
-        directory.is_quiet()
+    fn present(&self, directory: &TableDirectory<B>) -> u64 {
+        directory.present()
     }
 
     fn state<'p>(

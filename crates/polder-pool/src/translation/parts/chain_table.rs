@@ -163,8 +163,8 @@ impl<L: BucketLatch, F: First> Words for ChainTable<L, F> {
         self.for_each_in(directory.space, visit);
     }
 
-    fn is_quiet(&self, directory: &TableDirectory) -> bool {
-        directory.is_quiet()
+    fn present(&self, directory: &TableDirectory) -> u64 {
+        directory.present()
     }
 
     fn state<'p>(&'p self, directory: &'p TableDirectory, page: PageNo) -> Option<&'p StateCell> {

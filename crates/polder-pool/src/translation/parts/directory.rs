@@ -28,7 +28,7 @@ impl<B: Default> TableDirectory<B> {
         PageId::new(self.space, page)
     }
 
-    /// A page is about to have an entry. SeqCst: before the entry, so that `is_quiet` misses none.
+    /// A page is about to have an entry. SeqCst: before the entry, so that `present` misses none.
     pub(crate) fn enter(&self) {
         self.present.fetch_add(1, Ordering::SeqCst);
     }
@@ -38,8 +38,8 @@ impl<B: Default> TableDirectory<B> {
         self.present.fetch_sub(1, Ordering::SeqCst);
     }
 
-    /// Whether no page has an entry.
-    pub(crate) fn is_quiet(&self) -> bool {
-        self.present.load(Ordering::SeqCst) == 0
+    /// How many pages have an entry, or are about to.
+    pub(crate) fn present(&self) -> u64 {
+        self.present.load(Ordering::SeqCst)
     }
 }

@@ -210,7 +210,7 @@ impl VmDirectory {
             self.chunks[k].store(ptr::from_ref(chunk).cast_mut(), Ordering::Release);
             // Release: a thread that sees the address of words sees that of pages.
             self.words[k].store(words, Ordering::Release);
-            // Before the claimer looks at flags: pairs with the fence of `is_quiet` and `state`.
+            // Before the claimer looks at flags: pairs with the fence of `present` and `state`.
             fence(Ordering::SeqCst);
         }
         Ok(())

@@ -114,8 +114,8 @@ impl<B: Backing> Words for VirtualMemory<B> {
         directory.for_each_present(visit);
     }
 
-    fn is_quiet(&self, directory: &VmDirectory) -> bool {
-        directory.present.load(Ordering::SeqCst) == 0
+    fn present(&self, directory: &VmDirectory) -> u64 {
+        directory.present.load(Ordering::SeqCst)
     }
 
     fn state<'p>(&'p self, directory: &'p VmDirectory, page: PageNo) -> Option<&'p StateCell> {
@@ -140,7 +140,7 @@ impl<B: Backing> Words for VirtualMemory<B> {
         let Some(cell) = directory.cell(page) else {
             return Err(PoolError::Dropped { space: directory.space() });
         };
-        // SeqCst: before the word, so that `is_quiet` misses none.
+        // SeqCst: before the word, so that `present` misses none.
         directory.present.fetch_add(1, Ordering::SeqCst);
         if cell.claim() {
             directory.note_touched(page);
@@ -283,6 +283,6 @@ mod tests {
         assert!(matches!(refused, Err(PoolError::Memory { .. })), "{refused:?}");
         let first = PageNo::new(0).unwrap();
         assert_eq!(vm.place(&frames, &directory, first).unwrap(), Placement::Anywhere);
-        assert!(vm.state(&directory, first).is_none() && vm.is_quiet(&directory));
+        assert!(vm.state(&directory, first).is_none() && vm.present(&directory) == 0);
     }
 }
