@@ -1,14 +1,17 @@
 //! Futures that wait until the log is durable up to an LSN: group commit without a thread that waits.
 //!
 //! A thread that waits leads, or follows one that does (`group_commit.rs`). A future does neither: it
-//! leaves its waker, and calls the log syncer, which leads for all of them; whoever makes the log
-//! durable wakes those for whom that is enough.
+//! leaves its waker, and calls the log syncer, which leads for all of them, or follows, and wakes those
+//! for whom the log is durable by then.
 //!
 //! * `DURABLE-1` A future leaves its waker first, under the mutex, and looks then how far the log is
-//!   durable; one that has made it durable takes the wakers afterwards, under the mutex. So one of the
-//!   two sees the other. The same holds for a log that fails.
+//!   durable; the log syncer takes the wakers, under the mutex, when it has seen how far that is. So one
+//!   of the two sees the other. The same holds for a log that fails, of which the log syncer is told.
 //! * `DURABLE-2` Where there is no log syncer, because it was stopped or cannot be started, the future
 //!   waits in its poll as a thread does: rather that than for ever.
+//! * `DURABLE-3` The log syncer alone calls wakers, and when it has stopped whoever stopped it: both hold
+//!   nothing. Others that make the log durable may be in the midst of a write-back, or hold mutexes, and
+//!   an executor may run the task within the call.
 
 #![cfg(not(loom))]
 

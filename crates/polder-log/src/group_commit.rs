@@ -93,8 +93,6 @@ impl Log {
             let number = syncs.begun;
             drop(syncs);
             let led = self.cut_and_sync(|_, _| ());
-            // L5, with nothing locked
-            self.commit.futures.wake_up_to(self.commit.durable());
             syncs = lock(&self.commit.syncs);
             syncs.leading = false;
             if led.is_ok() {

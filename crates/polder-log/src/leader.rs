@@ -124,10 +124,11 @@ impl GroupCommit {
         }
     }
 
-    /// All followers look again. (Under the mutex: a thread that has looked sleeps by now.)
+    /// All followers look again, and futures. (Under the mutex: a thread that has looked sleeps by now.)
     pub(crate) fn wake_all(&self) {
         drop(lock(&self.syncs));
         self.synced.notify_all();
-        self.futures.wake_up_to(u64::MAX);
+        // DURABLE-3: where it cannot be started no future waits (DURABLE-2).
+        let _ = self.log_syncer.wake();
     }
 }

@@ -99,6 +99,9 @@ fn sync(log: &Log, on_quiet: &dyn Fn(Lsn)) {
             synced = Instant::now();
             let _ = log.sync_up_to(Lsn(tail));
         }
+        // DURABLE-3
+        let durable = if log.failure.is_set() { u64::MAX } else { log.durable().0 };
+        log.commit.futures.wake_up_to(durable);
         if tail != end {
             (end, since) = (tail, Instant::now());
         } else if since.elapsed() >= LONGEST_PERIOD && log.has_rest() {
@@ -134,5 +137,6 @@ impl Drop for WalWriter {
         self.log.commit.log_syncer.stop();
         // DURABLE-2
         self.log.commit.wake_all();
+        self.log.commit.futures.wake_up_to(u64::MAX);
     }
 }

@@ -10,7 +10,7 @@ use polder_format::Lsn;
 use polder_log::{Log, Recovered, WalWriter};
 use polder_pool::fork::{self, OnFork};
 use polder_pool::journal::Journal;
-use polder_pool::{Pool, PoolError, Space, Translation, event, lock};
+use polder_pool::{Pool, PoolError, Space, Translation, event, lock, waits};
 use polder_tree::{BatchAction, BatchOp, BatchOutcome, Effect, Expected, Tree, apply_batch};
 
 use crate::any::Variant;
@@ -372,6 +372,10 @@ impl<T: Translation> Engine<T> {
 
     /// Writes everything down and marks the file clean. No thread can use the store afterwards.
     pub(crate) fn close(&self) -> Result<(), StoreError> {
+        // WAIT-1: in a waker, reads may be under way that this thread alone can end.
+        if waits::refuses() {
+            return Err(StoreError::Io { source: PoolError::WouldWait.into() });
+        }
         self.quiesce.close()?;
         // Readers among what they do end with pages that are there still.
         #[cfg(feature = "async")]

@@ -12,6 +12,9 @@
 //! job may wait for room in the log, or for writers to be let in again, and others need not; few,
 //! because what they wait for is mostly the same. After the end of the store jobs are made by whoever
 //! brings them, and hear that it is closed.
+//!
+//! Those that only read have threads of their own: all that write may have to wait, until a lock is gone
+//! or the disk has room again, and readers, or who wants to close the store, need not.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -31,14 +34,30 @@ const STAY: Duration = Duration::from_secs(1);
 type Work = Box<dyn FnOnce() + Send>;
 
 /// The threads of one store.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Helpers {
+    /// For what waits for no writer.
+    pub(crate) readers: Crew,
+    pub(crate) writers: Crew,
+}
+
+impl Helpers {
+    /// Waits until all that was brought is done.
+    pub(crate) fn stop(&self) {
+        self.writers.stop();
+        self.readers.stop();
+    }
+}
+
+/// Threads that are alike, and their jobs.
+#[derive(Default)]
+pub(crate) struct Crew {
     board: Arc<Board>,
 }
 
-impl fmt::Debug for Helpers {
+impl fmt::Debug for Crew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Helpers")
+        f.write_str("Crew")
     }
 }
 
@@ -60,7 +79,7 @@ struct State {
     has_ended: bool,
 }
 
-impl Helpers {
+impl Crew {
     /// Has this done by a thread that may wait.
     pub(crate) fn begin<R: Send + 'static>(
         &self,
@@ -131,7 +150,7 @@ impl Helpers {
     }
 }
 
-impl Drop for Helpers {
+impl Drop for Crew {
     fn drop(&mut self) {
         self.stop();
     }
@@ -237,7 +256,7 @@ mod tests {
 
     #[test]
     fn a_job_that_nobody_waits_for_is_passed_over_unless_it_is_to_be_done_surely() {
-        let helpers = Helpers::default();
+        let helpers = Crew::default();
         let (begun, has_begun) = mpsc::channel();
         let gates: Vec<_> = (0..MOST)
             .map(|_| {
@@ -260,5 +279,21 @@ mod tests {
         drop(gates);
         helpers.stop();
         assert!(surely.load(Ordering::Relaxed) && !passed_over.load(Ordering::Relaxed));
+    }
+    /// Writers that wait, all of them, keep no reader waiting.
+    #[test]
+    fn a_job_that_reads_passes_those_that_write() {
+        let helpers = Helpers::default();
+        let (gate, opens) = mpsc::channel::<()>();
+        let opens = Arc::new(Mutex::new(opens));
+        for _ in 0..2 * MOST {
+            let opens = Arc::clone(&opens);
+            helpers.writers.give(Box::new(move || _ = lock(&opens).recv()));
+        }
+        let (done, is_done) = mpsc::channel();
+        helpers.readers.give(Box::new(move || done.send(()).unwrap()));
+        let in_time = is_done.recv_timeout(Duration::from_secs(20));
+        drop(gate);
+        assert!(in_time.is_ok(), "it waits for the writers");
     }
 }

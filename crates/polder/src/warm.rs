@@ -14,7 +14,8 @@
 //! all that were in memory; where the budget is smaller now, the hottest of these come.
 //!
 //! * `WARM-1` A list that was not loaded to its end is not written over: else a store that is opened
-//!   for a moment, again and again, would forget what it knew.
+//!   for a moment, again and again, would forget what it knew. So it is with a list that cannot be
+//!   read, as where no more files may be open, and where the device fails to read most of its pages.
 //! * `WARM-2` A list is a hint (`RESIDENT-2`): whatever is wrong with it, or with writing one, is told
 //!   as an event, and the store works as it would without.
 //! * `WARM-3` To close a store waits for one batch of reads at most, and the time that it takes to
@@ -85,7 +86,7 @@ impl WarmRestart {
         read_only: bool,
         wants: bool,
     ) -> WarmRestart {
-        let is_there = |(path, _): &(PathBuf, _)| path.join(RESIDENT).exists();
+        let is_there = |(path, _): &(PathBuf, _)| path.join(RESIDENT).try_exists().unwrap_or(true);
         let is_loaded = !wants || !place.as_ref().is_some_and(is_there);
         WarmRestart {
             place,
@@ -171,7 +172,8 @@ impl WarmRestart {
                     why = error,
                     "the list of resident pages is not used"
                 );
-                lock(&self.state).is_loaded = true;
+                // A file that cannot be read now may be read at the next opening.
+                lock(&self.state).is_loaded = !matches!(error, Unusable::Io(_));
                 return Err(error);
             }
         };
@@ -188,7 +190,8 @@ impl WarmRestart {
         of_list.store(listed, Ordering::Relaxed);
         skipped.store(done.skipped, Ordering::Relaxed);
         load_ms.store(ms, Ordering::Relaxed);
-        if done.end != Some(PrewarmEnd::Stopped) {
+        let is_broken_off = done.end == Some(PrewarmEnd::Stopped) || done.failed > done.loaded;
+        if !is_broken_off {
             lock(&self.state).is_loaded = true;
         }
         event!(

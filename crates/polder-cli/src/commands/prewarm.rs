@@ -34,17 +34,24 @@ pub fn run(context: &Context, args: &PrewarmArgs) -> Result<(), Failure> {
         return output::print_json(&json!({
             "loaded_pages": done.loaded,
             "skipped_pages": done.skipped,
+            "failed_pages": done.failed,
             "listed_pages": listed,
             "memory_full": is_full,
         }));
     }
     let loaded = plural(done.loaded, "page", "pages");
+    let failed = match done.failed {
+        0 => String::new(),
+        failed => format!("; {} could not be read", plural(failed, "page", "pages")),
+    };
     let size = bytes(done.loaded * page_size);
     let full = if is_full { "; there is no memory for more" } else { "" };
     output::print(&match args.tables.is_empty() {
-        true => format!("loaded {loaded} ({size}) of the {listed} on the list{full}"),
+        true => format!("loaded {loaded} ({size}) of the {listed} on the list{full}{failed}"),
         false => {
-            format!("loaded {loaded} ({size}){full}; the next opening loads {listed} from the list")
+            format!(
+                "loaded {loaded} ({size}){full}{failed}; the next opening loads {listed} from the list"
+            )
         }
     })
 }
@@ -61,6 +68,7 @@ fn prewarm(context: &Context, store: &Store, tables: &[String]) -> Result<Prewar
         let done = table.prewarm(&mut shown(context, &label))?;
         all.loaded += done.loaded;
         all.skipped += done.skipped;
+        all.failed += done.failed;
         all.end = done.end;
         if done.end != Some(PrewarmEnd::All) {
             break;

@@ -1,12 +1,13 @@
 //! After a sync that failed nothing is promised any more.
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
+use std::task::{Poll, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use polder_format::Lsn;
-use polder_log::{Log, LogOptions, WalWriter};
+use polder_log::{AwaitedSync, Log, LogOptions, WalWriter};
 use polder_pool::device::Device;
 use polder_pool::journal::{Journal, SharedError};
 use polder_testkit::{Errno, FaultPlan, When};
@@ -149,5 +150,51 @@ fn what_a_failed_sync_left_in_caches_is_not_gone_on_from() {
                 "{kept} kept, {lost} lost, crash {seed}"
             );
         }
+    }
+}
+
+/// Notes the thread that calls it.
+#[derive(Default)]
+struct Caller(Mutex<Option<String>>);
+
+impl Wake for Caller {
+    fn wake(self: Arc<Caller>) {
+        *self.0.lock().unwrap() = Some(thread::current().name().unwrap_or_default().to_owned());
+    }
+}
+
+/// `DURABLE-3`: whoever makes the log durable, or finds that it has failed, may hold anything: wakers
+/// are called by another thread, which holds nothing.
+#[test]
+fn wakers_are_called_by_the_log_syncer() {
+    let device = SyncDisk::new(&disk());
+    let log = begin_with(Arc::clone(&device) as Arc<dyn Device>, OPTIONS);
+    let _wal_writer = WalWriter::start(&log, |_| ()).unwrap();
+    for fails in [false, true] {
+        let (begun, (go, goes)) = (Arc::new(AtomicU32::new(0)), mpsc::channel::<()>());
+        let (count, goes) = (Arc::clone(&begun), Mutex::new(goes));
+        device.sync_by(move |disk| {
+            count.fetch_add(1, Ordering::SeqCst);
+            // Later ones find that nobody tells them any more.
+            let _ = goes.lock().unwrap().recv();
+            if fails { Err(Errno::IO.into()) } else { disk.sync() }
+        });
+        let lsn = append(&log, 1, 100);
+        thread::scope(|scope| {
+            let leader = scope.spawn(|| log.await_durable(lsn));
+            await_that(|| begun.load(Ordering::SeqCst) > 0);
+            let caller = Arc::new(Caller::default());
+            let waker = Waker::from(Arc::clone(&caller));
+            let mut awaited = AwaitedSync::new(&log, lsn);
+            assert!(awaited.poll(&waker).is_pending());
+            drop(go);
+            assert_eq!(leader.join().unwrap().is_err(), fails);
+            await_that(|| caller.0.lock().unwrap().is_some());
+            assert_eq!(caller.0.lock().unwrap().as_deref(), Some("polder-sync"));
+            match awaited.poll(&waker) {
+                Poll::Ready(result) => assert_eq!(result.is_err(), fails),
+                Poll::Pending => panic!("it was woken for nothing"),
+            }
+        });
     }
 }

@@ -11,8 +11,8 @@
 //! ```
 //!
 //! * `PREWARM-1` No page is evicted for one that nobody has asked for: frames are taken only while
-//!   more are free than the page provider would leave (the high watermark), and none while operations
-//!   wait for frames. At that point prewarming ends: the pool is warm.
+//!   more are free than the page provider would leave (the high watermark); when no more are, prewarming
+//!   ends: the pool is warm. While operations wait for frames it rests.
 //! * `PREWARM-2` What is wanted is a hint. A page that was freed, moved or never written since is
 //!   found by its number as by any fault that comes too late: it is refused (F6, F8), or it is
 //!   resident for nothing until it goes.
@@ -57,6 +57,8 @@ pub struct Prewarmed {
     pub loaded: u64,
     /// Pages that were in memory already, or could not be loaded: most of these were freed.
     pub skipped: u64,
+    /// Those among the skipped ones that the device failed to read.
+    pub failed: u64,
     /// Why it has ended; `None` while it goes on.
     pub end: Option<PrewarmEnd>,
 }
@@ -78,6 +80,11 @@ type Open<'o, T> = &'o dyn Fn(SpaceId) -> Option<Arc<SpaceCore<T>>>;
 
 /// A page of a batch that is not resident, and its space.
 type Missing<T> = (Arc<SpaceCore<T>>, PageId, Heat);
+
+/// Whether the device is to blame, and the page may be there another time.
+fn is_failed_read(error: &PoolError) -> bool {
+    matches!(error, PoolError::Read { .. })
+}
 
 impl<T: Translation> Shared<T> {
     /// As [`Pool::prewarm`](crate::Pool::prewarm). Called with no latch held. `open` opens a space.
@@ -101,6 +108,11 @@ impl<T: Translation> Shared<T> {
             if most == 0 {
                 break PrewarmEnd::Full;
             }
+            // PREWARM-1: they wait for a moment, as more frames are free than they need.
+            if self.core.frames.admission.is_crowded() {
+                thread::sleep(LONGEST_REST);
+                continue;
+            }
             let (began, others) = (Instant::now(), self.reads_of_others());
             // A1
             let batch: Vec<_> = wanted.by_ref().take(most).collect();
@@ -114,14 +126,19 @@ impl<T: Translation> Shared<T> {
                     }
                     let space = last.as_ref().filter(|space| !space.is_dropped()).cloned()?;
                     // A2
-                    self.is_to_be_loaded(&space, page).then_some((space, page, heat))
+                    let is_missing = self.is_to_be_loaded(&space, page);
+                    done.failed += u64::from(is_missing.as_ref().is_err_and(is_failed_read));
+                    is_missing.unwrap_or(false).then_some((space, page, heat))
                 })
                 .collect();
             // A3 and A4
-            let Ok(loaded) = self.load_batch(&missing) else { break PrewarmEnd::Stopped };
+            let Ok((loaded, failed)) = self.load_batch(&missing) else {
+                break PrewarmEnd::Stopped;
+            };
             self.core.counters.add(Counter::Prewarmed, loaded);
             done.loaded += loaded;
             done.skipped += asked - loaded;
+            done.failed += failed;
             // A5
             if loaded > 0 && self.reads_of_others() > others {
                 thread::sleep(began.elapsed().min(LONGEST_REST));
@@ -134,12 +151,12 @@ impl<T: Translation> Shared<T> {
 
     /// How many frames may be taken for pages that nobody has asked for (`PREWARM-1`).
     pub(crate) fn prewarm_room(&self) -> usize {
-        let FramePool { free, fixed, budget_frames, admission, .. } = &self.core.frames;
+        let FramePool { free, fixed, budget_frames, .. } = &self.core.frames;
         let (free, reserve) = match T::MEMORY.has_fixed_frames() {
             true => (fixed.left(*budget_frames), Watermarks::of(*budget_frames)),
             false => (free.len(), self.reserve()),
         };
-        if admission.is_crowded() { 0 } else { free.saturating_sub(reserve.high) }
+        free.saturating_sub(reserve.high)
     }
 
     /// Pages that threads but this one have read from the device.
@@ -150,16 +167,19 @@ impl<T: Translation> Shared<T> {
     }
 
     /// Whether a page is not resident and lies somewhere; then what says where is resident.
-    fn is_to_be_loaded(&self, space: &SpaceCore<T>, page: PageId) -> bool {
+    fn is_to_be_loaded(&self, space: &SpaceCore<T>, page: PageId) -> Result<bool, PoolError> {
         let page = page.page();
-        let is_there = self.state_of(space, page).is_some_and(|cell| !cell.read().is_evicted());
-        !is_there
-            && ((self.locate_at_once)(self, space, page).is_some()
-                || (self.locate)(self, space, page).is_ok())
+        if self.state_of(space, page).is_some_and(|cell| !cell.read().is_evicted()) {
+            return Ok(false);
+        }
+        if (self.locate_at_once)(self, space, page).is_none() {
+            (self.locate)(self, space, page)?;
+        }
+        Ok(true)
     }
 
-    /// A3 and A4: gives how many pages were loaded.
-    fn load_batch(&self, missing: &[Missing<T>]) -> Result<u64, PoolError> {
+    /// A3 and A4: gives how many pages were loaded, and how many the device failed to read.
+    fn load_batch(&self, missing: &[Missing<T>]) -> Result<(u64, u64), PoolError> {
         let (mut open, mut requests) = (Vec::new(), Vec::new());
         for (space, page, heat) in missing {
             let spare = |space: &_, page| self.spare_if_free(space, page);
@@ -176,13 +196,13 @@ impl<T: Translation> Shared<T> {
             }
         }
         if open.is_empty() {
-            return Ok(0);
+            return Ok((0, 0));
         }
         // The faults, which own the frames (FLIGHT-2), in the order of their requests.
         requests.sort_by_key(|request| request.offset);
         let device = &self.core.data.device;
         let batch = device.complete(device.submit(Batch::Many(requests)));
-        let mut loaded = 0;
+        let (mut loaded, mut failed) = (0, 0);
         for read in batch.into_requests() {
             let is_its = |(fault, _): &(OpenFault<'_, T>, Heat)| fault.id() == read.page;
             let Some(at) = open.iter().position(is_its) else { continue };
@@ -192,9 +212,12 @@ impl<T: Translation> Shared<T> {
                 Heat::Cold => AccessHint::Scan,
                 _ => AccessHint::Normal,
             };
-            loaded += u64::from(fault.finish(read.outcome, hint).is_ok());
+            match fault.finish(read.outcome, hint) {
+                Ok(_) => loaded += 1,
+                Err(error) => failed += u64::from(is_failed_read(&error)),
+            }
         }
-        Ok(loaded)
+        Ok((loaded, failed))
     }
 
     /// The pages of spaces that are in memory, and how hot each is, in the order in which they lie in

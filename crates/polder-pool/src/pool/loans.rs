@@ -22,14 +22,22 @@ const PREFETCHED_LINES: usize = 6;
 
 /// A space, for what is lent there.
 trait Lender: Sync {
-    /// G5.
-    fn end_loan(&self, loan: &Loan);
+    /// G5: whether the page may be one that leaves with this loan.
+    fn release(&self, loan: &Loan) -> bool;
+
+    /// The rest of G5, where [`Lender::release`] says so.
+    fn end_leaving(&self, loan: &Loan);
 }
 
 impl<T: Translation> Lender for Space<T> {
     #[inline]
-    fn end_loan(&self, loan: &Loan) {
-        self.shared().end_loan(loan);
+    fn release(&self, loan: &Loan) -> bool {
+        self.core().latches.meta(loan.frame).end_loan()
+    }
+
+    #[cold]
+    fn end_leaving(&self, loan: &Loan) {
+        self.shared().end_leaving(loan.frame);
     }
 }
 
@@ -90,10 +98,14 @@ impl Loans<'_> {
         }
     }
 
-    /// Ends all loans.
+    /// Ends all loans, before any page leaves: that waits for a mutex, whose owner may wait for one of
+    /// these frames (`LOAN-4`).
+    #[inline]
     fn clear(&mut self) {
-        self.first.take().iter().for_each(|loan| self.lender.end_loan(loan));
-        self.more.drain(..).for_each(|loan| self.lender.end_loan(&loan));
+        let first = self.first.take().filter(|loan| self.lender.release(loan));
+        self.more.retain(|loan| self.lender.release(loan));
+        first.iter().chain(&self.more).for_each(|loan| self.lender.end_leaving(loan));
+        self.more.clear();
     }
 }
 

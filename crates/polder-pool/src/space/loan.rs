@@ -113,11 +113,11 @@ impl<T: Translation> Shared<T> {
     }
 
     /// G5: the page in this frame leaves, if it is one that is leaving and not lent. It need not be the
-    /// page that was to be lent: a thread counts itself first and looks then. The caller may hold loans,
-    /// and nothing else.
+    /// page that was to be lent: a thread counts itself first and looks then. The caller holds nothing,
+    /// except at G4 the loans that it has already.
     #[cold]
     #[inline(never)]
-    fn end_leaving(&self, frame: FrameId) {
+    pub(crate) fn end_leaving(&self, frame: FrameId) {
         // It stays as long as it is leaving.
         let id = self.core.latches.meta(frame).page();
         let Some(space) = self.space_of_loan(id.space()) else { return };

@@ -188,15 +188,22 @@ fn others_go_on_meanwhile<T: Translation>() {
 }
 
 macro_rules! all {
-    ($($section:ident { $($(#[$about:meta])* $translation:ident as $module:ident,)* })*) => {
-        $($(mod $module {
+    (
+        evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
+        resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
+        $($rest:tt)*
+    ) => {
+        all!($($evicting as $em,)* $($resident as $rm,)*);
+    };
+    ($($translation:ident as $module:ident,)*) => {
+        $(mod $module {
             all!(@ $translation
                 what_was_resident_is_so_again
                 nothing_is_evicted_for_it
                 a_list_that_is_out_of_date_does_no_harm
                 others_go_on_meanwhile
             );
-        })*)*
+        })*
     };
     (@ $translation:ident $($test:ident)+) => {
         $(#[test] fn $test() { super::$test::<polder_pool::$translation>(); })+
@@ -230,9 +237,10 @@ fn a_device_that_fails_or_is_left_costs_nothing() {
     disk.set_plan(FaultPlan::new(1).fail(Operation::Read, When::From(0), Errno::IO));
     let done = prewarm(&pool, &all(id, &pages));
     assert_eq!((done.loaded, done.skipped), (0, PAGES as u64));
+    assert_eq!(done.failed, PAGES as u64 - 1, "one of them was in memory");
     disk.set_plan(FaultPlan::new(1));
     let done = prewarm(&pool, &all(id, &pages[..100]));
-    assert_eq!((done.loaded, done.skipped), (99, 1));
+    assert_eq!((done.loaded, done.skipped, done.failed), (99, 1, 0));
     pool.end_reads();
     let done = prewarm(&pool, &all(id, &pages));
     assert_eq!((done.loaded, done.end), (0, Some(PrewarmEnd::Stopped)));

@@ -108,6 +108,7 @@ pub(super) struct Operation<'a, R> {
     engine: &'a Any<Engines>,
     table: &'a Any<Tables>,
     run: Run<R>,
+    writes: bool,
     key: &'a [u8],
     value: &'a [u8],
     waiting: Waiting<Result<R, StoreError>>,
@@ -118,11 +119,12 @@ pub(super) struct Operation<'a, R> {
 impl<'a, R> Operation<'a, R> {
     pub(super) fn new(
         (engine, table): (&'a Any<Engines>, &'a Any<Tables>),
-        run: Run<R>,
+        (run, writes): (Run<R>, bool),
         key: &'a [u8],
         value: &'a [u8],
     ) -> Operation<'a, R> {
-        Operation { engine, table, run, key, value, waiting: Waiting::Nothing, pages: 0 }
+        let waiting = Waiting::Nothing;
+        Operation { engine, table, run, writes, key, value, waiting, pages: 0 }
     }
 }
 
@@ -162,7 +164,9 @@ impl<R: Send + 'static> Future for Operation<'_, R> {
                 let (table, run) = (this.table.clone(), this.run);
                 let (key, value) = (this.key.to_vec(), this.value.to_vec());
                 let work = move || run(&table, &key, &value);
-                let job = dispatch!(this.engine, engine => engine.helpers.begin(work));
+                let helpers = dispatch!(this.engine, engine => &engine.helpers);
+                let crew = if this.writes { &helpers.writers } else { &helpers.readers };
+                let job = crew.begin(work);
                 this.waiting = Waiting::Helper(job);
             }
         }
@@ -175,7 +179,7 @@ impl<R> Operation<'_, R> {
     fn tidy(&self) {
         let (table, key) = (self.table.clone(), self.key.to_vec());
         let work = move || dispatch!(&table, table => merge(table, &key));
-        dispatch!(self.engine, engine => engine.helpers.give(Box::new(work)));
+        dispatch!(self.engine, engine => engine.helpers.writers.give(Box::new(work)));
     }
 }
 

@@ -127,7 +127,7 @@ impl AsyncRange {
                     let given = step(&mut range, is_backward);
                     (range, given)
                 };
-                let job = dispatch!(&self.engine, engine => engine.helpers.begin(work));
+                let job = dispatch!(&self.engine, engine => engine.helpers.readers.begin(work));
                 self.waiting = Waiting::Helper(job);
             }
         }

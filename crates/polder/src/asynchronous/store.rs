@@ -99,14 +99,14 @@ impl AsyncStore {
 struct Made<'a, R, W> {
     engine: &'a Any<Engines>,
     work: Option<W>,
-    /// It is done even if this is dropped before a helper has begun it.
-    surely: bool,
+    /// It closes the store, and is done even if this is dropped before a helper has begun it.
+    closes: bool,
     job: Option<Job<R>>,
 }
 
 impl<'a, R, W: FnOnce() -> R + Send + 'static> Made<'a, R, W> {
-    fn new(engine: &'a Any<Engines>, work: W, surely: bool) -> Made<'a, R, W> {
-        Made { engine, work: Some(work), surely, job: None }
+    fn new(engine: &'a Any<Engines>, work: W, closes: bool) -> Made<'a, R, W> {
+        Made { engine, work: Some(work), closes, job: None }
     }
 }
 
@@ -120,9 +120,9 @@ impl<R: Send + 'static, W: FnOnce() -> R + Send + Unpin + 'static> Future for Ma
         }
         if let Some(work) = this.work.take() {
             let helpers = dispatch!(this.engine, engine => &engine.helpers);
-            this.job = Some(match this.surely {
-                true => helpers.begin_surely(work),
-                false => helpers.begin(work),
+            this.job = Some(match this.closes {
+                true => helpers.readers.begin_surely(work),
+                false => helpers.writers.begin(work),
             });
         }
         match &mut this.job {

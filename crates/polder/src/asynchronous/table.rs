@@ -139,8 +139,8 @@ impl AsyncTable {
         self.table.with_durability(durability).asynchronous()
     }
 
-    fn operation<'a, R>(&'a self, run: Run<R>, key: &'a [u8], value: &'a [u8]) -> Operation<'a, R> {
-        Operation::new((&self.table.store().engine, &self.table.core), run, key, value)
+    fn read<'a, R>(&'a self, run: Run<R>, key: &'a [u8]) -> Operation<'a, R> {
+        Operation::new((&self.table.store().engine, &self.table.core), (run, false), key, &[])
     }
 
     /// A change, and then that it is durable as this handle asks.
@@ -150,8 +150,9 @@ impl AsyncTable {
         key: &[u8],
         value: &[u8],
     ) -> Result<R, StoreError> {
-        let (answer, lsn) = self.operation(run, key, value).await?;
         let engine = &self.table.store().engine;
+        let places = (engine, &self.table.core);
+        let (answer, lsn) = Operation::new(places, (run, true), key, value).await?;
         let awaited = (self.table.durability() == Durability::Sync)
             .then(|| dispatch!(engine, engine => AwaitedSync::new(&engine.checkpointer.log, lsn)));
         Commit::new(engine, awaited).await?;
@@ -177,7 +178,7 @@ impl AsyncTable {
     /// # Errors
     /// Those of [`Table::get`].
     pub async fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<Vec<u8>>, StoreError> {
-        self.operation(get, key.as_ref(), &[]).await
+        self.read(get, key.as_ref()).await
     }
 
     /// Whether `key` is there: as [`Table::contains_key`].
@@ -193,7 +194,7 @@ impl AsyncTable {
     /// # Errors
     /// Those of [`Table::get`].
     pub async fn version(&self, key: impl AsRef<[u8]>) -> Result<Option<u64>, StoreError> {
-        self.operation(version, key.as_ref(), &[]).await
+        self.read(version, key.as_ref()).await
     }
 
     /// The version word and the value of `key`, which belong together: as [`Table::get_versioned`].
@@ -204,7 +205,7 @@ impl AsyncTable {
         &self,
         key: impl AsRef<[u8]>,
     ) -> Result<Option<(u64, Vec<u8>)>, StoreError> {
-        self.operation(versioned, key.as_ref(), &[]).await
+        self.read(versioned, key.as_ref()).await
     }
 
     /// Gives `key` a value, whether it is there or not. True if the key is new: as [`Table::put`].

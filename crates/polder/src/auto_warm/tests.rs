@@ -3,13 +3,14 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use polder_format::StoreId;
 use polder_pool::{Array, lock};
-use polder_testkit::{FaultPlan, Random, SimDisk};
+use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
 use super::*;
 use crate::any::Any;
 use crate::directory::RESIDENT;
-use crate::warm::{INTERVAL, LEAST_PAGES};
+use crate::warm::{INTERVAL, LEAST_PAGES, WarmRestart};
 use crate::{Durability, Options, Store};
 
 fn engine(store: &Store) -> &Arc<Engine<Array>> {
@@ -120,4 +121,38 @@ fn the_list_is_saved_now_and_then() {
     let saved = std::fs::metadata(&list).unwrap().modified().unwrap();
     fill(16_000..24_000);
     assert_eq!(std::fs::metadata(&list).unwrap().modified().unwrap(), saved, "again at once");
+}
+
+/// `WARM-1`: a device that fails to read is no reason to forget what was in memory.
+#[test]
+fn a_list_is_kept_while_the_device_fails_to_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let [data, log] = [1, 2].map(|disk| SimDisk::new(FaultPlan::new(disk)));
+    let open = || {
+        let options = Options::new("simulated").memory_budget(32 << 20);
+        Store::open_on(Box::new(data.clone()), Box::new(log.clone()), options).unwrap()
+    };
+    let list = |store: &Store| {
+        let whose = (StoreId([3; 16]), engine(store).pool.page_size());
+        WarmRestart::new(Some((dir.path().to_owned(), whose)), false, true)
+    };
+    let store = open();
+    let table = store.create_table("t").unwrap();
+    (0..6000u32).for_each(|key| _ = table.put(key.to_be_bytes(), value(key, 0)).unwrap());
+    drop(table);
+    assert!(list(&store).save(&engine(&store).pool).unwrap() >= LEAST_PAGES as u64);
+    store.close().unwrap();
+
+    let store = open();
+    let warm = list(&store);
+    let load = || warm.load_now(&engine(&store).pool, &mut |_, _| true).unwrap();
+    data.set_plan(FaultPlan::new(1).fail(Operation::Read, When::From(0), Errno::IO));
+    let done = load();
+    assert!(done.loaded == 0 && done.failed > 0, "{done:?}");
+    warm.save_at_close(&engine(&store).pool);
+    assert!(warm.has_list_to_load(), "it counts as loaded");
+    data.set_plan(FaultPlan::new(1));
+    let done = load();
+    assert!(done.loaded >= LEAST_PAGES as u64 / 2 && done.failed == 0, "{done:?}");
+    assert!(!warm.has_list_to_load());
 }

@@ -232,9 +232,16 @@ impl Table {
     pub fn update_with(
         &self,
         key: impl AsRef<[u8]>,
-        change: impl FnMut(Option<&[u8]>) -> Change,
+        mut change: impl FnMut(Option<&[u8]>) -> Change,
     ) -> Result<(), StoreError> {
-        let (key, mut change) = (key.as_ref(), change);
+        self.update_bytes(key.as_ref(), &mut change)
+    }
+
+    fn update_bytes(
+        &self,
+        key: &[u8],
+        change: &mut dyn FnMut(Option<&[u8]>) -> Change,
+    ) -> Result<(), StoreError> {
         dispatch!(&self.core, table => {
             let pass = table.engine.quiesce.enter()?;
             let version = || table.engine.stamps().take();

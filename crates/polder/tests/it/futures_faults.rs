@@ -319,6 +319,36 @@ fn the_last_handle_may_go_in_a_waker() {
     }
 }
 
+/// A waker runs in a thread that may have reads under way which it alone can end: it cannot close the
+/// store there, and is told so.
+#[test]
+fn a_waker_does_not_close_the_store() {
+    struct Closes(Store, Mutex<Option<Result<(), StoreError>>>);
+    impl Wake for Closes {
+        fn wake(self: Arc<Closes>) {
+            *self.1.lock().unwrap() = Some(self.0.clone().close());
+        }
+    }
+    let disks = disk();
+    let (store, table) = cold(&disks);
+    let later = table.asynchronous();
+    let closes = Arc::new(Closes(store.clone(), Mutex::new(None)));
+    let waker = Waker::from(Arc::clone(&closes));
+    let mut future = Box::pin(later.get(key(7)));
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let begun = Instant::now();
+    let error = loop {
+        match closes.1.lock().unwrap().take() {
+            Some(result) => break result.unwrap_err(),
+            None => assert!(begun.elapsed() < Duration::from_secs(20), "it waits for itself"),
+        }
+    };
+    assert!(matches!(error, StoreError::Io { .. }), "{error}");
+    assert!(block_on(future).unwrap().is_some());
+    assert_sound(&store);
+    store.close().unwrap();
+}
+
 /// Writers are kept out while a store is checked: a poll does not wait for that.
 #[test]
 fn a_poll_does_not_wait_where_a_write_has_to() {
