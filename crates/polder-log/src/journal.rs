@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use polder_format::log::Group;
 use polder_format::{Lsn, PageId};
-use polder_pool::device::{Batch, Device, ReadQueue, Ticket};
+use polder_pool::device::{Batch, Device, RequestQueue, Ticket, Way};
 use polder_pool::journal::{Journal, Outgoing, SharedError};
 use polder_pool::waits;
 
@@ -84,8 +84,12 @@ impl Device for DataDevice {
         self.log.double_write.data.complete(ticket)
     }
 
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
-        self.log.double_write.data.read_queue()
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
+        self.log.double_write.data.queue()
+    }
+
+    fn way(&self) -> Way {
+        self.log.double_write.data.way()
     }
 
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {

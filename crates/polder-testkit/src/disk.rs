@@ -33,7 +33,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-use polder_pool::device::{Batch, Device, Direction, ReadQueue, Request, Ticket};
+use polder_pool::device::{Batch, Device, Direction, Request, RequestQueue, Ticket};
 
 use crate::random::Random;
 
@@ -285,7 +285,7 @@ impl Device for SimDisk {
         self.state().perform_until(ticket)
     }
 
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
         Box::new(queue::Queue::new(self))
     }
 

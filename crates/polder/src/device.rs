@@ -8,5 +8,6 @@
 pub use polder_format::{PageId, PageNo, SpaceId};
 #[doc(inline)]
 pub use polder_pool::device::{
-    Batch, Buffer, Device, Direction, FileDevice, FileLock, OpenKind, ReadQueue, Request, Ticket,
+    Batch, Buffer, Device, Direction, FileDevice, FileLock, OpenKind, Request, RequestQueue,
+    Ticket, Way,
 };

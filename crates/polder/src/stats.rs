@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use polder_pool::device::Way;
 use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
 
 use crate::any::dispatch;
@@ -86,6 +87,8 @@ pub struct Stats {
     pub device_reads: u64,
     /// Pages written to the device.
     pub device_writes: u64,
+    /// How requests that are under way at once reach the device of the data file.
+    pub device_way: Way,
     /// Bytes read from the device.
     pub device_read_bytes: u64,
     /// Bytes written to the device.
@@ -269,6 +272,7 @@ fn of_pool(pool: &PoolStats) -> Stats {
         huge_page_bytes: pool.huge_page_bytes,
         device_reads: pool.device_reads,
         device_writes: pool.device_writes,
+        device_way: pool.device_way,
         device_read_bytes: pool.device_read_bytes,
         device_written_bytes: pool.device_written_bytes,
         checkpoint_page_bytes: pool.checkpoint_page_bytes,

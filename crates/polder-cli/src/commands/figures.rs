@@ -51,6 +51,7 @@ pub fn page(figures: &Value) -> String {
     row("entries", format!("{entries} in {}", plural(tables.len() as u64, "table", "tables")));
     if is_live {
         usage(&number, &mut row);
+        row("  many requests at once", format!("by {}", text("device_way")));
     }
     let mut lines = columns.lines();
     if !tables.is_empty() {

@@ -1,45 +1,47 @@
-//! Pages in a file, by `pread` and `pwrite`.
+//! Pages in a file.
 //!
-//! The work is done within `submit`. I/O is direct where the file system can do it, so that the
-//! pool is the only cache; where it cannot, the device goes on buffered and says so
-//! ([`FileDevice::is_direct`]). Requests of a batch that follow each other in the file are joined
-//! into one transfer, and the transfers of a batch that goes one way are under way at once where the
-//! kernel has queues for it (`queue.rs`).
+//! I/O is direct where the file system can do it, so that the pool is the only cache; where it cannot,
+//! the device goes on buffered and says so ([`FileDevice::is_direct`]). A single request is a system
+//! call (`calls.rs`). Many are under way at once, those of a batch and those of a queue alike
+//! (`file_queue.rs`): by a ring of the kernel's (`ring.rs`), or by threads where the kernel has none for
+//! us (`threads.rs`), which is found out when the file is opened ([`Device::way`]). Requests that follow
+//! each other in the file are joined into one transfer (`transfer.rs`).
 //!
 //! * `FILE-1` The bytes of a request are named by raw pointer only, and touched only by the
 //!   kernel: other threads may still look at the memory that a read fills.
 //! * `FILE-2` In direct mode every system call stays aligned: after a short transfer it goes on at
 //!   a multiple of [`BLOCK_BYTES`], transferring a part of a block again if need be.
-//! * `FILE-3` A transfer by a queue that did not move all of its bytes is made again by a system call of
+//! * `FILE-3` A transfer by a ring that did not move all of its bytes is made again by a system call of
 //!   its own, and a joined one that fails request by request, so that each outcome speaks for its own
 //!   request alone.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
-use std::os::fd::AsRawFd;
 use std::path::Path;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use libc::{iovec, off_t};
+use self::calls::Calls;
+use self::file_queue::{Engine, FileQueue};
+use self::ring::Rings;
+use self::threads::Threads;
+use self::transfer::{Numbered, joined};
+use super::queue::Collecting;
+use super::{Batch, Device, Request, RequestQueue, Ticket, Way};
 
-use self::queue::Queues;
-use self::run::{Run, piece_of};
-use super::read_queue::Collecting;
-use super::{Batch, Device, Direction, ReadQueue, Request, Ticket};
-
-// Processors of which the library for queues knows the kernel's calls.
+// Processors of which the library for rings knows the kernel's calls.
 #[cfg_attr(not(target_os = "linux"), path = "file/not_atomic.rs")]
 mod atomic;
+mod calls;
+mod file_queue;
 #[cfg(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64")))]
-mod queue;
+mod ring;
 #[cfg(not(all(target_os = "linux", any(target_arch = "x86_64", target_arch = "aarch64"))))]
-#[path = "file/no_queue.rs"]
-mod queue;
-mod run;
+#[path = "file/no_ring.rs"]
+mod ring;
+mod threads;
+mod transfer;
 
 /// What addresses, lengths and offsets of requests are multiples of.
 const BLOCK_BYTES: usize = 4096;
@@ -70,24 +72,14 @@ pub enum OpenKind {
 /// ```
 #[derive(Debug)]
 pub struct FileDevice {
-    file: File,
-    /// Relaxed: it says how to understand a refusal, and a stale value costs one more attempt.
-    direct: AtomicBool,
+    calls: Arc<Calls>,
     /// What the storage writes as a whole; by direct I/O alone.
     atomic_write_bytes: u64,
     /// Held while the length is read and then changed: see `Device::allocate`.
     length: Mutex<()>,
-    /// For batches.
-    queues: Queues,
-    /// For threads that have reads under way.
-    read_queues: Queues,
+    rings: Rings,
+    threads: Threads,
 }
-
-/// Queues for batches: one for the checkpoint, one for the page provider, and some for threads that
-/// evict by themselves.
-const BATCH_QUEUES: usize = 4;
-/// Queues for reads: one for each thread that has some under way.
-const READ_QUEUES: usize = 64;
 
 /// A lock on a device's file, which goes with this. It is unlocked by name: a child that another thread
 /// starts has the file open, too, until it runs its program.
@@ -110,28 +102,25 @@ impl FileDevice {
             .create_new(kind == OpenKind::Create)
             .open(path)?;
         // Switched on afterwards: an open with O_DIRECT that is refused leaves a new file behind.
-        let direct = AtomicBool::new(os::set_direct(&file, true).is_ok());
+        let direct = os::set_direct(&file, true).is_ok();
         Ok(FileDevice::of(file, direct))
     }
 
-    fn of(file: File, direct: AtomicBool) -> FileDevice {
-        let (queues, read_queues) = (Queues::at_most(BATCH_QUEUES), Queues::at_most(READ_QUEUES));
+    fn of(file: File, direct: bool) -> FileDevice {
         let atomic_write_bytes = atomic::atomic_write_bytes(&file);
-        FileDevice {
-            file,
-            direct,
-            atomic_write_bytes,
-            length: Mutex::default(),
-            queues,
-            read_queues,
+        let calls = Arc::new(Calls::new(file, direct));
+        let (rings, threads) = (Rings::default(), Threads::new(&calls));
+        if direct {
+            rings.try_first();
         }
+        FileDevice { calls, atomic_write_bytes, length: Mutex::default(), rings, threads }
     }
 
     /// A file without a name, for what need not last: the system's page cache keeps it in memory as
     /// long as there is some.
     #[cfg(not(loom))]
     pub(super) fn of_temporary(file: File) -> FileDevice {
-        FileDevice::of(file, AtomicBool::new(false))
+        FileDevice::of(file, false)
     }
 
     /// Waits, at most so long, until nobody else has the file locked, and locks it. Transfers that a
@@ -159,9 +148,9 @@ impl FileDevice {
     ) -> io::Result<FileLock> {
         let began = Instant::now();
         loop {
-            match try_lock(&self.file) {
+            match try_lock(&self.calls.file) {
                 // The same open file: it has the lock.
-                Ok(()) => return self.file.try_clone().map(FileLock),
+                Ok(()) => return self.calls.file.try_clone().map(FileLock),
                 Err(TryLockError::Error(error)) => return Err(error),
                 Err(TryLockError::WouldBlock) if began.elapsed() < most => {
                     thread::sleep(Duration::from_millis(1));
@@ -176,95 +165,64 @@ impl FileDevice {
 
     /// Whether I/O goes past the system's page cache.
     pub fn is_direct(&self) -> bool {
-        self.direct.load(Relaxed)
+        self.calls.is_direct()
     }
 
-    /// Carries out requests, joining those that follow each other in the file.
-    fn perform(&self, requests: &mut [Request]) {
-        let (mut pieces, mut runs, mut begin) = (Vec::new(), Vec::new(), 0);
-        while begin < requests.len() {
-            let run = Run::first_of(&requests[begin..], begin, &mut pieces);
-            begin = run.requests.end;
-            runs.push(run);
+    /// Whether rings are to be had.
+    fn has_rings(&self) -> bool {
+        self.is_direct() && !self.rings.are_refused()
+    }
+
+    /// Requests under way at once; none where they had better go one by one: buffered transfers to one
+    /// file wait for each other in the kernel, whichever thread makes them, or are copies of memory.
+    fn file_queue(&self) -> Option<FileQueue<'_>> {
+        if !self.is_direct() {
+            return None;
         }
-        let is_ordered =
-            runs.is_sorted_by(|a, b| a.direction == b.direction && a.end() <= b.offset);
-        // (Buffered transfers to one file wait for each other in the kernel, whichever thread
-        // makes them.)
-        let moved = match is_ordered && runs.len() > 1 && self.is_direct() {
-            true => self.queues.transfer(&self.file, &runs, &pieces),
-            false => Vec::new(),
-        };
-        for (i, run) in runs.into_iter().enumerate() {
-            let is_done = moved.get(i).is_some_and(|moved| *moved == Some(run.len));
-            let requests = &mut requests[run.requests];
-            let pieces = &mut pieces[run.pieces];
-            let joined = match is_done {
-                true => Ok(()),
-                false => self.transfer(run.direction, pieces, run.offset),
-            };
-            if requests.len() == 1 {
-                requests[0].outcome = joined;
-            } else if joined.is_ok() {
-                requests.iter_mut().for_each(|request| request.outcome = Ok(()));
-            } else {
-                // FILE-3: each request once more, by itself.
-                requests.iter_mut().for_each(|request| self.perform_one(request));
+        let ring = if self.has_rings() { self.rings.ring(&self.calls) } else { None };
+        let engine = ring.map_or_else(|| Engine::Threads(self.threads.queue()), Engine::Ring);
+        Some(FileQueue::new(engine))
+    }
+
+    /// Carries out the requests of a batch.
+    fn perform(&self, batch: Vec<Request>) -> Vec<Request> {
+        let mut requests: Vec<Numbered> = (0..).zip(batch).collect();
+        let mut begin = 0;
+        let mut runs: Vec<_> = std::iter::from_fn(|| {
+            let run = begin..begin + joined(&requests[begin..]);
+            begin = run.end;
+            (!run.is_empty()).then_some(run)
+        })
+        .collect();
+        let is_ordered = requests.is_sorted_by(|(_, a), (_, b)| {
+            a.direction == b.direction && a.offset.saturating_add(a.buffer.len() as u64) <= b.offset
+        });
+        let queue = if is_ordered && runs.len() > 1 { self.file_queue() } else { None };
+        if let Some(mut queue) = queue {
+            let mut done = Vec::with_capacity(requests.len());
+            let all = requests.len();
+            requests.into_iter().for_each(|(number, request)| queue.push(number, request));
+            while done.len() < all {
+                queue.reap(true, &mut done);
             }
+            done.sort_unstable_by_key(|(number, _)| *number);
+            requests = done;
+        } else {
+            runs.drain(..).for_each(|run| self.calls.perform_all(&mut requests[run]));
         }
-    }
-
-    fn perform_one(&self, request: &mut Request) {
-        let piece = &mut [piece_of(request)];
-        request.outcome = self.transfer(request.direction, piece, request.offset);
-    }
-
-    /// Moves all bytes of `pieces`, which it uses up, from or to `offset` on.
-    fn transfer(
-        &self,
-        direction: Direction,
-        mut pieces: &mut [iovec],
-        mut offset: u64,
-    ) -> io::Result<()> {
-        advance(&mut pieces, 0);
-        while !pieces.is_empty() {
-            let direct = self.is_direct();
-            match call(&self.file, direction, pieces, offset) {
-                Ok(len) => {
-                    let len = if direct { len - len % BLOCK_BYTES } else { len }; // FILE-2
-                    if len == 0 {
-                        return Err(match direction {
-                            Direction::Read => io::ErrorKind::UnexpectedEof.into(),
-                            Direction::Write => io::ErrorKind::WriteZero.into(),
-                        });
-                    }
-                    advance(&mut pieces, len);
-                    offset += len as u64;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Some file systems take the flag and refuse the transfer.
-                Err(error)
-                    if direct
-                        && error.raw_os_error() == Some(libc::EINVAL)
-                        && is_aligned(pieces, offset) =>
-                {
-                    os::set_direct(&self.file, false)?;
-                    self.direct.store(false, Relaxed);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
+        requests.into_iter().map(|(_, request)| request).collect()
     }
 }
 
 impl Device for FileDevice {
-    fn submit(&self, mut batch: Batch) -> Ticket {
-        match &mut batch {
-            Batch::One(request) => self.perform_one(request),
-            Batch::Many(requests) => self.perform(requests),
-        }
-        Ticket::Done(batch)
+    fn submit(&self, batch: Batch) -> Ticket {
+        Ticket::Done(match batch {
+            Batch::One(mut request) => {
+                self.calls.perform(&mut request);
+                Batch::One(request)
+            }
+            Batch::Many(requests) => Batch::Many(self.perform(requests)),
+        })
     }
 
     fn complete(&self, ticket: Ticket) -> Batch {
@@ -275,36 +233,48 @@ impl Device for FileDevice {
         }
     }
 
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
-        queue::reads(self).unwrap_or_else(|| Box::new(Collecting::new(self)))
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
+        match self.file_queue() {
+            Some(queue) => Box::new(queue),
+            None => Box::new(Collecting::new(self)),
+        }
+    }
+
+    fn way(&self) -> Way {
+        match (self.is_direct(), self.has_rings()) {
+            (false, _) => Way::Calls,
+            (true, false) => Way::Threads,
+            (true, true) => Way::Ring,
+        }
     }
 
     /// Where the system cannot reserve space the file only grows; a write may then still find the
     /// disk full.
     fn allocate(&self, offset: u64, len: u64) -> io::Result<()> {
-        if len == 0 || os::allocate(&self.file, offset, len)? {
+        if len == 0 || os::allocate(&self.calls.file, offset, len)? {
             return Ok(());
         }
         let end = offset.checked_add(len).ok_or(io::ErrorKind::FileTooLarge)?;
         // Without the mutex two threads that grow the file could cut each other's part off.
         let _length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
         if self.len()? < end {
-            self.file.set_len(end)?;
+            self.calls.file.set_len(end)?;
         }
         Ok(())
     }
 
     fn truncate(&self, len: u64) -> io::Result<()> {
         let _length = self.length.lock().unwrap_or_else(PoisonError::into_inner);
-        self.file.set_len(len)
+        self.calls.file.set_len(len)
     }
 
     fn punch(&self, offset: u64, len: u64) -> io::Result<()> {
-        if len == 0 { Ok(()) } else { os::punch(&self.file, offset, len) }
+        if len == 0 { Ok(()) } else { os::punch(&self.calls.file, offset, len) }
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+        self.rings.close_idle();
+        self.calls.file.sync_data()
     }
 
     fn atomic_write_bytes(&self) -> u64 {
@@ -313,53 +283,12 @@ impl Device for FileDevice {
     }
 
     fn free_bytes(&self) -> Option<u64> {
-        os::free_bytes(&self.file)
+        os::free_bytes(&self.calls.file)
     }
 
     fn len(&self) -> io::Result<u64> {
-        Ok(self.file.metadata()?.len())
+        Ok(self.calls.file.metadata()?.len())
     }
-}
-
-/// Takes `len` bytes, and empty pieces, away from the front.
-fn advance(pieces: &mut &mut [iovec], mut len: usize) {
-    while let Some(first) = pieces.first_mut() {
-        if len < first.iov_len {
-            first.iov_base = first.iov_base.wrapping_byte_add(len);
-            first.iov_len -= len;
-            return;
-        }
-        len -= first.iov_len;
-        *pieces = &mut std::mem::take(pieces)[1..];
-    }
-}
-
-fn is_aligned(pieces: &[iovec], offset: u64) -> bool {
-    offset.is_multiple_of(BLOCK_BYTES as u64)
-        && pieces.iter().all(|piece| {
-            piece.iov_base.addr().is_multiple_of(BLOCK_BYTES)
-                && piece.iov_len.is_multiple_of(BLOCK_BYTES)
-        })
-}
-
-/// One system call: returns how many bytes it moved. There is at least one piece.
-fn call(file: &File, direction: Direction, pieces: &[iovec], offset: u64) -> io::Result<usize> {
-    let fd = file.as_raw_fd();
-    let offset = off_t::try_from(offset).map_err(|_| io::ErrorKind::FileTooLarge)?;
-    let first = pieces[0];
-    let count = pieces.len() as libc::c_int; // at most JOINED_MAX
-    // SAFETY: the pieces name memory of requests that are not complete, so that it is mapped and
-    // no other thread writes it (Buffer::new). For a read nobody relies on its contents, and only
-    // the kernel writes them (FILE-1). `pieces` itself is a slice of `count` elements.
-    let moved = unsafe {
-        match (direction, count) {
-            (Direction::Read, 1) => libc::pread(fd, first.iov_base, first.iov_len, offset),
-            (Direction::Write, 1) => libc::pwrite(fd, first.iov_base, first.iov_len, offset),
-            (Direction::Read, _) => libc::preadv(fd, pieces.as_ptr(), count, offset),
-            (Direction::Write, _) => libc::pwritev(fd, pieces.as_ptr(), count, offset),
-        }
-    };
-    usize::try_from(moved).map_err(|_| io::Error::last_os_error())
 }
 
 mod os {

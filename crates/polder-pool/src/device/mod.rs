@@ -5,7 +5,7 @@
 //! within `submit`; a device with a queue of its own does it between `submit` and `complete`.
 //!
 //! A batch is as slow as its slowest request. A thread that has use for each page as it comes has a
-//! [`ReadQueue`] instead.
+//! [`RequestQueue`] instead.
 
 use std::fmt;
 use std::io;
@@ -21,7 +21,7 @@ mod file;
 pub(crate) mod gate;
 #[cfg(not(loom))]
 mod overlay;
-mod read_queue;
+mod queue;
 pub(crate) mod reads;
 
 #[cfg(not(loom))]
@@ -29,7 +29,7 @@ pub use block::{BlockReader, read_block, write_block, write_zeros};
 pub use file::{FileDevice, FileLock, OpenKind};
 #[cfg(not(loom))]
 pub use overlay::OverlayDevice;
-pub use read_queue::ReadQueue;
+pub use queue::RequestQueue;
 
 /// Memory of the pool that a device reads into or writes from.
 #[derive(Debug, Clone, Copy)]
@@ -151,6 +151,30 @@ pub enum Ticket {
     Pending(u64),
 }
 
+/// How requests that are under way at once reach a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Way {
+    /// One after the other, by the thread that has them.
+    #[default]
+    Calls,
+    /// By threads that make calls.
+    Threads,
+    /// By a ring of the kernel's (io_uring).
+    Ring,
+}
+
+impl Way {
+    /// Its name: `calls`, `threads` or `io_uring`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Way::Calls => "calls",
+            Way::Threads => "threads",
+            Way::Ring => "io_uring",
+        }
+    }
+}
+
 /// Something to keep pages on: a file, a block device, a simulation.
 ///
 /// All methods may be called by several threads at once. An error speaks for its own request
@@ -192,10 +216,15 @@ pub trait Device: Send + Sync + fmt::Debug + 'static {
     /// fails with `UnexpectedEof`.
     fn complete(&self, ticket: Ticket) -> Batch;
 
-    /// For a thread that wants many reads under way at once, and each as soon as it is done. A device
-    /// that has no way to that collects reads, and does them as one batch when they are waited for.
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
-        Box::new(read_queue::Collecting::new(self))
+    /// For a thread that wants many requests under way at once, and each as soon as it is done. A device
+    /// that has no way to that collects requests, and does them as one batch when they are waited for.
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
+        Box::new(queue::Collecting::new(self))
+    }
+
+    /// How requests that are under way at once reach the device.
+    fn way(&self) -> Way {
+        Way::Calls
     }
 
     /// Makes sure that writing this run of bytes will not fail for want of space. Bytes that were

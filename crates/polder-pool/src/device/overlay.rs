@@ -27,7 +27,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use super::{Batch, Device, Direction, FileDevice, ReadQueue, Request, Ticket};
+use super::{Batch, Device, Direction, FileDevice, Request, RequestQueue, Ticket, Way};
 use crate::sync::lock;
 
 /// What offsets and lengths of requests are multiples of.
@@ -158,6 +158,13 @@ impl OverlayDevice {
         io::Error::new(error.kind(), text)
     }
 
+    fn perform(&self, request: &Request) -> io::Result<()> {
+        match request.direction {
+            Direction::Read => self.read(request),
+            Direction::Write => self.write(request),
+        }
+    }
+
     fn write(&self, request: &Request) -> io::Result<()> {
         let end = request.offset + request.buffer.len() as u64;
         let mut extent = lock(&self.extent);
@@ -247,17 +254,17 @@ fn transfer(device: &dyn Device, request: &Request, at: usize, len: usize) -> io
 #[derive(Debug)]
 struct OverlayQueue<'d> {
     overlay: &'d OverlayDevice,
-    below: Box<dyn ReadQueue + 'd>,
+    below: Box<dyn RequestQueue + 'd>,
     done: Vec<(u64, Request)>,
 }
 
-impl ReadQueue for OverlayQueue<'_> {
-    fn push(&mut self, number: u64, mut read: Request) {
-        if self.overlay.is_below(std::slice::from_ref(&read)) {
-            return self.below.push(number, read); // OVER-1
+impl RequestQueue for OverlayQueue<'_> {
+    fn push(&mut self, number: u64, mut request: Request) {
+        if self.overlay.is_below(std::slice::from_ref(&request)) {
+            return self.below.push(number, request); // OVER-1
         }
-        read.outcome = self.overlay.read(&read);
-        self.done.push((number, read));
+        request.outcome = self.overlay.perform(&request);
+        self.done.push((number, request));
     }
 
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, Request)>) {
@@ -273,10 +280,7 @@ impl Device for OverlayDevice {
             return self.below.submit(batch); // OVER-1
         }
         for request in batch.requests_mut() {
-            request.outcome = match request.direction {
-                Direction::Read => self.read(request),
-                Direction::Write => self.write(request),
-            };
+            request.outcome = self.perform(request);
         }
         Ticket::Done(batch)
     }
@@ -288,8 +292,12 @@ impl Device for OverlayDevice {
         }
     }
 
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
-        Box::new(OverlayQueue { overlay: self, below: self.below.read_queue(), done: Vec::new() })
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
+        Box::new(OverlayQueue { overlay: self, below: self.below.queue(), done: Vec::new() })
+    }
+
+    fn way(&self) -> Way {
+        self.below.way()
     }
 
     /// Takes no space: a write may still find none.

@@ -54,7 +54,8 @@ pub struct Interleaved<'p, T: Translation> {
     view: View<'p, T>,
     attempt: Attempt<'p>,
     flights: Flights<'p, T>,
-    /// The page above each that is being loaded, by the flight's number.
+    /// The page that each flight loads, by its number, and the one above that.
+    pages: Vec<Option<PageNo>>,
     parents: Vec<Option<Optimistic<'p>>>,
 }
 
@@ -88,7 +89,8 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     pub(crate) fn new(view: View<'p, T>, hint: AccessHint) -> Interleaved<'p, T> {
         let mut attempt = Attempt::new(&view.shared.core, hint);
         (attempt.holds, attempt.snapshots) = (false, false);
-        Interleaved { view, attempt, flights: Flights::new(view, hint), parents: Vec::new() }
+        let flights = Flights::new(view.shared, view.shared.most_flights(), hint);
+        Interleaved { view, attempt, flights, pages: Vec::new(), parents: Vec::new() }
     }
 
     /// Goes from a link to its page, as [`Space::follow`](crate::Space::follow) does, and waits for
@@ -134,20 +136,21 @@ impl<'p, T: Translation> Interleaved<'p, T> {
 
     /// How many can be open at once.
     pub fn most_open(&self) -> usize {
-        self.view.shared.most_flights()
+        self.flights.most()
     }
 
     /// Begins to load a page that was missing below `parent`, unless one of the flights does.
     pub fn load(&mut self, page: PageNo, parent: Option<Optimistic<'p>>) -> Loading {
-        if let Some(flight) = self.flights.of_page(page) {
+        if let Some(flight) = self.pages.iter().position(|loads| *loads == Some(page)) {
             return Loading::Flies(flight);
         }
-        match self.flights.begin(page) {
+        match self.flights.begin(self.view.space, page) {
             Begun::Open(flight) => {
-                if self.parents.len() <= flight {
+                if self.pages.len() <= flight {
+                    self.pages.resize(flight + 1, None);
                     self.parents.resize(flight + 1, None);
                 }
-                self.parents[flight] = parent;
+                (self.pages[flight], self.parents[flight]) = (Some(page), parent);
                 Loading::Flies(flight)
             }
             Begun::Taken => Loading::Elsewhere,
@@ -163,6 +166,7 @@ impl<'p, T: Translation> Interleaved<'p, T> {
     pub fn land(&mut self, wait: bool) -> Option<(usize, Result<Pin<'p>, PoolError>)> {
         let landed = self.flights.land(wait)?;
         let parent = self.parents.get_mut(landed.number).and_then(Option::take);
+        self.pages.get_mut(landed.number).and_then(Option::take);
         let outcome = landed.outcome.and_then(|(page, pin)| {
             self.view.check_link(page, parent)?;
             Ok(pin)

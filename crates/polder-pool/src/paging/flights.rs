@@ -32,12 +32,12 @@ use polder_format::{PageId, PageNo};
 
 use super::open_fault::OpenFault;
 use super::spare::Spare;
-use crate::device::{ReadQueue, Request};
+use crate::device::{Request, RequestQueue};
 use crate::error::PoolError;
 use crate::latch::Pin;
 use crate::paging::fault::Claimed;
 use crate::replacement::AccessHint;
-use crate::shared::{Shared, SpaceCore, View};
+use crate::shared::{Shared, SpaceCore};
 use crate::translation::Translation;
 
 /// Faults that one thread has open at most: as many reads as a device is mostly measured with.
@@ -112,11 +112,13 @@ pub(crate) struct Landed<'p> {
 
 /// The faults that one thread has open, each with a number.
 pub(crate) struct Flights<'p, T: Translation> {
-    view: View<'p, T>,
+    shared: &'p Shared<T>,
+    /// So many at most (`FLIGHT-3`).
+    most: usize,
     hint: AccessHint,
     /// Made for the first one. It goes before the faults, also where their end panics: it waits for
     /// what the device has (`FLIGHT-2`).
-    queue: Option<Box<dyn ReadQueue + 'p>>,
+    queue: Option<Box<dyn RequestQueue + 'p>>,
     open: Vec<Option<OpenFault<'p, T>>>,
     count: usize,
     /// Reads that were pushed since reads were last handed over, and how often it was asked since.
@@ -127,9 +129,9 @@ pub(crate) struct Flights<'p, T: Translation> {
 }
 
 impl<'p, T: Translation> Flights<'p, T> {
-    pub(crate) fn new(view: View<'p, T>, hint: AccessHint) -> Flights<'p, T> {
+    pub(crate) fn new(shared: &'p Shared<T>, most: usize, hint: AccessHint) -> Flights<'p, T> {
         let (open, done) = (Vec::new(), Vec::new());
-        Flights { view, hint, open, count: 0, queue: None, pushed: 0, asked: 0, done }
+        Flights { shared, most, hint, open, count: 0, queue: None, pushed: 0, asked: 0, done }
     }
 
     /// How many are open.
@@ -138,22 +140,20 @@ impl<'p, T: Translation> Flights<'p, T> {
         self.count
     }
 
-    /// The one that loads this page, if it is one of these.
-    pub(crate) fn of_page(&self, page: PageNo) -> Option<usize> {
-        let is_its =
-            |open: &Option<OpenFault<'_, T>>| open.as_ref().is_some_and(|open| open.page() == page);
-        self.open.iter().position(is_its)
+    /// How many can be open.
+    pub(crate) fn most(&self) -> usize {
+        self.most
+    }
+
+    /// Whether as many are open as may be.
+    pub(crate) fn is_full(&self) -> bool {
+        self.count == self.most
     }
 
     /// Begins to load a page; gives the fault's number.
-    pub(crate) fn begin(&mut self, page: PageNo) -> Begun<usize> {
-        self.begin_in(self.view.space, page)
-    }
-
-    /// The same of a page of any space.
-    pub(crate) fn begin_in(&mut self, space: &'p SpaceCore<T>, page: PageNo) -> Begun<usize> {
-        let shared = self.view.shared;
-        if self.count == shared.most_flights() {
+    pub(crate) fn begin(&mut self, space: &'p SpaceCore<T>, page: PageNo) -> Begun<usize> {
+        let shared = self.shared;
+        if self.is_full() {
             return Begun::NotNow;
         }
         let mut open = match shared.begin_fault(space, page) {
@@ -163,7 +163,7 @@ impl<'p, T: Translation> Flights<'p, T> {
         };
         let Ok(request) = open.request() else { return Begun::NotNow };
         let device = &shared.core.data.device;
-        let queue = self.queue.get_or_insert_with(|| device.read_queue());
+        let queue = self.queue.get_or_insert_with(|| device.queue());
         let number = self.open.iter().position(Option::is_none).unwrap_or_else(|| {
             self.open.push(None);
             self.open.len() - 1

@@ -26,21 +26,21 @@
 
 #![cfg(not(loom))]
 
-use std::cell::OnceCell;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::{Poll, Waker};
 use std::thread;
 use std::time::Duration;
 
-use polder_format::{PageId, SpaceId};
+use polder_format::PageId;
 
 use super::flights::{Begun, Flights};
+use super::spaces::Spaces;
 use super::wanted::{Wanted, Wish};
 use crate::error::PoolError;
 use crate::latch::Pin;
 use crate::replacement::AccessHint;
-use crate::shared::{Shared, SpaceCore};
+use crate::shared::Shared;
 use crate::thread::{Call, Worker, waits};
 use crate::translation::Translation;
 
@@ -146,34 +146,6 @@ impl Drop for EndOnPanic<'_> {
     }
 }
 
-/// Spaces that pages are loaded for, each at an address of its own until all of them go: faults that
-/// are open refer to them.
-struct Spaces<T: Translation>(OnceCell<Box<Known<T>>>);
-
-struct Known<T: Translation> {
-    space: Arc<SpaceCore<T>>,
-    rest: Spaces<T>,
-}
-
-impl<T: Translation> Spaces<T> {
-    fn none() -> Spaces<T> {
-        Spaces(OnceCell::new())
-    }
-
-    /// That of this id; none if it is not open.
-    fn get(&self, shared: &Shared<T>, id: SpaceId) -> Option<&SpaceCore<T>> {
-        let mut at = self;
-        while let Some(known) = at.0.get() {
-            if known.space.id == id {
-                return Some(&known.space);
-            }
-            at = &known.rest;
-        }
-        let space = shared.space(id)?;
-        Some(&at.0.get_or_init(|| Box::new(Known { space, rest: Spaces::none() })).space)
-    }
-}
-
 impl<T: Translation> Shared<T> {
     /// The thread.
     fn load_wanted(&self, worker: &Worker, wanted: &Wanted<Arrival>) {
@@ -212,7 +184,7 @@ impl<'p, T: Translation> Loading<'p, T> {
         spaces: &'p Spaces<T>,
         wanted: &'p Wanted<Arrival>,
     ) -> Loading<'p, T> {
-        let flights = Flights::new(shared.view(&shared.file), AccessHint::Normal);
+        let flights = Flights::new(shared, shared.most_flights(), AccessHint::Normal);
         let (open, put_off, pins) = (Vec::new(), VecDeque::new(), VecDeque::new());
         Loading { shared, spaces, wanted, flights, open, put_off, pins }
     }
@@ -244,13 +216,13 @@ impl<'p, T: Translation> Loading<'p, T> {
     /// Begins as many as can be open; each that was put off is tried once more.
     fn begin(&mut self) {
         let mut again = std::mem::take(&mut self.put_off);
-        while self.flights.count() < self.shared.most_flights() {
+        while !self.flights.is_full() {
             let Some(wish) = again.pop_front().or_else(|| self.wanted.next()) else { break };
             let Some(space) = self.spaces.get(self.shared, wish.page.space()) else {
                 self.tell(wish.page, &Arrival::Elsewhere);
                 continue;
             };
-            match self.flights.begin_in(space, wish.page.page()) {
+            match self.flights.begin(space, wish.page.page()) {
                 Begun::Open(flight) => {
                     if self.open.len() <= flight {
                         self.open.resize(flight + 1, None);

@@ -4,13 +4,13 @@
 //! |---|---|
 //! | `fault.rs` | a page is loaded, or made: F1 to F10 |
 //! | `open_fault.rs`, `spare.rs` | a fault between its two halves, and the frame for it |
-//! | `flights.rs` | many faults that one thread has open at once |
+//! | `flights.rs`, `spaces.rs` | many faults that one thread has open at once, in one space or in several |
 //! | `group.rs` | pages that are loaded together |
 //! | `evict.rs` | a page leaves its frame: E1 to E9 |
 //! | `write_back.rs` | a dirty page is written: W0 to W7 |
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
-//! | `read_ahead.rs` | pages are loaded before they are asked for |
+//! | `read_ahead.rs` | a thread that loads pages before they are asked for |
 //! | `prewarm.rs` | pages that were in memory before come into free frames: A1 to A5 |
 //! | `loader.rs`, `wanted.rs` | a thread that loads pages for futures, and how they ask it |
 //! | `page_provider.rs`, `watermarks.rs` | a thread that keeps some frames free |
@@ -32,6 +32,7 @@ pub(crate) mod prewarm;
 pub(crate) mod promote;
 pub(crate) mod read_ahead;
 pub(crate) mod shadow;
+pub(crate) mod spaces;
 pub(crate) mod spare;
 #[cfg(any(feature = "async", all(loom, test)))]
 pub(crate) mod wanted;
@@ -43,6 +44,6 @@ pub(crate) use {
     admission::Exhaustion,
     flights::{Begun, Flights},
     page_provider::PageProvider,
-    read_ahead::Readers,
+    read_ahead::Reader,
     shadow::Shadow,
 };

@@ -52,10 +52,6 @@ impl<'p, T: Translation> OpenFault<'p, T> {
     }
 
     /// The page that it loads.
-    pub(crate) fn page(&self) -> PageNo {
-        self.page
-    }
-
     pub(crate) fn id(&self) -> PageId {
         PageId::new(self.space.id, self.page)
     }

@@ -1,168 +1,174 @@
 //! Reading ahead: what a scan will come to is loaded while it is busy with what lies before it
 //! (leanstore-2018 IV-I, "I/O prefetching").
 //!
-//! The reads are the pool's: threads of its own make them, as a fault makes any, so that a thread
-//! that comes to such a page waits for the one read that is under way. The pages count as a
-//! scan's: they go first. To ask never waits, and may come to nothing; an error is met again by
-//! the scan itself. The threads start when something is asked for, so that a pool that is never
-//! scanned has none.
+//! A scan that has met a page that was missing asks for those that it will come to. One thread of the
+//! pool's loads them, many at once (`flights.rs`): by F1 to F10, as a scan's, so that they go first, and a
+//! reader that comes to such a page before it is there waits at F1. It begins what was asked for in that
+//! order, and hands its reads over together, so that pages that lie one behind the other in the file are
+//! one request: most devices read 64 KiB in little more time than one page. To ask never waits, and may
+//! come to nothing; an error is met again by the scan itself. Two scans that ask for the same page have
+//! it read once: it is in the queue, in flight, or resident. Numbers may be out of date: a page that was
+//! freed meanwhile is loaded for nothing, or refused, as by a fault that came too late.
 //!
-//! A scan that has met a page that was missing asks for those that it will come to; the threads load
-//! them by F1 to F10, as a scan's, and a reader that comes to such a page before it is there waits at
-//! F1. A thread takes several pages at once, as they were asked for, and hands their reads over
-//! together (`FLIGHT-1`), so that pages that lie one behind the other in the file are one request:
-//! most devices read 64 KiB in little more time than one page. Between two groups it holds nothing.
-//! Two scans that ask for the same page have it read once: it is in the queue, in flight, or resident.
-//! Numbers may be out of date: a page that was freed meanwhile is loaded for nothing, or refused, as by
-//! a fault that came too late.
+//! ```text
+//!   asleep --asked--> begins what was asked for --> waits for a read, and ends its fault --+
+//!      ^                       ^                                                           |
+//!      |                       +------------- a read is open, or more is asked for --------+
+//!      +------------------ nothing is open, nothing is asked for <-------------------------+
+//! ```
+//!
+//! * `AHEAD-1` The thread waits for the reads of its open faults alone (`FLIGHT-1`). A page that cannot be
+//!   begun without waiting is put off until none is open; then it is loaded as by any thread.
+//!
+//! The thread starts when something is asked for, so that a pool that is never scanned has none, and
+//! ends when nothing was for a while.
 
 #![cfg(not(loom))]
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, OnceLock};
-use std::thread::{self, JoinHandle};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use polder_format::{PageId, PageNo, SpaceId};
+use polder_format::{PageNo, SpaceId};
 
-use crate::machine::threads_with_room;
+use super::flights::{Begun, Flights};
+use super::spaces::Spaces;
 use crate::replacement::AccessHint;
-use crate::shared::{Shared, SpaceCore, View};
+use crate::shared::Shared;
 use crate::sync::lock;
+use crate::thread::{Call, Worker};
 use crate::translation::Translation;
 
-/// Reads under way at once.
-const THREADS: usize = 8;
 /// Pages that may wait for their turn.
 const MOST: usize = 512;
-/// Bytes that a thread reads at once, about.
-const TOGETHER_BYTES: usize = 64 << 10;
+/// Faults that are open at once, at most: several large requests of the device.
+const OPEN: usize = 128;
+/// Pages that are begun until spaces that were dropped are let go.
+const ROUND: usize = 1 << 16;
 /// One frame in so many may be filled ahead; a pool of fewer does without.
 const FRAMES: usize = 32;
+/// The thread ends when nothing has been asked for so long.
+const STAY: Duration = Duration::from_secs(1);
+
+type Page = (SpaceId, PageNo);
 
 /// Pages that were asked for.
 #[derive(Debug, Default)]
-struct Ahead {
-    wanted: Mutex<Wanted>,
-    condition: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct Wanted {
-    pages: VecDeque<(SpaceId, PageNo)>,
-    stopped: bool,
-}
+struct Ahead(Mutex<VecDeque<Page>>);
 
 impl Ahead {
     /// False if there is no room for more, or the page is among them.
-    fn ask(&self, page: (SpaceId, PageNo), most: usize) -> bool {
-        let mut wanted = lock(&self.wanted);
-        let asks = wanted.pages.len() < most && !wanted.pages.contains(&page);
+    fn ask(&self, page: Page, most: usize) -> bool {
+        let mut pages = lock(&self.0);
+        let asks = pages.len() < most && !pages.contains(&page);
         if asks {
-            wanted.pages.push_back(page);
-            self.condition.notify_one();
+            pages.push_back(page);
         }
         asks
     }
 
-    /// Waits for the next ones of one space, which go to `group`: as many as there are, up to `most`.
-    /// None: the pool ends.
-    fn next(&self, most: usize, group: &mut Vec<PageId>) -> Option<SpaceId> {
-        group.clear();
-        let mut wanted = lock(&self.wanted);
-        loop {
-            if wanted.stopped {
-                return None;
-            }
-            if let Some((space, page)) = wanted.pages.pop_front() {
-                group.push(PageId::new(space, page));
-                while group.len() < most
-                    && let Some((_, page)) = wanted.pages.pop_front_if(|(its, _)| *its == space)
-                {
-                    group.push(PageId::new(space, page));
-                }
-                return Some(space);
-            }
-            wanted = self.condition.wait(wanted).unwrap_or_else(|poisoned| poisoned.into_inner());
-        }
-    }
-
-    fn stop(&self) {
-        lock(&self.wanted).stopped = true;
-        self.condition.notify_all();
+    fn next(&self) -> Option<Page> {
+        lock(&self.0).pop_front()
     }
 }
 
-/// The threads; dropping this stops them and waits for their end.
+/// Has the thread start when pages are asked for; dropping this stops it and waits for its end.
 #[derive(Debug)]
-pub(crate) struct Readers<T: Translation> {
-    shared: Arc<Shared<T>>,
+pub(crate) struct Reader {
+    /// How many pages may wait for their turn.
+    most: usize,
     ahead: Arc<Ahead>,
-    threads: OnceLock<Vec<JoinHandle<()>>>,
+    worker: Arc<Worker>,
 }
 
-impl<T: Translation> Readers<T> {
-    pub(crate) fn new(shared: &Arc<Shared<T>>) -> Readers<T> {
-        Readers { shared: Arc::clone(shared), ahead: Arc::default(), threads: OnceLock::new() }
+impl Reader {
+    pub(crate) fn new<T: Translation>(shared: &Arc<Shared<T>>) -> Reader {
+        let most = match T::EVICTS {
+            true => MOST.min(shared.core.frames.memory.count() as usize / FRAMES),
+            false => 0,
+        };
+        let (ahead, worker) = (Arc::<Ahead>::default(), Arc::<Worker>::default());
+        let theirs = (Arc::clone(shared), Arc::clone(&ahead), Arc::clone(&worker));
+        if most > 0 {
+            // Nobody has asked yet, so that no thread starts that could fail to.
+            let _ = worker.arm("polder-reader", move || {
+                let (shared, ahead, worker) = &theirs;
+                shared.read_ahead(worker, ahead, most.min(OPEN));
+            });
+        }
+        Reader { most, ahead, worker }
     }
 
     /// How many pages may wait for their turn.
     pub(crate) fn most(&self) -> usize {
-        match T::EVICTS {
-            true => MOST.min(self.shared.core.frames.memory.count() as usize / FRAMES),
-            false => 0,
-        }
+        self.most
     }
 
     /// Has these pages loaded, as many as there is room for; gives how many were asked for.
     pub(crate) fn load_ahead(&self, space: SpaceId, pages: impl Iterator<Item = PageNo>) -> usize {
-        let most = self.most();
-        if most == 0 {
+        if self.most == 0 {
             return 0;
         }
-        let asked = pages.filter(|page| self.ahead.ask((space, *page), most)).count();
-        if asked > 0 {
-            self.start();
+        let asked = pages.filter(|page| self.ahead.ask((space, *page), self.most)).count();
+        // Without a thread the scan loads them itself.
+        if asked > 0 && self.worker.wake().is_err() {
+            return 0;
         }
         asked
     }
+}
 
-    /// As many as the system gives.
-    fn start(&self) {
-        self.threads.get_or_init(|| {
-            let start = |_| {
-                let (shared, ahead) = (Arc::clone(&self.shared), Arc::clone(&self.ahead));
-                let run = move || {
-                    let most = (TOGETHER_BYTES / shared.core.page_size().bytes()).max(1);
-                    let mut group = Vec::new();
-                    while let Some(space) = ahead.next(most, &mut group) {
-                        if let Some(space) = shared.space(space) {
-                            load(&shared, &space, &group);
-                        }
-                    }
-                };
-                thread::Builder::new().name("polder-reader".into()).spawn(run).ok()
-            };
-            (0..threads_with_room(THREADS)).filter_map(start).collect()
-        });
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.worker.stop();
     }
 }
 
-/// Loads pages: together what can be begun without waiting, and then the others.
-fn load<T: Translation>(shared: &Shared<T>, space: &SpaceCore<T>, pages: &[PageId]) {
-    View { shared, space }.load_group(pages, AccessHint::Scan);
-    for page in pages.iter().map(|page| page.page()) {
-        if shared.state_of(space, page).is_none_or(|cell| cell.read().is_evicted()) {
-            let _ = shared.fault(space, page, AccessHint::Scan);
+impl<T: Translation> Shared<T> {
+    /// The thread.
+    fn read_ahead(&self, worker: &Worker, ahead: &Ahead, most: usize) {
+        loop {
+            match worker.wait(STAY) {
+                Call::Stop => return,
+                Call::Nobody if worker.leave() => return,
+                Call::Nobody => {}
+                Call::Asked => while self.read_round(worker, ahead, most) {},
+            }
         }
     }
-}
 
-impl<T: Translation> Drop for Readers<T> {
-    fn drop(&mut self) {
-        self.ahead.stop();
-        for thread in self.threads.take().into_iter().flatten() {
-            // One that panicked has nothing to say that the next fault would not.
-            let _ = thread.join();
+    /// Loads what is asked for until nothing is, or for some time; then whether it was some time. Begins
+    /// nothing once the thread must end.
+    fn read_round(&self, worker: &Worker, ahead: &Ahead, most: usize) -> bool {
+        let spaces = Spaces::none();
+        let mut flights = Flights::new(self, most, AccessHint::Scan);
+        let (mut put_off, mut begun) = (None, 0);
+        loop {
+            let is_stopped = worker.is_stopped();
+            while begun < ROUND
+                && !is_stopped
+                && put_off.is_none()
+                && !flights.is_full()
+                && let Some((space, page)) = ahead.next()
+            {
+                begun += 1;
+                let Some(space) = spaces.get(self, space) else { continue };
+                if matches!(flights.begin(space, page), Begun::NotNow) {
+                    put_off = Some((space, page));
+                }
+            }
+            if flights.count() > 0 {
+                // An error is met again by the scan.
+                let mut wait = true;
+                while flights.land(wait).is_some() {
+                    wait = false;
+                }
+            } else if let Some((space, page)) = put_off.take_if(|_| !is_stopped) {
+                // AHEAD-1
+                let _ = self.fault(space, page, AccessHint::Scan);
+            } else {
+                return begun >= ROUND && !is_stopped;
+            }
         }
     }
 }
@@ -175,25 +181,10 @@ mod tests {
     fn pages_are_asked_for_once_and_up_to_a_number() {
         let ahead = Ahead::default();
         let page = |number| (SpaceId::CATALOGUE, PageNo::new(number).unwrap());
-        let mut group = Vec::new();
-        let mut next = |most| {
-            ahead.next(most, &mut group).map(|space| {
-                let numbers = group.iter().map(|page| page.page().get());
-                (space, numbers.collect::<Vec<_>>())
-            })
-        };
-        let of = |space: SpaceId, numbers: &[u64]| Some((space, numbers.to_vec()));
         assert_eq!((0..10).filter(|i| ahead.ask(page(i % 4), 3)).count(), 3);
-        assert_eq!(next(1), of(SpaceId::CATALOGUE, &[0]));
+        assert_eq!(ahead.next(), Some(page(0)));
         assert!(ahead.ask(page(3), 3) && !ahead.ask(page(4), 3));
-        assert!(ahead.ask((SpaceId::FILE, PageNo::new(7).unwrap()), 4));
-        assert!(ahead.ask(page(5), 5));
-        assert_eq!(next(2), of(SpaceId::CATALOGUE, &[1, 2]));
-        assert_eq!(next(9), of(SpaceId::CATALOGUE, &[3]), "those of one space");
-        assert_eq!(next(9), of(SpaceId::FILE, &[7]));
-        assert_eq!(next(9), of(SpaceId::CATALOGUE, &[5]));
-        ahead.ask(page(1), 3);
-        ahead.stop();
-        assert_eq!(next(1), None, "what was not begun is not");
+        let rest: Vec<_> = std::iter::from_fn(|| ahead.next()).collect();
+        assert_eq!(rest, [1, 2, 3].map(page));
     }
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::core::Core;
 #[cfg(feature = "async")]
 use crate::paging::loader::Loader;
-use crate::paging::{PageProvider, Readers};
+use crate::paging::{PageProvider, Reader};
 use crate::shared::{Shared, SpaceCore, View};
 use crate::translation::Translation;
 
@@ -65,7 +65,7 @@ pub struct Pool<T: Translation> {
 
 pub(crate) struct Inner<T: Translation> {
     shared: Arc<Shared<T>>,
-    readers: Readers<T>,
+    reader: Reader,
     #[cfg(feature = "async")]
     loader: Loader,
     _writer: PageProvider<T>,
@@ -93,13 +93,13 @@ impl<T: Translation> fmt::Debug for Pool<T> {
 impl<T: Translation> Pool<T> {
     /// A handle to a pool that was made, whose threads start when they have work.
     pub(crate) fn from_shared(shared: Arc<Shared<T>>) -> Pool<T> {
-        let (writer, readers) = (PageProvider::new(&shared), Readers::new(&shared));
+        let (writer, reader) = (PageProvider::new(&shared), Reader::new(&shared));
         #[cfg(feature = "async")]
         let loader = Loader::new(&shared);
         Pool {
             inner: Arc::new(Inner {
                 shared,
-                readers,
+                reader,
                 #[cfg(feature = "async")]
                 loader,
                 _writer: writer,
@@ -243,8 +243,8 @@ impl<T: Translation> Space<T> {
         Pool { inner: Arc::clone(&self.inner) }
     }
 
-    pub(crate) fn readers(&self) -> &Readers<T> {
-        &self.inner.readers
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.inner.reader
     }
 
     #[inline(always)]

@@ -346,16 +346,16 @@ impl<T: Translation> Space<T> {
         self.core().kinds.check(&header, page)
     }
 
-    /// Has pages loaded that a scan will come to soon, if they are not resident, by threads of the
-    /// pool. Does not wait; gives how many pages it has asked for. That is at most a small part of
+    /// Has pages loaded that a scan will come to soon, if they are not resident, by a thread of the
+    /// pool's. Does not wait; gives how many pages it has asked for. That is at most a small part of
     /// the pool, and none where nothing is evicted. Errors are told when the scan comes there.
     pub fn load_ahead(&self, pages: impl Iterator<Item = PageNo>) -> usize {
-        self.readers().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
+        self.reader().load_ahead(self.id(), pages.filter(|page| !self.is_resident(*page)))
     }
 
     /// How many pages can be asked for by [`Space::load_ahead`] and not be there yet, by all together.
     pub fn most_ahead(&self) -> usize {
-        self.readers().most()
+        self.reader().most()
     }
 }
 

@@ -9,6 +9,7 @@ use std::num::NonZeroU32;
 
 use polder_format::SpaceId;
 
+use crate::device::Way;
 use crate::frame::{FramePool, FreeList};
 use crate::latch::FRAME_META_BYTES;
 use crate::machine::{HUGE_PAGE_BYTES, NodeId};
@@ -97,6 +98,8 @@ pub struct PoolStats {
     pub moved_bytes: u64,
     /// Where links hold frames: pages read by a link that held none, or another one, or by number.
     pub pages_by_table: u64,
+    /// How requests that are under way at once reach the device.
+    pub device_way: Way,
     /// The bytes of `device_reads`.
     pub device_read_bytes: u64,
     /// The bytes of `device_writes`.
@@ -190,6 +193,7 @@ impl<T: Translation> Pool<T> {
             device_reads: sum(Counter::DeviceReads),
             device_writes: sum(Counter::DeviceWrites),
             device_read_bytes: sum(Counter::DeviceReadBytes),
+            device_way: core.data.device.way(),
             device_written_bytes: sum(Counter::DeviceWrittenBytes),
             checkpoint_page_bytes: sum(Counter::CheckpointPageBytes),
             evicted_page_bytes: sum(Counter::EvictedPageBytes),

@@ -1,6 +1,6 @@
 //! Reads under way at once, which come back in any order.
 
-use polder_pool::device::{Batch, Device, ReadQueue, Request};
+use polder_pool::device::{Batch, Device, Request, RequestQueue};
 
 use super::SimDisk;
 
@@ -21,7 +21,7 @@ impl<'d> Queue<'d> {
     }
 }
 
-impl ReadQueue for Queue<'_> {
+impl RequestQueue for Queue<'_> {
     fn push(&mut self, number: u64, read: Request) {
         self.under_way.push((number, read));
         let counts = &mut self.disk.state().counts;

@@ -38,6 +38,7 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
     for (name, number) in numbers(stats) {
         write!(out, r#","{name}":{number}"#)?;
     }
+    write!(out, r#","device_way":{}"#, Text(stats.device_way.name()))?;
     out.push_str(r#","live_refused":"#);
     match &stats.live_refused {
         Some(why) => write!(out, "{}", Text(why))?,

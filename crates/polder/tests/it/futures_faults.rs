@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use polder::{AsyncTable, BatchError, Durability, Store, StoreError, WriteBatch};
 use polder_format::{PageKind, header_at};
-use polder_pool::device::{Batch, Device, ReadQueue, Request, Ticket};
+use polder_pool::device::{Batch, Device, Request, RequestQueue, Ticket};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When};
 
 use crate::futures::*;
@@ -219,9 +219,9 @@ struct Panicking {
 }
 
 #[derive(Debug)]
-struct PanickingQueue<'d>(Box<dyn ReadQueue + 'd>, &'d AtomicBool);
+struct PanickingQueue<'d>(Box<dyn RequestQueue + 'd>, &'d AtomicBool);
 
-impl ReadQueue for PanickingQueue<'_> {
+impl RequestQueue for PanickingQueue<'_> {
     fn push(&mut self, number: u64, read: Request) {
         self.0.push(number, read);
     }
@@ -238,8 +238,8 @@ impl Device for Panicking {
     fn complete(&self, ticket: Ticket) -> Batch {
         self.disk.complete(ticket)
     }
-    fn read_queue(&self) -> Box<dyn ReadQueue + '_> {
-        Box::new(PanickingQueue(self.disk.read_queue(), &self.panics))
+    fn queue(&self) -> Box<dyn RequestQueue + '_> {
+        Box::new(PanickingQueue(self.disk.queue(), &self.panics))
     }
     fn len(&self) -> io::Result<u64> {
         self.disk.len()

@@ -4,8 +4,11 @@ use std::ptr::NonNull;
 
 use polder_format::{PageId, PageNo, SpaceId};
 
-use super::super::Buffer;
-use super::run::JOINED_MAX;
+use libc::iovec;
+
+use super::super::{Buffer, Direction};
+use super::calls::{advance, is_aligned};
+use super::transfer::{JOINED_MAX, pieces_of};
 use super::*;
 
 /// Memory aligned as requests want it.
@@ -69,19 +72,18 @@ fn one(device: &FileDevice, request: Request) -> io::Result<()> {
     }
 }
 
-/// The test on a file in the folder for temporary files, as it comes, buffered, and without queues.
+/// The test on a file in the folder for temporary files, as it comes, buffered, and without rings.
 fn on_all(test: impl Fn(&FileDevice, &Path)) {
-    for (buffered, queues) in [(false, true), (true, true), (false, false)] {
+    for (buffered, rings) in [(false, true), (true, true), (false, false)] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("data");
         let device = FileDevice::open(&path, OpenKind::Create).unwrap();
         if buffered {
-            os::set_direct(&device.file, false).unwrap();
-            device.direct.store(false, Relaxed);
+            os::set_direct(&device.calls.file, false).unwrap();
+            device.calls.go_on_buffered();
         }
-        if !queues {
-            device.queues.refuse();
-            device.read_queues.refuse();
+        if !rings {
+            device.rings.refuse();
         }
         test(&device, &path);
         assert!(!buffered || !device.is_direct());
@@ -148,7 +150,10 @@ fn a_batch_may_mix_runs_and_directions() {
             back.request(Direction::Read, 1, 1, 4096),  // sees what was written before
             out.request(Direction::Write, 4, 1, 28672), // behind a gap
         ];
-        assert_eq!(Run::first_of(&requests, 0, &mut Vec::new()).requests, 0..3);
+        let requests: Vec<_> = (0..).zip(requests).collect();
+        assert_eq!(joined(&requests), 3);
+        assert_eq!(pieces_of(&requests[..3], &mut Vec::new()), 4 * 4096);
+        let requests = requests.into_iter().map(|(_, request)| request).collect();
         let batch = run(device, Batch::Many(requests));
         assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
         let block = |memory: &Blocks, at: usize| memory.bytes()[at * 4096..][..4096].to_vec();
@@ -179,20 +184,21 @@ fn pieces_are_joined_up_to_a_bound() {
                 .collect::<Vec<_>>()
         };
         let writes = requests(&out, Direction::Write);
+        let numbered: Vec<_> = (0..).zip(requests(&out, Direction::Write)).collect();
+        assert_eq!(joined(&numbered), JOINED_MAX);
         let mut pieces = Vec::new();
-        assert_eq!(Run::first_of(&writes, 0, &mut pieces).requests, 0..JOINED_MAX);
+        assert_eq!(pieces_of(&numbered[..JOINED_MAX], &mut pieces), JOINED_MAX * 4096);
         assert_eq!(pieces.len(), JOINED_MAX);
+        assert_eq!(joined(&numbered[JOINED_MAX..]), count - JOINED_MAX);
         for requests in [writes, requests(&back, Direction::Read)] {
             let batch = run(device, Batch::Many(requests));
             assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));
         }
         assert_eq!(back.bytes(), out.bytes());
-        let last = Run::first_of(&[back.request(Direction::Read, 0, 1, 0)], 7, &mut pieces);
-        assert_eq!((last.requests, last.pieces), (7..8, JOINED_MAX..JOINED_MAX + 1));
     });
 }
 
-/// More runs than a queue takes at once, each a few pieces; the last ones are behind the end.
+/// More transfers than a ring takes at once, each a few pieces; the last ones are behind the end.
 #[test]
 fn scattered_runs_are_under_way_at_once() {
     on_all(|device, _| {
@@ -213,8 +219,8 @@ fn scattered_runs_are_under_way_at_once() {
             assert_eq!(outcome, expected, "{i}");
         }
         assert_eq!(back.bytes()[..380 * 4096], out.bytes()[..380 * 4096]);
-        let has_queues = device.is_direct() && !device.queues.are_refused();
-        assert_eq!(device.queues.counts(), (usize::from(has_queues), 0));
+        let (idle, in_use) = device.rings.counts();
+        assert!(idle <= 1 && in_use == 0, "the one that was made at open is used again");
     });
 }
 
@@ -227,7 +233,7 @@ fn reads_of_a_queue_come_back_by_number() {
         let (out, back) = (Blocks::filled(count, 5), Blocks::new(count));
         let write = out.request(Direction::Write, 0, there, 0);
         one(device, write).unwrap();
-        let (mut queue, mut done) = (device.read_queue(), Vec::new());
+        let (mut queue, mut done) = (device.queue(), Vec::new());
         queue.reap(true, &mut done);
         assert!(done.is_empty(), "nothing is under way");
         let mut pushed = 0;
@@ -254,8 +260,8 @@ fn reads_of_a_queue_come_back_by_number() {
         (0..20).for_each(|i| queue.push(i, last.request(Direction::Read, i as usize, 1, i * 4096)));
         queue.reap(false, &mut Vec::new());
         drop(queue);
-        let has_queues = device.is_direct() && !device.read_queues.are_refused();
-        assert_eq!(device.read_queues.counts(), (usize::from(has_queues), 0));
+        let (idle, in_use) = device.rings.counts();
+        assert!(idle <= 1 && in_use == 0, "the one that was made at open is used again");
     });
 }
 
@@ -296,7 +302,7 @@ fn many_threads_use_queues_at_once() {
                 });
             }
         });
-        assert_eq!(device.queues.counts().1, 0);
+        assert_eq!(device.rings.counts().1, 0);
     });
 }
 
@@ -385,4 +391,16 @@ fn short_transfers_are_continued_where_they_stopped() {
     assert_eq!(left(rest), [(405, 5)]);
     advance(&mut rest, 5);
     assert!(rest.is_empty());
+}
+
+#[test]
+fn a_device_says_how_requests_reach_it() {
+    on_all(|device, _| {
+        let expected = match (device.is_direct(), device.rings.are_refused()) {
+            (false, _) => Way::Calls,
+            (true, true) => Way::Threads,
+            (true, false) => Way::Ring,
+        };
+        assert_eq!(device.way(), expected);
+    });
 }

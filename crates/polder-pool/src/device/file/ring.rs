@@ -1,0 +1,329 @@
+//! Transfers that are under way at once, by the kernel's queues (io_uring).
+//!
+//! A thread that has transfers takes a ring as long as it has some. It hands over what was started since
+//! it came last, by one call, which also waits if that is asked for.
+//!
+//! * `QUEUE-1` What the kernel was given is awaited before its memory goes back to the caller, whatever
+//!   a call says.
+//! * `QUEUE-2` A ring serves one thread at a time, and is empty in between.
+//!
+//! A ring that the kernel takes nothing from any more is used until what it took is done; the rest is
+//! transferred by calls. Where the kernel has no rings, or does not let us have one (containers mostly
+//! forbid them), that is found out when a file is opened (`threads.rs`). One that has been idle for a
+//! while is closed: it costs a file descriptor and memory of the kernel's.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use io_uring::squeue::Entry;
+use io_uring::{IoUring, opcode, types};
+use libc::iovec;
+
+use super::calls::Calls;
+use super::transfer::{Numbered, Transfer, pieces_of};
+use crate::device::Direction;
+
+/// Transfers under way at once in one ring.
+pub(super) const DEPTH: usize = 64;
+/// Rings of one file: one for each thread that has transfers under way.
+const MOST: usize = 64;
+/// One that nobody has used for so long is closed.
+const KEEP: Duration = Duration::from_secs(1);
+
+/// The rings of a file.
+#[derive(Default)]
+pub(super) struct Rings {
+    made: Mutex<Made>,
+    /// Relaxed: a stale value costs one more attempt.
+    refused: AtomicBool,
+}
+
+#[derive(Default)]
+struct Made {
+    /// The one that was used last at the end.
+    idle: Vec<(Instant, IoUring)>,
+    in_use: usize,
+}
+
+impl fmt::Debug for Rings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rings").field("refused", &self.refused).finish_non_exhaustive()
+    }
+}
+
+impl Rings {
+    /// Whether the kernel lets us have none.
+    pub(super) fn are_refused(&self) -> bool {
+        self.refused.load(Relaxed)
+    }
+
+    /// Makes the first one, if the kernel lets us have it.
+    pub(super) fn try_first(&self) {
+        if let Some(io) = self.take() {
+            self.give_back(Some(io));
+        }
+    }
+
+    /// A ring for transfers of `calls`'s file, if there is one to be had.
+    pub(super) fn ring<'d>(&'d self, calls: &'d Calls) -> Option<Ring<'d>> {
+        let io = Some(self.take()?);
+        let (slots, idle, started, refused) =
+            (Vec::new(), Vec::new(), VecDeque::new(), VecDeque::new());
+        Some(Ring { calls, rings: self, io, slots, idle, started, refused })
+    }
+
+    /// Closes rings that nobody uses.
+    pub(super) fn close_idle(&self) {
+        let now = Instant::now();
+        let mut made = self.made();
+        let fresh = made.idle.partition_point(|(since, _)| now.duration_since(*since) >= KEEP);
+        let closed: Vec<_> = made.idle.drain(..fresh).collect();
+        drop(made);
+        drop(closed);
+    }
+
+    fn take(&self) -> Option<IoUring> {
+        if self.are_refused() {
+            return None;
+        }
+        let mut made = self.made();
+        if made.in_use == MOST {
+            return None;
+        }
+        let io = match made.idle.pop() {
+            Some((_, io)) => io,
+            None => match make() {
+                Ok(io) => io,
+                Err(error) => {
+                    self.note(&error);
+                    return None;
+                }
+            },
+        };
+        made.in_use += 1;
+        Some(io)
+    }
+
+    /// One that was taken is used no more, and empty (`QUEUE-2`); or none, as it is not to be used
+    /// again.
+    fn give_back(&self, io: Option<IoUring>) {
+        let now = Instant::now();
+        let mut made = self.made();
+        made.in_use -= 1;
+        made.idle.extend(io.map(|io| (now, io)));
+        let is_old = |made: &Made| {
+            made.idle.first().is_some_and(|(since, _)| now.duration_since(*since) >= KEEP)
+        };
+        let is_old = is_old(&made);
+        drop(made);
+        if is_old {
+            self.close_idle();
+        }
+    }
+
+    /// A kernel that has no rings, or lets us have none, is not asked again; one that is short of
+    /// something may have it later.
+    fn note(&self, error: &io::Error) {
+        let short = [libc::EAGAIN, libc::EBUSY, libc::EMFILE, libc::ENFILE, libc::ENOMEM];
+        if !error.raw_os_error().is_some_and(|code| short.contains(&code)) {
+            self.refused.store(true, Relaxed);
+        }
+    }
+
+    #[cfg(test)]
+    pub(super) fn refuse(&self) {
+        self.refused.store(true, Relaxed);
+        self.made().idle.clear();
+    }
+
+    /// Rings that are idle, and in use.
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (usize, usize) {
+        let made = self.made();
+        (made.idle.len(), made.in_use)
+    }
+
+    fn made(&self) -> MutexGuard<'_, Made> {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A ring whose completions wait until the thread comes for them, where the kernel can do that (5.19),
+/// and do not interrupt it.
+fn make() -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    // A child of a fork does not have what is the parent's.
+    builder.dontfork().setup_coop_taskrun().setup_taskrun_flag();
+    builder.build(DEPTH as u32).or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => IoUring::builder().dontfork().build(DEPTH as u32),
+        _ => Err(error),
+    })
+}
+
+/// A transfer that the kernel knows by the number of its slot.
+#[derive(Default)]
+struct Slot {
+    /// None: the slot is idle.
+    requests: Transfer,
+    pieces: Vec<iovec>,
+    len: usize,
+}
+
+/// A ring that one thread has.
+pub(super) struct Ring<'d> {
+    calls: &'d Calls,
+    rings: &'d Rings,
+    /// None once the kernel has refused it.
+    io: Option<IoUring>,
+    slots: Vec<Slot>,
+    idle: Vec<usize>,
+    /// Slots that the kernel has not taken, in the order in which it will.
+    started: VecDeque<usize>,
+    /// Transfers that are to be made by calls.
+    refused: VecDeque<Transfer>,
+}
+
+impl Ring<'_> {
+    /// Whether one more transfer can be started.
+    pub(super) fn has_room(&self) -> bool {
+        self.under_way() < DEPTH
+    }
+
+    /// Transfers that have not come back.
+    pub(super) fn under_way(&self) -> usize {
+        self.slots.len() - self.idle.len() + self.refused.len()
+    }
+
+    /// Starts a transfer, for which there is room. Leaves an empty one there.
+    pub(super) fn start(&mut self, transfer: &mut Transfer) {
+        let Some(io) = &mut self.io else {
+            return self.refused.push_back(std::mem::take(transfer));
+        };
+        let number = self.idle.pop().unwrap_or_else(|| {
+            self.slots.push(Slot::default());
+            self.slots.len() - 1
+        });
+        let slot = &mut self.slots[number];
+        std::mem::swap(&mut slot.requests, transfer);
+        slot.len = pieces_of(&slot.requests, &mut slot.pieces);
+        // The kernel that knows reads and writes of one piece of memory, 5.6, says so by this.
+        let entry = entry(self.calls, slot, io.params().is_feature_rw_cur_pos());
+        // SAFETY: the memory is ours until the requests have come back (QUEUE-3), and they stay in
+        // their slot until then, as do the pieces (QUEUE-1); the file is borrowed for longer.
+        let is_pushed = unsafe { io.submission().push(&entry.user_data(number as u64)) };
+        debug_assert!(is_pushed.is_ok(), "there are as many places as transfers under way");
+        self.started.push_back(number);
+    }
+
+    /// Gives the kernel what was started, and puts what has come back into `done`; with `wait`, waits for
+    /// a transfer, unless none is under way.
+    pub(super) fn enter(&mut self, wait: bool, done: &mut Vec<Numbered>) {
+        let before = done.len();
+        self.take_done(done);
+        let wait = wait && done.len() == before && self.refused.is_empty() && self.under_way() > 0;
+        let has_work = |io: &mut IoUring| io.submission().taskrun();
+        if wait || !self.started.is_empty() || self.io.as_mut().is_some_and(has_work) {
+            self.call_kernel(wait, done);
+            self.take_done(done);
+        }
+        for mut transfer in self.refused.drain(..) {
+            self.calls.perform_all(&mut transfer);
+            done.append(&mut transfer);
+        }
+    }
+
+    fn call_kernel(&mut self, wait: bool, done: &mut Vec<Numbered>) {
+        while let Some(io) = &mut self.io {
+            let entered = io.submit_and_wait(usize::from(wait));
+            let left = io.submission().len();
+            self.started.drain(..self.started.len().saturating_sub(left));
+            match entered {
+                Ok(_) if left == 0 => return,
+                Ok(_) => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return self.end(&error, done),
+            }
+        }
+    }
+
+    /// The kernel takes no more: what it took is awaited (`QUEUE-1`), what it did not is transferred by
+    /// calls.
+    fn end(&mut self, error: &io::Error, done: &mut Vec<Numbered>) {
+        self.rings.note(error);
+        for number in self.started.drain(..) {
+            self.refused.push_back(std::mem::take(&mut self.slots[number].requests));
+            self.idle.push(number);
+        }
+        while self.idle.len() < self.slots.len() {
+            self.take_done(done);
+            thread::yield_now();
+        }
+        if self.io.take().is_some() {
+            self.rings.give_back(None);
+        }
+    }
+
+    /// What the kernel says is done.
+    fn take_done(&mut self, done: &mut Vec<Numbered>) {
+        let Some(io) = &mut self.io else { return };
+        for entry in io.completion() {
+            let number = entry.user_data() as usize;
+            let Some(slot) = self.slots.get_mut(number) else { continue };
+            self.idle.push(number);
+            if usize::try_from(entry.result()) == Ok(slot.len) {
+                slot.requests.iter_mut().for_each(|(_, request)| request.outcome = Ok(()));
+            } else {
+                self.calls.perform_all(&mut slot.requests); // FILE-3
+            }
+            done.append(&mut slot.requests);
+        }
+    }
+}
+
+impl Drop for Ring<'_> {
+    fn drop(&mut self) {
+        // QUEUE-3
+        let mut done = Vec::new();
+        while self.under_way() > 0 {
+            self.enter(true, &mut done);
+        }
+        if let Some(io) = self.io.take() {
+            self.rings.give_back(Some(io));
+        }
+    }
+}
+
+fn entry(calls: &Calls, slot: &Slot, knows_single: bool) -> Entry {
+    let file = types::Fd(calls.file.as_raw_fd());
+    let (direction, offset) = match slot.requests.first() {
+        Some((_, first)) => (first.direction, first.offset),
+        None => return opcode::Nop::new().build(),
+    };
+    match (direction, slot.pieces.as_slice()) {
+        (Direction::Read, [one]) if knows_single => {
+            let (at, len) = (one.iov_base.cast(), one.iov_len as u32);
+            opcode::Read::new(file, at, len).offset(offset).build()
+        }
+        (Direction::Write, [one]) if knows_single => {
+            let (at, len) = (one.iov_base.cast_const().cast(), one.iov_len as u32);
+            opcode::Write::new(file, at, len).offset(offset).build()
+        }
+        // At most JOINED_MAX.
+        (Direction::Read, pieces) => {
+            opcode::Readv::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build()
+        }
+        (Direction::Write, pieces) => {
+            opcode::Writev::new(file, pieces.as_ptr(), pieces.len() as u32).offset(offset).build()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
