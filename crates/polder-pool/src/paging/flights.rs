@@ -40,14 +40,15 @@ use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::translation::Translation;
 
-/// Faults that one thread has open at most: as many reads as a device is mostly measured with.
-const MOST: usize = 32;
+/// Faults that one thread has open at most: twice as many reads as keep a device at work, since those that
+/// are done come in bursts, and are seen to while the others are under way.
+const MOST: usize = 64;
 /// One frame in so many may be filled by one thread's open faults (`FLIGHT-3`).
 const FRAMES: usize = 32;
 /// Reads that are handed over together while the thread has something else to do.
-const TOGETHER: usize = 4;
+const TOGETHER: usize = 16;
 /// How often a thread may ask for what has landed until fewer are handed over: others may wait for them.
-const PATIENCE: usize = 8;
+const PATIENCE: usize = 16;
 
 /// How the beginning of a fault ended, which waited for nothing.
 pub(crate) enum Begun<O> {

@@ -15,6 +15,7 @@ use crate::page::{LinkRef, PageRef};
 use crate::pool::handle::Space;
 use crate::replacement::AccessHint;
 use crate::space::loan::{Loan, NotLent};
+use crate::thread::Holding;
 use crate::translation::Translation;
 
 /// So many lines of a page are asked for at its beginning; then the processor sees where it goes.
@@ -226,13 +227,15 @@ impl<'p, T: Translation> Borrower<'p, T> {
     }
 
     /// Loads a page that was missing, and keeps it there until what this gives goes; `None` if another
-    /// thread has loaded it. Waits for a frame if there is none.
+    /// thread has loaded it. Waits for a frame if there is none and nothing was borrowed before
+    /// (`LOAN-4`).
     ///
     /// # Errors
     /// Those of loading pages ([`Space::run`]). They mean something only if what led to the page still
     /// does.
     pub fn load(&self, page: PageNo) -> Result<Option<Pin<'p>>, PoolError> {
         let space = self.space;
+        let _holding = (!self.loans.is_empty()).then(Holding::new); // ADMIT-1
         space.when_admitted(|| space.shared().fault(space.space_core(), page, AccessHint::Normal))
     }
 

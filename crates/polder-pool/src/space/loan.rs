@@ -32,7 +32,8 @@
 //!   is for others.
 //! * `LOAN-4` Between G2 and G4 a thread waits for nothing, so that others may wait for it. A loan
 //!   keeps a frame, and nothing else that anybody waits for: no latch, no gate, no mutex. So its owner
-//!   may do whatever it likes meanwhile. Where loans leave no frame for others, these are told so
+//!   may do whatever it likes meanwhile; but while it borrows, and has a part of what it wants, it does
+//!   not wait to be admitted for the rest, as many could each have what the others wait for. Where loans leave no frame for others, these are told so
 //!   ([`PoolError::Exhausted`](crate::PoolError::Exhausted)), as with pins.
 //! * `LOAN-5` Of one frame there are at most 2^10 loans; more are refused, and the caller copies.
 //!

@@ -7,6 +7,12 @@
 //!   a call says.
 //! * `QUEUE-2` A ring serves one thread at a time, and is empty in between.
 //!
+//! What else a ring can do was tried, and is not done. Completions that wait until the thread comes for them
+//! (`IORING_SETUP_DEFER_TASKRUN`) wake it for each one, where a device has many done at once; with
+//! `IORING_SETUP_COOP_TASKRUN`, or a registered file, nothing is gained. Registered frames save a part of
+//! the processor's work that does not limit a thread, and would keep their memory pinned: holes in it
+//! could not be given back, and `RLIMIT_MEMLOCK` would bound the pool.
+//!
 //! A ring that the kernel takes nothing from any more is used until what it took is done; the rest is
 //! transferred by calls. Where the kernel has no rings, or does not let us have one (containers mostly
 //! forbid them), that is found out when a file is opened (`threads.rs`). One that has been idle for a
@@ -155,16 +161,9 @@ impl Rings {
     }
 }
 
-/// A ring whose completions wait until the thread comes for them, where the kernel can do that (5.19),
-/// and do not interrupt it.
 fn make() -> io::Result<IoUring> {
-    let mut builder = IoUring::builder();
     // A child of a fork does not have what is the parent's.
-    builder.dontfork().setup_coop_taskrun().setup_taskrun_flag();
-    builder.build(DEPTH as u32).or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => IoUring::builder().dontfork().build(DEPTH as u32),
-        _ => Err(error),
-    })
+    IoUring::builder().dontfork().build(DEPTH as u32)
 }
 
 /// A transfer that the kernel knows by the number of its slot.
@@ -228,8 +227,7 @@ impl Ring<'_> {
         let before = done.len();
         self.take_done(done);
         let wait = wait && done.len() == before && self.refused.is_empty() && self.under_way() > 0;
-        let has_work = |io: &mut IoUring| io.submission().taskrun();
-        if wait || !self.started.is_empty() || self.io.as_mut().is_some_and(has_work) {
+        if wait || !self.started.is_empty() {
             self.call_kernel(wait, done);
             self.take_done(done);
         }

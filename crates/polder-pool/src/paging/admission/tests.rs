@@ -112,3 +112,29 @@ fn operations_that_hold_all_frames_let_go_at_once() {
     let slowest = slowest.into_inner().unwrap();
     assert!(slowest < Duration::from_secs(1), "{slowest:?}");
 }
+
+/// `LOAN-4`: a thread that has borrowed something is told that there is no frame for the rest, and gives
+/// back what it has.
+#[test]
+fn a_borrower_does_not_wait_for_the_rest() {
+    let (_dir, pool) = pool::<Array>(4 << 20);
+    let space = pool.create_space().unwrap();
+    let pages: Vec<_> = (0..1500).map(|_| create(&space)).collect();
+    pool.flush().unwrap();
+    let is_there = |page: &&PageNo| space.is_resident(**page);
+    let missing = *pages.iter().find(|page| !is_there(page)).unwrap();
+    let lent = *pages.iter().rfind(is_there).unwrap();
+    let guard =
+        space.run(AccessHint::Normal, |attempt| Ok(space.page(attempt, lent)?.without_hold()));
+    let guard = guard.unwrap();
+    let mut borrower = crate::Borrower::new(&space);
+    borrower.borrow(lent, &guard).unwrap();
+    let (pins, frames) = take_the_rest(&pool);
+    let begun = Instant::now();
+    let loaded = borrower.load(missing).map(drop);
+    assert!(loaded.is_err_and(|error| error.is_exhausted()));
+    assert!(begun.elapsed() < PATIENCE / 2, "it has waited: {:?}", begun.elapsed());
+    drop(pins);
+    frames.into_iter().for_each(|frame| pool.shared().give_frame(frame));
+    assert!(borrower.load(missing).is_ok());
+}
