@@ -129,12 +129,22 @@ fn a_borrower_does_not_wait_for_the_rest() {
     let guard = guard.unwrap();
     let mut borrower = crate::Borrower::new(&space);
     borrower.borrow(lent, &guard).unwrap();
-    let (pins, frames) = take_the_rest(&pool);
-    let begun = Instant::now();
-    let loaded = borrower.load(missing).map(drop);
-    assert!(loaded.is_err_and(|error| error.is_exhausted()));
-    assert!(begun.elapsed() < PATIENCE / 2, "it has waited: {:?}", begun.elapsed());
-    drop(pins);
-    frames.into_iter().for_each(|frame| pool.shared().give_frame(frame));
+    let (taken, tried) = (Barrier::new(2), Barrier::new(2));
+    thread::scope(|scope| {
+        // Another thread: pins of this one would keep it from waiting as well.
+        scope.spawn(|| {
+            let (pins, frames) = take_the_rest(&pool);
+            taken.wait();
+            tried.wait();
+            drop(pins);
+            frames.into_iter().for_each(|frame| pool.shared().give_frame(frame));
+        });
+        taken.wait();
+        let begun = Instant::now();
+        let loaded = borrower.load(missing).map(drop);
+        tried.wait();
+        assert!(loaded.is_err_and(|error| error.is_exhausted()));
+        assert!(begun.elapsed() < PATIENCE / 2, "it has waited: {:?}", begun.elapsed());
+    });
     assert!(borrower.load(missing).is_ok());
 }
