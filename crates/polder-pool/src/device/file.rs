@@ -180,7 +180,10 @@ impl FileDevice {
             return None;
         }
         let ring = if self.has_rings() { self.rings.ring(&self.calls) } else { None };
-        let engine = ring.map_or_else(|| Engine::Threads(self.threads.queue()), Engine::Ring);
+        let engine = match ring {
+            Some(ring) => Engine::Ring(Box::new(ring)),
+            None => Engine::Threads(self.threads.queue()),
+        };
         Some(FileQueue::new(engine))
     }
 

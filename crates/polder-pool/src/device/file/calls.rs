@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use libc::{iovec, off_t};
 
-use super::transfer::{Numbered, pieces_of};
+use super::transfer::{Numbered, piece_of, pieces_of};
 use super::{BLOCK_BYTES, os};
 use crate::device::{Direction, Request};
 
@@ -92,11 +92,6 @@ impl Calls {
         }
         Ok(())
     }
-}
-
-/// The memory of a request.
-pub(super) fn piece_of(request: &Request) -> iovec {
-    iovec { iov_base: request.buffer.as_ptr().cast(), iov_len: request.buffer.len() }
 }
 
 /// Takes `len` bytes, and empty pieces, away from the front.

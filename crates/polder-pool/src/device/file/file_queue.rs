@@ -12,7 +12,7 @@ use crate::device::{Request, RequestQueue};
 /// What makes transfers.
 pub(super) enum Engine<'d> {
     /// The kernel.
-    Ring(Ring<'d>),
+    Ring(Box<Ring<'d>>),
     /// Threads.
     Threads(Threaded<'d>),
 }

@@ -2,7 +2,6 @@
 
 use libc::iovec;
 
-use super::calls::piece_of;
 use crate::device::Request;
 
 /// Most pieces of memory in one system call: the least `IOV_MAX` of the systems we know.
@@ -13,6 +12,11 @@ pub(super) type Numbered = (u64, Request);
 
 /// Requests that one system call can serve.
 pub(super) type Transfer = Vec<Numbered>;
+
+/// The memory of a request.
+pub(super) fn piece_of(request: &Request) -> iovec {
+    iovec { iov_base: request.buffer.as_ptr().cast(), iov_len: request.buffer.len() }
+}
 
 /// How many of `requests` go together with the first of them, itself among them.
 pub(super) fn joined(requests: &[Numbered]) -> usize {
