@@ -118,7 +118,6 @@ impl FileDevice {
 
     /// A file without a name, for what need not last: the system's page cache keeps it in memory as
     /// long as there is some.
-    #[cfg(not(loom))]
     pub(super) fn of_temporary(file: File) -> FileDevice {
         FileDevice::of(file, false)
     }

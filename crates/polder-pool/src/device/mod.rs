@@ -17,6 +17,7 @@ use polder_format::PageId;
 mod block;
 pub(crate) mod bounce;
 pub(crate) mod data_file;
+#[cfg(not(loom))]
 mod file;
 pub(crate) mod gate;
 #[cfg(not(loom))]
@@ -26,6 +27,7 @@ pub(crate) mod reads;
 
 #[cfg(not(loom))]
 pub use block::{BlockReader, read_block, write_block, write_zeros};
+#[cfg(not(loom))]
 pub use file::{FileDevice, FileLock, OpenKind};
 #[cfg(not(loom))]
 pub use overlay::OverlayDevice;
