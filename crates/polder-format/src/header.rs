@@ -17,6 +17,9 @@ pub mod header_at {
     pub const PAGE_ID: usize = 8;
     /// LSN, 8 bytes.
     pub const LSN: usize = 16;
+    /// In memory, 8 bytes: the lines in which the page differs from what lies on the device. Zero
+    /// there.
+    pub const CHANGED_LINES: usize = 24;
 }
 
 /// What a page is. The number is what lies on disk; kinds are added, never changed.

@@ -1,5 +1,6 @@
 //! The double-write buffer: pages are written twice, so that a torn one can be restored, first
-//! into a slot of the log file, then in place.
+//! into a slot of the log file, then in place. The slot gets the lines in which the page differs from
+//! what lies in place (`SLOT-3`).
 //!
 //! A page needs no slot if its full-page image lies in the log and it was not written since
 //! (`imaged`): no checkpoint has begun behind the image and been completed, for its sweep would
@@ -14,12 +15,11 @@
 #![cfg(not(loom))]
 
 use std::io;
-use std::ptr::NonNull;
 use std::sync::Arc;
 
-use polder_format::log::{LOG_BLOCK_BYTES, SlotHeader};
-use polder_format::{Lsn, PageHeader, PageId};
-use polder_pool::device::{Batch, Buffer, Direction, Request};
+use polder_format::log::{LOG_BLOCK_BYTES, Lines, SlotHeader};
+use polder_format::{Lsn, PageHeader};
+use polder_pool::device::write_block;
 use polder_pool::journal::{Outgoing, SharedError};
 
 use crate::log::Log;
@@ -29,9 +29,6 @@ use crate::sync::lock;
 /// Pages written since the last sync of the data file, at most; then it is synced.
 const UNSYNCED_PAGES: usize = 1 << 16;
 
-#[repr(C, align(4096))]
-struct Block([u8; LOG_BLOCK_BYTES]);
-
 impl Log {
     /// Makes it safe to write these pages in place. Gives the ticket of the batch.
     pub(crate) fn protect(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
@@ -40,7 +37,9 @@ impl Log {
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
         let is_needed = self.double_write.is_needed();
-        let bare: Vec<_> = pages.iter().filter(|page| is_needed && !page.imaged).collect();
+        let mut bare: Vec<_> = pages.iter().filter(|page| is_needed && !page.imaged).collect();
+        // Whole pages lie at blocks, where a salvage finds them.
+        bare.sort_by_key(|page| page.lines != Lines::ALL);
         if self.double_write.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
         }
@@ -50,7 +49,7 @@ impl Log {
         }
         // B2: those that may be torn for good are written into a slot.
         let (index, header) = self.take_slot(&bare)?;
-        let written = self.write_slot(index, &header, &bare);
+        let written = self.write_slot(index, header, &bare);
         // B3: the log is flushed up to `lsn`, with a sync that begins after B2: it covers the slot
         //     as well, which lies in the same file.
         let protected = written.and_then(|()| {
@@ -88,31 +87,21 @@ impl Log {
     fn write_slot(
         &self,
         index: usize,
-        header: &SlotHeader,
+        mut header: SlotHeader,
         pages: &[&Outgoing<'_>],
     ) -> Result<(), SharedError> {
-        let mut block = Box::new(Block([0; LOG_BLOCK_BYTES]));
-        block.0.copy_from_slice(&header.encode(self.identity.seed));
-        let mut at = self.double_write.offset(index);
-        let mut requests = Vec::new();
-        let mut write = |first: &[u8], len: usize| {
-            // SAFETY: borrowed until the batch is complete, and only read by the device.
-            let buffer = unsafe { Buffer::new(NonNull::from(first).cast(), len) };
-            requests.push(Request::new(Direction::Write, PageId::NULL, at, buffer));
-            at += len as u64;
-        };
-        write(&block.0, block.0.len());
-        // Pages that lie one behind the other in memory go in one request.
-        let follows =
-            |a: &&Outgoing<'_>, b: &&Outgoing<'_>| a.bytes.as_ptr_range().end == b.bytes.as_ptr();
-        for run in pages.chunk_by(follows) {
-            write(run[0].bytes, run.iter().map(|page| page.bytes.len()).sum());
+        let size = self.double_write.page_size();
+        let mut bytes = vec![0; LOG_BLOCK_BYTES];
+        for (entry, page) in header.pages.iter().zip(pages) {
+            entry.lines.runs(size).for_each(|run| bytes.extend_from_slice(&page.bytes[run]));
         }
-        self.written.add_slot(requests.iter().map(|request| request.buffer.len() as u64).sum());
-        let device = &self.space.device;
-        let batch = device.complete(device.submit(Batch::Many(requests)));
-        let written = batch.into_requests().into_iter().try_for_each(|request| request.outcome);
-        written.map_err(|error| self.poison("writing the double-write buffer", &error))
+        let seed = self.identity.seed;
+        header.lines_checksum = seed.checksum(&bytes[LOG_BLOCK_BYTES..]);
+        bytes[..LOG_BLOCK_BYTES].copy_from_slice(&header.encode(seed));
+        bytes.resize(bytes.len().next_multiple_of(LOG_BLOCK_BYTES), 0);
+        self.written.add_slot(bytes.len() as u64);
+        write_block(&*self.space.device, self.double_write.offset(index), &bytes)
+            .map_err(|error| self.poison("writing the double-write buffer", &error))
     }
 
     /// Syncs the data file, and retires slots.

@@ -4,15 +4,21 @@
 //!   was written again through a later slot.
 //! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written.
 //!   Recovery uses only slots at or above the highest such number, and of those for one physical
-//!   page the latest whose page is not newer than the log: an older slot could bring back a page
-//!   that was rewritten since, and a newer one a change that the log has lost.
+//!   page all up to the latest whose page is not newer than the log: an older one alone could bring
+//!   back a page that was rewritten since, and a newer one a change that the log has lost.
+//! * `SLOT-3` A slot holds of a page the lines in which it differs from what was written to its place
+//!   before, and of a page of which that is not known all lines. So what lies in place, torn between
+//!   what was written there since the last sync, becomes each of these states in turn by the lines of
+//!   each slot, in their order; each has its checksum. That is so where the device leaves of each byte
+//!   the old or the new one, which it promises by naming a unit that it writes as a whole, however
+//!   small. Else a slot holds all lines.
 
 #![cfg(not(loom))]
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Condvar, Mutex};
 
-use polder_format::log::{LogHeader, Region, SlotHeader, SlotPage};
+use polder_format::log::{Lines, LogHeader, Region, SlotHeader, SlotPage};
 use polder_format::{PageId, PageSize};
 use polder_pool::device::Device;
 use polder_pool::journal::Outgoing;
@@ -118,6 +124,12 @@ impl DoubleWriteBuffer {
         self.always || self.data.atomic_write_bytes() < self.page_size.bytes() as u64
     }
 
+    /// Whether a page that is torn where it lies has in each of its bytes what was there or what was
+    /// to be written: so that the lines that differ suffice to make it whole (`SLOT-3`).
+    fn trusts_units(&self) -> bool {
+        !self.always && self.data.atomic_write_bytes() > 0
+    }
+
     /// The file has another slot.
     pub(crate) fn add(&self, region: Region) {
         lock(&self.area).slots.push(Slot::new(region));
@@ -126,6 +138,10 @@ impl DoubleWriteBuffer {
     /// Whether it may have more.
     pub(crate) fn may_grow(&self) -> bool {
         lock(&self.area).slots.len() < self.most_slots
+    }
+
+    pub(crate) fn page_size(&self) -> PageSize {
+        self.page_size
     }
 
     /// Pages that the largest slot has room for.
@@ -155,16 +171,13 @@ impl DoubleWriteBuffer {
         // SLOT-2: the batches before that of the oldest slot in use were synced.
         let retired = in_use.map(|slot| slot.sequence).min().unwrap_or(sequence);
         debug_assert!(retired <= sequence, "SLOT-2");
-        let mut sums = Vec::with_capacity(4 * pages.len());
-        pages.iter().for_each(|page| sums.extend_from_slice(&page.bytes[..4]));
-        let entry = |page: &&Outgoing<'_>| SlotPage { page: page.page, place: page.place };
-        let header = SlotHeader {
-            sequence,
-            retired,
-            pages_checksum: pages_checksum(&sums),
-            pages: pages.iter().map(entry).collect(),
+        let whole = !self.trusts_units();
+        let entry = |page: &&Outgoing<'_>| {
+            let lines = if whole { Lines::ALL } else { page.lines };
+            SlotPage { page: page.page, place: page.place, lines }
         };
-        Some((index, header))
+        let pages = pages.iter().map(entry).collect();
+        Some((index, SlotHeader { sequence, retired, lines_checksum: 0, pages }))
     }
 
     /// A ticket for a batch that may be written now.
@@ -259,10 +272,4 @@ impl DoubleWriteBuffer {
     pub(crate) fn unsynced(&self) -> usize {
         lock(&self.area).unsynced.len()
     }
-}
-
-/// The checksum in a slot's header, over the checksums that its pages begin with.
-pub(crate) fn pages_checksum(sums: &[u8]) -> u32 {
-    // Any fixed seed: the header's own checksum is seeded with the store.
-    polder_format::log::LogSeed::new(polder_format::StoreId([0; 16])).checksum(sums)
 }

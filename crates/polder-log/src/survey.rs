@@ -16,7 +16,6 @@ use crate::error::LogError;
 use crate::file::{FIRST_LSN, LogFile, LogOptions, Segments};
 use crate::log::Log;
 use crate::recovery::{Found, Told};
-use crate::slots::pages_checksum;
 use crate::sync::lock;
 
 /// A part of the log that cannot be read, between groups that can.
@@ -201,14 +200,13 @@ impl LogFile {
         (images, broken)
     }
 
-    /// The pages of a slot that are whole, and whether the slot is.
+    /// The pages of which a slot holds all lines and that are whole, and whether the slot is. They
+    /// come first in it.
     fn images_of(&self, slot: &Region, page_size: PageSize) -> io::Result<(Vec<SlotImage>, bool)> {
         let (log, size) = (self.segments.header(), page_size.bytes());
-        let begin = slot.offset;
-        let block = read_block(&*self.device, begin, LOG_BLOCK_BYTES)?;
-        let header = SlotHeader::decode(&block, self.seed);
+        let block = read_block(&*self.device, slot.offset, LOG_BLOCK_BYTES)?;
         let unused = block.iter().all(|byte| *byte == 0);
-        let from = begin + LOG_BLOCK_BYTES as u64;
+        let from = slot.offset + LOG_BLOCK_BYTES as u64;
         let room = slot.end().min(self.segments.len()) - from;
         let room = room as usize / size * size;
         if unused || room == 0 {
@@ -223,10 +221,10 @@ impl LogFile {
                 images.push(SlotImage { header, offset: from + (i * size) as u64 });
             }
         }
-        let whole = header.is_ok_and(|header| {
-            let used = bytes.chunks(size).take(header.pages.len());
-            let sums: Vec<u8> = used.flat_map(|image| image[..4].to_vec()).collect();
-            pages_checksum(&sums) == header.pages_checksum
+        let whole = SlotHeader::decode(&block, self.seed).is_ok_and(|header| {
+            let lines = header.pages.iter().map(|page| page.lines.bytes(page_size)).sum();
+            let lines = bytes.get(..lines);
+            lines.is_some_and(|lines| self.seed.checksum(lines) == header.lines_checksum)
         });
         Ok((images, whole))
     }

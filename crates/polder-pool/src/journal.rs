@@ -11,7 +11,7 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 
-use polder_format::log::Group;
+use polder_format::log::{Group, Lines};
 use polder_format::{Lsn, PageId, PhysicalPageNo};
 
 pub use crate::space::change::{Change, full_page_image_bytes, mark_bytes};
@@ -31,6 +31,9 @@ pub struct Outgoing<'a> {
     /// The page's full-page image is in the log, and the page has not been written since: until it
     /// is, a recovery begins at that full-page image or before it.
     pub imaged: bool,
+    /// The lines in which the page may differ from what lies there: what was written there last went
+    /// well, or was loaded from there. All of them for a page that was never written.
+    pub lines: Lines,
 }
 
 /// The log below a pool: what a pool asks of it. Bytes are bytes of log, an [`Lsn`] is a position

@@ -110,7 +110,7 @@ struct State {
     done: BTreeMap<u64, Batch>,
     next_ticket: u64,
     counts: Counts,
-    /// What a crash leaves as a whole of a write: sectors, or more.
+    /// What a crash leaves as a whole of a write: sectors, or more. 0: it may leave garbage.
     atomic_bytes: usize,
 }
 
@@ -148,7 +148,7 @@ impl SimDisk {
             done: BTreeMap::new(),
             next_ticket: 0,
             counts: Counts::default(),
-            atomic_bytes: SECTOR_BYTES,
+            atomic_bytes: 0,
         };
         SimDisk { state: Arc::new(Mutex::new(state)) }
     }
@@ -163,9 +163,11 @@ impl SimDisk {
     }
 
     /// From now on each run of so many bytes, aligned to their number, is written as a whole or not at
-    /// all, and the disk says so; so it is after a crash, too.
+    /// all, and the disk says so; so it is after a crash, too. With 0, as it is for a new disk, it says
+    /// nothing, and a sector that was being written may be garbage.
     pub fn write_atomically(&self, bytes: usize) {
-        assert!(bytes.is_power_of_two() && bytes >= SECTOR_BYTES, "{bytes} bytes");
+        let is_unit = bytes.is_power_of_two() && bytes >= SECTOR_BYTES;
+        assert!(is_unit || bytes == 0, "{bytes} bytes");
         self.state().atomic_bytes = bytes;
     }
 
@@ -331,10 +333,7 @@ impl Device for SimDisk {
     }
 
     fn atomic_write_bytes(&self) -> u64 {
-        match self.state().atomic_bytes {
-            SECTOR_BYTES => 0,
-            bytes => bytes as u64,
-        }
+        self.state().atomic_bytes as u64
     }
 
     /// Unless it is as large as anybody wants.

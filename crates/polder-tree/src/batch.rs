@@ -82,7 +82,12 @@ fn run<T: Translation>(
         let tried = try_batch(parts, &mut change);
         drop(change);
         let in_the_way = match tried {
-            Ok(Done { effects, lsn, underfull }) => {
+            Ok(Done { effects, lsn, underfull, gone }) => {
+                // The pages of the long values that went are free. No latch and no log-space reservation
+                // is held any more: a thread that has the allocation mutex may wait for the log.
+                for part in gone.into_iter().map(|index| &parts[index]) {
+                    free_pages(part.space(), part.freed());
+                }
                 for op in underfull.into_iter().map(|index| parts[index].op) {
                     // The batch is done; a leaf that stays small is no fault.
                     let _ = op.tree.merge_at(op.key);
@@ -167,8 +172,7 @@ fn most_bytes<T: Translation>(parts: &[Part<'_, T>]) -> usize {
     let marks = |pages: &[PageNo]| if pages.is_empty() { 0 } else { mark_bytes(pages) };
     let content = |part: &Part<'_, T>| {
         let value = part.stored.as_ref().map_or(0, Stored::logged_len);
-        let freed = part.old.as_ref().map_or(&[][..], |chain| &chain.pages);
-        part.op.key.len() + value + marks(part.linked()) + marks(freed)
+        part.op.key.len() + value + marks(part.linked()) + marks(part.freed())
     };
     group_bytes(parts.len(), parts.iter().map(content).sum())
 }

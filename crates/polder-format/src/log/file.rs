@@ -2,6 +2,7 @@
 //! headers of the slots of the double-write buffer.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use crate::header::{u32_at, u64_at};
 use crate::{FormatError, Lsn, PageId, PageSize, PhysicalPageNo, StoreId};
@@ -14,10 +15,13 @@ pub const LOG_BLOCK_BYTES: usize = 4096;
 const FILE_MAGIC: &[u8; 8] = b"POLDRLOG";
 const SEGMENT_MAGIC: &[u8; 8] = b"POLDRSEG";
 const SLOT_MAGIC: &[u8; 8] = b"POLDRDBL";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Bytes of a slot's pages at most, whatever the page size.
 const SLOT_BYTES_MAX: usize = 512 << 10;
 const SLOT_PAGES_MAX: usize = 64;
+/// Where the entries of its pages begin in a slot's header, and how long each is.
+const SLOT_PAGES_AT: usize = 48;
+const SLOT_PAGE_BYTES: usize = 24;
 
 /// Bytes of the pages of the first slots, if that is a page.
 const FIRST_SLOT_BYTES: usize = 16 << 10;
@@ -106,6 +110,44 @@ pub struct SlotPage {
     pub page: PageId,
     /// Where it lies in the data file.
     pub place: PhysicalPageNo,
+    /// Which of its lines are in the slot: those in which it differs from what lies there.
+    pub lines: Lines,
+}
+
+/// A set of the lines of a page, of which each is a 64th of it: a bit for each, the first line the
+/// lowest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Lines(pub u64);
+
+impl Lines {
+    /// The whole page.
+    pub const ALL: Lines = Lines(u64::MAX);
+    /// The lines of a page.
+    pub const COUNT: usize = 64;
+
+    /// With the line in which the header lies: the checksum there differs whenever anything does.
+    pub fn with_header(self) -> Lines {
+        Lines(self.0 | 1)
+    }
+
+    /// How many bytes they have, in a page of this size.
+    pub fn bytes(self, size: PageSize) -> usize {
+        self.0.count_ones() as usize * (size.bytes() / Self::COUNT)
+    }
+
+    /// Where they lie in a page of this size: neighbours are one run.
+    pub fn runs(self, size: PageSize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (line, mut rest) = (size.bytes() / Self::COUNT, self.0);
+        std::iter::from_fn(move || {
+            if rest == 0 {
+                return None;
+            }
+            let first = rest.trailing_zeros() as usize;
+            let end = first + (rest >> first).trailing_ones() as usize;
+            rest = if end < Self::COUNT { rest >> end << end } else { 0 };
+            Some(first * line..end * line)
+        })
+    }
 }
 
 /// The first block of a slot.
@@ -115,9 +157,9 @@ pub struct SlotHeader {
     pub sequence: u64,
     /// Batches below this one are synced where their pages lie in the data file.
     pub retired: u64,
-    /// Checksum over the checksums of the pages: header and pages belong together.
-    pub pages_checksum: u32,
-    /// The pages, in the order in which they follow.
+    /// Checksum over the lines of all pages: header and lines belong together.
+    pub lines_checksum: u32,
+    /// The pages, in the order in which their lines follow.
     pub pages: Vec<SlotPage>,
 }
 
@@ -314,11 +356,13 @@ impl SlotHeader {
         let mut block = block(SLOT_MAGIC);
         put(&mut block, 16, self.sequence);
         put(&mut block, 24, self.retired);
-        put(&mut block, 32, u64::from(self.pages_checksum));
+        put(&mut block, 32, u64::from(self.lines_checksum));
         put(&mut block, 40, self.pages.len() as u64);
         for (i, page) in self.pages.iter().enumerate() {
-            put(&mut block, 48 + 16 * i, page.page.to_bits());
-            put(&mut block, 56 + 16 * i, page.place.get());
+            let at = SLOT_PAGES_AT + SLOT_PAGE_BYTES * i;
+            put(&mut block, at, page.page.to_bits());
+            put(&mut block, at + 8, page.place.get());
+            put(&mut block, at + 16, page.lines.0);
         }
         seal(seed, block)
     }
@@ -327,17 +371,21 @@ impl SlotHeader {
     pub fn decode(bytes: &[u8], seed: LogSeed) -> Result<SlotHeader, FormatError> {
         let block = open("header of a double-write slot", SLOT_MAGIC, seed, bytes)?;
         let count = u64_at(block, 40) as usize;
-        if count > (LOG_BLOCK_BYTES - 48) / 16 {
+        if count > (LOG_BLOCK_BYTES - SLOT_PAGES_AT) / SLOT_PAGE_BYTES {
             return Err(FormatError::Broken("a double-write slot claims too many pages"));
         }
-        let page = |i: usize| SlotPage {
-            page: PageId::from_link(u64_at(block, 48 + 16 * i)),
-            place: PhysicalPageNo::new(u64_at(block, 56 + 16 * i)),
+        let page = |i: usize| {
+            let at = SLOT_PAGES_AT + SLOT_PAGE_BYTES * i;
+            SlotPage {
+                page: PageId::from_link(u64_at(block, at)),
+                place: PhysicalPageNo::new(u64_at(block, at + 8)),
+                lines: Lines(u64_at(block, at + 16)),
+            }
         };
         Ok(SlotHeader {
             sequence: u64_at(block, 16),
             retired: u64_at(block, 24),
-            pages_checksum: u32_at(block, 32),
+            lines_checksum: u32_at(block, 32),
             pages: (0..count).map(page).collect(),
         })
     }
@@ -357,9 +405,13 @@ mod tests {
         let slot = SlotHeader {
             sequence: 9,
             retired: 4,
-            pages_checksum: 12345,
+            lines_checksum: 12345,
             pages: vec![
-                SlotPage { page: PageId::from_link(5), place: PhysicalPageNo::new(99) };
+                SlotPage {
+                    page: PageId::from_link(5),
+                    place: PhysicalPageNo::new(99),
+                    lines: Lines(0x8000_0000_0000_0003),
+                };
                 64
             ],
         };
@@ -378,6 +430,21 @@ mod tests {
             assert!(SlotHeader::decode(&damaged(2), seed).is_err(), "byte {at}");
         }
         assert!(LogHeader::decode(&blocks[0], StoreId([4; 16])).is_err());
+    }
+
+    #[test]
+    fn lines_lie_in_runs() {
+        let runs = |lines: u64, size| -> Vec<_> { Lines(lines).runs(size).collect() };
+        let (small, large) = (PageSize::MIN, PageSize::new(65536).unwrap());
+        assert_eq!(runs(0, small), []);
+        assert_eq!(runs(1, small), [0..64]);
+        assert_eq!(runs(u64::MAX, large), [0..65536]);
+        assert_eq!(runs(1 << 63 | 0b110, small), [64..192, 4032..4096]);
+        assert_eq!(runs(u64::MAX << 1, small), [64..4096]);
+        for lines in [0, 1, u64::MAX, 1 << 63 | 0b110, 0xF0F0_1234_8765_4321] {
+            let bytes: usize = runs(lines, large).iter().map(ExactSizeIterator::len).sum();
+            assert_eq!(bytes, Lines(lines).bytes(large));
+        }
     }
 
     /// A log begins small; behind some steps it grows by its greatest segments alone.

@@ -6,7 +6,8 @@ mod group;
 mod record;
 
 pub use file::{
-    LOG_BLOCK_BYTES, LogHeader, Region, RegionKind, SegmentHeader, SlotHeader, SlotPage, slot_pages,
+    LOG_BLOCK_BYTES, Lines, LogHeader, Region, RegionKind, SegmentHeader, SlotHeader, SlotPage,
+    slot_pages,
 };
 pub use group::{GROUP_HEADER_BYTES, Group, GroupHeader, LogSeed, Pad, Records};
 pub use record::{Counts, LoggedValue, Operation, RECORD_BYTES_AT_MOST, Record, TableCount};

@@ -1,15 +1,15 @@
 //! R5: pages that are torn in place are restored from the double-write buffer.
 
-use std::collections::HashSet;
+use std::collections::BTreeMap;
+use std::io;
 use std::ops::Range;
 
-use polder_format::log::{LOG_BLOCK_BYTES, Region, SlotHeader};
-use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize};
+use polder_format::log::{LOG_BLOCK_BYTES, Region, SlotHeader, SlotPage};
+use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, PhysicalPageNo};
 use polder_pool::device::{Device, is_full, read_block, write_block};
 
 use crate::error::LogError;
 use crate::file::LogFile;
-use crate::slots::pages_checksum;
 
 /// A slot of the double-write buffer that holds a whole batch.
 pub(super) struct SlotFound {
@@ -29,6 +29,30 @@ pub(super) fn read_slots(file: &LogFile) -> Result<Vec<SlotFound>, LogError> {
     Ok(slots)
 }
 
+impl SlotFound {
+    /// The lines of its pages, one behind the other; none if they are not those of the header.
+    fn read_lines(&self, file: &LogFile, size: PageSize) -> io::Result<Option<Vec<u8>>> {
+        let bytes: usize = self.header.pages.iter().map(|page| page.lines.bytes(size)).sum();
+        let whole_blocks = bytes.next_multiple_of(LOG_BLOCK_BYTES);
+        let from = self.region.offset + LOG_BLOCK_BYTES as u64;
+        let end = from + whole_blocks as u64;
+        if end > self.region.end().min(file.segments.len()) || bytes == 0 {
+            return Ok(None);
+        }
+        let mut lines = read_block(&*file.device, from, whole_blocks)?;
+        lines.truncate(bytes);
+        let is_whole = file.seed.checksum(&lines) == self.header.lines_checksum;
+        Ok(is_whole.then_some(lines))
+    }
+}
+
+/// What a slot holds of a page, and where in its lines that begins.
+struct Copy {
+    slot: usize,
+    page: SlotPage,
+    at: usize,
+}
+
 /// R5: restores what is torn in place, and makes all durable. Gives the number of torn pages.
 /// `replayed`: the part of the log that is replayed. A page that was not changed in it was synced
 /// by the checkpoint that it begins with: if it is not whole it is damaged, and what a slot holds
@@ -43,47 +67,57 @@ pub(super) fn restore_torn(
     // SLOT-2: what older batches have written in place is synced.
     let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
     slots.retain(|slot| slot.header.sequence >= retired);
-    // The latest first: it counts, unless its page is newer than the log.
-    slots.sort_by_key(|slot| std::cmp::Reverse(slot.header.sequence));
-    let log = file.segments.header();
-    let seed = ChecksumSeed::new(log.store_id);
+    slots.sort_by_key(|slot| slot.header.sequence);
+    let mut lines: Vec<Vec<u8>> = Vec::new();
+    let mut of_place: BTreeMap<u64, Vec<Copy>> = BTreeMap::new();
+    for slot in &slots {
+        let read = slot.read_lines(file, page_size).map_err(LogError::io("read"))?;
+        let Some(bytes) = read else { continue };
+        let mut at = 0;
+        for page in &slot.header.pages {
+            let copy = Copy { slot: lines.len(), page: *page, at };
+            of_place.entry(page.place.get()).or_default().push(copy);
+            at += page.lines.bytes(page_size);
+        }
+        lines.push(bytes);
+    }
+    let seed = ChecksumSeed::new(file.segments.header().store_id);
     let size = page_size.bytes();
     let len = data.len().map_err(LogError::io("read"))?;
-    let mut seen = HashSet::new();
     let mut restored = 0;
-    for slot in slots {
-        let bytes = slot.header.pages.len() * size;
-        let end = slot.region.offset + (LOG_BLOCK_BYTES + bytes) as u64;
-        if end > slot.region.end().min(file.segments.len()) || bytes == 0 {
+    for (place, copies) in of_place {
+        let offset = PhysicalPageNo::new(place).offset(page_size);
+        if offset + size as u64 > len {
             continue;
         }
-        let from = slot.region.offset + LOG_BLOCK_BYTES as u64;
-        let images = read_block(&*file.device, from, bytes).map_err(LogError::io("read"))?;
-        let sums: Vec<u8> = images.chunks(size).flat_map(|image| image[..4].to_vec()).collect();
-        if pages_checksum(&sums) != slot.header.pages_checksum {
+        let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
+        if !is_torn(&there, seed) {
             continue;
         }
-        for (page, image) in slot.header.pages.iter().zip(images.chunks(size)) {
+        // SLOT-3: the states that were to be written there, in their order. The latest counts that is
+        // not newer than the log.
+        let mut state = there.clone();
+        let mut latest = None;
+        for copy in copies {
+            let mut from = &lines[copy.slot][copy.at..];
+            for run in copy.page.lines.runs(page_size) {
+                let (line, rest) = from.split_at(run.len());
+                state[run].copy_from_slice(line);
+                from = rest;
+            }
             let of_log = |lsn| lsn > replayed.start && lsn <= replayed.end;
-            let valid = seed.verify(image, page.page).is_ok_and(|header| of_log(header.lsn));
-            if !valid || !seen.insert(page.place) {
-                continue;
+            let valid = seed.verify(&state, copy.page.page);
+            if valid.is_ok_and(|header| of_log(header.lsn)) {
+                latest = Some(state.clone());
             }
-            let offset = page.place.offset(page_size);
-            if offset + size as u64 > len {
-                continue;
-            }
-            let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
-            if !is_torn(&there, seed) {
-                continue;
-            }
-            match write_block(data, offset, image) {
-                Ok(()) => restored += 1,
-                // A page that was freed later, and its block given back: nobody needs it. If
-                // somebody does, R8 finds out.
-                Err(error) if is_full(&error) && there.iter().all(|byte| *byte == 0) => {}
-                Err(error) => return Err(LogError::io("write")(error)),
-            }
+        }
+        let Some(image) = latest else { continue };
+        match write_block(data, offset, &image) {
+            Ok(()) => restored += 1,
+            // A page that was freed later, and its block given back: nobody needs it. If
+            // somebody does, R8 finds out.
+            Err(error) if is_full(&error) && there.iter().all(|byte| *byte == 0) => {}
+            Err(error) => return Err(LogError::io("write")(error)),
         }
     }
     // Also if nothing was torn: what is whole may be so in a cache alone, and slots are used again.

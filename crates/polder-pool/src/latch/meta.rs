@@ -48,6 +48,9 @@ pub(crate) struct FrameMeta {
     /// The page's full-page image is in the log, and the page has not been written since. Changed
     /// by a thread that holds the page exclusive, or *writing*.
     imaged: AtomicBool,
+    /// What the device has of the page may be no state of it, or not durable. Changed by a thread that
+    /// holds the page exclusively or in flight, or *writing*.
+    unsure: AtomicBool,
     /// It was loaded for a scan, bears the mark, and nobody has come to it yet. Set by the thread
     /// that loads it, cleared by the first access.
     awaits_scan: AtomicBool,
@@ -95,6 +98,7 @@ impl FrameMeta {
         self.written.store(written, Ordering::Relaxed);
         self.place.store(place.get(), Ordering::Relaxed);
         self.imaged.store(false, Ordering::Relaxed);
+        self.unsure.store(false, Ordering::Relaxed);
         self.awaits_scan.store(false, Ordering::Relaxed);
         self.page.store(page.to_bits(), Ordering::Release);
     }
@@ -135,10 +139,21 @@ impl FrameMeta {
         self.imaged.store(imaged, Ordering::Relaxed);
     }
 
+    /// Whether the lines that have changed do not tell how the page differs from what the device has
+    /// (`BYTES-5`). Relaxed, as [`FrameMeta::is_imaged`].
+    pub(crate) fn is_unsure(&self) -> bool {
+        self.unsure.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_unsure(&self, unsure: bool) {
+        self.unsure.store(unsure, Ordering::Relaxed);
+    }
+
     /// The page moves here from another frame, which it still has.
     pub(crate) fn assign_from(&self, old: &FrameMeta, on_device: bool) {
         self.assign(old.page(), old.physical(), on_device);
         self.set_imaged(old.is_imaged());
+        self.set_unsure(old.is_unsure());
         self.awaits_scan.store(old.awaits_scan.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 

@@ -13,6 +13,10 @@
 //!   assertion). It can only happen if a page was let in unchecked.
 //! * `BYTES-4` A thread that holds a page shared writes nothing in it but links, each as a whole,
 //!   and to what means the same (`PageRef::set_link`).
+//! * `BYTES-5` Each write notes the lines that it touches (64ths of the page) in a word of the page's
+//!   header, which is zero on the device. So that word tells in which lines the page may differ from
+//!   what the device has. A thread that holds the page shared, and alone may write it to the device,
+//!   takes the word and leaves zero (`PageRef::take_changed_lines`).
 //!
 //! All integers in pages are little-endian. Offsets and lengths are in bytes.
 //!
@@ -55,7 +59,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
-use polder_format::PageSize;
+use polder_format::log::Lines;
+use polder_format::{PageSize, header_at};
 
 /// Bytes behind every page that a read may touch (`BYTES-2`).
 pub const OVERRUN_BYTES: usize = 64;
@@ -107,6 +112,17 @@ impl<'a> PageRef<'a> {
         debug_assert!(offset.is_multiple_of(8) && offset <= self.size() - 8);
         // SAFETY: BYTES-2; a multiple of 8 within a page that is aligned to 8.
         unsafe { AtomicU64::from_ptr(self.at(offset & !7).cast()) }.store(bits.to_le(), Relaxed);
+    }
+
+    /// The lines that were written to since this was last called, or since the page was loaded or
+    /// made (`BYTES-5`).
+    ///
+    /// # Safety
+    /// The caller holds the page shared, at least, and no other thread calls this for the page.
+    pub(crate) unsafe fn take_changed_lines(self) -> Lines {
+        let at = self.at(header_at::CHANGED_LINES);
+        // SAFETY: a multiple of 8 within a page that is aligned to 8.
+        Lines(unsafe { AtomicU64::from_ptr(at.cast()) }.swap(0, Relaxed))
     }
 
     /// Where the page begins.
@@ -326,12 +342,25 @@ impl<'a> PageMut<'a> {
         inside
     }
 
+    /// `BYTES-5`: `len` bytes at `offset`, at least one, which lie in the page, were written.
+    #[inline(always)]
+    fn note(&mut self, offset: usize, len: usize) {
+        // A 64th of the page is a line.
+        let shift = self.page.mask.trailing_ones() - 6;
+        let (first, last) = (offset >> shift, (offset + len - 1) >> shift);
+        let lines = u64::MAX >> (63 - (last - first) & 63) << (first & 63);
+        // SAFETY: a multiple of 8 within a page that is aligned to 8.
+        let word = unsafe { AtomicU64::from_ptr(self.page.at(header_at::CHANGED_LINES).cast()) };
+        word.store(word.load(Relaxed) | lines, Relaxed);
+    }
+
     /// Writes a byte at `offset`.
     #[inline(always)]
     pub fn set_u8(&mut self, offset: usize, value: u8) {
         if self.inside(offset, 1) {
             // SAFETY: inside the page.
             unsafe { AtomicU8::from_ptr(self.page.at(offset)) }.store(value, Relaxed);
+            self.note(offset, 1);
         }
     }
 
@@ -343,6 +372,7 @@ impl<'a> PageMut<'a> {
             // SAFETY: inside the page, and aligned by the mask.
             unsafe { AtomicU16::from_ptr(self.page.at(offset & !1).cast()) }
                 .store(value.to_le(), Relaxed);
+            self.note(offset, 2);
         }
     }
 
@@ -354,6 +384,7 @@ impl<'a> PageMut<'a> {
             // SAFETY: inside the page, and aligned by the mask.
             unsafe { AtomicU32::from_ptr(self.page.at(offset & !3).cast()) }
                 .store(value.to_le(), Relaxed);
+            self.note(offset, 4);
         }
     }
 
@@ -365,15 +396,17 @@ impl<'a> PageMut<'a> {
             // SAFETY: inside the page, and aligned by the mask.
             unsafe { AtomicU64::from_ptr(self.page.at(offset & !7).cast()) }
                 .store(value.to_le(), Relaxed);
+            self.note(offset, 8);
         }
     }
 
     /// Writes bytes from `offset` on. They are the caller's alone, and lie in no page.
     #[inline]
     pub fn write(&mut self, offset: usize, bytes: &[u8]) {
-        if self.inside(offset, bytes.len()) {
+        if self.inside(offset, bytes.len()) && !bytes.is_empty() {
             // SAFETY: inside the page; `bytes` is readable for its length.
             unsafe { raw::copy_in(bytes.as_ptr(), self.page.at(offset), bytes.len()) };
+            self.note(offset, bytes.len());
         }
     }
 
@@ -395,6 +428,7 @@ impl<'a> PageMut<'a> {
         if self.inside(from, len) && self.inside(to, len) && len > 0 {
             // SAFETY: both runs lie in the page.
             unsafe { raw::move_bytes(self.page.at(from), self.page.at(to), len) };
+            self.note(to, len);
         }
     }
 
@@ -406,15 +440,26 @@ impl<'a> PageMut<'a> {
         if self.inside(to, len) && there && len > 0 {
             // SAFETY: both runs lie in their pages, which do not overlap.
             unsafe { raw::move_bytes(from.at(from_offset), self.page.at(to), len) };
+            self.note(to, len);
         }
+    }
+
+    /// Becomes a copy of another page of the same size, the lines that were changed there included
+    /// (`BYTES-5`): the page has moved here.
+    #[inline]
+    pub(crate) fn move_from(&mut self, from: PageRef<'_>) {
+        debug_assert_eq!(from.size(), self.size());
+        // SAFETY: both pages have so many bytes, and do not overlap.
+        unsafe { raw::move_bytes(from.at(0), self.page.at(0), self.size().min(from.size())) };
     }
 
     /// Sets `len` bytes from `offset` on to zero.
     #[inline]
     pub fn zero(&mut self, offset: usize, len: usize) {
-        if self.inside(offset, len) {
+        if self.inside(offset, len) && len > 0 {
             // SAFETY: the run lies in the page.
             unsafe { raw::zero(self.page.at(offset), len) };
+            self.note(offset, len);
         }
     }
 }

@@ -156,7 +156,7 @@ impl<T: Translation> Shared<T> {
         // `bytes` and will not validate.
         let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
         let size = bytes.size();
-        bytes.copy_from(page.page(), 0, 0, size);
+        bytes.move_from(page.page());
         meta.assign_from(old, !old.is_dirty(page.held()));
         core.replacement.relocate(page.frame(), to);
         let (cell, held) = (page.cell(), page.held());

@@ -202,7 +202,7 @@ impl<'p, T: Translation> Spare<'p, T> {
         // readers of its former page read it by `bytes` and will not validate.
         let mut copy = unsafe { bytes.to_write() };
         let size = copy.size();
-        copy.copy_from(page.page(), 0, 0, size);
+        copy.move_from(page.page());
         page.work_in(bytes);
         shared.core.counters.add(Counter::MovedBytes, size as u64);
         Shadow { page: ManuallyDrop::new(page), copy: Some(self), goes_home: false }

@@ -8,11 +8,13 @@
 //! W1  writing: false -> true; else somebody writes it already                         (POOL-5)
 //! W2  try to share the latch, keeping the mark; if it cannot be had: W7, the page stays dirty
 //!     take P, its physical page number and version v from under it
-//! W3  copy the page to a bounce buffer (here links are unswizzled)
+//! W3  copy the page to a bounce buffer (here links are unswizzled), and take which lines of it have
+//!     changed (BYTES-5)
 //! W4  unshare
 //! W5  checksum in the bounce buffer; ask the journal (B1 to B3); write, many pages in one
 //!     batch, sorted by physical page number, neighbours in one request, whose outcome they share
-//! W6  it went well: written := v ("never" if the wrap count has changed since W2)
+//! W6  it went well: written := v ("never" if the wrap count has changed since W2). It did not: what
+//!     the device has is unsure, and the next write takes the page as changed throughout
 //! W7  writing := false
 //! ```
 //!
@@ -29,7 +31,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{io, thread};
 
-use polder_format::{PageId, PhysicalPageNo, SpaceId};
+use polder_format::log::Lines;
+use polder_format::{PAGE_HEADER_BYTES, PageId, PhysicalPageNo, SpaceId, header_at};
 
 use crate::core::Core;
 use crate::device::gate::Moving;
@@ -79,6 +82,7 @@ struct Copied {
     version: Version,
     wraps: u32,
     imaged: bool,
+    lines: Lines,
 }
 
 impl<T: Translation> Shared<T> {
@@ -158,11 +162,15 @@ impl<T: Translation> Shared<T> {
         // written no more: where it lay may be another page's (LOAN-3)
         let copied = if meta.is_dirty(word) && !meta.is_leaving() {
             let bytes = self.page_in(&space, page.page(), frame);
+            // SAFETY: we share the latch, and have set *writing*.
+            let changed = unsafe { bytes.take_changed_lines() };
             bytes.copy_to(0, out);
+            out[header_at::CHANGED_LINES..PAGE_HEADER_BYTES].fill(0);
             T::copied_out(&core.kinds, bytes, page.space(), 0, out);
             debug_assert!(cell.peek().is_shared(), "W2: {page} was read and not held");
             let (place, version, imaged) = (meta.physical(), word.version(), meta.is_imaged());
-            Some(Copied { frame, page, place, version, wraps, imaged })
+            let lines = if meta.is_unsure() { Lines::ALL } else { changed.with_header() };
+            Some(Copied { frame, page, place, version, wraps, imaged, lines })
         } else {
             None
         };
@@ -269,8 +277,11 @@ impl Core {
                 *lock(&self.data.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
                 result.error.get_or_insert(PoolError::Journal { source });
-                // W7
-                copied.iter().for_each(|page| self.latches.meta(page.frame).end_writing());
+                // W6 and W7
+                for meta in copied.iter().map(|page| self.latches.meta(page.frame)) {
+                    meta.set_unsure(true);
+                    meta.end_writing();
+                }
                 return;
             }
         };
@@ -289,6 +300,7 @@ impl Core {
                 }
                 Err(error) => {
                     result.failed += 1;
+                    self.latches.meta(page.frame).set_unsure(true);
                     failed.push(page.page);
                     crate::event!(
                         warn,
@@ -354,6 +366,7 @@ impl Core {
         let meta = self.latches.meta(page.frame);
         meta.set_written(page.version);
         meta.set_imaged(false);
+        meta.set_unsure(false);
         if self.latches.wraps.get() != page.wraps {
             meta.set_never_written();
         }
@@ -369,8 +382,8 @@ impl Core {
             .iter()
             .zip(bytes.chunks(1 << shift))
             .map(|(copied, bytes)| {
-                let Copied { page, place, imaged, .. } = *copied;
-                Outgoing { page, place, bytes, imaged }
+                let Copied { page, place, imaged, lines, .. } = *copied;
+                Outgoing { page, place, bytes, imaged, lines }
             })
             .collect();
         journal.before_write(&outgoing).map(Some)

@@ -232,6 +232,7 @@ impl<T: Translation> Shared<T> {
         let (misfit, done) = view.run(AccessHint::Normal, |attempt| {
             let guard = view.follow(attempt, LinkRef::Id(page), None)?;
             let mut held = attempt.upgrade(guard)?;
+            held.meta().set_unsure(true);
             if held.page().u64(header_at::LSN) >= lsn.0 {
                 // It is written again all the same: what the device shows may not be durable, if a
                 // sync failed before the store was opened again.
@@ -267,6 +268,7 @@ impl<T: Translation> Shared<T> {
                 made.latch().map_err(|_| PoolError::Dropped { space: space.id })?
             }
         };
+        held.meta().set_unsure(true);
         let size = held.page().size();
         let mut bytes = held.page_mut();
         bytes.write(0, low);

@@ -86,12 +86,14 @@ pub(super) fn tear(
 ) -> Vec<u8> {
     let mut torn = vec![0; bytes.len()];
     image.read(offset, &mut torn);
+    let may_be_garbage = unit == 0;
+    let unit = unit.max(SECTOR_BYTES);
     // Requests are aligned to blocks, so that units longer than that may begin before this one.
     let first = (unit - offset as usize % unit).min(bytes.len());
     let (new, old) = (bytes.split_at(first), torn.split_at_mut(first));
     let units = [new.0].into_iter().chain(new.1.chunks(unit));
     for (new, sector) in units.zip([old.0].into_iter().chain(old.1.chunks_mut(unit))) {
-        if unit == SECTOR_BYTES && random.below(SECTORS_PER_GARBAGE) == 0 {
+        if may_be_garbage && random.below(SECTORS_PER_GARBAGE) == 0 {
             random.fill(sector);
         } else if random.chance(0.5) {
             sector.copy_from_slice(new);

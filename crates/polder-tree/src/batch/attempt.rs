@@ -11,7 +11,7 @@ use polder_structure::page::lsn_of;
 use crate::batch::op::{BatchAction, BatchOp, Expected};
 use crate::descent::Target;
 use crate::node::{NodeMut, NodeRef, Value};
-use crate::overflow::{Chain, Long, SeenChain, free_pages};
+use crate::overflow::{Chain, Long, SeenChain};
 use crate::reshape::is_small;
 use crate::stored::Stored;
 use crate::way::{latch_leaf, leaf};
@@ -39,7 +39,7 @@ impl<'p, T: Translation> Part<'p, T> {
     }
 
     /// The pages of the value that goes.
-    fn freed(&self) -> &[PageNo] {
+    pub(super) fn freed(&self) -> &[PageNo] {
         self.old.as_ref().map_or(&[], |chain| &chain.pages)
     }
 
@@ -83,6 +83,8 @@ pub(super) struct Done {
     pub(super) lsn: Lsn,
     /// Parts by which a leaf has become small, one for each such leaf.
     pub(super) underfull: Vec<usize>,
+    /// Parts by which long values went.
+    pub(super) gone: Vec<usize>,
 }
 
 /// Why a try of a batch has changed nothing.
@@ -155,12 +157,7 @@ pub(super) fn try_batch<'p, T: Translation>(
             underfull.extend(range.find(|index| effects[*index] == Effect::Removed));
         }
     }
-    // 7. Nothing is latched any more: the pages of long values that went are free.
-    drop(leaves);
-    for part in gone.into_iter().map(|index| &parts[index]) {
-        free_pages(part.space(), part.freed());
-    }
-    Ok(Done { effects, lsn, underfull })
+    Ok(Done { effects, lsn, underfull, gone })
 }
 
 /// `BATCH-1`.

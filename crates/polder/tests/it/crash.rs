@@ -539,9 +539,9 @@ fn run(seed: u64, with_stacks: bool) {
                 disk.set_plan(FaultPlan::new(random.next_u64()).delay(0.3, Duration::ZERO));
             }
         }
-        // What the data file's disk writes as a whole: less than a page, or as much. (Also another one
-        // than in the life before: somebody has moved the store.)
-        let atomic = if ways.chance(0.5) { config.page_size as usize } else { SECTOR_BYTES };
+        // What the data file's disk promises to write as a whole: nothing, less than a page, or as
+        // much. (Also another one than in the life before: somebody has moved the store.)
+        let atomic = [0, SECTOR_BYTES, SECTOR_BYTES, config.page_size as usize][ways.index(4)];
         disks.data.write_atomically(atomic);
         let read = read(&disks, config, seed ^ life);
         let store = open(&disks, config, &mut ways);
