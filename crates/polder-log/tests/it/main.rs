@@ -8,3 +8,4 @@ mod room;
 mod support;
 mod sync_disk;
 mod syncs;
+mod torn;
