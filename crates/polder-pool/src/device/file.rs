@@ -190,7 +190,7 @@ impl FileDevice {
     fn perform(&self, batch: Vec<Request>) -> Vec<Request> {
         let mut requests: Vec<Numbered> = (0..).zip(batch).collect();
         let mut begin = 0;
-        let mut runs: Vec<_> = std::iter::from_fn(|| {
+        let runs: Vec<_> = std::iter::from_fn(|| {
             let run = begin..begin + joined(&requests[begin..]);
             begin = run.end;
             (!run.is_empty()).then_some(run)
@@ -202,16 +202,15 @@ impl FileDevice {
         let queue = if is_ordered && runs.len() > 1 { self.file_queue() } else { None };
         if let Some(mut queue) = queue {
             let mut done = Vec::with_capacity(requests.len());
-            let all = requests.len();
+            let mut back: Vec<_> = requests.iter().map(|_| None).collect();
             requests.into_iter().for_each(|(number, request)| queue.push(number, request));
-            while done.len() < all {
+            while done.len() < back.len() {
                 queue.reap(true, &mut done);
             }
-            done.sort_unstable_by_key(|(number, _)| *number);
-            requests = done;
-        } else {
-            runs.drain(..).for_each(|run| self.calls.perform_all(&mut requests[run]));
+            done.into_iter().for_each(|(number, request)| back[number as usize] = Some(request));
+            return back.into_iter().flatten().collect();
         }
+        runs.into_iter().for_each(|run| self.calls.perform_all(&mut requests[run]));
         requests.into_iter().map(|(_, request)| request).collect()
     }
 }

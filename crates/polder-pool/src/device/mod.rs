@@ -32,6 +32,8 @@ pub use file::{FileDevice, FileLock, OpenKind};
 #[cfg(not(loom))]
 pub use overlay::OverlayDevice;
 pub use queue::RequestQueue;
+#[cfg(not(loom))]
+pub(crate) use queue::sort_by_offset;
 
 /// Memory of the pool that a device reads into or writes from.
 #[derive(Debug, Clone, Copy)]

@@ -19,6 +19,18 @@ pub trait RequestQueue: fmt::Debug {
     fn reap(&mut self, wait: bool, done: &mut Vec<(u64, Request)>);
 }
 
+/// Brings requests into the order of their offsets. There are few, or most are in order; and this is a small
+/// part of a program, which a general sort is not.
+pub(crate) fn sort_by_offset<R>(requests: &mut [R], offset: impl Fn(&R) -> u64) {
+    for sorted in 1..requests.len() {
+        let mut at = sorted;
+        while at > 0 && offset(&requests[at - 1]) > offset(&requests[at]) {
+            requests.swap(at - 1, at);
+            at -= 1;
+        }
+    }
+}
+
 /// How often it may be asked for what is done until what was handed over is done: others may wait for
 /// it.
 const PATIENCE: usize = 256;
@@ -48,7 +60,7 @@ impl<D: Device + ?Sized> RequestQueue for Collecting<'_, D> {
             return;
         }
         self.asked = 0;
-        self.pushed.sort_by_key(|(_, request)| request.offset);
+        sort_by_offset(&mut self.pushed, |(_, request)| request.offset);
         let (mut numbers, requests): (Vec<_>, Vec<_>) = self
             .pushed
             .drain(..)

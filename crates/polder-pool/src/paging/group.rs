@@ -6,7 +6,7 @@
 
 use polder_format::PageId;
 
-use crate::device::Batch;
+use crate::device::{Batch, sort_by_offset};
 use crate::paging::flights::Begun;
 use crate::replacement::AccessHint;
 use crate::shared::View;
@@ -32,7 +32,7 @@ impl<T: Translation> View<'_, T> {
             return 0;
         }
         // The faults, which own the frames (FLIGHT-2), in the order of their requests.
-        requests.sort_by_key(|request| request.offset);
+        sort_by_offset(&mut requests, |request| request.offset);
         let device = &shared.core.data.device;
         let batch = device.complete(device.submit(Batch::Many(requests)));
         let mut loaded = 0;

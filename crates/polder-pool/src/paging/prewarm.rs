@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 use polder_format::{Heat, PageId, SpaceId};
 
-use crate::device::Batch;
+use crate::device::{Batch, sort_by_offset};
 use crate::error::PoolError;
 use crate::frame::FramePool;
 use crate::paging::flights::Begun;
@@ -199,7 +199,7 @@ impl<T: Translation> Shared<T> {
             return Ok((0, 0));
         }
         // The faults, which own the frames (FLIGHT-2), in the order of their requests.
-        requests.sort_by_key(|request| request.offset);
+        sort_by_offset(&mut requests, |request| request.offset);
         let device = &self.core.data.device;
         let batch = device.complete(device.submit(Batch::Many(requests)));
         let (mut loaded, mut failed) = (0, 0);

@@ -7,6 +7,7 @@ use std::fmt;
 use super::ring::Ring;
 use super::threads::Threaded;
 use super::transfer::{Numbered, Transfer, joined};
+use crate::device::queue::sort_by_offset;
 use crate::device::{Request, RequestQueue};
 
 /// What makes transfers.
@@ -66,7 +67,7 @@ impl<'d> FileQueue<'d> {
     fn start(&mut self) {
         let pushed = self.pushed.make_contiguous();
         if pushed.len() > self.waiting + 1 {
-            pushed[self.waiting..].sort_by_key(|(_, request)| request.offset);
+            sort_by_offset(&mut pushed[self.waiting..], |(_, request)| request.offset);
         }
         while !self.pushed.is_empty() && self.engine.has_room() {
             let count = joined(self.pushed.make_contiguous());
