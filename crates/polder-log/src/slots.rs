@@ -177,7 +177,7 @@ impl DoubleWriteBuffer {
             SlotPage { page: page.page, place: page.place, lines }
         };
         let pages = pages.iter().map(entry).collect();
-        Some((index, SlotHeader { sequence, retired, lines_checksum: 0, pages }))
+        Some((index, SlotHeader { sequence, retired, lines_checksum: 0, of_pages: false, pages }))
     }
 
     /// A ticket for a batch that may be written now.

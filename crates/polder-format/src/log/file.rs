@@ -1,7 +1,6 @@
 //! The blocks that give the log file its shape: its header, the headers of segments, and the
 //! headers of the slots of the double-write buffer.
 
-use std::cmp::Ordering;
 use std::ops::Range;
 
 use crate::header::{u32_at, u64_at};
@@ -15,7 +14,9 @@ pub const LOG_BLOCK_BYTES: usize = 4096;
 const FILE_MAGIC: &[u8; 8] = b"POLDRLOG";
 const SEGMENT_MAGIC: &[u8; 8] = b"POLDRSEG";
 const SLOT_MAGIC: &[u8; 8] = b"POLDRDBL";
-const VERSION: u32 = 3;
+const VERSION: u32 = 2;
+/// Slots hold lines since then; those of the version before hold whole pages.
+const SLOT_VERSION: u32 = 3;
 /// Bytes of a slot's pages at most, whatever the page size.
 const SLOT_BYTES_MAX: usize = 512 << 10;
 const SLOT_PAGES_MAX: usize = 64;
@@ -157,17 +158,20 @@ pub struct SlotHeader {
     pub sequence: u64,
     /// Batches below this one are synced where their pages lie in the data file.
     pub retired: u64,
-    /// Checksum over the lines of all pages: header and lines belong together.
+    /// Checksum over the lines of all pages: header and lines belong together
+    /// ([`SlotHeader::is_of`]).
     pub lines_checksum: u32,
+    /// A slot of the version before, with whole pages; its checksum is over those of the pages.
+    pub of_pages: bool,
     /// The pages, in the order in which their lines follow.
     pub pages: Vec<SlotPage>,
 }
 
 /// A block with a mark and, at byte 8, the checksum of the rest.
-fn block(magic: &[u8; 8]) -> Vec<u8> {
+fn block(magic: &[u8; 8], version: u32) -> Vec<u8> {
     let mut block = vec![0; LOG_BLOCK_BYTES];
     block[0..8].copy_from_slice(magic);
-    block[12..16].copy_from_slice(&VERSION.to_le_bytes());
+    block[12..16].copy_from_slice(&version.to_le_bytes());
     block
 }
 
@@ -196,12 +200,12 @@ fn open<'a>(
         return Err(FormatError::Checksum { found, expected: stored });
     }
     let version = u32_at(block, 12);
-    match version.cmp(&VERSION) {
-        Ordering::Less => return Err(FormatError::Older { version }),
-        Ordering::Equal => {}
-        Ordering::Greater => return Err(FormatError::Newer { version, bits: 0 }),
+    let newest = if magic == SLOT_MAGIC { SLOT_VERSION } else { VERSION };
+    match version {
+        ..VERSION => Err(FormatError::Older { version }),
+        _ if version > newest => Err(FormatError::Newer { version, bits: 0 }),
+        _ => Ok(block),
     }
-    Ok(block)
 }
 
 fn put(block: &mut [u8], at: usize, word: u64) {
@@ -211,7 +215,7 @@ fn put(block: &mut [u8], at: usize, word: u64) {
 impl LogHeader {
     /// The block as it lies on disk.
     pub fn encode(&self) -> Vec<u8> {
-        let mut block = block(FILE_MAGIC);
+        let mut block = block(FILE_MAGIC, VERSION);
         block[16..32].copy_from_slice(&self.store_id.0);
         put(&mut block, 32, self.segment_bytes);
         put(&mut block, 40, self.first_segment_bytes);
@@ -332,7 +336,7 @@ impl LogHeader {
 impl SegmentHeader {
     /// The block as it lies on disk.
     pub fn encode(&self, seed: LogSeed) -> Vec<u8> {
-        let mut block = block(SEGMENT_MAGIC);
+        let mut block = block(SEGMENT_MAGIC, VERSION);
         put(&mut block, 16, self.start.0);
         put(&mut block, 24, u64::from(self.incarnation));
         seal(seed, block)
@@ -351,9 +355,20 @@ impl SegmentHeader {
 }
 
 impl SlotHeader {
+    /// Whether these are the lines of its pages, one behind the other, as they were written.
+    pub fn is_of(&self, lines: &[u8], size: PageSize, seed: LogSeed) -> bool {
+        let found = if self.of_pages {
+            let sums = lines.chunks(size.bytes()).filter_map(|page| page.get(..4));
+            LogSeed::new(StoreId([0; 16])).checksum(&sums.flatten().copied().collect::<Vec<u8>>())
+        } else {
+            seed.checksum(lines)
+        };
+        found == self.lines_checksum
+    }
+
     /// The block as it lies on disk.
     pub fn encode(&self, seed: LogSeed) -> Vec<u8> {
-        let mut block = block(SLOT_MAGIC);
+        let mut block = block(SLOT_MAGIC, SLOT_VERSION);
         put(&mut block, 16, self.sequence);
         put(&mut block, 24, self.retired);
         put(&mut block, 32, u64::from(self.lines_checksum));
@@ -371,21 +386,24 @@ impl SlotHeader {
     pub fn decode(bytes: &[u8], seed: LogSeed) -> Result<SlotHeader, FormatError> {
         let block = open("header of a double-write slot", SLOT_MAGIC, seed, bytes)?;
         let count = u64_at(block, 40) as usize;
-        if count > (LOG_BLOCK_BYTES - SLOT_PAGES_AT) / SLOT_PAGE_BYTES {
+        let of_pages = u32_at(block, 12) < SLOT_VERSION;
+        let entry_bytes = if of_pages { 16 } else { SLOT_PAGE_BYTES };
+        if count > (LOG_BLOCK_BYTES - SLOT_PAGES_AT) / entry_bytes {
             return Err(FormatError::Broken("a double-write slot claims too many pages"));
         }
         let page = |i: usize| {
-            let at = SLOT_PAGES_AT + SLOT_PAGE_BYTES * i;
+            let at = SLOT_PAGES_AT + entry_bytes * i;
             SlotPage {
                 page: PageId::from_link(u64_at(block, at)),
                 place: PhysicalPageNo::new(u64_at(block, at + 8)),
-                lines: Lines(u64_at(block, at + 16)),
+                lines: if of_pages { Lines::ALL } else { Lines(u64_at(block, at + 16)) },
             }
         };
         Ok(SlotHeader {
             sequence: u64_at(block, 16),
             retired: u64_at(block, 24),
             lines_checksum: u32_at(block, 32),
+            of_pages,
             pages: (0..count).map(page).collect(),
         })
     }
@@ -406,6 +424,7 @@ mod tests {
             sequence: 9,
             retired: 4,
             lines_checksum: 12345,
+            of_pages: false,
             pages: vec![
                 SlotPage {
                     page: PageId::from_link(5),
@@ -434,15 +453,17 @@ mod tests {
 
     #[test]
     fn lines_lie_in_runs() {
-        let runs = |lines: u64, size| -> Vec<_> { Lines(lines).runs(size).collect() };
+        let runs = |lines: u64, size| -> Vec<(usize, usize)> {
+            Lines(lines).runs(size).map(|run| (run.start, run.end)).collect()
+        };
         let (small, large) = (PageSize::MIN, PageSize::new(65536).unwrap());
         assert_eq!(runs(0, small), []);
-        assert_eq!(runs(1, small), [0..64]);
-        assert_eq!(runs(u64::MAX, large), [0..65536]);
-        assert_eq!(runs(1 << 63 | 0b110, small), [64..192, 4032..4096]);
-        assert_eq!(runs(u64::MAX << 1, small), [64..4096]);
+        assert_eq!(runs(1, small), [(0, 64)]);
+        assert_eq!(runs(u64::MAX, large), [(0, 65536)]);
+        assert_eq!(runs(1 << 63 | 0b110, small), [(64, 192), (4032, 4096)]);
+        assert_eq!(runs(u64::MAX << 1, small), [(64, 4096)]);
         for lines in [0, 1, u64::MAX, 1 << 63 | 0b110, 0xF0F0_1234_8765_4321] {
-            let bytes: usize = runs(lines, large).iter().map(ExactSizeIterator::len).sum();
+            let bytes: usize = runs(lines, large).iter().map(|(begin, end)| end - begin).sum();
             assert_eq!(bytes, Lines(lines).bytes(large));
         }
     }

@@ -41,8 +41,7 @@ impl SlotFound {
         }
         let mut lines = read_block(&*file.device, from, whole_blocks)?;
         lines.truncate(bytes);
-        let is_whole = file.seed.checksum(&lines) == self.header.lines_checksum;
-        Ok(is_whole.then_some(lines))
+        Ok(self.header.is_of(&lines, size, file.seed).then_some(lines))
     }
 }
 

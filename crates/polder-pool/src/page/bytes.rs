@@ -348,7 +348,7 @@ impl<'a> PageMut<'a> {
         // A 64th of the page is a line.
         let shift = self.page.mask.trailing_ones() - 6;
         let (first, last) = (offset >> shift, (offset + len - 1) >> shift);
-        let lines = u64::MAX >> ((63 - (last - first)) & 63) << (first & 63);
+        let lines = (u64::MAX >> ((63 - (last - first)) & 63)) << (first & 63);
         // SAFETY: a multiple of 8 within a page that is aligned to 8.
         let word = unsafe { AtomicU64::from_ptr(self.page.at(header_at::CHANGED_LINES).cast()) };
         word.store(word.load(Relaxed) | lines, Relaxed);
