@@ -49,7 +49,8 @@ impl<T: Translation> Tree<T> {
             }
             fence.clear();
             fence.extend_from_slice(next);
-            walk.prefetch_edges(self, course);
+            // The fences and the count alone are read there.
+            walk.prefetch(self, course, 0..1);
             walk.step(self, course, |leaf| {
                 // What lies below the fence was counted before (WALK-2).
                 let begin = match leaf.lower_fence_is(&fence) {

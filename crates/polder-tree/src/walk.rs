@@ -20,6 +20,8 @@
 //!
 //! A walk that comes to leaves that are not in memory asks for those ahead of it ([`Siblings`]).
 
+use std::ops::Range;
+
 use polder_format::PageNo;
 use polder_pool::{AccessHint, Attempt, Discards, Optimistic, Restart, Translation};
 use polder_structure::Levels;
@@ -158,24 +160,21 @@ impl Walk {
         }
     }
 
-    /// Has the processor fetch the leaf that is next, as far as its number is known. Nothing is read
-    /// there, so that a number that is no longer true does no harm.
+    /// Has the processor fetch these bytes of the leaf that is next, as far as its number is known.
+    /// Nothing is read there, so that a number that is no longer true does no harm.
     #[inline]
-    pub(crate) fn prefetch<T: Translation>(&self, tree: &Tree<T>, course: Course<'_>) {
+    pub(crate) fn prefetch<T: Translation>(
+        &self,
+        tree: &Tree<T>,
+        course: Course<'_>,
+        bytes: Range<usize>,
+    ) {
         let next = match course {
             Course::Up(_) => self.at.right.filter(|_| self.at.has_upper),
             Course::Down(_) => self.siblings.next().map(|(page, _)| page),
         };
         if let Some(page) = next {
-            tree.space.prefetch(page);
-        }
-    }
-
-    /// The same of what a caller reads that takes the fences and the count alone.
-    #[inline]
-    pub(crate) fn prefetch_edges<T: Translation>(&self, tree: &Tree<T>, course: Course<'_>) {
-        if let (Course::Up(_), Some(page)) = (course, self.at.right) {
-            tree.space.prefetch_begin(page, 1);
+            tree.space.prefetch_part(page, bytes);
         }
     }
 

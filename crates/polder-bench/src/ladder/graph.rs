@@ -212,7 +212,7 @@ impl<'s, T: Translation> Walk<'s, T> {
                 Ok((count, more))
             })?;
             if self.prefetch {
-                names[..count].iter().for_each(|name| space.prefetch_begin(*name, PROBED_BYTES));
+                names[..count].iter().for_each(|name| space.prefetch_part(*name, 0..PROBED_BYTES));
             }
             space.run(AccessHint::Normal, |attempt| {
                 for (name, found) in names[..count].iter().zip(&mut *found) {

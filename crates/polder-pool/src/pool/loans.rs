@@ -21,6 +21,10 @@ use crate::translation::Translation;
 /// So many lines of a page are asked for at its beginning; then the processor sees where it goes.
 const PREFETCHED_LINES: usize = 6;
 
+/// So many lines of the first page that is borrowed are asked for at once: it is the one that is read
+/// first, and nothing else can be done before it comes. 4 KiB pages have four times as many.
+const FIRST_LINES: usize = 16;
+
 /// A space, for what is lent there.
 trait Lender: Sync {
     /// G5: whether the page may be one that leaves with this loan.
@@ -198,10 +202,12 @@ impl<'p, T: Translation> Borrower<'p, T> {
     /// Why not. All that was borrowed before is still lent.
     #[inline]
     pub fn borrow(&mut self, page: PageNo, parent: &Optimistic<'_>) -> Result<(), NotLent> {
-        let loan = self.space.view().lend(page, parent)?;
-        match self.loans.first {
-            None => self.loans.first = Some(loan),
-            Some(_) => self.loans.more.push(loan),
+        let is_first = self.loans.first.is_none();
+        let soon = 64 * if is_first { FIRST_LINES } else { 1 };
+        let loan = self.space.view().lend(page, parent, soon)?;
+        match is_first {
+            true => self.loans.first = Some(loan),
+            false => self.loans.more.push(loan),
         }
         Ok(())
     }

@@ -2,6 +2,8 @@
 
 #![cfg(not(loom))]
 
+use std::ops::Range;
+
 use polder_format::{
     FormatError, Lsn, PageHeader, PageId, PageKind, PageNo, PageSize, SpaceId, header_at,
 };
@@ -119,16 +121,18 @@ impl<T: Translation> Space<T> {
     /// for.)
     #[inline]
     pub fn prefetch(&self, page: PageNo) {
-        self.prefetch_begin(page, self.page_size().bytes());
+        self.prefetch_part(page, 0..self.page_size().bytes());
     }
 
-    /// As [`Space::prefetch`], for a caller that reads only the first `bytes` bytes of the page.
+    /// As [`Space::prefetch`], for a caller that soon reads these bytes of the page only. A whole page
+    /// that is asked for at once keeps the processor from everything else for a while; one that is
+    /// asked for bit by bit does not.
     #[inline]
-    pub fn prefetch_begin(&self, page: PageNo, bytes: usize) {
+    pub fn prefetch_part(&self, page: PageNo, bytes: Range<usize>) {
         let link = LinkRef::Id(PageId::new(self.id(), page));
         if let Some(found) = self.view().resolve(link).filter(|found| found.word.is_readable()) {
-            let page = found.page;
-            (0..bytes.min(page.size())).step_by(64).for_each(|line| page.prefetch(line));
+            let (page, end) = (found.page, bytes.end.min(found.page.size()));
+            (bytes.start..end).step_by(64).for_each(|line| page.prefetch(line));
         }
     }
 

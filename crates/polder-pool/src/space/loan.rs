@@ -75,9 +75,15 @@ pub enum NotLent {
 }
 
 impl<T: Translation> View<'_, T> {
-    /// G1 to G4: lends the page to which `parent` leads, as was read there.
+    /// G1 to G4: lends the page to which `parent` leads, as was read there. The processor is asked for
+    /// the first `soon` bytes of it, so that they come while it waits for the frame's metadata.
     #[inline]
-    pub(crate) fn lend(self, page: PageNo, parent: &Optimistic<'_>) -> Result<Loan, NotLent> {
+    pub(crate) fn lend(
+        self,
+        page: PageNo,
+        parent: &Optimistic<'_>,
+        soon: usize,
+    ) -> Result<Loan, NotLent> {
         let View { shared, space } = self;
         let latches = &shared.core.latches;
         let (id, wraps) = (PageId::new(space.id, page), latches.wraps.get());
@@ -87,6 +93,7 @@ impl<T: Translation> View<'_, T> {
         if !found.word.is_readable() {
             return Err(NotLent::Changed);
         }
+        (0..soon).step_by(64).for_each(|line| found.page.prefetch(line));
         let meta = latches.meta(found.frame);
         // G2 to G4  nothing is waited for (LOAN-4)
         let is_its = meta.lend(found.cell, found.word);

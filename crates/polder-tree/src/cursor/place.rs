@@ -11,12 +11,16 @@ use super::Entry;
 use super::memory::{Lent, Memory};
 use crate::descent::{Course, Target};
 use crate::error::TreeError;
-use crate::node::{NodeRef, Value};
+use crate::node::{NodeRef, OutOfOrder, Value};
 use crate::overflow::{Long, SeenChain};
 use crate::tree::Tree;
 
 /// The entries of the leaf that are wanted in one direction are not known yet.
 const UNKNOWN: usize = usize::MAX;
+
+/// The next leaf is asked for by parts of so many bytes, while entries of this one are given: it comes
+/// meanwhile, and a cursor that is left behind a few entries has asked for little.
+const PART_BYTES: usize = 1024;
 
 /// A place in a tree, in front of an entry or behind the last one: a cursor without its tree. What is
 /// wanted is bounded where the steps are made, by the same bound at each step of a direction.
@@ -30,6 +34,12 @@ pub struct Place {
     /// forward. No step needs to compare keys.
     begin: usize,
     end: usize,
+    /// Steps back go on down to here, and steps forward up to there, before they look further: whether
+    /// there is more in the leaf, and at the next one.
+    down_to: usize,
+    up_to: usize,
+    /// Bytes of the next leaf that were asked for.
+    asked: usize,
     /// An entry was given, and its key is in the buffer.
     has_key: bool,
     /// One was given, and its key is kept beside.
@@ -65,8 +75,18 @@ impl Place {
         from_above: bool,
     ) -> Result<Place, TreeError> {
         let memory = Lent::take(tree.space.page_size());
-        let mut place =
-            Place { memory, pass: 0, slot: 0, begin: 0, end: 0, has_key: false, has_given: false };
+        let mut place = Place {
+            memory,
+            pass: 0,
+            slot: 0,
+            begin: UNKNOWN,
+            end: UNKNOWN,
+            down_to: UNKNOWN,
+            up_to: 0,
+            asked: 0,
+            has_key: false,
+            has_given: false,
+        };
         let target = match bound {
             Bound::Included(key) | Bound::Excluded(key) => Target::Key(key),
             Bound::Unbounded if from_above => Target::Last,
@@ -96,7 +116,8 @@ impl Place {
         let memory = &mut *self.memory;
         std::mem::swap(&mut memory.leaf, &mut memory.next_leaf);
         memory.key.begin(memory.leaf.node());
-        (self.begin, self.end) = (UNKNOWN, 0);
+        (self.begin, self.end) = (UNKNOWN, UNKNOWN);
+        (self.down_to, self.up_to, self.asked) = (UNKNOWN, 0, 0);
     }
 
     /// The entry behind the place, which steps over it; none if the next one is not below the bound.
@@ -110,7 +131,7 @@ impl Place {
         upper: Bound<&[u8]>,
     ) -> Result<Option<Entry<'_>>, TreeError> {
         loop {
-            if self.slot >= self.end && !self.go_up(tree, upper)? {
+            if self.slot >= self.up_to && !self.go_up(tree, upper)? {
                 return Ok(None);
             }
             let slot = self.slot;
@@ -134,7 +155,7 @@ impl Place {
         lower: Bound<&[u8]>,
     ) -> Result<Option<Entry<'_>>, TreeError> {
         loop {
-            if self.slot <= self.begin && !self.go_down(tree, lower)? {
+            if self.slot <= self.down_to && !self.go_down(tree, lower)? {
                 return Ok(None);
             }
             let slot = self.slot - 1;
@@ -197,12 +218,15 @@ impl Place {
         let course = Course::Up(limit);
         loop {
             let Memory { leaf, walk, .. } = &*self.memory;
-            self.end =
-                limit.map_or(Ok(leaf.count()), |key| edge_within(leaf.node(), key, behind))?;
+            if self.end == UNKNOWN {
+                let end = limit.map(|key| edge_within(leaf.node(), key, behind));
+                self.end = end.unwrap_or(Ok(leaf.count()))?;
+            }
             if self.slot < self.end {
-                if self.end == leaf.count() {
-                    walk.prefetch(tree, course);
-                }
+                let left = self.end - self.slot;
+                let goes_on = self.end == leaf.count();
+                let steps = if goes_on { self.look_ahead(tree, course, left) } else { left };
+                self.up_to = self.slot + steps;
                 return Ok(true);
             }
             // The next leaf begins at the fence.
@@ -229,11 +253,15 @@ impl Place {
         let course = Course::Down(limit);
         loop {
             let Memory { leaf, walk, .. } = &*self.memory;
-            self.begin = limit.map_or(Ok(0), |key| edge_within(leaf.node(), key, behind))?;
+            if self.begin == UNKNOWN {
+                let begin = limit.map(|key| edge_within(leaf.node(), key, behind));
+                self.begin = begin.unwrap_or(Ok(0))?;
+            }
             if self.slot > self.begin {
-                if self.begin == 0 {
-                    walk.prefetch(tree, course);
-                }
+                let left = self.slot - self.begin;
+                let goes_on = self.begin == 0;
+                let steps = if goes_on { self.look_ahead(tree, course, left) } else { left };
+                self.down_to = self.slot - steps;
                 return Ok(true);
             }
             // The next leaf ends at the fence.
@@ -242,6 +270,28 @@ impl Place {
                 return Ok(false);
             }
         }
+    }
+
+    /// Asks for a part of the next leaf. Gives after how many steps the next part is to be asked for,
+    /// of those that are left in this one.
+    fn look_ahead<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        course: Course<'_>,
+        left: usize,
+    ) -> usize {
+        let size = tree.space.page_size().bytes();
+        if self.asked >= size {
+            return left;
+        }
+        let parts = (size - self.asked) / PART_BYTES;
+        let (steps, end) = match left / parts {
+            0 => (left, size),
+            steps => (steps, self.asked + PART_BYTES),
+        };
+        self.memory.walk.prefetch(tree, course, self.asked..end);
+        self.asked = end;
+        steps
     }
 
     /// Copies the next leaf, and stands at its near end, or at the fence. False if there is none.
@@ -289,8 +339,8 @@ impl Place {
         slot: usize,
     ) -> Result<Option<Lies>, TreeError> {
         let memory = &mut *self.memory;
-        match memory.leaf.value(slot) {
-            Ok(Value::Inline { at, len }) if memory.leaf.key(slot, &mut memory.key).is_ok() => {
+        match memory.leaf.entry(slot, &mut memory.key) {
+            Ok(Value::Inline { at, len }) => {
                 self.has_key = true;
                 Ok(Some(Lies::InLeaf { at, len }))
             }
@@ -298,7 +348,7 @@ impl Place {
                 self.fetch_long(tree, slot, Long { len, run, link })
             }
             // CURSOR-3
-            _ => Err(out_of_order(memory.leaf.node())),
+            Err(OutOfOrder) => Err(out_of_order(memory.leaf.node())),
         }
     }
 

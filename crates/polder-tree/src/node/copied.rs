@@ -67,12 +67,14 @@ impl CopiedLeaf {
         self.page.bytes().get(at..at + len).unwrap_or_default()
     }
 
-    /// Where the value of a slot lies.
+    /// Puts the key of a slot together, and gives its value; where that is a long one, the key is left
+    /// to [`CopiedLeaf::key`].
     ///
     /// # Errors
-    /// If the entry does not lie among the leaf's records.
+    /// If the entry does not lie among the leaf's records, or its key does not lie between those beside
+    /// it and within the fences.
     #[inline(always)]
-    pub(crate) fn value(&self, slot: usize) -> Result<Value, OutOfOrder> {
+    pub(crate) fn entry(&self, slot: usize, key: &mut KeyBuf) -> Result<Value, OutOfOrder> {
         let node = self.node();
         let (page, entry) = (node.page(), node.slot(slot));
         let begin = entry.offset() + LEAF_RECORD_HEADER + entry.rest_len();
@@ -85,21 +87,25 @@ impl CopiedLeaf {
         }
         let len = usize::from(word);
         if len > page.size() - begin {
-            Err(OutOfOrder)
-        } else {
-            Ok(Value::Inline { at: begin, len })
+            return Err(OutOfOrder);
         }
+        self.put_key(slot, entry, key)?;
+        Ok(Value::Inline { at: begin, len })
     }
 
     /// Puts the key of a slot together.
     ///
     /// # Errors
     /// If the key does not lie between those beside it and within the fences.
-    #[inline(always)]
     pub(crate) fn key(&self, slot: usize, key: &mut KeyBuf) -> Result<(), OutOfOrder> {
+        self.put_key(slot, self.node().slot(slot), key)
+    }
+
+    #[inline(always)]
+    fn put_key(&self, slot: usize, entry: Slot, key: &mut KeyBuf) -> Result<(), OutOfOrder> {
         let node = self.node();
         let is_right =
-            key.put(node, node.slot(slot)) && node.stands_right(slot, self.count, key.get());
+            key.put(node, entry) && node.stands_right((slot, entry), self.count, key.get());
         if is_right { Ok(()) } else { Err(OutOfOrder) }
     }
 }

@@ -165,14 +165,19 @@ impl NodeRef<'_> {
         }
     }
 
-    /// Whether `key`, which is that of a slot of these, stands below that of the next one, and within the
-    /// fences where it is the first or the last.
+    /// Whether `key`, which is that of an entry of these, stands below that of the next one, and within
+    /// the fences where it is the first or the last. The entry is given by its number and its slot.
     #[inline(always)]
-    pub fn stands_right(self, slot: usize, count: usize, key: &[u8]) -> bool {
+    pub(super) fn stands_right(
+        self,
+        (index, slot): (usize, Slot),
+        count: usize,
+        key: &[u8],
+    ) -> bool {
         // Mostly heads tell.
-        let has_neighbours = slot > 0 && slot + 1 < count;
-        (has_neighbours && self.slot(slot).padded_head() < self.slot(slot + 1).padded_head())
-            || self.stands_right_by_key(slot, key)
+        let has_neighbours = index > 0 && index + 1 < count;
+        (has_neighbours && slot.padded_head() < self.slot(index + 1).padded_head())
+            || self.stands_right_by_key(index, key)
     }
 
     #[inline(never)]

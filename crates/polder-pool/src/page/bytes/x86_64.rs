@@ -4,6 +4,11 @@ use std::arch::asm;
 use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
 use std::arch::x86_64::{_mm_loadu_si128, _mm_storeu_si128};
 
+/// What is moved by one turn of [`move_blocks`].
+const BLOCK_BYTES: usize = 128;
+/// From so many bytes on that is worth a call.
+const LONG_BYTES: usize = 512;
+
 #[inline(always)]
 pub(super) unsafe fn load_u64(at: *const u8) -> u64 {
     let word;
@@ -131,14 +136,53 @@ pub(super) unsafe fn copy_in(from: *const u8, to: *mut u8, len: usize) {
     }
 }
 
-/// Within pages; the two runs may overlap.
+/// Copies whole blocks from the beginning of a long run by registers of 32 bytes, where the processor
+/// has them; gives how many bytes that were. `to` may lie below `from` and overlap it.
+#[inline(never)]
+unsafe fn move_blocks(from: *const u8, to: *mut u8, len: usize) -> usize {
+    let blocks = len / BLOCK_BYTES;
+    if blocks == 0 || !is_x86_feature_detected!("avx") {
+        return 0;
+    }
+    // SAFETY: the caller promises `len` bytes on both sides; the processor knows the instructions. A
+    // block is read before it is written, and what it overwrites of the source was read.
+    unsafe {
+        asm!(
+            "2:",
+            "vmovdqu ymm0, [{from}]",
+            "vmovdqu ymm1, [{from} + 32]",
+            "vmovdqu ymm2, [{from} + 64]",
+            "vmovdqu ymm3, [{from} + 96]",
+            "vmovdqu [{to}], ymm0",
+            "vmovdqu [{to} + 32], ymm1",
+            "vmovdqu [{to} + 64], ymm2",
+            "vmovdqu [{to} + 96], ymm3",
+            "add {from}, 128",
+            "add {to}, 128",
+            "dec {blocks}",
+            "jnz 2b",
+            "vzeroupper",
+            from = inout(reg) from => _,
+            to = inout(reg) to => _,
+            blocks = inout(reg) blocks => _,
+            out("xmm0") _,
+            out("xmm1") _,
+            out("xmm2") _,
+            out("xmm3") _,
+            options(nostack),
+        );
+    }
+    blocks * BLOCK_BYTES
+}
+
+/// Within pages, or from one to another; the two runs may overlap.
 #[inline(always)]
 pub(super) unsafe fn move_bytes(from: *const u8, to: *mut u8, len: usize) {
     // SAFETY: the caller promises `len` bytes on both sides. The order of the steps is such
     // that no byte is overwritten before it was read.
     unsafe {
         if (to as usize) <= (from as usize) {
-            let mut done = 0;
+            let mut done = if len < LONG_BYTES { 0 } else { move_blocks(from, to, len) };
             while done + 16 <= len {
                 store_128(to.add(done), load_128(from.add(done)));
                 done += 16;

@@ -28,7 +28,7 @@ fn read_all(node: NodeRef<'_>, key: &[u8]) {
         out.clear();
         node.append_key(slot, &mut out);
         let _ = (node.version(slot), node.link(slot));
-        let stands_right = slot < count && node.stands_right(slot, count, &out);
+        let stands_right = slot < count && node.stands_right((slot, node.slot(slot)), count, &out);
         // A page of another shape is never read: offsets lead out of it.
         if stands_right && slot + 1 < count && node.verify_shape().is_ok() {
             assert!(out < node.key(slot + 1), "{out:?} {:?}", node.key(slot + 1));
