@@ -187,6 +187,18 @@ impl DoubleEndedIterator for Range {
 
 impl FusedIterator for Range {}
 
+/// A function of its own: the code for it is there once, and not for each translation.
+#[inline(never)]
+fn step_up(place: &mut Place) -> bool {
+    place.step_up()
+}
+
+/// As [`step_up`].
+#[inline(never)]
+fn step_down(place: &mut Place) -> bool {
+    place.step_down()
+}
+
 impl<T: Translation> Ends<T> {
     fn new(table: Arc<TableCore<T>>, lower: Bound<&[u8]>, upper: Bound<&[u8]>) -> Ends<T> {
         let (lower, upper) = (lower.map(KeyCopy::new), upper.map(KeyCopy::new));
@@ -194,9 +206,24 @@ impl<T: Translation> Ends<T> {
     }
 
     fn next(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
+        // Mostly there is one end, and the next entry lies in the leaf where it stands.
+        let is_begun = !self.failed && self.back.is_none() && self.table.check().is_ok();
+        let there = (is_begun && self.front.as_mut().is_some_and(step_up)) || self.go_up()?;
+        Ok(self.front.as_ref().filter(|_| there).map(Place::entry))
+    }
+
+    fn next_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
+        let is_begun = !self.failed && self.front.is_none() && self.table.check().is_ok();
+        let there = (is_begun && self.back.as_mut().is_some_and(step_down)) || self.go_down()?;
+        Ok(self.back.as_ref().filter(|_| there).map(Place::entry))
+    }
+
+    /// A step of the front. False if there is no entry between it and the other end.
+    #[inline(never)]
+    fn go_up(&mut self) -> Result<bool, StoreError> {
         let Ends { table, lower, upper, front, back, done, failed } = self;
         if *done || *failed {
-            return Ok(None);
+            return Ok(false);
         }
         // Until this step has gone well.
         *failed = true;
@@ -205,20 +232,21 @@ impl<T: Translation> Ends<T> {
             let place = Place::above(&table.tree, lent(lower));
             *front = Some(place.map_err(|error| table.error(error))?);
         }
-        let Some(front) = front else { return Ok(None) };
+        let Some(front) = front else { return Ok(false) };
         let entry = front.next(&table.tree, lent(upper)).map_err(|error| table.error(error))?;
         *failed = false;
         // The other end was here.
         let other = back.as_ref().and_then(Place::last_key);
-        let entry = entry.filter(|(key, _)| other.is_none_or(|other| *key < other));
-        *done = entry.is_none();
-        Ok(entry)
+        *done = entry.is_none_or(|(key, _)| other.is_some_and(|other| key >= other));
+        Ok(!*done)
     }
 
-    fn next_back(&mut self) -> Result<Option<EntryRef<'_>>, StoreError> {
+    /// As [`Ends::go_up`], of the back.
+    #[inline(never)]
+    fn go_down(&mut self) -> Result<bool, StoreError> {
         let Ends { table, lower, upper, front, back, done, failed } = self;
         if *done || *failed {
-            return Ok(None);
+            return Ok(false);
         }
         // Until this step has gone well.
         *failed = true;
@@ -227,13 +255,12 @@ impl<T: Translation> Ends<T> {
             let place = Place::below(&table.tree, lent(upper));
             *back = Some(place.map_err(|error| table.error(error))?);
         }
-        let Some(back) = back else { return Ok(None) };
+        let Some(back) = back else { return Ok(false) };
         let entry = back.previous(&table.tree, lent(lower)).map_err(|error| table.error(error))?;
         *failed = false;
         let other = front.as_ref().and_then(Place::last_key);
-        let entry = entry.filter(|(key, _)| other.is_none_or(|other| *key > other));
-        *done = entry.is_none();
-        Ok(entry)
+        *done = entry.is_none_or(|(key, _)| other.is_some_and(|other| key <= other));
+        Ok(!*done)
     }
 
     /// All of it, if it has not been begun and there is no error.

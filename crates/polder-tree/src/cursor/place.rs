@@ -11,7 +11,7 @@ use super::Entry;
 use super::memory::{Lent, Memory};
 use crate::descent::{Course, Target};
 use crate::error::TreeError;
-use crate::node::{NodeRef, OutOfOrder, Value};
+use crate::node::{NodeRef, Value};
 use crate::overflow::{Long, SeenChain};
 use crate::tree::Tree;
 
@@ -40,6 +40,8 @@ pub struct Place {
     up_to: usize,
     /// Bytes of the next leaf that were asked for.
     asked: usize,
+    /// Where the value of the entry lies that was given last.
+    value: Lies,
     /// An entry was given, and its key is in the buffer.
     has_key: bool,
     /// One was given, and its key is kept beside.
@@ -84,6 +86,7 @@ impl Place {
             down_to: UNKNOWN,
             up_to: 0,
             asked: 0,
+            value: Lies::Apart,
             has_key: false,
             has_given: false,
         };
@@ -130,17 +133,8 @@ impl Place {
         tree: &Tree<T>,
         upper: Bound<&[u8]>,
     ) -> Result<Option<Entry<'_>>, TreeError> {
-        loop {
-            if self.slot >= self.up_to && !self.go_up(tree, upper)? {
-                return Ok(None);
-            }
-            let slot = self.slot;
-            if let Some(at) = self.fetch(tree, slot)? {
-                self.slot = slot + 1;
-                return Ok(Some(self.entry(at)));
-            }
-            self.slot = slot + 1;
-        }
+        let there = self.step_up() || self.step_further_up(tree, upper)?;
+        Ok(there.then(|| self.entry()))
     }
 
     /// The entry in front of the place, which steps back over it; none if that one is not above the
@@ -154,16 +148,65 @@ impl Place {
         tree: &Tree<T>,
         lower: Bound<&[u8]>,
     ) -> Result<Option<Entry<'_>>, TreeError> {
+        let there = self.step_down() || self.step_further_down(tree, lower)?;
+        Ok(there.then(|| self.entry()))
+    }
+
+    /// Steps over the entry behind the place, if it lies in the leaf with its value and nothing else is
+    /// to be done. [`Place::entry`] is that entry then; where this is false, the place stays where it is,
+    /// and [`Place::next`] tells why.
+    #[inline(always)]
+    pub fn step_up(&mut self) -> bool {
+        let slot = self.slot;
+        let there = slot < self.up_to && self.fetch_short(slot);
+        self.slot = slot + usize::from(there);
+        there
+    }
+
+    /// As [`Place::step_up`], over the entry in front of the place ([`Place::previous`]).
+    #[inline(always)]
+    pub fn step_down(&mut self) -> bool {
+        let slot = self.slot;
+        let there = slot > self.down_to && self.fetch_short(slot - 1);
+        self.slot = slot - usize::from(there);
+        there
+    }
+
+    #[inline(never)]
+    fn step_further_up<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        upper: Bound<&[u8]>,
+    ) -> Result<bool, TreeError> {
+        loop {
+            if self.slot >= self.up_to && !self.go_up(tree, upper)? {
+                return Ok(false);
+            }
+            let slot = self.slot;
+            let there = self.fetch(tree, slot)?;
+            self.slot = slot + 1;
+            if there {
+                return Ok(true);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn step_further_down<T: Translation>(
+        &mut self,
+        tree: &Tree<T>,
+        lower: Bound<&[u8]>,
+    ) -> Result<bool, TreeError> {
         loop {
             if self.slot <= self.down_to && !self.go_down(tree, lower)? {
-                return Ok(None);
+                return Ok(false);
             }
             let slot = self.slot - 1;
-            if let Some(at) = self.fetch(tree, slot)? {
-                self.slot = slot;
-                return Ok(Some(self.entry(at)));
-            }
+            let there = self.fetch(tree, slot)?;
             self.slot = slot;
+            if there {
+                return Ok(true);
+            }
         }
     }
 
@@ -204,7 +247,6 @@ impl Place {
     }
 
     /// Makes sure that the entry behind the place is in the leaf and wanted. False if there is none.
-    #[inline(never)]
     fn go_up<T: Translation>(
         &mut self,
         tree: &Tree<T>,
@@ -239,7 +281,6 @@ impl Place {
     }
 
     /// The same of the entry in front of the place.
-    #[inline(never)]
     fn go_down<T: Translation>(
         &mut self,
         tree: &Tree<T>,
@@ -321,34 +362,42 @@ impl Place {
         Ok(true)
     }
 
+    /// The entry over which the last step went.
     #[inline(always)]
-    fn entry(&self, at: Lies) -> Entry<'_> {
-        let value = match at {
+    pub fn entry(&self) -> Entry<'_> {
+        let value = match self.value {
             Lies::InLeaf { at, len } => self.memory.leaf.bytes(at, len),
             Lies::Apart => &self.memory.value,
         };
         (self.memory.key.get(), value)
     }
 
-    /// Finds key and value of a slot of the copy. None if the value lay in overflow pages and the key is
-    /// gone.
+    /// Finds key and value of a slot of the copy. False if the value lies in overflow pages, or the leaf
+    /// contradicts itself.
     #[inline(always)]
-    fn fetch<T: Translation>(
-        &mut self,
-        tree: &Tree<T>,
-        slot: usize,
-    ) -> Result<Option<Lies>, TreeError> {
+    fn fetch_short(&mut self, slot: usize) -> bool {
+        let memory = &mut *self.memory;
+        let Ok(Value::Inline { at, len }) = memory.leaf.entry(slot, &mut memory.key) else {
+            return false;
+        };
+        self.value = Lies::InLeaf { at, len };
+        self.has_key = true;
+        true
+    }
+
+    /// Finds key and value of a slot of the copy. False if the value lay in overflow pages and the key is
+    /// gone.
+    fn fetch<T: Translation>(&mut self, tree: &Tree<T>, slot: usize) -> Result<bool, TreeError> {
+        if self.fetch_short(slot) {
+            return Ok(true);
+        }
         let memory = &mut *self.memory;
         match memory.leaf.entry(slot, &mut memory.key) {
-            Ok(Value::Inline { at, len }) => {
-                self.has_key = true;
-                Ok(Some(Lies::InLeaf { at, len }))
-            }
             Ok(Value::Overflow { len, run, link }) => {
                 self.fetch_long(tree, slot, Long { len, run, link })
             }
             // CURSOR-3
-            Err(OutOfOrder) => Err(out_of_order(memory.leaf.node())),
+            _ => Err(out_of_order(memory.leaf.node())),
         }
     }
 
@@ -359,7 +408,7 @@ impl Place {
         tree: &Tree<T>,
         slot: usize,
         long: Long,
-    ) -> Result<Option<Lies>, TreeError> {
+    ) -> Result<bool, TreeError> {
         self.keep_last_key();
         let memory = &mut *self.memory;
         if memory.leaf.key(slot, &mut memory.key).is_err() {
@@ -372,10 +421,11 @@ impl Place {
             // It was written since the leaf was copied: as it is now (CURSOR-2).
             None => tree.get(key)?,
         };
-        let Some(value) = value else { return Ok(None) };
+        let Some(value) = value else { return Ok(false) };
         memory.value = value;
+        self.value = Lies::Apart;
         self.has_key = true;
-        Ok(Some(Lies::Apart))
+        Ok(true)
     }
 }
 

@@ -36,7 +36,7 @@ use polder_pool::bytes::PageRef;
 use polder_structure::page;
 
 pub use build::NodeBuilder;
-pub(crate) use copied::{CopiedLeaf, KeyBuf, OutOfOrder};
+pub(crate) use copied::{CopiedLeaf, KeyBuf};
 pub use edit::NodeMut;
 pub use layout::{MAX_VALUE_BYTES, max_key_len, must_overflow};
 pub(crate) use layout::{OVERFLOW_BYTES_AT, overflow_pages};

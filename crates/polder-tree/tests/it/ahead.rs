@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool, PoolConfig, Swizzle, Translation};
-use polder_testkit::{FaultPlan, SimDisk};
+use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_tree::{Cursor, KINDS, Tree};
 
 use crate::support::*;
@@ -122,5 +122,43 @@ fn a_scan_of_what_is_in_memory_reads_nothing() {
         }
         assert_eq!(entries, ENTRIES);
         assert_eq!(pool.stats().device_reads > before, round == 0);
+    }
+}
+
+/// A table that takes half of the pool and is used all the time stays in memory while one of several
+/// times the pool is scanned.
+#[test]
+fn a_scan_leaves_a_working_set_in_memory() {
+    for forward in [true, false] {
+        let pool = Pool::<Array>::open(Box::new(disk()), &config(FileState::NEW), &KINDS).unwrap();
+        let used = Tree::create(pool.create_space().unwrap()).unwrap();
+        let scanned = Tree::create(pool.create_space().unwrap()).unwrap();
+        // Three to a leaf.
+        let frames = pool.stats().frames;
+        let (few, many) = (3 * frames / 2, 3 * frames * 4);
+        for (tree, entries) in [(&scanned, many), (&used, few)] {
+            for i in 0..entries {
+                tree.insert(&key(i), &[i as u8; 1000], 1).unwrap();
+            }
+        }
+        pool.flush().unwrap();
+        let mut random = Random::new(3);
+        let mut look_up = || assert!(used.contains_key(&key(random.below(few))).unwrap());
+        (0..4 * few).for_each(|_| look_up());
+        let resident = || pool.stats().spaces[&used.space().id()].resident_pages;
+        let before = resident();
+        let mut cursor = match forward {
+            true => scanned.cursor_first().unwrap(),
+            false => scanned.cursor_last().unwrap(),
+        };
+        for i in 1..=many {
+            let entry = if forward { cursor.next() } else { cursor.previous() };
+            assert!(entry.unwrap().is_some());
+            look_up();
+            if i % (many / 8) == 0 {
+                let now = resident();
+                assert!(now * 100 >= before * 95, "{now} of {before} pages, {forward}");
+            }
+        }
     }
 }

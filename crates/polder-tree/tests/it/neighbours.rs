@@ -4,6 +4,7 @@ use std::ops::Bound;
 
 use polder_format::PageSize;
 use polder_pool::{AccessHint, Array, Hash, ReadMode, Simd, Swizzle, Translation};
+use polder_testkit::Random;
 use polder_tree::{Place, Tree};
 
 use crate::support::*;
@@ -134,6 +135,40 @@ fn a_leaf_that_was_split_is_gone_through_whole() {
                 assert!(found.iter().copied().eq((0..beyond).rev()), "{found:?}");
                 let first = 10 * (ENTRIES - given);
                 assert!(beyond <= first && first <= beyond + 10, "{beyond} before {first}");
+            }
+        }
+    }
+}
+
+/// In a leaf, at its parts, and from one leaf to the next; some values have pages of their own.
+#[test]
+fn a_cursor_turns_anywhere() {
+    let disk = disk();
+    let (_pool, tree) = new_tree::<Array>(&disk, PageSize::MIN);
+    let len = |key: u64| if key % 50 == 8 { 3000 } else { (key % 190) as usize };
+    for key in (0..2 * ENTRIES).step_by(2) {
+        tree.insert(&key.to_be_bytes(), &vec![key as u8; len(key)], key + 1).unwrap();
+    }
+    let mut random = Random::new(7);
+    for _ in 0..200 {
+        let mut ends = [random.below(2 * ENTRIES), random.below(2 * ENTRIES)];
+        ends.sort_unstable();
+        let (begin, end) = (ends[0].to_be_bytes(), ends[1].to_be_bytes());
+        let (lower, upper) = (Bound::Included(&begin[..]), Bound::Excluded(&end[..]));
+        let keys: Vec<u64> = (ends[0]..ends[1]).filter(|key| key % 2 == 0).collect();
+        let (mut place, mut at) = (Place::above(&tree, lower).unwrap(), 0);
+        let mut forward = true;
+        for _ in 0..300 {
+            forward ^= random.chance(0.1);
+            let (entry, expected) = match forward {
+                true => (place.next(&tree, upper).unwrap(), keys.get(at)),
+                false => (place.previous(&tree, lower).unwrap(), keys[..at].last()),
+            };
+            let expected = expected.map(|key| (key.to_be_bytes(), vec![*key as u8; len(*key)]));
+            assert_eq!(entry, expected.as_ref().map(|(key, value)| (&key[..], &value[..])));
+            match forward {
+                true => at += usize::from(expected.is_some()),
+                false => at -= usize::from(expected.is_some()),
             }
         }
     }

@@ -10,10 +10,8 @@ fn filled() -> PageBuf {
 
 #[test]
 fn moves_agree_with_slices() {
-    for len in (0..70).chain([500]) {
-        for (from, to) in [(100, 200), (100, 103), (103, 100), (100, 116), (116, 100), (39, 39)] {
     for len in (0..70).chain([500, 511, 512, 700, 3000]) {
-        for (from, to) in [(100, 200), (100, 103), (103, 100), (100, 116), (116, 100), (9, 9)] {
+        for (from, to) in [(100, 200), (100, 103), (103, 100), (100, 116), (116, 100), (39, 39)] {
             let (mut ours, mut model) = (filled(), filled().bytes().to_vec());
             ours.page_mut().copy_within(from, to, len);
             model.copy_within(from..from + len, to);
