@@ -108,30 +108,30 @@ pub trait Jobs<S: Levels> {
     fn deliver(&mut self);
 }
 
-/// Does all jobs in a space.
+/// Does all jobs in a space. Gives how many pages were loaded for them.
 ///
 /// # Errors
 /// The first error, with its job. Answers that were found before have been delivered.
 pub fn each<S: Levels, T: Translation, J: Jobs<S>>(
     space: &Space<T>,
     jobs: &mut J,
-) -> Result<(), (J::Job, J::Error)> {
-    let way = space.interleave(AccessHint::Normal);
-    let most_open = way.most_open();
-    let root = PageId::new(space.id(), root());
-    let crowd = Crowd {
-        root,
-        way,
-        most_open,
-        jobs,
-        waiting: Vec::new(),
-        landed: Vec::new(),
-        put_off: Vec::new(),
-        again: Vec::new(),
-        alone: Vec::new(),
-        blocked: Blocked::Changed,
-    };
-    let done = crowd.run();
+) -> Result<usize, (J::Job, J::Error)> {
+    let done = space.interleave(AccessHint::Normal, |way| {
+        let crowd = Crowd {
+            root: PageId::new(space.id(), root()),
+            most_open: way.most_open(),
+            way,
+            jobs: &mut *jobs,
+            waiting: Vec::new(),
+            landed: Vec::new(),
+            put_off: Vec::new(),
+            again: Vec::new(),
+            alone: Vec::new(),
+            blocked: Blocked::Changed,
+            loaded: 0,
+        };
+        crowd.run()
+    });
     // MANY-4: the crowd is gone, and no flight is open.
     jobs.deliver();
     done
@@ -197,7 +197,7 @@ enum Went {
 /// All descents.
 struct Crowd<'p, 'j, S: Levels, T: Translation, J: Jobs<S>> {
     root: PageId,
-    way: Interleaved<'p, T>,
+    way: &'j mut Interleaved<'p, T>,
     most_open: usize,
     jobs: &'j mut J,
     /// Machines that wait for a flight.
@@ -213,12 +213,13 @@ struct Crowd<'p, 'j, S: Levels, T: Translation, J: Jobs<S>> {
     alone: Vec<J::Job>,
     /// Why the last machine did not go on.
     blocked: Blocked<'p>,
+    loaded: usize,
 }
 
 type Failed<S, J> = (<J as Jobs<S>>::Job, <J as Jobs<S>>::Error);
 
 impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
-    fn run(mut self) -> Result<(), Failed<S, J>> {
+    fn run(mut self) -> Result<usize, Failed<S, J>> {
         let mut running: Vec<Machine<'p, J::Job>> = Vec::with_capacity(WIDTH);
         loop {
             if running.is_empty() {
@@ -257,7 +258,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                 self.make_alone()?;
                 self.again.append(&mut self.put_off);
                 if !is_moving && self.again.is_empty() {
-                    return Ok(());
+                    return Ok(self.loaded);
                 }
             }
         }
@@ -406,7 +407,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     /// Ends the flights that have come, and lets their machines go on.
     fn land(&mut self, mut wait: bool) -> Result<(), Failed<S, J>> {
         while let Some((flight, outcome)) = self.way.land(wait) {
-            wait = false;
+            (wait, self.loaded) = (false, self.loaded + 1);
             self.go_on(flight, outcome)?;
             self.again.extend(self.put_off.pop());
         }

@@ -15,7 +15,7 @@
 //! | `snapshot.rs` | the same by snapshots of nodes |
 //! | `tree.rs` | the handle: making a tree, opening one |
 //! | `read.rs` | looking up |
-//! | `many.rs` | looking up many keys at once |
+//! | `many.rs`, `many/` | looking up many keys, or ranges, at once; making leaves ready for writes |
 //! | `write.rs` | inserting, removing |
 //! | `reshape.rs` | splits and merges |
 //! | `compact.rs` | merging all that is sparse, and moving pages to lower numbers |
@@ -69,7 +69,7 @@ pub use cursor::{Cursor, Entry, Place};
 pub use error::TreeError;
 pub use heap::{Heap, HeapError, HeapStructure, RowId, Rows};
 pub use kinds::{KINDS, TREE_KINDS};
-pub use many::ManyError;
+pub use many::{Bounds, ManyError, Warmed};
 pub use overflow::overflow_piece;
 pub use polder_structure::{Applied, Effect, Fault, Report};
 pub use redo::redo;

@@ -1,5 +1,10 @@
 //! Looking up many keys at once: the descents are interleaved (`polder_structure::many`).
 //!
+//! | file | |
+//! |---|---|
+//! | `many/ranges.rs` | many ranges, leaf by leaf |
+//! | `many/warm.rs` | leaves of keys that will be written are made ready |
+//!
 //! Keys that follow each other share their way where they can: equal ones are one job; and where all
 //! keys come in order, a job is a run of them, which are looked up in the same leaf as long as that
 //! covers them.
@@ -8,6 +13,9 @@
 //! buffer. They are delivered from there once no page is in flight, or after each round if none is
 //! (`MANY-4`), so that users are called with no part of the tree in hand, and may do with it what they
 //! like. Of what overflows, each value is looked up alone.
+
+mod ranges;
+mod warm;
 
 use std::ops::Range;
 
@@ -20,6 +28,9 @@ use crate::error::TreeError;
 use crate::node::{NodeRef, Value};
 use crate::tree::Tree;
 
+pub use ranges::Bounds;
+pub use warm::Warmed;
+
 /// Keys in a run that one descent begins with.
 const RUN_KEYS: usize = 16;
 /// Bytes of values that are kept before they are delivered, about.
@@ -27,11 +38,11 @@ const KEPT_BYTES: usize = 1 << 20;
 /// Answers that are.
 const KEPT_ANSWERS: usize = 1 << 14;
 
-/// Why not all keys could be looked up.
+/// Why not all keys, or ranges, could be looked up.
 #[derive(Debug, Clone, thiserror::Error)]
-#[error("key number {index} could not be looked up")]
+#[error("number {index}, counted from 0, could not be looked up")]
 pub struct ManyError {
-    /// Which key.
+    /// Which key, or range.
     pub index: usize,
     /// What is wrong.
     pub source: TreeError,
@@ -52,7 +63,7 @@ impl<T: Translation> Tree<T> {
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
     ) -> Result<(), ManyError> {
-        self.look_up(true, keys, read)
+        self.look_up(Want::Value, keys, read).map(drop)
     }
 
     /// Calls `read` for each of `keys`, with its index and whether it is there, as [`Tree::get_many`] does.
@@ -64,19 +75,20 @@ impl<T: Translation> Tree<T> {
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, bool),
     ) -> Result<(), ManyError> {
-        self.look_up(false, keys, &mut |index, value| read(index, value.is_some()))
+        let found = &mut |index, value: Option<&[u8]>| read(index, value.is_some());
+        self.look_up(Want::Presence, keys, found).map(drop)
     }
 
     fn look_up(
         &self,
-        values: bool,
+        want: Want,
         keys: &[&[u8]],
         read: &mut dyn FnMut(usize, Option<&[u8]>),
-    ) -> Result<(), ManyError> {
+    ) -> Result<usize, ManyError> {
         let run_keys = if keys.is_sorted() { RUN_KEYS } else { 1 };
         let mut lookups = Lookups {
             tree: self,
-            values,
+            want,
             keys,
             run_keys,
             next: 0,
@@ -87,6 +99,17 @@ impl<T: Translation> Tree<T> {
         each::<TreePages, T, _>(&self.space, &mut lookups)
             .map_err(|(run, source)| ManyError { index: run.begin, source })
     }
+}
+
+/// What a lookup is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Want {
+    /// The value.
+    Value,
+    /// Whether there is one.
+    Presence,
+    /// The leaf alone, which will be written: nothing is answered.
+    Leaf,
 }
 
 /// Keys that are looked up one after the other: in order, or all equal. There is at least one.
@@ -105,8 +128,7 @@ struct Answer {
 
 struct Lookups<'k, 'r, T: Translation> {
     tree: &'k Tree<T>,
-    /// Whether values are wanted, and not only whether there is one.
-    values: bool,
+    want: Want,
     keys: &'k [&'k [u8]],
     /// How many keys a run begins with, at most.
     run_keys: usize,
@@ -138,7 +160,10 @@ impl<'k, T: Translation> Lookups<'k, '_, T> {
     #[inline(always)]
     fn keep(&mut self, node: NodeRef<'_>, slot: Option<usize>, keys: Range<usize>) -> bool {
         let begin = self.bytes.len();
-        if let Some(slot) = slot.filter(|_| self.values) {
+        if self.want == Want::Leaf {
+            return true;
+        }
+        if let Some(slot) = slot.filter(|_| self.want == Want::Value) {
             let Value::Inline { at, len } = node.value(slot) else { return false };
             node.page().append_to(at, len, &mut self.bytes);
         }
@@ -179,6 +204,9 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
         let node = NodeRef::new(page);
         let slot = node.candidate(self.key(run));
         node.prefetch_found(slot);
+        if self.want == Want::Leaf {
+            node.prefetch_end_of_free();
+        }
         slot
     }
 
@@ -223,12 +251,17 @@ impl<T: Translation> Jobs<TreePages> for Lookups<'_, '_, T> {
         let end = self.equal_end(run);
         let key = self.key(run);
         let read = &mut *self.read;
-        if self.values {
-            let value = self.tree.get(key)?;
-            (run.begin..end).for_each(|index| read(index, value.as_deref()));
-        } else {
-            let value = self.tree.contains_key(key)?.then_some(&[][..]);
-            (run.begin..end).for_each(|index| read(index, value));
+        match self.want {
+            Want::Value => {
+                let value = self.tree.get(key)?;
+                (run.begin..end).for_each(|index| read(index, value.as_deref()));
+            }
+            Want::Presence => {
+                let value = self.tree.contains_key(key)?.then_some(&[][..]);
+                (run.begin..end).for_each(|index| read(index, value));
+            }
+            // Evicts what is dirty, too, so that others find a frame. What goes wrong is met by the write.
+            Want::Leaf => drop(self.tree.contains_key(key)),
         }
         Ok((end < run.end).then_some(Run { begin: end, end: run.end }))
     }

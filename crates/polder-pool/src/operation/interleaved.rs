@@ -27,7 +27,7 @@
 //!   would have alone.
 //! * `MANY-4` Whatever may wait, and all code of users, runs only while [`Interleaved::open`] is 0
 //!   (`FLIGHT-1`): also a lookup alone waits for pages, and may wait for one that this very thread has
-//!   in flight.
+//!   in flight. An operation that would wait then is refused, with [`PoolError::WouldWait`].
 //!
 //! Here no page is held by the pool's read mode: guards are optimistic in all of them, as in recovery
 //! from a snapshot that led astray. They find a page that a writer has for copying unreadable, which is

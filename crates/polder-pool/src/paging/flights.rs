@@ -14,7 +14,8 @@
 //!   in flight elsewhere (F1); a page of a map that is not resident (F2); a frame, if none is free and
 //!   none becomes free by evicting clean pages alone (F3: to write pages back means to wait for the log,
 //!   the device and the extent-move gate, which is closed while the mover of an extent waits for pages
-//!   that are in flight, M5). Code of callers runs only while no fault is open.
+//!   that are in flight, M5). Code of callers runs only while no fault is open; one that waits all
+//!   the same is refused (`WAIT-1`).
 //!
 //! So a thread that waits for a page in flight waits for a read of the device, as ever, and two threads
 //! that have each a page in flight that the other wants do not wait for each other.
@@ -38,6 +39,7 @@ use crate::latch::Pin;
 use crate::paging::fault::Claimed;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
+use crate::thread::waits;
 use crate::translation::Translation;
 
 /// Faults that one thread has open at most: twice as many reads as keep a device at work, since those that
@@ -171,6 +173,7 @@ impl<'p, T: Translation> Flights<'p, T> {
         });
         self.open[number] = Some(open);
         self.count += 1;
+        waits::count_flights(1);
         queue.push(number as u64, request);
         self.pushed += 1;
         Begun::Open(number)
@@ -193,6 +196,7 @@ impl<'p, T: Translation> Flights<'p, T> {
         let number = number as usize;
         let open = self.open.get_mut(number).and_then(Option::take)?;
         self.count -= 1;
+        waits::count_flights(-1);
         let page = open.id();
         let outcome = open.finish(read.outcome, self.hint).map(|pin| (page, pin));
         Some(Landed { number, outcome })

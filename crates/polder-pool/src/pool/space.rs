@@ -203,9 +203,15 @@ impl<T: Translation> Space<T> {
         loaded
     }
 
-    /// What many operations of this thread go by when they are interleaved ([`Interleaved`]).
-    pub fn interleave(&self, hint: AccessHint) -> Interleaved<'_, T> {
-        Interleaved::new(self.view(), hint)
+    /// Runs `operations`, many of this thread that are interleaved, with what they go by ([`Interleaved`]).
+    /// It is lent, so that it goes in any case, and what the device has of it is waited for.
+    #[inline]
+    pub fn interleave<'p, R>(
+        &'p self,
+        hint: AccessHint,
+        operations: impl FnOnce(&mut Interleaved<'p, T>) -> R,
+    ) -> R {
+        operations(&mut Interleaved::new(self.view(), hint))
     }
 
     /// Whether a page is resident and can be read at once.

@@ -30,6 +30,9 @@ pub enum Refused {
 
 struct Here {
     may_wait: Cell<bool>,
+    /// Faults that the thread has open: as long as there are some it waits for nothing but their reads
+    /// (`FLIGHT-1`).
+    flights: Cell<usize>,
     /// The operation that is tried has waited for a page before.
     has_waited: Cell<bool>,
     /// The first thing that was refused.
@@ -38,7 +41,12 @@ struct Here {
 
 thread_local! {
     static HERE: Here = const {
-        Here { may_wait: Cell::new(true), has_waited: Cell::new(false), refused: Cell::new(None) }
+        Here {
+            may_wait: Cell::new(true),
+            flights: Cell::new(0),
+            has_waited: Cell::new(false),
+            refused: Cell::new(None),
+        }
     };
 }
 
@@ -103,6 +111,11 @@ pub fn may_wait() -> bool {
     HERE.with(|here| here.may_wait.get())
 }
 
+/// So many faults of this thread are open more, or fewer (`FLIGHT-1`).
+pub(crate) fn count_flights(change: isize) {
+    HERE.with(|here| here.flights.set(here.flights.get().wrapping_add_signed(change)));
+}
+
 /// Asked by one that has to wait now (`WAIT-1`): whether it is refused, which is noted.
 #[cold]
 pub fn refuses() -> bool {
@@ -117,7 +130,7 @@ pub(crate) fn refuses_page(page: PageId, above: Option<PageId>) -> bool {
 
 fn refuses_what(what: Refused) -> bool {
     HERE.with(|here| {
-        let refuses = !here.may_wait.get();
+        let refuses = !here.may_wait.get() || here.flights.get() > 0;
         if refuses && here.refused.get().is_none() {
             here.refused.set(Some(what));
         }

@@ -63,6 +63,17 @@ impl NodeRef<'_> {
         self.page.prefetch(end.saturating_sub(1));
     }
 
+    /// As `prefetch_free`, for a record that will be as long as the others.
+    #[inline(always)]
+    pub fn prefetch_end_of_free(self) {
+        let end = self.heap_low();
+        let heap = self.page.size().saturating_sub(end) as u32;
+        let len = (heap / (self.count() as u32).max(1)).min(MOST_PREFETCHED_BYTES);
+        let begin = end.saturating_sub(len as usize + RECORD_BYTES_AROUND);
+        (begin..end).step_by(64).for_each(|at| self.page.prefetch(at));
+        self.page.prefetch(end.saturating_sub(1));
+    }
+
     /// As `prefetch_free`, for the record of a slot that will get another value.
     #[inline(always)]
     pub fn prefetch_record(self, slot: usize, value: NewValue<'_>) {

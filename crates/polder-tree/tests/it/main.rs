@@ -10,6 +10,7 @@ mod faults;
 mod heap;
 mod heap_redo;
 mod many;
+mod many_ranges;
 mod model;
 mod neighbours;
 mod redo;

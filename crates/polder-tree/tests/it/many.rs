@@ -16,7 +16,7 @@ use polder_tree::{KINDS, Tree};
 use crate::support::*;
 
 /// A key of some length, so that prefixes and rests differ.
-fn key(number: u64) -> Vec<u8> {
+pub fn key(number: u64) -> Vec<u8> {
     let mut key = scramble(number % 7).to_be_bytes().to_vec();
     key.truncate((number % 3) as usize);
     key.extend(scramble(number).to_be_bytes());
@@ -24,7 +24,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 /// Mostly short; some fill a quarter of a page, some overflow, some are empty.
-fn value(number: u64, write: u64) -> Vec<u8> {
+pub fn value(number: u64, write: u64) -> Vec<u8> {
     let len = match number % 20 {
         0 => 9000,
         1 => 900,
@@ -36,7 +36,7 @@ fn value(number: u64, write: u64) -> Vec<u8> {
     value
 }
 
-fn filled<T: Translation>(tree: &Tree<T>, numbers: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
+pub fn filled<T: Translation>(tree: &Tree<T>, numbers: u64) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut model = BTreeMap::new();
     for number in 0..numbers {
         tree.insert(&key(number), &value(number, 0), number + 1).unwrap();
@@ -46,7 +46,7 @@ fn filled<T: Translation>(tree: &Tree<T>, numbers: u64) -> BTreeMap<Vec<u8>, Vec
 }
 
 /// Every frame holds a page or is free, and every page can leave.
-fn assert_no_frame_is_lost<T: Translation>(pool: &Pool<T>) {
+pub fn assert_no_frame_is_lost<T: Translation>(pool: &Pool<T>) {
     pool.flush().unwrap();
     let stats = pool.stats();
     if T::EVICTS {

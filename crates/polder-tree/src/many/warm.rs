@@ -1,0 +1,54 @@
+//! Making the leaves of keys ready that will be written one after the other.
+//!
+//! A write waits for its leaf, for the device or for memory; and the next one of the same thread begins when
+//! it is done. So the leaves of the next few keys are looked for together, by interleaved descents which
+//! load what is missing, and ask for the lines that will be read and written. Then each write is made as it
+//! is made alone, by a descent that waits for nothing any more. Nothing is held between: a leaf that went or
+//! was split meanwhile costs its write what it costs a write alone.
+//!
+//! How many keys that are follows what they meet: few where all is in memory, so that their lines are still
+//! in the caches when they are wanted; more each time that pages had to be loaded, so that the device is
+//! busy for longer than it takes to begin and to end; and never so many that their leaves would be a large
+//! part of the pool.
+
+use polder_pool::Translation;
+
+use super::Want;
+use crate::tree::Tree;
+
+/// Keys at a time, as long as their leaves are in memory.
+const LEAST: usize = 64;
+/// Keys at a time at most.
+const MOST: usize = 1024;
+/// One in so many of the pages that an operation may keep resident.
+const SHARE: usize = 8;
+
+/// Up to which of many keys the leaves have been made ready.
+#[derive(Debug, Default)]
+pub struct Warmed {
+    end: usize,
+    width: usize,
+}
+
+impl Warmed {
+    /// Makes sure that the leaf of key number `next` was made ready, and those of keys behind it with it.
+    /// Called with no latch held. Errors are met by the write.
+    #[inline]
+    pub fn reach<T: Translation>(&mut self, tree: &Tree<T>, keys: &[&[u8]], next: usize) {
+        if next >= self.end {
+            self.go_on(tree, keys, next);
+        }
+    }
+
+    #[inline(never)]
+    fn go_on<T: Translation>(&mut self, tree: &Tree<T>, keys: &[&[u8]], next: usize) {
+        let most = (tree.space.most_pages_held() / SHARE).clamp(1, MOST);
+        self.width = self.width.max(LEAST).min(most);
+        self.end = keys.len().min(next + self.width);
+        if self.end <= next + 1 {
+            return;
+        }
+        let loaded = tree.look_up(Want::Leaf, &keys[next..self.end], &mut |_, _| ());
+        self.width = if loaded.is_ok_and(|pages| pages == 0) { LEAST } else { self.width * 2 };
+    }
+}
