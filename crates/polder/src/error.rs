@@ -265,8 +265,9 @@ pub enum StoreError {
         /// Which structure it is.
         structure: String,
     },
-    /// One of many keys could not be looked up ([`Table::get_many`](crate::Table::get_many)).
-    #[error("key number {index}, counted from 0, could not be looked up")]
+    /// One of many keys, or ranges of them, could not be looked up or changed
+    /// ([`Table::get_many`](crate::Table::get_many), [`Table::insert_many`](crate::Table::insert_many)).
+    #[error("the key or range with number {index}, counted from 0, failed")]
     Key {
         /// Which key.
         index: usize,

@@ -7,6 +7,7 @@
 mod many;
 mod order;
 mod write;
+mod write_many;
 
 use std::fmt;
 

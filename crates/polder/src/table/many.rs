@@ -1,12 +1,18 @@
-//! Looking up many keys at once.
+//! Looking up many keys, or ranges of them, at once.
+
+use std::ops::ControlFlow;
 
 use polder_pool::Translation;
-use polder_tree::ManyError;
+use polder_tree::{Bounds, ManyError};
 
 use super::Table;
 use crate::any::dispatch;
 use crate::engine::TableCore;
 use crate::error::StoreError;
+use crate::key_range::KeyRange;
+
+/// Sees an entry of the range of this index, and says whether it wants more of that.
+type Visit<'v> = dyn FnMut(usize, &[u8], &[u8]) -> ControlFlow<()> + 'v;
 
 impl Table {
     /// Looks up many keys, and calls `read` for each with its index among `keys` and its value, or
@@ -98,6 +104,55 @@ impl Table {
         dispatch!(&self.core, table => {
             table.check()?;
             table.tree.contains_many(keys, read).map_err(|error| of_key(table, error))
+        })
+    }
+
+    /// Shows the entries of many ranges to `visit`, each with the index of its range: those of one range
+    /// in order, those of several mixed. [`ControlFlow::Break`] ends the range whose entry it is an
+    /// answer to.
+    ///
+    /// It is to [`Table::try_for_each`] what [`Table::get_many`] is to [`Table::get_with`]: for many
+    /// short ranges, whose leaves are read together. What is written meanwhile may be seen or not; keys
+    /// that are there all the time are seen just once in each range that has them. `visit` may use the
+    /// store.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+    /// use std::ops::ControlFlow;
+    ///
+    /// let messages = store.open_table("messages")?;
+    /// messages.put("ann/1", "hello")?;
+    /// messages.put("ann/2", "are you there?")?;
+    /// messages.put("bob/1", "yes")?;
+    /// let mut first = [None, None, None];
+    /// messages.range_many(&["ann/".."ann0", "bob/".."bob0", "eve/".."eve0"], |i, _, text| {
+    ///     first[i] = Some(text.to_vec());
+    ///     ControlFlow::Break(())
+    /// })?;
+    /// assert_eq!(first, [Some(b"hello".to_vec()), Some(b"yes".to_vec()), None]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`StoreError::Key`], which names the index of the range and has as its source what
+    /// [`Table::for_each`] would have said of it. It is the first error that was met; others of the
+    /// ranges may have been shown in part.
+    pub fn range_many<R: KeyRange>(
+        &self,
+        ranges: &[R],
+        mut visit: impl FnMut(usize, &[u8], &[u8]) -> ControlFlow<()>,
+    ) -> Result<(), StoreError> {
+        let ranges: Vec<_> = ranges.iter().map(KeyRange::bounds).collect();
+        self.show_many(&ranges, &mut visit)
+    }
+
+    fn show_many(&self, ranges: &[Bounds<'_>], visit: &mut Visit<'_>) -> Result<(), StoreError> {
+        dispatch!(&self.core, table => {
+            table.check()?;
+            table.tree.range_many(ranges, visit).map_err(|error| of_key(table, error))
         })
     }
 }

@@ -30,6 +30,7 @@ mod live;
 mod log_bound;
 mod log_dump;
 mod log_end;
+mod many;
 mod names;
 mod no_room;
 mod nth_io;
