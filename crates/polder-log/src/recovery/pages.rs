@@ -17,6 +17,7 @@ use polder_format::log::Record;
 use polder_format::{Lsn, PageId, SpaceId};
 use polder_pool::{Pool, PoolError, Translation, threads_with_room};
 
+use super::ahead::Ahead;
 use super::found::Found;
 use super::redoing::{Redoing, sorted_by_page};
 use crate::error::{LogError, reserve};
@@ -137,8 +138,11 @@ fn worker_of(page: PageId, workers: usize) -> usize {
 /// Redoes the records of a deal that are for this worker.
 fn redo_deal<T: Translation>(redoing: &mut Redoing<'_, T>, deal: &Deal) -> Result<(), LogError> {
     let mut records: Vec<Record<'_>> = Vec::new();
+    let (mut ahead, mut next) = (Ahead::default(), 0);
     for of_group in deal.records.chunk_by(|a, b| a.1 == b.1) {
         let end = of_group[0].1;
+        ahead.reach(redoing, (&deal.bytes, &deal.records), next);
+        next += of_group.len();
         records.clear();
         for (at, _) in of_group {
             let source = |source| LogError::Record { lsn: end, offset: 0, source };

@@ -31,6 +31,12 @@ impl<'p, T: Translation> Redoing<'p, T> {
         Redoing { redo: pool.redoing(), suspects: HashMap::new(), redone: 0 }
     }
 
+    /// Reads pages that will be needed, many at once.
+    pub(super) fn load(&mut self, pages: &mut [PageId]) {
+        pages.sort_unstable();
+        self.redo.load(pages);
+    }
+
     /// The records of one group, which ends at `end`: those of one page one behind the other.
     pub(super) fn redo(&mut self, end: Lsn, records: &[Record<'_>]) -> Result<(), PoolError> {
         records

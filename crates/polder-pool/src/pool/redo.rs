@@ -81,6 +81,26 @@ pub struct Redo<'p, T: Translation> {
 }
 
 impl<T: Translation> Redo<'_, T> {
+    /// Reads pages that will be redone soon, those of each space together, in ascending order. It promises
+    /// nothing: what cannot be read, or not without waiting for something else, is met by [`Redo::redo`].
+    pub fn load(&mut self, pages: &[PageId]) {
+        let shared = self.pool.shared();
+        for of_space in pages.chunk_by(|a, b| a.space() == b.space()) {
+            let Ok(Some(space)) = self.enter(of_space[0].space()) else { continue };
+            for together in of_space.chunks(shared.most_flights()) {
+                shared.view(space).load_group(together, AccessHint::Normal);
+            }
+        }
+    }
+
+    fn enter(&mut self, id: SpaceId) -> Result<Option<&SpaceCore<T>>, PoolError> {
+        if self.space.as_ref().is_none_or(|space| space.id != id) {
+            let _admitted = self.pool.shared().admit();
+            self.space = self.pool.shared().find_space(id)?;
+        }
+        Ok(self.space.as_deref())
+    }
+
     /// Does `operations`, all those of a group that ends at `lsn` for `page`, if they are missing
     /// there. Full-page images, patches and changes of maps are the pool's; all else is done by the
     /// page's kind ([`KindOps::redo`](crate::KindOps)).
@@ -97,11 +117,7 @@ impl<T: Translation> Redo<'_, T> {
         operations: &[Operation<'_>],
     ) -> Result<Redone, PoolError> {
         let shared = self.pool.shared();
-        if self.space.as_ref().is_none_or(|space| space.id != page.space()) {
-            let _admitted = shared.admit();
-            self.space = shared.find_space(page.space())?;
-        }
-        let Some(space) = &self.space else { return Ok(Redone::Absent) };
+        let Some(space) = self.enter(page.space())? else { return Ok(Redone::Absent) };
         let redo = || shared.redo(space, page, lsn, operations);
         match shared.when_admitted(OPERATION_FRAMES, redo) {
             Err(PoolError::Unmapped { .. }) => Ok(Redone::Absent),
