@@ -195,6 +195,7 @@ impl<'a> Bed<'a> {
             seconds,
             interval: tpcc::interval(seconds),
             until: None,
+            many: self.named.many() > 1,
         };
         run.run()
     }

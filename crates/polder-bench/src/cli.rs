@@ -73,7 +73,7 @@ fn parse(
         "\nBehind an engine of Polder may stand which pages go when room is needed, and how readers\n\
          hold pages, in place of --replacement and --hold: polder:array+lru, polder:simd+2q+group.\n\
          Policies: {}. Read modes: {}.\n\
-         +many, or +many:KEYS, has each client collect keys and look them up by one call.\n\
+         +many, or +many:OPS, has each client collect operations of one kind and make them by one call.\n\
          +ref has values read where they lie, each byte of them: by polder:* and lmdb.\n",
         ReplacementKind::names(),
         ReadMode::names(),

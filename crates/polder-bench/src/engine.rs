@@ -150,6 +150,9 @@ pub trait Engine: Send + Sync {
     }
 }
 
+/// Sees an entry of the scan of this number, and says whether it wants more of that.
+pub type VisitMany<'v> = dyn FnMut(usize, &[u8], &[u8]) -> bool + 'v;
+
 /// One thread's way to a store. An engine need not know everything, but what its workloads need.
 pub trait Session {
     /// Replaces what is in `value` by the value of `key`; false where the key is not there.
@@ -176,6 +179,21 @@ pub trait Session {
     /// Stores the value, also where the key is already there.
     fn put(&mut self, _key: &Key, _value: &[u8]) -> Result<(), EngineError> {
         Err(unknown("writes"))
+    }
+
+    /// Stores all of these, each by a write of its own. A key may come twice; the last one stays.
+    fn put_many(&mut self, _entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        Err(unknown("writes of many keys at once"))
+    }
+
+    /// Visits entries in key order from each of these keys on, with the index of the key, until there are
+    /// no more or `visit` returns false for that one.
+    fn scan_many(
+        &mut self,
+        _starts: &[Key],
+        _visit: &mut VisitMany<'_>,
+    ) -> Result<(), EngineError> {
+        Err(unknown("many scans at once"))
     }
 
     /// Stores all of these as one commit. A key may come twice; the last one stays.

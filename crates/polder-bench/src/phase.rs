@@ -10,7 +10,7 @@ use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 use crate::meter::{self, Meter, Stop, Timing};
 use crate::plan::Plan;
-use crate::records;
+use crate::records::{self, Key};
 use crate::schedule::Schedule;
 use crate::space::RecordSpace;
 use crate::team::{Outcome, Team};
@@ -37,7 +37,7 @@ pub(crate) struct Phase<'a> {
     pub(crate) number: u64,
     /// How long, where the phase is not a fixed amount of work.
     pub(crate) seconds: Option<f64>,
-    /// Keys that are looked up by one call.
+    /// Operations of one kind that are made by one call.
     pub(crate) many: usize,
     /// Whether values are read where they lie.
     pub(crate) lends: bool,
@@ -48,17 +48,24 @@ impl Phase<'_> {
     pub(crate) fn load(&self) -> Result<Outcome, BenchError> {
         let next = AtomicU64::new(0);
         self.on_threads(Access::Load, |_, session, meter| {
-            let mut value = vec![0; self.plan.value_size];
+            let many = self.many.min(RECORDS_PER_TURN as usize);
+            let mut entries = vec![(Key::default(), vec![0; self.plan.value_size]); many];
             while !meter.is_over() {
                 let first = next.fetch_add(RECORDS_PER_TURN, Ordering::Relaxed);
                 let end = (first + RECORDS_PER_TURN).min(self.plan.records);
                 if first >= end {
                     break;
                 }
-                for record in first..end {
-                    let key = records::key(record);
-                    records::fill(key, 0, &mut value);
-                    let put = meter.time(|| session.put(&key, &value));
+                for begin in (first..end).step_by(many) {
+                    let entries = &mut entries[..many.min((end - begin) as usize)];
+                    for ((key, value), record) in entries.iter_mut().zip(begin..) {
+                        *key = records::key(record);
+                        records::fill(*key, 0, value);
+                    }
+                    let put = match &*entries {
+                        [(key, value)] => meter.time(|| session.put(key, value)),
+                        many => meter.time_many(many.len() as u64, || session.put_many(many)),
+                    };
                     put.map_err(BenchError::engine(self.name))?;
                 }
                 meter.wrote(end - first);

@@ -33,9 +33,9 @@ pub(super) fn resolve(
     }
     named.kind.can_run(bench, args.store.durability).map_err(BenchError::Options)?;
     if named.many() > 1 {
-        let reads = bench.mix().is_some_and(|mix| mix.read > 0);
-        if !reads || args.rate.is_some() {
-            let why = "many is for workloads with lookups, without --rate";
+        let is_for_it = bench.mix().is_some_and(|mix| mix.read + mix.scan > 0);
+        if !(is_for_it || bench == Bench::Load) || args.rate.is_some() {
+            let why = "many is for load, lookup, ycsb and tpcc, without --rate";
             return Err(BenchError::Options(format!("{named}: {why}")));
         }
     }
@@ -90,9 +90,6 @@ pub(super) fn resolve_tpcc(
     dir: &Path,
 ) -> Result<Plan, BenchError> {
     named.kind.can_run(Bench::Tpcc, args.durability).map_err(BenchError::Options)?;
-    if named.many() > 1 {
-        return Err(BenchError::Options(format!("{named}: tpcc looks up its keys one by one")));
-    }
     let warehouses = options.warehouses.unwrap_or(DEFAULT_WAREHOUSES);
     let warmup_seconds = args.warmup.unwrap_or(DEFAULT_WARMUP_SECONDS);
     let ample = || plan::ample_tpcc_pool_bytes(warehouses, all_seconds + warmup_seconds);

@@ -1,9 +1,9 @@
 //! Engines as the command line names them: `device`, `polder:hash`, `polder:array+lru+group`.
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
-//! needed, how readers hold them, and how many keys a client looks up by one call (`many`, or
+//! needed, how readers hold them, and how many operations a client makes by one call (`many`, or
 //! `many:64`). Behind one that lends values may stand `ref`: they are read where they lie. What is not
-//! said is as a new store has it, keys are looked up one by one, and values are copied. The whole
+//! said is as a new store has it, operations are made one by one, and values are copied. The whole
 //! name travels to workers and stands in results, so that it always tells what was measured.
 
 use std::fmt;
@@ -19,7 +19,7 @@ pub(crate) struct Named {
     pub(crate) kind: EngineKind,
     replacement: Option<ReplacementKind>,
     hold: Option<ReadMode>,
-    /// Keys that are looked up by one call.
+    /// Operations of one kind that are made by one call.
     many: Option<usize>,
     /// Whether values are read where they lie.
     lends: bool,
@@ -39,7 +39,7 @@ fn many_of(word: &str) -> Option<Result<usize, String>> {
         "" => return Some(Ok(MANY)),
         rest => rest.strip_prefix(':')?.parse().ok().filter(|n| (1..=MOST_MANY).contains(n)),
     };
-    Some(number.ok_or_else(|| format!("{word}: a call looks up 1 to {MOST_MANY} keys")))
+    Some(number.ok_or_else(|| format!("{word}: a call has 1 to {MOST_MANY} operations")))
 }
 
 impl Named {
@@ -120,7 +120,7 @@ impl Named {
         self.hold.unwrap_or_default()
     }
 
-    /// Keys that are looked up by one call.
+    /// Operations of one kind that are made by one call.
     pub(crate) fn many(&self) -> usize {
         self.many.unwrap_or(1)
     }

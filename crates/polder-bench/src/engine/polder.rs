@@ -4,11 +4,13 @@
 //! kept back in a session and nothing is prepared for a phase: each call is one operation of the
 //! store.
 
+use std::ops::ControlFlow;
+
 use polder::{
     Change, OpenMode, Options, ReadMode, ReplacementKind, Store, Table, TranslationKind, WriteBatch,
 };
 
-use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup};
+use super::{Access, DeviceStats, Engine, EngineError, EngineKind, Session, Setup, VisitMany};
 use crate::durability::Durability;
 use crate::records::Key;
 use crate::sorted::SortedRecords;
@@ -159,6 +161,20 @@ impl Session for Client {
 
     fn put(&mut self, key: &Key, value: &[u8]) -> Result<(), EngineError> {
         self.table.put(key, value)?;
+        Ok(())
+    }
+
+    fn put_many(&mut self, entries: &[(Key, Vec<u8>)]) -> Result<(), EngineError> {
+        self.table.put_many(entries)?;
+        Ok(())
+    }
+
+    fn scan_many(&mut self, starts: &[Key], visit: &mut VisitMany<'_>) -> Result<(), EngineError> {
+        let ranges: Vec<_> = starts.iter().map(|start| *start..).collect();
+        self.table.range_many(&ranges, |i, key, value| match visit(i, key, value) {
+            true => ControlFlow::Continue(()),
+            false => ControlFlow::Break(()),
+        })?;
         Ok(())
     }
 

@@ -287,6 +287,7 @@ impl TpccStore<'_> {
             seconds,
             interval: interval(seconds, step_s),
             until,
+            many: false,
         };
         let (outcome, tally) = run.run()?;
         let per_s = outcome.ops as f64 / outcome.seconds.max(1e-9);

@@ -31,6 +31,11 @@ pub(super) struct Client<'a, 'b> {
     until_check: u64,
     /// Keys to be looked up by one call, if that is how lookups are made: until there are so many.
     wanted: Vec<Key>,
+    /// The same of what is written, in the first `changed` places.
+    changes: Vec<(Key, Vec<u8>)>,
+    changed: usize,
+    /// The same of scans: where each begins, and how many entries it has.
+    scans: Vec<(Key, u64)>,
 }
 
 impl<'a, 'b> Client<'a, 'b> {
@@ -60,6 +65,9 @@ impl<'a, 'b> Client<'a, 'b> {
             read: Vec::with_capacity(plan.value_size),
             until_check: 1,
             wanted: Vec::with_capacity(phase.many),
+            changes: Vec::new(),
+            changed: 0,
+            scans: Vec::new(),
         }
     }
 
@@ -161,9 +169,37 @@ impl<'a, 'b> Client<'a, 'b> {
             return self.update_batch(meter);
         }
         let key = records::key(self.choose());
-        records::fill(key, self.random.random(), &mut self.value);
+        let salt = self.random.random();
+        if self.phase.many > 1 {
+            return self.update_later(key, salt, meter);
+        }
+        records::fill(key, salt, &mut self.value);
         let put = meter.time(|| self.session.put(&key, &self.value));
         meter.wrote(1);
+        put.map_err(BenchError::engine(self.phase.name))
+    }
+
+    /// Collects what is written, until it is enough for a call.
+    fn update_later(
+        &mut self,
+        key: Key,
+        salt: u64,
+        meter: &mut Meter<'_>,
+    ) -> Result<(), BenchError> {
+        let (many, size) = (self.phase.many, self.phase.plan.value_size);
+        if self.changes.is_empty() {
+            self.changes.resize(many, (Key::default(), vec![0; size]));
+        }
+        let (stored, value) = &mut self.changes[self.changed];
+        *stored = key;
+        records::fill(key, salt, value);
+        self.changed += 1;
+        if self.changed < many {
+            return Ok(());
+        }
+        self.changed = 0;
+        let put = meter.time_many(many as u64, || self.session.put_many(&self.changes));
+        meter.wrote(many as u64);
         put.map_err(BenchError::engine(self.phase.name))
     }
 
@@ -213,6 +249,10 @@ impl<'a, 'b> Client<'a, 'b> {
         let key = records::key(record);
         let most = 1 + self.random.random_range(..Mix::MOST_SCANNED);
         let start = u64::from_be_bytes(key);
+        if self.phase.many > 1 {
+            self.scans.push((key, most));
+            return if self.scans.len() < self.phase.many { Ok(()) } else { self.scan_many(meter) };
+        }
         // Inserts under way may show up in a scan: any record of any number is right.
         let mut reader = ScanReader::new(start, self.phase.plan.value_size, u64::MAX);
         let mut error = None;
@@ -227,6 +267,39 @@ impl<'a, 'b> Client<'a, 'b> {
             Some(error) => Err(error),
             None if reader.first != Some(start) => Err(BenchError::Missing { record }),
             None => Ok(()),
+        }
+    }
+
+    /// Makes the scans that were collected, each checked as one alone.
+    fn scan_many(&mut self, meter: &mut Meter<'_>) -> Result<(), BenchError> {
+        let size = self.phase.plan.value_size;
+        let scans = std::mem::take(&mut self.scans);
+        let starts: Vec<Key> = scans.iter().map(|(start, _)| *start).collect();
+        let reader = |start: &Key| ScanReader::new(u64::from_be_bytes(*start), size, u64::MAX);
+        let mut readers: Vec<_> = starts.iter().map(reader).collect();
+        let mut error = None;
+        let scanned = meter.time_many(starts.len() as u64, || {
+            self.session.scan_many(&starts, &mut |i, key, value| {
+                let reader = &mut readers[i];
+                let wrong = reader.take(key, value).err();
+                let goes_on = wrong.is_none() && reader.count < scans[i].1;
+                error = error.take().or(wrong);
+                goes_on
+            })
+        });
+        scanned.map_err(BenchError::engine(self.phase.name))?;
+        self.scans = scans;
+        self.scans.clear();
+        let missed = readers
+            .iter()
+            .zip(&starts)
+            .find(|(reader, start)| reader.first != Some(u64::from_be_bytes(**start)));
+        match (error, missed) {
+            (Some(error), _) => Err(error),
+            (None, Some((_, start))) => {
+                Err(BenchError::Missing { record: records::record_of(*start) })
+            }
+            (None, None) => Ok(()),
         }
     }
 

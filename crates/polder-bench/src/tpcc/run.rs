@@ -43,6 +43,8 @@ pub(crate) struct Run<'a> {
     pub(crate) interval: Duration,
     /// Ends it before its time, once somebody sets it.
     pub(crate) until: Option<&'a AtomicBool>,
+    /// Whether the rows that a transaction reads are looked up together.
+    pub(crate) many: bool,
 }
 
 impl Run<'_> {
@@ -51,7 +53,7 @@ impl Run<'_> {
         let client = |thread: usize| {
             let random = stream(self.seed, (self.number << 16) | thread as u64);
             let warehouses = self.plan.warehouses;
-            Ok(Client::new(self.store, self.tables, self.scale, warehouses, random))
+            Ok(Client::new(self.store, self.tables, self.scale, warehouses, random, self.many))
         };
         let work = |thread, client, stop: &Stop<'_>| self.one_thread(thread, client, stop);
         let Run { threads, counters, interrupt, .. } = *self;

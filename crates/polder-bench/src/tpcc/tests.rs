@@ -74,12 +74,13 @@ impl Loaded {
             seconds,
             interval: interval(seconds),
             until: None,
+            many: threads > 1,
         };
         run.run().unwrap()
     }
 
     fn client(&self) -> Client<'_> {
-        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, stream(7, 7))
+        Client::new(&self.store, &self.tables, Scale::TINY, self.warehouses, stream(7, 7), false)
     }
 
     fn wrong(&self) -> Vec<String> {

@@ -44,6 +44,7 @@ fn child_that_runs_until_it_is_killed() {
         seconds: 60.0,
         interval: interval(60.0),
         until: None,
+        many: false,
     };
     run.run().unwrap();
 }

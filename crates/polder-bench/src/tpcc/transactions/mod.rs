@@ -51,6 +51,10 @@ pub(super) struct Client<'a> {
     rows: Rows,
     /// What a range has found, of customers or items.
     found: Vec<u32>,
+    /// Whether items and stocks are looked up together.
+    many: bool,
+    /// Their keys, then.
+    wanted: Vec<[u8; 4]>,
     /// Tries that another transaction was faster than.
     pub(super) conflicts: u64,
     /// Bytes of keys and values that were written.
@@ -146,6 +150,7 @@ impl<'a> Client<'a> {
         scale: Scale,
         warehouses: u16,
         random: Random,
+        many: bool,
     ) -> Client<'a> {
         Client {
             store,
@@ -164,6 +169,8 @@ impl<'a> Client<'a> {
                 history: Row::new(),
             },
             found: Vec::new(),
+            many,
+            wanted: Vec::new(),
             conflicts: 0,
             written_bytes: 0,
         }

@@ -65,6 +65,12 @@ pub(super) fn other_warehouse(random: &mut Random, w: u16, warehouses: u16) -> u
     if other < w { other } else { other + 1 }
 }
 
+/// The price of an item, and whether it bears the mark.
+fn price_of(bytes: &[u8]) -> Option<(u32, bool)> {
+    let item = Row::<Item, _>::of(bytes)?;
+    Some((item.price.get(), input::is_original(item.data())))
+}
+
 impl Client<'_> {
     pub(super) fn new_order(&mut self, input: &Input) -> Tried {
         let Input { w, d, c, .. } = *input;
@@ -113,12 +119,13 @@ impl Client<'_> {
         let Input { w, d, .. } = *input;
         let mut sum = 0;
         let mut dists = [([0; DIST_BYTES], false); MOST_LINES];
+        let items = self.items(input.lines())?;
         for (index, line) in input.lines().iter().enumerate() {
-            let item = self.tables.item.get_with(keys::item(line.item), |bytes| {
-                let item = Row::<Item, _>::of(bytes)?;
-                Some((item.price.get(), input::is_original(item.data())))
-            })?;
-            let Some((price, is_original)) = item.flatten() else { return Ok(None) };
+            let item = match self.many {
+                true => items[index],
+                false => self.tables.item.get_with(keys::item(line.item), price_of)?.flatten(),
+            };
+            let Some((price, is_original)) = item else { return Ok(None) };
             let before = input.lines()[..index].iter().position(|b| b.is_of_same_stock(*line));
             dists[index] = match before {
                 // The line before has taken what this one needs as well.
@@ -141,6 +148,22 @@ impl Client<'_> {
             self.changes.insert(&self.tables.order_line, &key, row.bytes());
         }
         Ok(Some(sum))
+    }
+
+    /// What the lines say of their items, where those are looked up together; and has the stocks brought
+    /// into memory, which are read after that one by one, with their versions.
+    fn items(&mut self, lines: &[Line]) -> Result<[Option<(u32, bool)>; MOST_LINES], BenchError> {
+        let mut items = [None; MOST_LINES];
+        if self.many {
+            let Client { tables, wanted, .. } = self;
+            wanted.clear();
+            wanted.extend(lines.iter().map(|line| keys::item(line.item)));
+            tables.item.get_many(wanted, |at, bytes| items[at] = bytes.and_then(price_of))?;
+            wanted.clear();
+            wanted.extend(lines.iter().map(|line| keys::stock(line.supply, line.item)));
+            tables.stock.contains_many(wanted, |_, _| ())?;
+        }
+        Ok(items)
     }
 
     /// Takes what the first of these lines needs, and all others of the same stock with it. Gives

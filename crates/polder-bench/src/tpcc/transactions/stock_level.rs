@@ -7,7 +7,7 @@ const ORDERS: u32 = 20;
 
 impl Client<'_> {
     pub(super) fn stock_level(&mut self, w: u16, d: u8, threshold: i16) -> Result<End, BenchError> {
-        let Client { tables, found: items, .. } = self;
+        let Client { tables, found: items, wanted, many, .. } = self;
         let next =
             look(&tables.district, &keys::district(w, d), |row: &District| row.next_o_id.get())?;
         let orders = next.saturating_sub(ORDERS)..next;
@@ -21,7 +21,21 @@ impl Client<'_> {
         items.sort_unstable();
         items.dedup();
         let mut low = 0;
-        for item in items.iter() {
+        if *many {
+            wanted.clear();
+            wanted.extend(items.iter().map(|item| keys::stock(w, *item)));
+            let mut missing = None;
+            tables.stock.get_many(wanted, |at, bytes| {
+                match bytes.and_then(Row::<Stock, _>::of) {
+                    Some(row) => low += u32::from(row.quantity.get() < threshold),
+                    None => missing = Some(at),
+                }
+            })?;
+            if let Some(at) = missing {
+                return Err(BenchError::no_row(&tables.stock, &wanted[at]));
+            }
+        }
+        for item in items.iter().filter(|_| !*many) {
             let quantity =
                 look(&tables.stock, &keys::stock(w, *item), |row: &Stock| row.quantity.get())?;
             low += u32::from(quantity < threshold);
