@@ -261,10 +261,14 @@ pub struct GetArgs {
     pub store: StoreArgs,
     /// The table.
     pub table: String,
-    /// The key.
-    pub key: OsString,
-    /// Print the bytes of the value as they are, with no end of line.
-    #[arg(long, conflicts_with = "json")]
+    /// The key; of several, those that are there are printed with their values, as a scan prints them.
+    #[arg(value_name = "KEY", required_unless_present = "keys_from")]
+    pub keys: Vec<OsString>,
+    /// A file with more keys, one a line; - for standard input.
+    #[arg(long, value_name = "FILE")]
+    pub keys_from: Option<PathBuf>,
+    /// Print the bytes of the value as they are, with no end of line; for one key.
+    #[arg(long, conflicts_with_all = ["json", "keys_from"])]
     pub raw: bool,
     #[command(flatten)]
     pub text: TextArgs,

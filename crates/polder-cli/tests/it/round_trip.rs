@@ -20,6 +20,31 @@ fn put_get_del() {
 }
 
 #[test]
+fn many_keys_are_looked_up_in_their_order() {
+    let store = Store::new();
+    let rows: String = (0..3000).map(|i| format!("{i:05}\tvalue {i}\n")).collect();
+    store.feed("import", ["--table", "t", "--format", "tsv", "-"], rows.as_bytes()).ok();
+    let some = store.polder("get", ["t", "00007", "00003", "00007"]).ok();
+    assert_eq!(some, "00007\tvalue 7\n00003\tvalue 3\n00007\tvalue 7\n");
+    let keys: String = (0..3000).rev().map(|i| format!("{i:05}\n")).collect();
+    let all = store.feed("get", ["t", "--keys-from", "-"], keys.as_bytes()).ok();
+    assert!(all.lines().eq(rows.lines().rev()));
+    let json = store.feed("get", ["t", "00001", "--json", "--keys-from", "-"], b"00002").ok();
+    let lines: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(lines[0], json!({ "key": "00001", "value": "value 1" }));
+    assert_eq!((lines.len(), &lines[1]["key"]), (2, &json!("00002")));
+    // What is there is printed, whatever is missing.
+    let run = store.polder("get", ["t", "x", "00001", "y"]);
+    assert_eq!(run.out, "00001\tvalue 1\n");
+    assert!(run.fails(1).contains("of 3 keys 2 are not in table t, x the first of them"));
+    let run = store.feed("get", ["t", "--keys-from", "-"], b"x\n00001\n");
+    assert_eq!(run.out, "00001\tvalue 1\n");
+    assert!(run.fails(1).contains("no key x in table t"));
+    assert_eq!(store.feed("get", ["t", "--keys-from", "-"], b"").ok(), "");
+    store.polder("get", ["t", "00001", "00002", "--raw"]).fails(2);
+}
+
+#[test]
 fn bytes_that_are_no_text_are_escaped_both_ways() {
     let store = Store::new();
     store.polder("put", ["t", r"k\xff", r"a\\b\x00", "--escaped"]).ok();

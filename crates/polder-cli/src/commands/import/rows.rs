@@ -10,6 +10,10 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::progress::{Progress, Unit};
 
+/// Rows that are put into a table by one call, and the bytes of values that make it fewer.
+const ROWS_A_CALL: usize = 1024;
+const BYTES_A_CALL: usize = 1 << 20;
+
 /// Ctrl-C is looked at, and the bar is moved, once in so many rows.
 const ROWS_A_STEP: u64 = 256;
 
@@ -156,14 +160,59 @@ impl<'r> Rows<'r> {
         if target.table().is_empty() {
             self.load_ascending(target, of, &mut tally)?;
         }
-        while let Some(entry) = self.next_entry(of)? {
-            tally.add(&entry.key, &entry.value);
-            let new = target.table().put(&entry.key, &entry.value);
-            let new = new.map_err(|error| self.of_row(error.into()))?;
-            self.loaded += 1;
-            self.new += u64::from(new);
+        loop {
+            let (mut entries, mut lines) = (Vec::new(), Vec::new());
+            let read = self.collect(of, &mut entries, &mut lines);
+            self.put(target, &entries, &lines)?;
+            read?;
+            if entries.is_empty() {
+                return Ok(tally);
+            }
+            entries.iter().for_each(|(key, value)| tally.add(key, value));
         }
-        Ok(tally)
+    }
+
+    /// Reads the entries of the table that come next, as many as are put into it by one call, and the
+    /// lines on which they end. What came before a failure is there.
+    fn collect(
+        &mut self,
+        of: Option<&str>,
+        entries: &mut Vec<(Vec<u8>, Vec<u8>)>,
+        lines: &mut Vec<u64>,
+    ) -> Result<(), Failure> {
+        let mut bytes = 0;
+        while entries.len() < ROWS_A_CALL
+            && bytes < BYTES_A_CALL
+            && let Some(Entry { key, value, .. }) = self.next_entry(of)?
+        {
+            bytes += value.len();
+            entries.push((key, value));
+            lines.push(self.reader.line());
+        }
+        Ok(())
+    }
+
+    /// Puts entries into the table; a failure is that of the line of its row.
+    fn put(
+        &mut self,
+        target: &Target<'_>,
+        entries: &[(Vec<u8>, Vec<u8>)],
+        lines: &[u64],
+    ) -> Result<(), Failure> {
+        let before = target.table().len();
+        let put = target.table().put_many(entries);
+        // No one else writes to the store.
+        self.new += target.table().len() - before;
+        match put {
+            Ok(_) => self.loaded += entries.len() as u64,
+            Err(StoreError::Key { index, source }) => {
+                self.loaded += index as u64;
+                let (input, line) = (self.name().to_owned(), lines[index]);
+                return Err(Failure::Row { input, line, source });
+            }
+            Err(error) => return Err(self.of_row(error.into())),
+        }
+        Ok(())
     }
 
     /// The same, as long as they come in ascending order.
