@@ -37,9 +37,10 @@ impl Log {
         let lsn = pages.iter().filter_map(|page| PageHeader::decode(page.bytes).ok());
         let lsn = lsn.map(|header| header.lsn).max().unwrap_or(Lsn(0));
         let is_needed = self.double_write.is_needed();
-        let mut bare: Vec<_> = pages.iter().filter(|page| is_needed && !page.imaged).collect();
+        let bare = pages.iter().filter(|page| is_needed && !page.imaged);
         // Whole pages lie at blocks, where a salvage finds them.
-        bare.sort_by_key(|page| page.lines != Lines::ALL);
+        let (mut bare, parts): (Vec<_>, Vec<_>) = bare.partition(|page| page.lines == Lines::ALL);
+        bare.extend(parts);
         if self.double_write.unsynced() > UNSYNCED_PAGES {
             self.sync_data()?;
         }

@@ -1,11 +1,10 @@
 //! R5: pages that are torn in place are restored from the double-write buffer.
 
-use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 
 use polder_format::log::{LOG_BLOCK_BYTES, Region, SlotHeader, SlotPage};
-use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize, PhysicalPageNo};
+use polder_format::{ChecksumSeed, Lsn, PageHeader, PageSize};
 use polder_pool::device::{Device, is_full, read_block, write_block};
 
 use crate::error::LogError;
@@ -66,16 +65,15 @@ pub(super) fn restore_torn(
     // SLOT-2: what older batches have written in place is synced.
     let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
     slots.retain(|slot| slot.header.sequence >= retired);
-    slots.sort_by_key(|slot| slot.header.sequence);
+    slots.sort_unstable_by_key(|slot| slot.header.sequence);
     let mut lines: Vec<Vec<u8>> = Vec::new();
-    let mut of_place: BTreeMap<u64, Vec<Copy>> = BTreeMap::new();
+    let mut copies = Vec::new();
     for slot in &slots {
         let read = slot.read_lines(file, page_size).map_err(LogError::io("read"))?;
         let Some(bytes) = read else { continue };
         let mut at = 0;
         for page in &slot.header.pages {
-            let copy = Copy { slot: lines.len(), page: *page, at };
-            of_place.entry(page.place.get()).or_default().push(copy);
+            copies.push(Copy { slot: lines.len(), page: *page, at });
             at += page.lines.bytes(page_size);
         }
         lines.push(bytes);
@@ -84,9 +82,11 @@ pub(super) fn restore_torn(
     let size = page_size.bytes();
     let len = data.len().map_err(LogError::io("read"))?;
     let mut restored = 0;
-    for (place, copies) in of_place {
-        let offset = PhysicalPageNo::new(place).offset(page_size);
-        if offset + size as u64 > len {
+    for (first, Copy { page: SlotPage { place, .. }, .. }) in copies.iter().enumerate() {
+        // There are a few thousand copies at most.
+        let is_there = |copy: &&Copy| copy.page.place == *place;
+        let offset = place.offset(page_size);
+        if offset + size as u64 > len || copies[..first].iter().any(|copy| is_there(&copy)) {
             continue;
         }
         let there = read_block(data, offset, size).map_err(LogError::io("read"))?;
@@ -97,7 +97,7 @@ pub(super) fn restore_torn(
         // not newer than the log.
         let mut state = there.clone();
         let mut latest = None;
-        for copy in copies {
+        for copy in copies[first..].iter().filter(is_there) {
             let mut from = &lines[copy.slot][copy.at..];
             for run in copy.page.lines.runs(page_size) {
                 let (line, rest) = from.split_at(run.len());

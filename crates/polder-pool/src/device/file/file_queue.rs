@@ -71,7 +71,7 @@ impl<'d> FileQueue<'d> {
         }
         while !self.pushed.is_empty() && self.engine.has_room() {
             let count = joined(self.pushed.make_contiguous());
-            self.transfer.extend(self.pushed.drain(..count));
+            self.transfer.extend((0..count).filter_map(|_| self.pushed.pop_front()));
             self.engine.start(&mut self.transfer);
         }
         self.waiting = self.pushed.len();

@@ -231,7 +231,7 @@ impl Ring<'_> {
             self.call_kernel(wait, done);
             self.take_done(done);
         }
-        for mut transfer in self.refused.drain(..) {
+        while let Some(mut transfer) = self.refused.pop_front() {
             self.calls.perform_all(&mut transfer);
             done.append(&mut transfer);
         }
@@ -241,7 +241,7 @@ impl Ring<'_> {
         while let Some(io) = &mut self.io {
             let entered = io.submit_and_wait(usize::from(wait));
             let left = io.submission().len();
-            self.started.drain(..self.started.len().saturating_sub(left));
+            (left..self.started.len()).for_each(|_| _ = self.started.pop_front());
             match entered {
                 Ok(_) if left == 0 => return,
                 Ok(_) => {}
@@ -255,7 +255,7 @@ impl Ring<'_> {
     /// calls.
     fn end(&mut self, error: &io::Error, done: &mut Vec<Numbered>) {
         self.rings.note(error);
-        for number in self.started.drain(..) {
+        while let Some(number) = self.started.pop_front() {
             self.refused.push_back(std::mem::take(&mut self.slots[number].requests));
             self.idle.push(number);
         }

@@ -178,7 +178,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         lock(&self.work.jobs).has_ended = true;
         self.work.changed.notify_all();
-        for thread in lock(&self.started).drain(..) {
+        for thread in std::mem::take(&mut *lock(&self.started)) {
             // One that panicked has delivered what it had.
             let _ = thread.join();
         }
