@@ -28,6 +28,8 @@ use crate::sync::lock;
 
 /// Pages written since the last sync of the data file, at most; then it is synced.
 const UNSYNCED_PAGES: usize = 1 << 16;
+/// So many bytes of a slot are written by one request.
+const CHUNK_BYTES: usize = 128 << 10;
 
 impl Log {
     /// Makes it safe to write these pages in place. Gives the ticket of the batch.
@@ -88,21 +90,46 @@ impl Log {
     fn write_slot(
         &self,
         index: usize,
-        mut header: SlotHeader,
+        header: SlotHeader,
         pages: &[&Outgoing<'_>],
     ) -> Result<(), SharedError> {
-        let size = self.double_write.page_size();
-        let mut bytes = vec![0; LOG_BLOCK_BYTES];
-        for (entry, page) in header.pages.iter().zip(pages) {
-            entry.lines.runs(size).for_each(|run| bytes.extend_from_slice(&page.bytes[run]));
-        }
-        let seed = self.identity.seed;
-        header.lines_checksum = seed.checksum(&bytes[LOG_BLOCK_BYTES..]);
-        bytes[..LOG_BLOCK_BYTES].copy_from_slice(&header.encode(seed));
-        bytes.resize(bytes.len().next_multiple_of(LOG_BLOCK_BYTES), 0);
-        self.written.add_slot(bytes.len() as u64);
-        write_block(&*self.space.device, self.double_write.offset(index), &bytes)
+        self.write_lines(self.double_write.offset(index), header, pages)
             .map_err(|error| self.poison("writing the double-write buffer", &error))
+    }
+
+    /// The header, and the lines one behind the other, of which a few are in memory a second time.
+    fn write_lines(
+        &self,
+        mut at: u64,
+        mut header: SlotHeader,
+        pages: &[&Outgoing<'_>],
+    ) -> io::Result<()> {
+        let size = self.double_write.page_size();
+        let lines: Vec<_> = header.pages.iter().map(|page| page.lines).collect();
+        let pieces = || {
+            let of_pages = lines.iter().zip(pages);
+            of_pages.flat_map(|(lines, page)| lines.runs(size).map(|run| &page.bytes[run]))
+        };
+        let seed = self.identity.seed;
+        header.lines_checksum = seed.checksum_of(pieces());
+        let mut chunk = header.encode(seed).to_vec();
+        let mut write = |chunk: &mut Vec<u8>, len: usize| {
+            self.written.add_slot(len as u64);
+            let written = write_block(&*self.space.device, at, &chunk[..len]);
+            chunk.drain(..len);
+            at += len as u64;
+            written
+        };
+        for piece in pieces() {
+            chunk.extend_from_slice(piece);
+            if chunk.len() >= CHUNK_BYTES {
+                let whole = chunk.len() / LOG_BLOCK_BYTES * LOG_BLOCK_BYTES;
+                write(&mut chunk, whole)?;
+            }
+        }
+        let rest = chunk.len().next_multiple_of(LOG_BLOCK_BYTES);
+        chunk.resize(rest, 0);
+        if rest > 0 { write(&mut chunk, rest) } else { Ok(()) }
     }
 
     /// Syncs the data file, and retires slots.

@@ -33,6 +33,11 @@ impl LogSeed {
         crc32c::crc32c_append(self.0, bytes)
     }
 
+    /// That of bytes that lie in pieces, one behind the other.
+    pub fn checksum_of<'b>(self, pieces: impl Iterator<Item = &'b [u8]>) -> u32 {
+        pieces.fold(self.0, crc32c::crc32c_append)
+    }
+
     /// Over all of a group but the checksum itself.
     fn of_group(self, group: &[u8]) -> u32 {
         // The length, by way of the seed, and all behind the checksum.

@@ -138,7 +138,7 @@ fn a_list_is_kept_while_the_device_fails_to_read() {
     };
     let store = open();
     let table = store.create_table("t").unwrap();
-    (0..6000u32).for_each(|key| _ = table.put(key.to_be_bytes(), value(key, 0)).unwrap());
+    (0..30_000u32).for_each(|key| _ = table.put(key.to_be_bytes(), value(key, 0)).unwrap());
     drop(table);
     assert!(list(&store).save(&engine(&store).pool).unwrap() >= LEAST_PAGES as u64);
     store.close().unwrap();

@@ -70,10 +70,11 @@ impl Rings {
         self.refused.load(Relaxed)
     }
 
-    /// Makes the first one, if the kernel lets us have it.
+    /// Finds out whether the kernel lets us have any. Keeps none: its file descriptor may be the last one,
+    /// and others need it more.
     pub(super) fn try_first(&self) {
-        if let Some(io) = self.take() {
-            self.give_back(Some(io));
+        if self.take().is_some() {
+            self.give_back(None);
         }
     }
 
