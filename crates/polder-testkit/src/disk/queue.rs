@@ -1,14 +1,17 @@
 //! Reads under way at once, which come back in any order.
 
-use polder_pool::device::{Batch, Device, Request, RequestQueue};
+use std::time::Instant;
+
+use polder_pool::device::{Batch, Device, Request, RequestQueue, Ticket};
 
 use super::SimDisk;
 
-/// Each read is a batch of its own: it may fail, and wait, by itself.
+/// Each read is a batch of its own: it may fail, and wait, by itself. All wait at the same time, from when
+/// they were handed over.
 #[derive(Debug)]
 pub(super) struct Queue<'d> {
     disk: &'d SimDisk,
-    under_way: Vec<(u64, Request)>,
+    under_way: Vec<(u64, Request, Instant)>,
 }
 
 impl<'d> Queue<'d> {
@@ -23,7 +26,7 @@ impl<'d> Queue<'d> {
 
 impl RequestQueue for Queue<'_> {
     fn push(&mut self, number: u64, read: Request) {
-        self.under_way.push((number, read));
+        self.under_way.push((number, read, Instant::now()));
         let counts = &mut self.disk.state().counts;
         counts.most_queued = counts.most_queued.max(self.under_way.len() as u64);
     }
@@ -32,8 +35,14 @@ impl RequestQueue for Queue<'_> {
         let most = self.under_way.len();
         let count = if most == 0 { 0 } else { self.draw(most.min(4) + 1).max(usize::from(wait)) };
         for _ in 0..count {
-            let (number, read) = self.under_way.swap_remove(self.draw(self.under_way.len()));
-            let batch = self.disk.complete(self.disk.submit(Batch::One(read)));
+            let (number, read, since) = self.under_way.swap_remove(self.draw(self.under_way.len()));
+            let ticket = self.disk.submit(Batch::One(read));
+            if let Ticket::Pending(pending) = &ticket
+                && let Some(delayed) = self.disk.state().pending.get_mut(pending)
+            {
+                delayed.delay = delayed.delay.saturating_sub(since.elapsed());
+            }
+            let batch = self.disk.complete(ticket);
             done.extend(batch.into_requests().into_iter().map(|read| (number, read)));
         }
     }

@@ -329,7 +329,7 @@ fn users_are_called_with_nothing_in_hand() {
 #[test]
 fn many_reads_are_under_way_at_once() {
     // The device gives up to four back whenever it is asked, so that not always all are under way.
-    let frames_and_most = [(1, 4..=4), (16, 20..=32)];
+    let frames_and_most = [(1, 4..=4), (16, 20..=64)];
     for (times, most) in frames_and_most {
         let disk = disk();
         let open = |file| -> Pool<Array> {
