@@ -31,6 +31,8 @@ const MOST_ROUNDS: u32 = 4;
 const ENOUGH: usize = 512;
 /// Pages and long values that may stay where they are because moving them failed; then it ends.
 const MOST_FAILURES: u32 = 16;
+/// How often a page that cannot be read is looked at.
+const MOST_LOOKS: u32 = 3;
 /// Pages that are asked for ahead.
 const AHEAD: usize = 16;
 
@@ -44,6 +46,15 @@ enum Moved {
     IsLong,
     /// It was freed meanwhile, or cannot be moved.
     Stays,
+}
+
+/// What a page was seen to be.
+enum Looked {
+    Node(Seen),
+    /// One of a long value.
+    Long,
+    /// It cannot be read, and is not in use.
+    Free,
 }
 
 /// What leads to a node.
@@ -143,13 +154,11 @@ impl<T: Translation> Tree<T> {
 
     /// Moves a page in front of the limit, if it is a node.
     fn move_node(&self, page: PageNo, limit: PageNo) -> Result<Moved, TreeError> {
-        let seen = match self.look_at(page) {
-            Ok(seen) => seen,
-            // What was freed may be read as anything, or not at all.
-            Err(_) if !self.space.is_used(page)? => return Ok(Moved::Stays),
-            Err(error) => return Err(error),
+        let seen = match self.look_at(page)? {
+            Looked::Node(seen) => seen,
+            Looked::Long => return Ok(Moved::IsLong),
+            Looked::Free => return Ok(Moved::Stays),
         };
-        let Some(seen) = seen else { return Ok(Moved::IsLong) };
         self.space.when_admitted(|| {
             let Some(new) = self.space.create_before(limit)? else { return Ok(Moved::NoRoom) };
             let number = new.id().page();
@@ -168,16 +177,29 @@ impl<T: Translation> Tree<T> {
         })
     }
 
-    /// What leads to a node; `None` if it is none.
-    fn look_at(&self, page: PageNo) -> Result<Option<Seen>, TreeError> {
-        Ok(self.space.run(AccessHint::Scan, |attempt| {
-            let guard = self.space.page(attempt, page)?;
-            let node = NodeRef::new(guard.page());
-            let seen = Seen { level: node.level(), lower: node.lower_fence() };
-            let seen = (node.kind() != PageKind::OVERFLOW).then_some(seen);
-            guard.validate()?;
-            Ok(seen)
-        })?)
+    /// What a page is that was in use. What was freed may be read as anything, or not at all, and be
+    /// in use again when that is asked: an error counts only if it comes each time.
+    fn look_at(&self, page: PageNo) -> Result<Looked, TreeError> {
+        let mut looks = MOST_LOOKS;
+        loop {
+            let looked = self.space.run(AccessHint::Scan, |attempt| {
+                let guard = self.space.page(attempt, page)?;
+                let node = NodeRef::new(guard.page());
+                let looked = match node.kind() {
+                    PageKind::OVERFLOW => Looked::Long,
+                    _ => Looked::Node(Seen { level: node.level(), lower: node.lower_fence() }),
+                };
+                guard.validate()?;
+                Ok(looked)
+            });
+            looks -= 1;
+            match looked {
+                Ok(looked) => return Ok(looked),
+                Err(_) if !self.space.is_used(page)? => return Ok(Looked::Free),
+                Err(error) if looks == 0 => return Err(error.into()),
+                Err(_) => {}
+            }
+        }
     }
 
     /// Moves a node to a new page. Gives the old one, which is discarded; `None` if the node is no
