@@ -84,7 +84,7 @@ pub use {
         Found, LogTells, Progress, Recovered, recover_catalogue, recover_maps, recover_pages,
         tells_of_store,
     },
-    survey::{Gap, SlotImage},
+    survey::{Gap, RebuiltPage, SlotImage},
     tally::Tally,
     wal_writer::WalWriter,
     written::WrittenBytes,

@@ -5,11 +5,14 @@
 //! * `SLOT-2` Batches below a slot header's `retired` were synced when the header was written.
 //!   Recovery uses only slots at or above the highest such number, and of those for one physical
 //!   page all up to the latest whose page is not newer than the log: an older one alone could bring
-//!   back a page that was rewritten since, and a newer one a change that the log has lost.
+//!   back a page that was rewritten since, and a newer one a change that the log has lost. Of those
+//!   of one page some in the midst may be missing, which were synced and used again while an older one
+//!   was not yet; those behind the state that was synced last are all there.
 //! * `SLOT-3` A slot holds of a page the lines in which it differs from what was written to its place
 //!   before, and of a page of which that is not known all lines. So what lies in place, torn between
 //!   what was written there since the last sync, becomes each of these states in turn by the lines of
-//!   each slot, in their order; each has its checksum. That is so where the device leaves of each byte
+//!   each slot, in their order; each has its checksum. As nothing tells which state was synced last,
+//!   recovery begins with each slot of the page. All that is so where the device leaves of each byte
 //!   the old or the new one, which it promises by naming a unit that it writes as a whole, however
 //!   small. Else a slot holds all lines.
 

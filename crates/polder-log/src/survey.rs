@@ -15,7 +15,7 @@ use polder_pool::device::{Device, read_block};
 use crate::error::LogError;
 use crate::file::{FIRST_LSN, LogFile, LogOptions, Segments};
 use crate::log::Log;
-use crate::recovery::{Found, Told};
+use crate::recovery::{Found, SecondCopies, Told};
 use crate::sync::lock;
 
 /// A part of the log that cannot be read, between groups that can.
@@ -36,6 +36,15 @@ pub struct SlotImage {
     pub header: PageHeader,
     /// Where in the log file it lies.
     pub offset: u64,
+}
+
+/// A page that is not whole where it lies, and is by what the double-write buffer has of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RebuiltPage {
+    /// What its header says; the checksum is right.
+    pub header: PageHeader,
+    /// All of it.
+    pub bytes: Vec<u8>,
 }
 
 impl Log {
@@ -198,6 +207,16 @@ impl LogFile {
             }
         }
         (images, broken)
+    }
+
+    /// The pages of the data file that a recovery would restore from the double-write buffer, were the
+    /// rest of the log as it should be.
+    pub fn rebuilt_pages(&self, data: &dyn Device, page_size: PageSize) -> Vec<RebuiltPage> {
+        let (Ok(copies), Ok(len)) = (SecondCopies::read(self, page_size), data.len()) else {
+            return Vec::new();
+        };
+        let torn = copies.torn(data, len, &|_| true).filter_map(Result::ok);
+        torn.map(|page| RebuiltPage { header: page.header, bytes: page.image }).collect()
     }
 
     /// The pages of which a slot holds all lines and that are whole, and whether the slot is. They

@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `found.rs` | what the log tells of itself |
 //! | `find_end.rs` | where it ends, and whether a part of it is missing (R2, R3) |
+//! | `second_copies.rs` | what the double-write buffer makes whole |
 //! | `torn_pages.rs` | pages that are not whole in place are restored (R5) |
 //! | `open.rs` | the log goes on behind its end (R4, R10) |
 //! | `recover.rs` | what it tells is done again (R6 to R8): |
@@ -26,10 +27,12 @@ mod open;
 mod pages;
 mod recover;
 mod redoing;
+mod second_copies;
 mod tells;
 mod torn_pages;
 
 pub(crate) use find_end::Told;
 pub use found::Found;
 pub use recover::{Progress, Recovered, recover_catalogue, recover_maps, recover_pages};
+pub(crate) use second_copies::SecondCopies;
 pub use tells::{LogTells, tells_of_store};

@@ -8,7 +8,8 @@ use polder_pool::device::Device;
 
 use super::found::Found;
 use super::recover::Recovered;
-use super::torn_pages::{read_slots, restore_torn};
+use super::second_copies::SecondCopies;
+use super::torn_pages::restore_torn;
 use crate::error::LogError;
 use crate::file::{FIRST_LSN, LogFile, LogOptions};
 use crate::log::{Beginning, Log};
@@ -29,12 +30,12 @@ impl Found {
         incarnation: u32,
         recovered: &mut Recovered,
     ) -> Result<Arc<Log>, LogError> {
-        let slots = read_slots(&file)?;
-        let next_slot = slots.iter().map(|slot| slot.header.sequence + 1).max().unwrap_or(1);
+        let copies = SecondCopies::read(&file, page_size).map_err(LogError::io("read"))?;
+        let next_slot = copies.next_sequence;
         if self.end > self.start {
             file.device.sync().map_err(LogError::io("sync"))?; // R4
             recovered.restored_pages =
-                restore_torn(&file, slots, &*data, page_size, self.start..self.end)?;
+                restore_torn(&copies, &*data, page_size, self.start..self.end)?;
         }
         recovered.log_bytes = self.end.0 - self.start.0;
         recovered.groups = self.groups;

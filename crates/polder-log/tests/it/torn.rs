@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polder_format::log::Lines;
+use polder_format::log::{LOG_BLOCK_BYTES, Lines, LogSeed, SlotHeader};
 use polder_format::{ChecksumSeed, PageSize, PhysicalPageNo, header_at};
 use polder_log::{LogFile, LogOptions, Recovered};
 use polder_pool::device::{Device, read_block, write_block};
@@ -65,6 +65,19 @@ fn sample(atomic: usize, options: LogOptions) -> Sample {
 }
 
 impl Sample {
+    /// The slot with this number is used again, and a crash comes before it is whole.
+    fn overwrite_slot(&self, sequence: u64) {
+        let seed = LogSeed::new(ID);
+        let is_it = |at: &u64| {
+            let block = read_block(&self.log, *at, LOG_BLOCK_BYTES).unwrap();
+            SlotHeader::decode(&block, seed).is_ok_and(|header| header.sequence == sequence)
+        };
+        let blocks = (0..self.log.len().unwrap()).step_by(LOG_BLOCK_BYTES);
+        let header: Vec<u64> = blocks.filter(is_it).collect();
+        assert_eq!(header.len(), 1, "slot {sequence}");
+        write_block(&self.log, header[0], &[0xAA; LOG_BLOCK_BYTES]).unwrap();
+    }
+
     /// What is in place once the log was opened again, if it was torn like this, in sectors.
     fn restored(&self, tear: impl Fn(usize) -> usize) -> ([u8; 4096], u64) {
         let mut torn = [0; 4096];
@@ -73,10 +86,16 @@ impl Sample {
             sector.copy_from_slice(&self.states[tear(number)].0[at..at + 512]);
         }
         write_block(&self.data, place(), &torn).unwrap();
+        let rebuilt = open(&self.log).rebuilt_pages(&self.data, PageSize::MIN);
         let mut recovered = Recovered::default();
         let (found, data) = (find(&self.log).unwrap(), Arc::new(self.data.clone()));
         drop(found.open(open(&self.log), data, PageSize::MIN, OPTIONS, 2, &mut recovered).unwrap());
         let bytes = read_block(&self.data, place(), 4096).unwrap();
+        // What is looked for in a damaged store is what a recovery makes.
+        assert_eq!(rebuilt.len() as u64, recovered.restored_pages);
+        assert!(
+            rebuilt.iter().all(|page| page.header.page_id == self::page(1) && page.bytes == bytes)
+        );
         (bytes.try_into().unwrap(), recovered.restored_pages)
     }
 }
@@ -91,6 +110,19 @@ fn a_page_that_is_torn_between_several_states_becomes_the_last() {
         let state = sample.states.iter().position(|state| state.0 == restored);
         assert!(state.is_some(), "{seed}: it is none of the states");
         assert!(pages == 0 || state == Some(2), "{seed}: state {state:?}");
+    }
+}
+
+/// `SLOT-3`: what an older slot has, which was not used again yet, is not laid over what was synced
+/// since.
+#[test]
+fn a_page_becomes_whole_though_an_older_slot_was_used_again() {
+    let sample = sample(512, OPTIONS);
+    sample.overwrite_slot(2);
+    for seed in 0..1_usize << 8 {
+        let (restored, pages) = sample.restored(|sector| 1 + (seed >> sector & 1));
+        let state = sample.states.iter().position(|state| state.0 == restored);
+        assert!(state >= Some(1) && (pages == 0 || state == Some(2)), "{seed}: state {state:?}");
     }
 }
 

@@ -17,6 +17,8 @@ use crate::registry::Registry;
 pub(super) enum Where {
     /// In the double-write buffer, at this byte of the log file.
     Slot(u64),
+    /// In both files, a part in each: which of [`Source::rebuilt`].
+    Rebuilt(usize),
     /// In the data file.
     Data(PhysicalPageNo),
 }
@@ -70,6 +72,9 @@ impl Copies {
             for image in log.slot_images(source.size).0 {
                 note(&image.header, Where::Slot(image.offset));
             }
+        }
+        for (number, page) in source.rebuilt.iter().enumerate() {
+            note(&page.header, Where::Rebuilt(number));
         }
         scan(source, report, &mut note, progress);
         report.leaves = leaves.len() as u64;
@@ -250,7 +255,7 @@ fn in_use(source: &Source, mut copies: Vec<Copy>) -> Vec<Leaf> {
     for copy in copies {
         let place = match copy.lies {
             Where::Data(place) => Some(place),
-            Where::Slot(_) => None,
+            Where::Slot(_) | Where::Rebuilt(_) => None,
         };
         let standing = source.maps.as_ref().map_or(Standing::Unknown, |maps| {
             maps.borrow_mut().standing(copy.page, copy.lsn, place)

@@ -5,8 +5,8 @@
 use std::collections::HashMap;
 
 use polder_format::log::{GroupHeader, Operation, Records};
-use polder_format::{Lsn, PageId, PageSize};
-use polder_log::{Gap, LogFile};
+use polder_format::{Lsn, PageHeader, PageId, PageSize};
+use polder_log::{Gap, LogFile, RebuiltPage};
 
 use crate::maps::MapChanges;
 use crate::page_file::PageFile;
@@ -39,11 +39,11 @@ impl Evidence {
         }
     }
 
-    /// Reads the log within `range`, and the double-write buffer by way of `pages`. Gives what the
-    /// maps lack as well.
+    /// Reads the log within `range`, and the double-write buffer by way of `pages`; `rebuilt` are pages
+    /// that it makes whole. Gives what the maps lack as well.
     pub(super) fn read(
         log: &LogFile,
-        pages: &PageFile,
+        (pages, rebuilt): (&PageFile, &[RebuiltPage]),
         range: (Lsn, Lsn),
         redo_start: Option<Lsn>,
     ) -> (Evidence, MapChanges) {
@@ -60,15 +60,27 @@ impl Evidence {
             changes.cut(gap.from);
         }
         for image in log.slot_images(pages.size).0 {
-            let newest = found.copies.entry(image.header.page_id).or_insert(image.header.lsn);
-            *newest = (*newest).max(image.header.lsn);
-            if found.is_replayed(image.header.lsn)
-                && let Ok(bytes) = pages.bytes_at(image.offset)
-            {
-                changes.note_copy(image.header, bytes);
-            }
+            found.note_copy(image.header, || pages.bytes_at(image.offset).ok(), &mut changes);
+        }
+        for page in rebuilt {
+            found.note_copy(page.header, || Some(page.bytes.clone()), &mut changes);
         }
         (found, changes)
+    }
+
+    fn note_copy(
+        &mut self,
+        header: PageHeader,
+        bytes: impl FnOnce() -> Option<Vec<u8>>,
+        changes: &mut MapChanges,
+    ) {
+        let newest = self.copies.entry(header.page_id).or_insert(header.lsn);
+        *newest = (*newest).max(header.lsn);
+        if self.is_replayed(header.lsn)
+            && let Some(bytes) = bytes()
+        {
+            changes.note_copy(header, bytes);
+        }
     }
 
     fn note(

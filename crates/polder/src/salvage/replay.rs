@@ -274,6 +274,7 @@ fn taken(loading: &mut Loading, pages: Vec<PageId>) -> Vec<(PageId, (Lsn, Lsn))>
 pub(super) fn read_copy(source: &Source, lies: Where) -> Option<Vec<u8>> {
     match lies {
         Where::Data(place) => source.file.as_ref()?.bytes(place).ok(),
+        Where::Rebuilt(number) => Some(source.rebuilt.get(number)?.bytes.clone()),
         Where::Slot(offset) => source.log_pages.as_ref()?.bytes_at(offset).ok(),
     }
 }

@@ -9,7 +9,7 @@ use polder_format::{
     ChecksumSeed, FormatError, Lsn, PageHeader, PageId, PageSize, PhysicalPageNo,
     SUPERBLOCK_AREA_BYTES, StoreId, Superblock,
 };
-use polder_log::{Gap, LogFile, Tally};
+use polder_log::{Gap, LogFile, RebuiltPage, Tally};
 use polder_pool::device::{Device, read_block};
 
 use super::evidence::Evidence;
@@ -31,6 +31,8 @@ pub(super) struct Source {
     pub(super) log_pages: Option<PageFile>,
     /// The log, if its segments are there.
     pub(super) log: Option<LogFile>,
+    /// Pages that are torn where they lie, and are whole by the double-write buffer.
+    pub(super) rebuilt: Vec<RebuiltPage>,
     /// What is read of the log.
     pub(super) log_range: (Lsn, Lsn),
     pub(super) maps: Option<RefCell<Maps>>,
@@ -90,8 +92,12 @@ impl Source {
         losses.extend(what.iter().map(|what| format!("changes that are in the log alone: {what}")));
         damage.extend(what);
         let redo_start = superblock.as_ref().map(|superblock| superblock.redo_start).or(redo_start);
+        let rebuilt = match (&log, &closed.data) {
+            (Some(log), Some(data)) => log.rebuilt_pages(&**data, size),
+            _ => Vec::new(),
+        };
         let (evidence, changes) = match (&log, &log_pages) {
-            (Some(log), Some(pages)) => Evidence::read(log, pages, range, redo_start),
+            (Some(log), Some(pages)) => Evidence::read(log, (pages, &rebuilt), range, redo_start),
             _ => (Evidence::none(), MapChanges::default()),
         };
         let directory = superblock.as_ref().map(|superblock| superblock.space_directory);
@@ -102,6 +108,7 @@ impl Source {
             file,
             log_pages,
             log,
+            rebuilt,
             log_range: range,
             evidence,
             tally,
