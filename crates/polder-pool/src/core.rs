@@ -39,7 +39,7 @@ impl OnTaken {
 }
 
 /// What becomes of a copy of a page, or of the part of it from an offset on.
-pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]);
+pub(crate) type CopiedOut = fn(&PageKinds, PageRef<'_>, SpaceId, usize, &mut [u8]) -> bool;
 
 /// The part of a pool that does not depend on the translation.
 ///

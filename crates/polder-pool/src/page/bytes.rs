@@ -16,7 +16,9 @@
 //! * `BYTES-5` Each write notes the lines that it touches (64ths of the page) in a word of the page's
 //!   header, which is zero on the device. So that word tells in which lines the page may differ from
 //!   what the device has. A thread that holds the page shared, and alone may write it to the device,
-//!   takes the word and leaves zero (`PageRef::take_changed_lines`).
+//!   takes the word and leaves zero (`PageRef::take_changed_lines`); and all lines where links are
+//!   unswizzled in what it writes (`PageRef::note_all`): the page differs there from the device, and
+//!   goes on to when they are links no more.
 //!
 //! All integers in pages are little-endian. Offsets and lengths are in bytes.
 //!
@@ -123,6 +125,16 @@ impl<'a> PageRef<'a> {
         let at = self.at(header_at::CHANGED_LINES);
         // SAFETY: a multiple of 8 within a page that is aligned to 8.
         Lines(unsafe { AtomicU64::from_ptr(at.cast()) }.swap(0, Relaxed))
+    }
+
+    /// Every line counts as changed: a copy of the page is written that differs from it (`BYTES-5`).
+    ///
+    /// # Safety
+    /// As [`PageRef::take_changed_lines`].
+    pub(crate) unsafe fn note_all(self) {
+        let at = self.at(header_at::CHANGED_LINES);
+        // SAFETY: a multiple of 8 within a page that is aligned to 8.
+        unsafe { AtomicU64::from_ptr(at.cast()) }.store(Lines::ALL.0, Relaxed);
     }
 
     /// Where the page begins.

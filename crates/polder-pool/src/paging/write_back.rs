@@ -166,10 +166,15 @@ impl<T: Translation> Shared<T> {
             let changed = unsafe { bytes.take_changed_lines() };
             bytes.copy_to(0, out);
             out[header_at::CHANGED_LINES..PAGE_HEADER_BYTES].fill(0);
-            T::copied_out(&core.kinds, bytes, page.space(), 0, out);
+            let differs = T::copied_out(&core.kinds, bytes, page.space(), 0, out);
             debug_assert!(cell.peek().is_shared(), "W2: {page} was read and not held");
             let (place, version, imaged) = (meta.physical(), word.version(), meta.is_imaged());
-            let lines = if meta.is_unsure() { Lines::ALL } else { changed.with_header() };
+            if differs {
+                // SAFETY: as above.
+                unsafe { bytes.note_all() };
+            }
+            let all = differs || meta.is_unsure();
+            let lines = if all { Lines::ALL } else { changed.with_header() };
             Some(Copied { frame, page, place, version, wraps, imaged, lines })
         } else {
             None

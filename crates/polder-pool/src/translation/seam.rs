@@ -292,14 +292,15 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     }
 
     /// Event, under a latch: of a page of this space the bytes from `begin` on were copied out of
-    /// its frame, to be written or logged.
+    /// its frame, to be written or logged. Whether the copy may differ from the page after that.
     fn copied_out(
         _kinds: &PageKinds,
         _page: PageRef<'_>,
         _space: SpaceId,
         _begin: usize,
         _copy: &mut [u8],
-    ) {
+    ) -> bool {
+        false
     }
 
     /// Event, where memory is given back ([`PageMemory::gives_back`]): these pages, which are held

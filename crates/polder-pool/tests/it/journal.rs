@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use polder_format::log::{Group, Operation};
+use polder_format::log::{Group, Lines, Operation};
 use polder_format::{Lsn, PageId, SpaceId, header_at};
+use polder_pool::bytes::PageMut;
 use polder_pool::journal::{Journal, Outgoing, SharedError, mark_bytes};
 use polder_pool::{
-    AccessHint, Array, FileState, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig, Swip, Swizzle,
+    AccessHint, Array, FileState, KindOps, LinkRef, OwnedLinks, Pool, PoolConfig, Space, Swip,
+    Swizzle,
 };
 
 use crate::support::*;
@@ -31,6 +33,8 @@ struct Watch {
     images: Mutex<Vec<[Vec<u8>; 2]>>,
     /// How many runs of bits each record about an allocation map changes, and how long its group is.
     runs: Mutex<Vec<(usize, usize)>>,
+    /// The lines in which each page that is written differs from what lies in its place.
+    lines: Mutex<Vec<(PageId, Lines)>>,
 }
 
 impl Journal for Watch {
@@ -88,7 +92,8 @@ impl Journal for Watch {
         Ok(())
     }
 
-    fn before_write(&self, _: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+    fn before_write(&self, pages: &[Outgoing<'_>]) -> Result<u64, SharedError> {
+        self.lines.lock().unwrap().extend(pages.iter().map(|page| (page.page, page.lines)));
         Ok(0)
     }
 
@@ -171,52 +176,105 @@ fn a_full_log_loses_no_places() {
     drop(pool.create_space().unwrap().create().unwrap());
 }
 
-/// A frame's number means nothing in the next run: a link has its page's id in the log.
-#[test]
-fn images_have_no_hot_links() {
-    const LINKS: [usize; 2] = [48, 4080];
-    const PARENT: KindOps = KindOps {
-        links: Some(OwnedLinks {
-            count: |_| 2,
-            offset: |_, index| LINKS[index],
-            fits: |_, _, _| Ok(()),
-        }),
-        redo: None,
-        ..KIND
-    };
-    let watch = Arc::new(Watch::default());
-    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
-    let pool = Pool::<Swizzle>::open(Box::new(disk()), &config, &[PARENT]).unwrap();
+const LINKS: [usize; 2] = [48, 4080];
+/// How many of them a page has.
+const LINKS_COUNT_AT: usize = 32;
+const PARENT: KindOps = KindOps {
+    links: Some(OwnedLinks {
+        count: |page| usize::from(page.u8(LINKS_COUNT_AT)),
+        offset: |_, index| LINKS[index],
+        fits: |_, _, _| Ok(()),
+    }),
+    redo: None,
+    ..KIND
+};
+
+/// A page with two links, and the two to which they lead.
+fn family(pool: &Pool<Swizzle>) -> (Space<Swizzle>, [PageId; 3]) {
     let space = pool.create_space().unwrap();
-    let [parent, a, b] = [0; 3].map(|_| {
+    let pages = [0; 3].map(|_| {
         let page = space.create().unwrap();
         let mut held = page.latch().unwrap();
         held.page_mut().set_u8(header_at::KIND, PARENT.kind.0);
         held.set_unlogged();
         drop(held);
-        page
+        page.id()
     });
-    let mut held = parent.latch().unwrap();
-    held.page_mut().set_u64(LINKS[0], a.id().to_bits());
-    held.page_mut().set_u64(LINKS[1], b.id().to_bits());
-    held.set_unlogged();
-    drop(held);
+    change(&space, pages[0], |page| {
+        page.set_u8(LINKS_COUNT_AT, 2);
+        page.set_u64(LINKS[0], pages[1].to_bits());
+        page.set_u64(LINKS[1], pages[2].to_bits());
+    });
+    (space, pages)
+}
+
+fn change(space: &Space<Swizzle>, page: PageId, change: impl Fn(&mut PageMut<'_>)) {
+    let changed = space.run(AccessHint::Normal, |attempt| {
+        let page = space.root(attempt, page.page())?;
+        let mut held = attempt.upgrade(page)?;
+        change(&mut held.page_mut());
+        held.set_unlogged();
+        Ok(())
+    });
+    changed.unwrap();
+}
+
+/// Follows the links, which are swizzled then.
+fn follow(space: &Space<Swizzle>, parent: PageId) {
     for at in LINKS {
         let followed = space.run(AccessHint::Normal, |attempt| {
-            let page = space.root(attempt, parent.id().page())?;
+            let page = space.root(attempt, parent.page())?;
             space.follow(attempt, LinkRef::InPage(page.page(), at), Some(&page))?.validate()
         });
         followed.unwrap();
     }
+}
+
+fn watched_family() -> (Arc<Watch>, Pool<Swizzle>, Space<Swizzle>, [PageId; 3]) {
+    let watch = Arc::new(Watch::default());
+    let config = PoolConfig { journal: Some(watch.clone()), ..config(4, FileState::NEW) };
+    let pool = Pool::<Swizzle>::open(Box::new(disk()), &config, &[PARENT]).unwrap();
+    let (space, pages) = family(&pool);
+    (watch, pool, space, pages)
+}
+
+/// `BYTES-5`: what was a swizzled link when the page was written last differs from what lies in its
+/// place, and no write notes it when the link is gone.
+#[test]
+fn lines_of_links_that_are_gone_count_as_changed() {
+    let (watch, pool, space, [parent, ..]) = watched_family();
+    let lines_written = || {
+        watch.lines.lock().unwrap().clear();
+        pool.flush().unwrap();
+        let lines = watch.lines.lock().unwrap();
+        lines.iter().find(|(page, _)| *page == parent).map(|(_, lines)| *lines)
+    };
+    follow(&space, parent);
+    assert_eq!(lines_written(), Some(Lines::ALL), "a new page");
+    change(&space, parent, |page| page.set_u8(LINKS_COUNT_AT, 0));
+    assert_eq!(lines_written(), Some(Lines::ALL), "its links are gone");
+    change(&space, parent, |page| page.set_u8(LINKS_COUNT_AT, 0));
+    assert_eq!(lines_written(), Some(Lines(1)), "it was written since");
+}
+
+/// A frame's number means nothing in the next run: a link has its page's id in the log.
+#[test]
+fn images_have_no_hot_links() {
+    let (watch, _pool, space, [parent, a, b]) = watched_family();
+    follow(&space, parent);
     let mut change = space.change(10_000).unwrap();
-    let mut held = parent.latch().unwrap();
+    let mut held = space.run(AccessHint::Normal, |attempt| {
+        let page = space.root(attempt, parent.page())?;
+        attempt.upgrade(page)
+    });
+    let held = held.as_mut().unwrap();
     assert!(LINKS.iter().all(|at| Swip::new(held.page().u64(*at)).is_swizzled()));
-    change.push_full_page_image(&mut held, 1000..3000);
-    change.commit(&mut [&mut held]);
+    change.push_full_page_image(held, 1000..3000);
+    change.commit(&mut [held]);
     let images = watch.images.lock().unwrap();
     let [low, high] = images.last().unwrap();
-    assert_eq!(low[48..56], a.id().to_bits().to_le_bytes());
-    assert_eq!(high[1080..1088], b.id().to_bits().to_le_bytes());
+    assert_eq!(low[48..56], a.to_bits().to_le_bytes());
+    assert_eq!(high[1080..1088], b.to_bits().to_le_bytes());
 }
 
 /// No record is so long that the buffer of a log has no room for it, whatever many bits of a map

@@ -112,7 +112,7 @@ impl<G: Predict> Translation for Arrays<G> {
         space: SpaceId,
         begin: usize,
         copy: &mut [u8],
-    ) {
-        G::copied_out(kinds, page, space, begin, copy);
+    ) -> bool {
+        G::copied_out(kinds, page, space, begin, copy)
     }
 }

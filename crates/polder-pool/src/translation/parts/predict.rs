@@ -60,7 +60,8 @@ pub trait Predict: Debug + Sized + Send + Sync + 'static {
         _space: SpaceId,
         _begin: usize,
         _copy: &mut [u8],
-    ) {
+    ) -> bool {
+        false
     }
 }
 

@@ -61,7 +61,7 @@ impl Predict for Hints {
         space: SpaceId,
         begin: usize,
         copy: &mut [u8],
-    ) {
-        unswizzle_copy(kinds, page, space, begin, copy);
+    ) -> bool {
+        unswizzle_copy(kinds, page, space, begin, copy)
     }
 }

@@ -26,18 +26,22 @@ pub(super) fn swizzled_links<'a>(
 
 /// Unswizzles the links in a copy of a page of this space, or of the part of it that begins at
 /// `begin` (`SWIP-4`). The page is held. The links are read once more: a copy that was made while
-/// another thread, which holds the page shared as well, wrote one, may have it in pieces.
+/// another thread, which holds the page shared as well, wrote one, may have it in pieces. Whether there
+/// are such links.
 pub(super) fn unswizzle_copy(
     kinds: &PageKinds,
     page: PageRef<'_>,
     space: SpaceId,
     begin: usize,
     copy: &mut [u8],
-) {
+) -> bool {
+    let mut any = false;
     for (_, at) in kinds.owned_links(page, 0) {
         let there = at.checked_sub(begin).and_then(|at| copy.get_mut(at..at + 8));
         if let Some(there) = there {
             there.copy_from_slice(&Swip::new(page.u64(at)).unswizzled(space).to_le_bytes());
         }
+        any = true;
     }
+    any
 }

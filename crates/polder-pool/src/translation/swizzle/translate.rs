@@ -141,8 +141,8 @@ impl Translation for Swizzle {
         space: SpaceId,
         begin: usize,
         copy: &mut [u8],
-    ) {
-        unswizzle_copy(kinds, page, space, begin, copy);
+    ) -> bool {
+        unswizzle_copy(kinds, page, space, begin, copy)
     }
 
     fn check(&self, pool: &PoolContext<'_, Self>) -> Vec<String> {
