@@ -59,8 +59,8 @@ impl AwaitedSync {
             return Poll::Ready(result);
         }
         commit.note_awaited();
-        // DURABLE-2
-        if commit.log_syncer.is_stopped() || commit.log_syncer.wake().is_err() {
+        // DURABLE-2. Not `wake`: another thread that asks as well may fail to start one.
+        if commit.log_syncer.is_stopped() || commit.log_syncer.urge().is_err() {
             return Poll::Ready(self.log.await_sync(self.lsn));
         }
         Poll::Pending

@@ -173,7 +173,9 @@ impl WarmRestart {
                     "the list of resident pages is not used"
                 );
                 // A file that cannot be read now may be read at the next opening.
-                lock(&self.state).is_loaded = !matches!(error, Unusable::Io(_));
+                if !matches!(error, Unusable::Io(_)) {
+                    lock(&self.state).is_loaded = true;
+                }
                 return Err(error);
             }
         };

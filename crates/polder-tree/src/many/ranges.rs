@@ -105,6 +105,9 @@ enum Part {
     UpToFence,
     /// What lies in front of this slot, whose value overflows.
     UpTo(usize),
+    /// What lies in front of this slot, which is as much as is kept at a time: long keys with much in
+    /// common take more room than their leaf, and what is not a leaf any more may say anything.
+    Much(usize),
     /// The leaf is not the one that it should be.
     Broken,
 }
@@ -164,7 +167,11 @@ impl<T: Translation> Walks<'_, '_, T> {
                 Err(slot) => (slot, false),
             },
         };
+        let before = self.bytes.len();
         for slot in first + usize::from(skips)..end.min(node.count()) {
+            if self.bytes.len() - before > KEPT_BYTES {
+                return Part::Much(slot);
+            }
             let Value::Inline { at, len } = node.value(slot) else { return Part::UpTo(slot) };
             let begin = self.bytes.len();
             node.append_key(slot, &mut self.bytes);
@@ -218,7 +225,7 @@ impl<T: Translation> Jobs<TreePages> for Walks<'_, '_, T> {
         let mut next = Vec::new();
         match part {
             Part::UpToFence => node.append_upper_fence(&mut next),
-            Part::UpTo(slot) => node.append_key(slot, &mut next),
+            Part::UpTo(slot) | Part::Much(slot) => node.append_key(slot, &mut next),
             Part::Rest | Part::Broken => {}
         }
         if let Err(restart) = page.validate() {
@@ -231,7 +238,7 @@ impl<T: Translation> Jobs<TreePages> for Walks<'_, '_, T> {
                 self.unused.extend(walk.start);
                 Ok(Read::Done)
             }
-            Part::UpToFence => {
+            Part::UpToFence | Part::Much(_) => {
                 let walk = self.go_on_from(walk, &next);
                 self.later.push(walk);
                 Ok(Read::Done)

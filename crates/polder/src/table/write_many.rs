@@ -40,7 +40,8 @@ impl Table {
     /// # Errors
     /// [`StoreError::Key`], which names the index of the first pair that failed and has as its source
     /// what [`Table::put`] would have said of it: all pairs in front of it have been written, it and
-    /// those behind it have not. After [`StoreError::NotDurable`] all have been.
+    /// those behind it have not. After [`StoreError::NotDurable`] all have been. Where both happen the
+    /// first is told; whether the log still works the next write says.
     pub fn put_many<K: AsRef<[u8]>, V: AsRef<[u8]>>(
         &self,
         pairs: &[(K, V)],
@@ -152,9 +153,9 @@ impl Table {
                     }
                 }
             }
-            // Also of what was done before an error.
-            table.engine.commit(end, self.durability)?;
-            all.map(|()| changed)
+            // Also of what was done before an error, which says more than that it may not be durable.
+            let durable = table.engine.commit(end, self.durability);
+            all.and(durable).map(|()| changed)
         })
     }
 }

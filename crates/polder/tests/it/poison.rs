@@ -89,6 +89,20 @@ fn assert_recovers(disks: &Disks) {
     }
 }
 
+/// Of many writes, that one could not be made is told, and which: the others may not be durable, but
+/// those behind it were not even written.
+#[test]
+fn a_failed_sync_does_not_hide_which_of_many_failed() {
+    let disks = disk();
+    let (_store, table) = acknowledged(&disks);
+    fail_next_sync(&disks.log);
+    let pairs = [(vec![1], b"1"), (vec![2], b"2"), (vec![3; 1 << 16], b"3"), (vec![4], b"4")];
+    let error = table.put_many(&pairs).unwrap_err();
+    assert!(matches!(error, StoreError::Key { index: 2, .. }), "{error:?}");
+    assert!(table.contains_key([2]).unwrap() && !table.contains_key([4]).unwrap());
+    assert_tells(&table.put([5], b"5").unwrap_err(), LOG);
+}
+
 #[test]
 fn a_failed_sync_of_the_log() {
     let disks = disk();

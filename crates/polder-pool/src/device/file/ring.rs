@@ -227,9 +227,12 @@ impl Ring<'_> {
     pub(super) fn enter(&mut self, wait: bool, done: &mut Vec<Numbered>) {
         let before = done.len();
         self.take_done(done);
-        let wait = wait && done.len() == before && self.refused.is_empty() && self.under_way() > 0;
-        if wait || !self.started.is_empty() {
-            self.call_kernel(wait, done);
+        let lacks = |ring: &Self, done: &[Numbered]| {
+            wait && done.len() == before && ring.refused.is_empty() && ring.under_way() > 0
+        };
+        // Once more if a signal has ended the waiting.
+        while lacks(self, done) || !self.started.is_empty() {
+            self.call_kernel(lacks(self, done), done);
             self.take_done(done);
         }
         while let Some(mut transfer) = self.refused.pop_front() {

@@ -46,7 +46,7 @@ struct Work {
 #[derive(Default)]
 struct Jobs {
     new: VecDeque<Job>,
-    /// Threads that are there, and those of them that wait.
+    /// Threads that are there, and those of them that wait or have not begun.
     threads: usize,
     idle: usize,
     has_ended: bool,
@@ -93,7 +93,9 @@ impl Threads {
         lock(&self.work.jobs).new.extend(new);
         while self.work.wants_thread() {
             if self.start_one().is_err() {
-                lock(&self.work.jobs).threads -= 1;
+                let mut jobs = lock(&self.work.jobs);
+                jobs.threads -= 1;
+                jobs.idle -= 1;
                 break;
             }
         }
@@ -115,6 +117,7 @@ impl Threads {
         let (calls, work) = (Arc::clone(&self.calls), Arc::clone(&self.work));
         let run = move || {
             let _gone = Gone(&work);
+            lock(&work.jobs).idle -= 1;
             while let Some(mut job) = work.next() {
                 calls.perform_all(&mut job.transfer);
             }
@@ -149,6 +152,7 @@ impl Work {
         let mut jobs = lock(&self.jobs);
         let wants = jobs.idle < jobs.new.len() && jobs.threads < MOST;
         jobs.threads += usize::from(wants);
+        jobs.idle += usize::from(wants);
         wants
     }
 
