@@ -191,9 +191,16 @@ impl<'p, T: Translation> Loading<'p, T> {
 
     fn run(mut self, worker: &Worker) -> Call {
         loop {
-            self.begin();
+            // FLIGHT-4
+            if !self.shared.put_off.is_any() {
+                self.begin();
+            }
             if self.flights.count() > 0 {
                 self.land();
+                continue;
+            }
+            if self.shared.put_off.is_any() {
+                self.shared.give_back_late();
                 continue;
             }
             // LOAD-1

@@ -23,6 +23,7 @@ use crate::pool::handle::Pool;
 use crate::replacement::Replacement;
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
+use crate::space::put_off::PutOff;
 use crate::sync::CachePadded;
 use crate::thread::{Counters, Worker};
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
@@ -142,6 +143,7 @@ impl<T: Translation> Pool<T> {
             core,
             spaces: RwLock::default(),
             lent_spaces: Mutex::default(),
+            put_off: PutOff::default(),
             file: Arc::new(SpaceCore::new(
                 SpaceId::FILE,
                 file,

@@ -24,6 +24,7 @@ use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
+use crate::space::put_off::GivenBack;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
@@ -373,6 +374,10 @@ impl<T: Translation> Shared<T> {
 
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
+        if self.put_off.note(GivenBack::Page(PageId::new(space.id, page))) {
+            return;
+        }
+        self.give_back_late();
         {
             let mut state = lock(&space.alloc);
             lock(&space.reserved).remove(page.get(), 1);

@@ -52,6 +52,7 @@ use crate::latch::{FrameId, Optimistic};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, View};
+use crate::space::put_off::GivenBack;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -126,6 +127,9 @@ impl<T: Translation> Shared<T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_leaving(&self, frame: FrameId) {
+        if self.put_off.note(GivenBack::Frame(frame)) {
+            return;
+        }
         // It stays as long as it is leaving.
         let id = self.core.latches.meta(frame).page();
         let Some(space) = self.space_of_loan(id.space()) else { return };

@@ -12,6 +12,7 @@
 //! | `change.rs` | a change of pages and of maps, and its log records |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `loan.rs` | pages whose bytes are lent: G1 to G6 |
+//! | `put_off.rs` | what is given back later |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
 
 #![cfg(not(loom))]
@@ -25,6 +26,7 @@ mod life;
 pub(crate) mod loan;
 mod locate;
 mod physical;
+pub(crate) mod put_off;
 mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};

@@ -116,6 +116,11 @@ pub(crate) fn count_flights(change: isize) {
     HERE.with(|here| here.flights.set(here.flights.get().wrapping_add_signed(change)));
 }
 
+/// Whether faults of this thread are open.
+pub(crate) fn has_flights() -> bool {
+    HERE.with(|here| here.flights.get() > 0)
+}
+
 /// Asked by one that has to wait now (`WAIT-1`): whether it is refused, which is noted.
 #[cold]
 pub fn refuses() -> bool {
