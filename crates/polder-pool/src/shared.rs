@@ -12,7 +12,6 @@ use crate::error::PoolError;
 use crate::file_map::{AllocState, PagedArray, Runs};
 use crate::latch::{FrameId, Resolved, StateCell};
 use crate::page::{LinkRef, PageRef};
-use crate::space::put_off::PutOff;
 use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::sync::lock;
 use crate::sync::{CachePadded, Flag};
@@ -34,10 +33,11 @@ pub(crate) struct Shared<T: Translation> {
     pub(crate) locate: Locate<T>,
     /// The same without waiting.
     pub(crate) locate_at_once: LocateAtOnce<T>,
+    /// Gives back what was put off (`FLIGHT-4`).
+    pub(crate) give_back: fn(&Shared<T>),
     pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
     /// Dropped spaces of which pages are lent (`LOAN-3`).
     pub(crate) lent_spaces: Mutex<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
-    pub(crate) put_off: PutOff,
     /// Space 0: the maps.
     pub(crate) file: Arc<SpaceCore<T>>,
     /// Element `s`: the root of the extent map of space `s`.

@@ -13,7 +13,7 @@ use crate::device::data_file::DataFile;
 use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
-use crate::file_map::{FileMap, FilePages, Freed, PagedArray};
+use crate::file_map::{FileMap, FilePages, Freed, PagedArray, PutOff};
 use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired, Waiters};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
 use crate::machine::{Mapping, Nodes};
@@ -23,7 +23,6 @@ use crate::pool::handle::Pool;
 use crate::replacement::Replacement;
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
-use crate::space::put_off::PutOff;
 use crate::sync::CachePadded;
 use crate::thread::{Counters, Worker};
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
@@ -128,6 +127,7 @@ impl<T: Translation> Pool<T> {
                 learning: Mutex::default(),
                 relocations: CachePadded::default(),
                 freed: Freed::default(),
+                put_off: PutOff::default(),
             },
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
@@ -143,7 +143,6 @@ impl<T: Translation> Pool<T> {
             core,
             spaces: RwLock::default(),
             lent_spaces: Mutex::default(),
-            put_off: PutOff::default(),
             file: Arc::new(SpaceCore::new(
                 SpaceId::FILE,
                 file,
@@ -156,6 +155,7 @@ impl<T: Translation> Pool<T> {
             translation,
             locate: space::locate,
             locate_at_once: space::locate_at_once,
+            give_back: space::give_back,
         });
         Ok(Pool::from_shared(shared))
     }

@@ -17,14 +17,13 @@ use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_NEXT_AT, ALLOC_MAP_USED_AT};
 use polder_format::{Extent, PageId, PageKind, PageNo, header_at, pages_per_alloc_map};
 
 use crate::error::PoolError;
-use crate::file_map::AllocState;
+use crate::file_map::{AllocState, GivenBack};
 use crate::frame::OPERATION_FRAMES;
 use crate::latch::NewPage;
 use crate::page::{LinkRef, PageBuf, PageRef};
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::space::change::{PATCH_BYTES, full_page_image_bytes, log_image, log_word};
-use crate::space::put_off::GivenBack;
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::translation::Translation;
@@ -374,10 +373,9 @@ impl<T: Translation> Shared<T> {
 
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
-        if self.put_off.note(GivenBack::Page(PageId::new(space.id, page))) {
+        if self.core.map.put_off.note(GivenBack::Page(PageId::new(space.id, page))) {
             return;
         }
-        self.give_back_late();
         {
             let mut state = lock(&space.alloc);
             lock(&space.reserved).remove(page.get(), 1);

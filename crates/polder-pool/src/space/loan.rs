@@ -48,11 +48,11 @@ use std::ptr::NonNull;
 
 use polder_format::{PageId, PageNo};
 
+use crate::file_map::GivenBack;
 use crate::latch::{FrameId, Optimistic};
 use crate::page::LinkRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, View};
-use crate::space::put_off::GivenBack;
 use crate::sync::lock;
 use crate::translation::Translation;
 
@@ -127,7 +127,7 @@ impl<T: Translation> Shared<T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_leaving(&self, frame: FrameId) {
-        if self.put_off.note(GivenBack::Frame(frame)) {
+        if self.core.map.put_off.note(GivenBack::Frame(frame)) {
             return;
         }
         // It stays as long as it is leaving.

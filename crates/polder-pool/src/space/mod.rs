@@ -26,7 +26,7 @@ mod life;
 pub(crate) mod loan;
 mod locate;
 mod physical;
-pub(crate) mod put_off;
+mod put_off;
 mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
@@ -34,6 +34,7 @@ use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageK
 use crate::page::{KindOps, PageRef};
 
 pub(crate) use locate::{locate, locate_at_once};
+pub(crate) use put_off::give_back;
 
 /// Paged arrays of more levels than this would cover more than there are page numbers.
 const MAX_HEIGHT: u8 = 6;

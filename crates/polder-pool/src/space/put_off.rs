@@ -4,73 +4,28 @@
 //! a thread with open faults may be loading: that of the loader, when it calls a waker, and the task
 //! that this belongs to runs within the call, or goes.
 //!
-//! * `FLIGHT-4` A thread with open faults gives nothing back, but notes it. The loader does it when it
-//!   has no fault open, and begins no more until then; so does whoever gives something back next.
+//! * `FLIGHT-4` A thread with open faults gives nothing back, but notes it. The pool's loader does it
+//!   when it has no fault open, and begins no more until then.
 //!
 //! Nobody misses it meanwhile: a page that was freed stays reserved, one that was lent stays where it is.
+//! (Where the loader of one pool called a task of another pool, that is until the loader there has
+//! something to do.)
 
 #![cfg(not(loom))]
 
-use std::sync::Mutex;
-
-use polder_format::PageId;
-
-use crate::latch::FrameId;
+use crate::file_map::GivenBack;
 use crate::shared::Shared;
-use crate::sync::atomic::{AtomicBool, Ordering};
-use crate::sync::lock;
-use crate::thread::waits;
 use crate::translation::Translation;
 
-/// What is to be given back.
-#[derive(Debug)]
-pub(crate) enum GivenBack {
-    /// A page that was freed.
-    Page(PageId),
-    /// A frame whose page leaves with its last loan, which has ended.
-    Frame(FrameId),
-}
-
-/// What was put off.
-#[derive(Debug, Default)]
-pub(crate) struct PutOff {
-    /// Looked at before the mutex. What was noted is seen by the thread itself; others do not have to.
-    is_any: AtomicBool,
-    list: Mutex<Vec<GivenBack>>,
-}
-
-impl PutOff {
-    /// Notes what this thread must not give back now (`FLIGHT-4`). False: it may.
-    pub(super) fn note(&self, what: GivenBack) -> bool {
-        let must = waits::has_flights();
-        if must {
-            lock(&self.list).push(what);
-            self.is_any.store(true, Ordering::Relaxed);
-        }
-        must
-    }
-
-    pub(crate) fn is_any(&self) -> bool {
-        self.is_any.load(Ordering::Relaxed)
-    }
-}
-
-impl<T: Translation> Shared<T> {
-    /// Gives back what was put off. The caller holds nothing, and has no fault open.
-    pub(crate) fn give_back_late(&self) {
-        if !self.put_off.is_any() {
-            return;
-        }
-        self.put_off.is_any.store(false, Ordering::Relaxed);
-        let list = std::mem::take(&mut *lock(&self.put_off.list));
-        for what in list {
-            match what {
-                GivenBack::Frame(frame) => self.end_leaving(frame),
-                GivenBack::Page(id) => {
-                    // A space that was dropped took its pages with it.
-                    if let Some(space) = self.space(id.space()) {
-                        self.free_page(&space, id.page());
-                    }
+/// Gives back what was put off. The caller holds nothing, and has no fault open.
+pub(crate) fn give_back<T: Translation>(shared: &Shared<T>) {
+    for what in shared.core.map.put_off.take() {
+        match what {
+            GivenBack::Frame(frame) => shared.end_leaving(frame),
+            GivenBack::Page(id) => {
+                // A space that was dropped took its pages with it.
+                if let Some(space) = shared.space(id.space()) {
+                    shared.free_page(&space, id.page());
                 }
             }
         }
@@ -107,7 +62,7 @@ mod tests {
         drop(held);
         assert!(meta.is_leaving() && ![page, lent].contains(&create(&space)));
         let free = pool.stats().frames_free;
-        shared.give_back_late();
+        super::give_back(shared);
         assert_eq!(pool.stats().frames_free, free + 1);
         assert_eq!([create(&space), create(&space)], [page, lent]);
     }

@@ -1,0 +1,51 @@
+//! What threads that must not wait have given back, until it is done (`FLIGHT-4`).
+
+#![cfg(not(loom))]
+
+use std::sync::Mutex;
+
+use polder_format::PageId;
+
+use crate::latch::FrameId;
+use crate::sync::atomic::{AtomicBool, Ordering};
+use crate::sync::lock;
+use crate::thread::waits;
+
+/// What is to be given back.
+#[derive(Debug)]
+pub(crate) enum GivenBack {
+    /// A page that was freed.
+    Page(PageId),
+    /// A frame whose page leaves with its last loan, which has ended.
+    Frame(FrameId),
+}
+
+/// What was put off.
+#[derive(Debug, Default)]
+pub(crate) struct PutOff {
+    /// Looked at before the mutex. What was noted is seen by the thread itself; others do not have to.
+    is_any: AtomicBool,
+    list: Mutex<Vec<GivenBack>>,
+}
+
+impl PutOff {
+    /// Notes what this thread must not give back now (`FLIGHT-4`). False: it may.
+    pub(crate) fn note(&self, what: GivenBack) -> bool {
+        let must = waits::has_flights();
+        if must {
+            lock(&self.list).push(what);
+            self.is_any.store(true, Ordering::Relaxed);
+        }
+        must
+    }
+
+    pub(crate) fn is_any(&self) -> bool {
+        self.is_any.load(Ordering::Relaxed)
+    }
+
+    /// All that was put off, which the caller gives back.
+    pub(crate) fn take(&self) -> Vec<GivenBack> {
+        self.is_any.store(false, Ordering::Relaxed);
+        std::mem::take(&mut *lock(&self.list))
+    }
+}
