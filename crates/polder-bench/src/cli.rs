@@ -17,6 +17,7 @@ use crate::counters::Counters;
 use crate::engine::{self, EngineKind, Named};
 use crate::error::BenchError;
 use crate::interrupt::{self, Interrupt};
+#[cfg(feature = "translations")]
 use crate::ladder;
 use crate::plan::Plan;
 use crate::record::Place;
@@ -27,6 +28,7 @@ use crate::worker;
 mod args;
 mod replay;
 mod resolve;
+#[cfg(feature = "translations")]
 mod translations;
 
 use args::{Cli, Command, CompareArgs, RestartArgs, RunArgs, StoreArgs, TpccArgs};
@@ -105,7 +107,9 @@ fn execute(command: Command, engines: &[EngineKind]) -> Result<(), BenchError> {
         Command::Worker => return worker::run(engines),
         Command::Compare(args) => return compare(&args, engines),
         Command::Replay(args) => return replay::run(&args),
+        #[cfg(feature = "translations")]
         Command::Translations(args) => return translations::run(&args),
+        #[cfg(feature = "translations")]
         Command::TranslationsChild => return ladder::child(),
         Command::Load(args) => (Bench::Load, args),
         Command::Bulk(args) => (Bench::Bulk, args),

@@ -15,6 +15,9 @@
 //! `restart` opens a store again and again, which only Polder can be told to do cold and warm.
 //! `tpcc` is a workload like the others, but on tables and batches, which only Polder has.
 
+// What only the ladder needs.
+#![cfg_attr(not(feature = "translations"), allow(dead_code, unused_imports))]
+
 use std::process::ExitCode;
 
 mod bars;
@@ -30,6 +33,7 @@ pub mod engine;
 mod error;
 mod interrupt;
 mod interval;
+#[cfg(feature = "translations")]
 mod ladder;
 mod latencies;
 mod machine;

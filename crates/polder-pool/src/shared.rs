@@ -33,7 +33,8 @@ pub(crate) struct Shared<T: Translation> {
     pub(crate) locate: Locate<T>,
     /// The same without waiting.
     pub(crate) locate_at_once: LocateAtOnce<T>,
-    /// Gives back what was put off (`FLIGHT-4`).
+    /// Gives back what was put off (`FLIGHT-4`), for the loader, which futures alone need.
+    #[cfg_attr(not(feature = "async"), expect(dead_code))]
     pub(crate) give_back: fn(&Shared<T>),
     pub(crate) spaces: RwLock<HashMap<SpaceId, Arc<SpaceCore<T>>>>,
     /// Dropped spaces of which pages are lent (`LOAN-3`).

@@ -8,6 +8,7 @@ use polder::{ReadMode, ReplacementKind};
 use crate::bench::Bench;
 use crate::dist::Dist;
 use crate::durability::Durability;
+#[cfg(feature = "translations")]
 use crate::ladder::{Part, Terms};
 use crate::plan::LoadOrder;
 use crate::record::Place;
@@ -98,8 +99,10 @@ pub(super) enum Command {
     /// process of its own; ratios are medians of the ratios of each round, with the interval of the
     /// exact sign test. The figures are written after each part. Ctrl-C ends it with what was
     /// measured so far; a second one ends it at once and leaves the directory in which it works.
+    #[cfg(feature = "translations")]
     Translations(TranslationsArgs),
     /// One run of the ladder; takes its job from standard input.
+    #[cfg(feature = "translations")]
     #[command(hide = true)]
     TranslationsChild,
     /// One engine's process in a comparison; takes orders from standard input.
@@ -315,6 +318,7 @@ pub(super) struct ReplayArgs {
 }
 
 /// What the ladder takes.
+#[cfg(feature = "translations")]
 #[derive(Debug, Args)]
 pub(super) struct TranslationsArgs {
     #[command(flatten)]
@@ -369,6 +373,7 @@ fn policy_help() -> String {
     format!("Policies, with commas between: {} [default: all]", ReplacementKind::names())
 }
 
+#[cfg(feature = "translations")]
 fn parts_help() -> String {
     format!("Parts, with commas between: {} [default: all; files only with --graph]", Part::names())
 }

@@ -39,6 +39,8 @@ impl PutOff {
         must
     }
 
+    /// For the loader, which futures alone need.
+    #[cfg_attr(not(feature = "async"), expect(dead_code))]
     pub(crate) fn is_any(&self) -> bool {
         self.is_any.load(Ordering::Relaxed)
     }
