@@ -25,7 +25,8 @@
 //! wait for the kernel's page tables. A machine whose page is missing ends here and waits for its flight;
 //! so as many machines wait for the device as it has reads under way. The device is asked what has come
 //! each time that all have ended, and not at each step: what it gives back at once is less than what a
-//! turn of machines begins. When a flight lands, the machines that waited for it go on at once, to their
+//! turn of machines begins. As long as it has room for more, and each turn begins reads, others begin
+//! before what has come is seen to. When a flight lands, the machines that waited for it go on at once, to their
 //! end: the page is pinned meanwhile, and was just read by the processor to check it.
 //!
 //! The rules `MANY-1` to `MANY-4` are the pool's. `MANY-4` is kept by draining: while there is a job to
@@ -119,7 +120,6 @@ pub fn each<S: Levels, T: Translation, J: Jobs<S>>(
     let done = space.interleave(AccessHint::Normal, |way| {
         let crowd = Crowd {
             root: PageId::new(space.id(), root()),
-            most_open: way.most_open(),
             way,
             jobs: &mut *jobs,
             waiting: Vec::new(),
@@ -198,7 +198,6 @@ enum Went {
 struct Crowd<'p, 'j, S: Levels, T: Translation, J: Jobs<S>> {
     root: PageId,
     way: &'j mut Interleaved<'p, T>,
-    most_open: usize,
     jobs: &'j mut J,
     /// Machines that wait for a flight.
     waiting: Vec<(usize, Machine<'p, J::Job>)>,
@@ -221,8 +220,10 @@ type Failed<S, J> = (<J as Jobs<S>>::Job, <J as Jobs<S>>::Error);
 impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     fn run(mut self) -> Result<usize, Failed<S, J>> {
         let mut running: Vec<Machine<'p, J::Job>> = Vec::with_capacity(WIDTH);
+        let mut open_before = 0;
         loop {
             if running.is_empty() {
+                open_before = self.way.open();
                 while running.len() < WIDTH
                     && let Some(machine) = self.next()
                 {
@@ -249,7 +250,14 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
                 continue;
             }
             if self.way.open() > 0 {
-                self.land(!is_moving)?;
+                if !is_moving && !self.way.has_come() {
+                    self.way.hand_over(true);
+                } else if is_moving && self.way.open() > open_before && !self.way.is_full() {
+                    // The device has room for more: what has come can wait.
+                    self.way.hand_over(false);
+                } else {
+                    self.land()?;
+                }
                 // Nothing may have moved because it was drained.
                 is_moving = true;
             }
@@ -273,7 +281,7 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     #[inline(always)]
     fn next(&mut self) -> Option<Machine<'p, J::Job>> {
         let open = self.way.open();
-        if open > 0 && (self.is_draining() || open == self.most_open) {
+        if open > 0 && (self.is_draining() || self.way.is_full()) {
             return None;
         }
         let is_crowded = open > 0 && self.waiting.len() + self.put_off.len() >= MOST_WAITING;
@@ -405,9 +413,9 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     }
 
     /// Ends the flights that have come, and lets their machines go on.
-    fn land(&mut self, mut wait: bool) -> Result<(), Failed<S, J>> {
-        while let Some((flight, outcome)) = self.way.land(wait) {
-            (wait, self.loaded) = (false, self.loaded + 1);
+    fn land(&mut self) -> Result<(), Failed<S, J>> {
+        while let Some((flight, outcome)) = self.way.land(false) {
+            self.loaded += 1;
             self.go_on(flight, outcome)?;
             self.again.extend(self.put_off.pop());
         }
@@ -421,12 +429,13 @@ impl<'p, S: Levels, T: Translation, J: Jobs<S>> Crowd<'p, '_, S, T, J> {
     ) -> Result<(), Failed<S, J>> {
         // All of them first: one that goes on may wait for another page by a flight of the same number.
         let mut landed = std::mem::take(&mut self.landed);
-        self.waiting.retain(|(waits_for, machine)| {
-            if *waits_for == flight {
-                landed.push(*machine);
+        let mut at = 0;
+        while at < self.waiting.len() {
+            match self.waiting[at].0 == flight {
+                true => landed.push(self.waiting.swap_remove(at).1),
+                false => at += 1,
             }
-            *waits_for != flight
-        });
+        }
         for machine in landed.drain(..) {
             match &outcome {
                 Ok(_pinned) if self.jobs.is_full() => self.put_off.push(machine),

@@ -134,9 +134,22 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         self.flights.count()
     }
 
-    /// How many can be open at once.
-    pub fn most_open(&self) -> usize {
-        self.flights.most()
+    /// Whether no more can be opened as long as no read comes back, and no flight is ended.
+    #[inline(always)]
+    pub fn is_full(&self) -> bool {
+        self.flights.is_full()
+    }
+
+    /// Whether a read has come back whose flight can be ended.
+    #[inline(always)]
+    pub fn has_come(&self) -> bool {
+        self.flights.has_come()
+    }
+
+    /// Hands the device what was begun, if that is enough together. With `wait`, waits for a read as
+    /// well; there is a flight that has not come.
+    pub fn hand_over(&mut self, wait: bool) {
+        self.flights.hand_over(wait);
     }
 
     /// Begins to load a page that was missing below `parent`, unless one of the flights does.

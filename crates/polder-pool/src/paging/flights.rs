@@ -25,6 +25,10 @@
 //!
 //! * `FLIGHT-3` One thread's faults take at most a share of the frames, so that others find some.
 //!
+//! Some devices (of virtual machines, above all) say of all reads that they have that they are done at the
+//! same time, and have nothing to do until the thread has begun others. So as many faults again as are
+//! under way may be open whose reads have come back: a thread begins others first.
+//!
 //! Flights that are dropped wait for their reads, and end their faults (`FLIGHT-2`, in `open_fault.rs`).
 
 #![cfg(not(loom))]
@@ -42,13 +46,13 @@ use crate::shared::{Shared, SpaceCore};
 use crate::thread::waits;
 use crate::translation::Translation;
 
-/// Faults that one thread has open at most: twice as many reads as keep a device at work, since those that
-/// are done come in bursts, and are seen to while the others are under way.
+/// Reads that one thread has under way at most: twice as many as keep a device at work.
 const MOST: usize = 64;
-/// One frame in so many may be filled by one thread's open faults (`FLIGHT-3`).
+/// One frame in so many may be filled by the reads of one thread (`FLIGHT-3`).
 const FRAMES: usize = 32;
-/// Reads that are handed over together while the thread has something else to do.
+/// Reads that are handed over together while the thread has something else to do, at most, and at least.
 const TOGETHER: usize = 16;
+const LEAST_TOGETHER: usize = 4;
 /// How often a thread may ask for what has landed until fewer are handed over: others may wait for them.
 const PATIENCE: usize = 16;
 
@@ -99,7 +103,7 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// How many faults one thread may have open (`FLIGHT-3`).
+    /// How many reads one thread may have under way (`FLIGHT-3`).
     pub(crate) fn most_flights(&self) -> usize {
         (self.core.frames.budget_frames as usize / FRAMES).clamp(1, MOST)
     }
@@ -116,7 +120,7 @@ pub(crate) struct Landed<'p> {
 /// The faults that one thread has open, each with a number.
 pub(crate) struct Flights<'p, T: Translation> {
     shared: &'p Shared<T>,
-    /// So many at most (`FLIGHT-3`).
+    /// So many reads are under way at most, and so many have come back (`FLIGHT-3`).
     most: usize,
     hint: AccessHint,
     /// Made for the first one. It goes before the faults, also where their end panics: it waits for
@@ -143,14 +147,28 @@ impl<'p, T: Translation> Flights<'p, T> {
         self.count
     }
 
-    /// How many can be open.
-    pub(crate) fn most(&self) -> usize {
-        self.most
+    /// Whether as many are under way, or open, as may be.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count - self.done.len() == self.most || self.count == 2 * self.most
     }
 
-    /// Whether as many are open as may be.
-    pub(crate) fn is_full(&self) -> bool {
-        self.count == self.most
+    /// Whether a read is known to have come back.
+    #[inline(always)]
+    pub(crate) fn has_come(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Hands over what was begun if that is enough together, and finds out what has come back; with
+    /// `wait`, in any case, and waits for a read.
+    pub(crate) fn hand_over(&mut self, wait: bool) {
+        // The less the device has, the less is enough.
+        let under_way = self.count - self.done.len() - self.pushed;
+        let is_enough = self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER);
+        if let Some(queue) = self.queue.as_mut().filter(|_| wait || is_enough) {
+            (self.pushed, self.asked) = (0, 0);
+            queue.reap(wait, &mut self.done);
+        }
     }
 
     /// Begins to load a page; gives the fault's number.

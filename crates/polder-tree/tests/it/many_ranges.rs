@@ -90,10 +90,9 @@ macro_rules! each {
     (
         evicting { $($(#[$e:meta])* $evicting:ident as $em:ident,)* }
         resident { $($(#[$r:meta])* $resident:ident as $rm:ident,)* }
-        steps { $($(#[$s:meta])* $step:ident as $sm:ident,)* }
         $($rest:tt)*
     ) => {
-        each!($($evicting as $em,)* $($resident as $rm,)* $($step as $sm,)*);
+        each!($($evicting as $em,)* $($resident as $rm,)*);
     };
     ($($translation:ident as $module:ident,)*) => {
         $(#[test]
