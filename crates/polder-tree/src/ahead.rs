@@ -10,7 +10,7 @@ use polder_pool::{Space, Translation};
 /// Pages that are asked for at first.
 const FIRST: usize = 16;
 /// Bytes of pages, at most.
-const MOST_BYTES: usize = 1 << 20;
+const MOST_BYTES: usize = 4 << 20;
 /// Pages behind one that was missing for which a scan goes on asking.
 const COLD: u32 = 64;
 

@@ -60,18 +60,20 @@ pub(crate) struct TornPage {
 
 impl SecondCopies {
     pub(crate) fn read(file: &LogFile, size: PageSize) -> io::Result<SecondCopies> {
-        let mut slots = Vec::new();
+        // In their order. There are few: a sort would be a larger part of a program than of the time.
+        let mut slots: Vec<SlotFound> = Vec::new();
         for region in file.slots() {
             let block = read_block(&*file.device, region.offset, LOG_BLOCK_BYTES)?;
             if let Ok(header) = SlotHeader::decode(&block, file.seed) {
-                slots.push(SlotFound { header, region });
+                let is_later = |slot: &SlotFound| slot.header.sequence > header.sequence;
+                let at = slots.iter().position(is_later).unwrap_or(slots.len());
+                slots.insert(at, SlotFound { header, region });
             }
         }
         let next = slots.iter().map(|slot| slot.header.sequence.saturating_add(1)).max();
         // SLOT-2: what older batches have written in place is synced.
         let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
         slots.retain(|slot| slot.header.sequence >= retired);
-        slots.sort_unstable_by_key(|slot| slot.header.sequence);
         let (mut lines, mut copies) = (Vec::new(), Vec::new());
         for slot in &slots {
             let Some(bytes) = slot.read_lines(file, size)? else { continue };

@@ -53,6 +53,8 @@ const FRAMES: usize = 32;
 /// Reads that are handed over together while the thread has something else to do, at most, and at least.
 const TOGETHER: usize = 16;
 const LEAST_TOGETHER: usize = 4;
+/// Faults that are ended one behind the other before something else is done.
+pub(super) const END_TOGETHER: usize = 32;
 /// How often a thread may ask for what has landed until fewer are handed over: others may wait for them.
 const PATIENCE: usize = 16;
 
@@ -165,10 +167,19 @@ impl<'p, T: Translation> Flights<'p, T> {
         // The less the device has, the less is enough.
         let under_way = self.count - self.done.len() - self.pushed;
         let is_enough = self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER);
-        if let Some(queue) = self.queue.as_mut().filter(|_| wait || is_enough) {
-            (self.pushed, self.asked) = (0, 0);
-            queue.reap(wait, &mut self.done);
+        if wait || is_enough {
+            self.reap(wait);
         }
+    }
+
+    /// Hands over what was begun, and finds out what has come back.
+    #[inline(never)]
+    pub(crate) fn reap(&mut self, wait: bool) {
+        let Some(queue) = &mut self.queue else { return };
+        (self.pushed, self.asked) = (0, 0);
+        let before = self.done.len();
+        queue.reap(wait, &mut self.done);
+        into_order(&mut self.done[before..]);
     }
 
     /// Begins to load a page; gives the fault's number.
@@ -199,16 +210,18 @@ impl<'p, T: Translation> Flights<'p, T> {
 
     /// Ends a fault whose read has come back, if there is one; with `wait`, waits for one if any is
     /// open.
+    #[inline(never)]
     pub(crate) fn land(&mut self, wait: bool) -> Option<Landed<'p>> {
         if self.done.is_empty() {
-            let queue = self.queue.as_mut().filter(|_| self.count > 0)?;
+            if self.count == 0 {
+                return None;
+            }
             self.asked += 1;
             let is_time = self.pushed >= TOGETHER || self.asked >= PATIENCE;
             if self.pushed > 0 && !wait && !is_time {
                 return None;
             }
-            (self.pushed, self.asked) = (0, 0);
-            queue.reap(wait, &mut self.done);
+            self.reap(wait);
         }
         let (number, read) = self.done.pop()?;
         let number = number as usize;
@@ -219,6 +232,13 @@ impl<'p, T: Translation> Flights<'p, T> {
         let outcome = open.finish(read.outcome, self.hint).map(|pin| (page, pin));
         Some(Landed { number, outcome })
     }
+}
+
+/// Has what came first taken first, from the end. Pages that were read together end in their order, a few
+/// at a time; the first of these last, as it is the one that a scan waits for: it is woken once for them.
+fn into_order(come: &mut [(u64, Request)]) {
+    come.reverse();
+    come.rchunks_mut(END_TOGETHER).for_each(<[_]>::reverse);
 }
 
 impl<T: Translation> Drop for Flights<'_, T> {

@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use polder_format::{PageNo, SpaceId};
 
-use super::flights::{Begun, Flights};
+use super::flights::{Begun, END_TOGETHER, Flights};
 use super::spaces::Spaces;
 use crate::replacement::AccessHint;
 use crate::shared::Shared;
@@ -40,9 +40,9 @@ use crate::thread::{Call, Worker};
 use crate::translation::Translation;
 
 /// Pages that may wait for their turn.
-const MOST: usize = 512;
+const MOST: usize = 1024;
 /// Faults that are open at once, at most: several large requests of the device.
-const OPEN: usize = 128;
+const OPEN: usize = 512;
 /// Pages that are begun until spaces that were dropped are let go.
 const ROUND: usize = 1 << 16;
 /// One frame in so many may be filled ahead; a pool of fewer does without.
@@ -142,7 +142,7 @@ impl<T: Translation> Shared<T> {
     fn read_round(&self, worker: &Worker, ahead: &Ahead, most: usize) -> bool {
         let spaces = Spaces::none();
         let mut flights = Flights::new(self, most, AccessHint::Scan);
-        let (mut put_off, mut begun) = (None, 0);
+        let (mut put_off, mut begun, mut handed_over) = (None, 0, 0);
         loop {
             let is_stopped = worker.is_stopped();
             while begun < ROUND
@@ -158,11 +158,15 @@ impl<T: Translation> Shared<T> {
                 }
             }
             if flights.count() > 0 {
-                // An error is met again by the scan.
-                let mut wait = true;
-                while flights.land(wait).is_some() {
-                    wait = false;
+                // Reads that were begun are under way while those that have come are seen to, a few at a
+                // time; the scan asks for others meanwhile. An error is met again by the scan.
+                let has_come = flights.has_come();
+                if !has_come || begun > handed_over {
+                    flights.reap(!has_come);
+                    handed_over = begun;
                 }
+                (0..END_TOGETHER)
+                    .for_each(|_| drop(flights.has_come().then(|| flights.land(false))));
             } else if let Some((space, page)) = put_off.take_if(|_| !is_stopped) {
                 // AHEAD-1
                 let _ = self.fault(space, page, AccessHint::Scan);

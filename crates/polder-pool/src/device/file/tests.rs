@@ -8,7 +8,7 @@ use libc::iovec;
 
 use super::super::{Buffer, Direction};
 use super::calls::{advance, is_aligned};
-use super::transfer::{JOINED_MAX, pieces_of};
+use super::transfer::{JOINED_MAX, READ_MAX, pieces_of};
 use super::*;
 
 /// Memory aligned as requests want it.
@@ -190,6 +190,9 @@ fn pieces_are_joined_up_to_a_bound() {
         assert_eq!(pieces_of(&numbered[..JOINED_MAX], &mut pieces), JOINED_MAX * 4096);
         assert_eq!(pieces.len(), JOINED_MAX);
         assert_eq!(joined(&numbered[JOINED_MAX..]), count - JOINED_MAX);
+        let numbered: Vec<_> = (0..).zip(requests(&back, Direction::Read)).collect();
+        assert_eq!(joined(&numbered), READ_MAX / 4096);
+        assert_eq!(joined(&[(0, back.request(Direction::Read, 0, count, 0))]), 1);
         for requests in [writes, requests(&back, Direction::Read)] {
             let batch = run(device, Batch::Many(requests));
             assert!(batch.requests().iter().all(|request| request.outcome.is_ok()));

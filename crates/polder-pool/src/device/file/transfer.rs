@@ -2,10 +2,14 @@
 
 use libc::iovec;
 
-use crate::device::Request;
+use crate::device::{Direction, Request};
 
 /// Most pieces of memory in one system call: the least `IOV_MAX` of the systems we know.
 pub(super) const JOINED_MAX: usize = 1024;
+
+/// Bytes that are read by one transfer, unless one request has more: a device works at several of this
+/// length at once, and at a longer one as at one.
+pub(super) const READ_MAX: usize = 128 << 10;
 
 /// A request, and the number by which its caller knows it.
 pub(super) type Numbered = (u64, Request);
@@ -22,12 +26,16 @@ pub(super) fn piece_of(request: &Request) -> iovec {
 pub(super) fn joined(requests: &[Numbered]) -> usize {
     let Some((_, first)) = requests.first() else { return 0 };
     let (mut end, mut pieces, mut joined) = (Some(first.offset), 0, 0);
-    let mut memory_end = None;
+    let (mut memory_end, mut bytes) = (None, 0);
     for (_, request) in requests {
         if request.direction != first.direction || end != Some(request.offset) {
             break;
         }
         let piece = piece_of(request);
+        bytes += piece.iov_len;
+        if request.direction == Direction::Read && bytes > READ_MAX && joined > 0 {
+            break;
+        }
         if memory_end != Some(piece.iov_base) {
             if pieces == JOINED_MAX {
                 break;
