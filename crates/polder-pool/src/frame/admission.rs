@@ -21,7 +21,7 @@
 //! What an operation may keep at most is 20 frames, and for a batch as many more as it has pages,
 //! up to half of the pool. An operation that waits, admitted or not yet, gives up with
 //! `PoolError::Exhausted` only after two seconds in which no page came, went or was written and
-//! the device had nothing to do: a slow device makes it wait as long as it takes. A structure
+//! the device had nothing to do, or refused: a slow device makes it wait as long as it takes. A structure
 //! whose operations make pages or changes wraps each of them in `Space::when_admitted`, which does
 //! the waiting and calls it once more; a single `Space::run` does so by itself.
 //!

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use crate::error::PoolError;
 use crate::frame::{Admitted, OPERATION_FRAMES};
 use crate::shared::Shared;
+use crate::sync::lock;
 use crate::thread::{Counter, Holding};
 use crate::translation::Translation;
 
@@ -58,15 +59,13 @@ impl<T: Translation> Shared<T> {
         counters.into_iter().map(|counter| self.core.counters.sum(counter)).sum()
     }
 
-    /// Whether a page is being loaded or written.
+    /// Whether a page is being loaded, or written to a device that takes what is written: where it
+    /// refuses, threads that sweep try again and again.
     fn awaits_device(&self) -> bool {
+        let is_being_written = |frame| self.core.latches.meta(frame).is_being_written();
         self.core.data.reads.are_under_way()
-            || self
-                .core
-                .frames
-                .memory
-                .ids()
-                .any(|frame| self.core.latches.meta(frame).is_being_written())
+            || lock(&self.core.data.last_write_error).is_none()
+                && self.core.frames.memory.ids().any(is_being_written)
     }
 
     /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold

@@ -1,6 +1,7 @@
 //! What goes wrong on the device, or runs out, and what the pool makes of it.
 
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -112,6 +113,29 @@ fn pages_that_cannot_be_written_stay_dirty() {
     drop(space);
     let (_pool, spaces) = reopen(pool, &disk, &[id]);
     assert_eq!(counts(&spaces[0]), (changed, 0));
+}
+
+/// Threads that wait for a frame are told, though others try to write all the time.
+#[test]
+fn many_threads_hear_soon_that_nothing_can_be_written() {
+    let disk = disk();
+    let (pool, space) = cold(&disk, 800);
+    disk.set_plan(sound().fail(Operation::Write, When::From(0), Errno::IO));
+    let (begun, next) = (Instant::now(), AtomicU64::new(1));
+    let changed: u64 = thread::scope(|scope| {
+        let change = || {
+            let pages = (0..).map(|_| number(next.fetch_add(1, Ordering::Relaxed)));
+            let mut outcomes = pages.map(|page| increment(&space, page));
+            let changed = outcomes.by_ref().take_while(Result::is_ok).count() as u64;
+            assert!(matches!(increment(&space, number(800)), Err(PoolError::Exhausted { .. })));
+            changed
+        };
+        let threads = [(); 16].map(|()| scope.spawn(change));
+        threads.map(|thread| thread.join().unwrap()).iter().sum()
+    });
+    assert!(begun.elapsed() < Duration::from_secs(30), "{:?}", begun.elapsed());
+    let frames = pool.stats().frames;
+    assert!(changed > frames / 2 && changed <= frames, "{changed} of {frames}");
 }
 
 /// A share of everything fails while threads work; what went through is there in the end.
