@@ -5,7 +5,6 @@
 
 #![cfg(not(loom))]
 
-use std::fs;
 use std::io;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -13,6 +12,7 @@ use std::sync::Arc;
 use libc::c_int;
 
 use crate::error::PoolError;
+use crate::machine::huge;
 use crate::machine::policy::{self, NodeId};
 
 /// Size of a huge page on x86-64 and (with 4 KiB base pages) aarch64.
@@ -136,25 +136,9 @@ impl Mapping {
 
     /// How many bytes of the range huge pages really back, as the kernel tells.
     pub(crate) fn huge_bytes(&self) -> u64 {
-        let Ok(maps) = fs::read_to_string("/proc/self/smaps") else { return 0 };
-        let (ours_from, ours_to) =
-            (self.base.as_ptr() as usize, self.base.as_ptr() as usize + self.len);
-        let mut inside = false;
-        let mut kib = 0;
-        for line in maps.lines() {
-            if let Some((from, to)) = address_range(line) {
-                inside = from < ours_to && to > ours_from;
-            } else if let Some(rest) = line.strip_prefix("AnonHugePages:").filter(|_| inside) {
-                kib += rest.trim().trim_end_matches("kB").trim().parse::<u64>().unwrap_or(0);
-            }
-        }
-        kib * 1024
+        let from = self.base.as_ptr() as usize;
+        huge::bytes_in(from..from + self.len)
     }
-}
-
-fn address_range(line: &str) -> Option<(usize, usize)> {
-    let (from, to) = line.split_whitespace().next()?.split_once('-')?;
-    Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
 }
 
 impl Drop for Mapping {

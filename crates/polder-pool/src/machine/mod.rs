@@ -2,6 +2,7 @@
 
 pub(crate) mod cores;
 pub mod fork;
+mod huge;
 pub(crate) mod memory;
 pub(crate) mod nodes;
 pub(crate) mod policy;
