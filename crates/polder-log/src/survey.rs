@@ -15,7 +15,7 @@ use polder_pool::device::{Device, read_block};
 use crate::error::LogError;
 use crate::file::{FIRST_LSN, LogFile, LogOptions, Segments};
 use crate::log::Log;
-use crate::recovery::{Found, SecondCopies, Told};
+use crate::recovery::{Found, SlotsFound, Told};
 use crate::sync::lock;
 
 /// A part of the log that cannot be read, between groups that can.
@@ -210,11 +210,10 @@ impl LogFile {
     }
 
     /// The pages of the data file that a recovery would restore from the double-write buffer, were the
-    /// rest of the log as it should be.
+    /// rest of the log as it should be. What cannot be read is left out.
     pub fn rebuilt_pages(&self, data: &dyn Device, page_size: PageSize) -> Vec<RebuiltPage> {
-        let (Ok(copies), Ok(len)) = (SecondCopies::read(self, page_size), data.len()) else {
-            return Vec::new();
-        };
+        let copies = SlotsFound::read(self).and_then(|slots| slots.copies(self, page_size));
+        let (Ok(copies), Ok(len)) = (copies, data.len()) else { return Vec::new() };
         let torn = copies.torn(data, len, &|_| true).filter_map(Result::ok);
         torn.map(|page| RebuiltPage { header: page.header, bytes: page.image }).collect()
     }

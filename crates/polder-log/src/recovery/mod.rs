@@ -34,5 +34,5 @@ mod torn_pages;
 pub(crate) use find_end::Told;
 pub use found::Found;
 pub use recover::{Progress, Recovered, recover_catalogue, recover_maps, recover_pages};
-pub(crate) use second_copies::SecondCopies;
+pub(crate) use second_copies::SlotsFound;
 pub use tells::{LogTells, tells_of_store};

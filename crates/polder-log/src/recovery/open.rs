@@ -8,7 +8,7 @@ use polder_pool::device::Device;
 
 use super::found::Found;
 use super::recover::Recovered;
-use super::second_copies::SecondCopies;
+use super::second_copies::SlotsFound;
 use super::torn_pages::restore_torn;
 use crate::error::LogError;
 use crate::file::{FIRST_LSN, LogFile, LogOptions};
@@ -30,10 +30,11 @@ impl Found {
         incarnation: u32,
         recovered: &mut Recovered,
     ) -> Result<Arc<Log>, LogError> {
-        let copies = SecondCopies::read(&file, page_size).map_err(LogError::io("read"))?;
-        let next_slot = copies.next_sequence;
+        let slots = SlotsFound::read(&file).map_err(LogError::io("read"))?;
+        let next_slot = slots.next_sequence;
         if self.end > self.start {
             file.device.sync().map_err(LogError::io("sync"))?; // R4
+            let copies = slots.copies(&file, page_size).map_err(LogError::io("read"))?;
             recovered.restored_pages =
                 restore_torn(&copies, &*data, page_size, self.start..self.end)?;
         }

@@ -37,15 +37,20 @@ struct Copy {
     at: usize,
 }
 
-/// What the slots that count hold, in the order in which they were written.
+/// The slots that count, in the order in which they were written.
+pub(crate) struct SlotsFound {
+    slots: Vec<SlotFound>,
+    /// What the next slot is numbered.
+    pub(super) next_sequence: u64,
+}
+
+/// What these slots hold.
 pub(crate) struct SecondCopies {
     size: PageSize,
     seed: ChecksumSeed,
     /// Of each slot.
     lines: Vec<Vec<u8>>,
     copies: Vec<Copy>,
-    /// What the next slot is numbered.
-    pub(super) next_sequence: u64,
 }
 
 /// A page that is not whole in its place.
@@ -58,8 +63,9 @@ pub(crate) struct TornPage {
     pub(crate) image: Vec<u8>,
 }
 
-impl SecondCopies {
-    pub(crate) fn read(file: &LogFile, size: PageSize) -> io::Result<SecondCopies> {
+impl SlotsFound {
+    /// Reads the headers alone: a store that was closed needs no more.
+    pub(crate) fn read(file: &LogFile) -> io::Result<SlotsFound> {
         // In their order. There are few: a sort would be a larger part of a program than of the time.
         let mut slots: Vec<SlotFound> = Vec::new();
         for region in file.slots() {
@@ -74,8 +80,12 @@ impl SecondCopies {
         // SLOT-2: what older batches have written in place is synced.
         let retired = slots.iter().map(|slot| slot.header.retired).max().unwrap_or(0);
         slots.retain(|slot| slot.header.sequence >= retired);
+        Ok(SlotsFound { slots, next_sequence: next.unwrap_or(1) })
+    }
+
+    pub(crate) fn copies(&self, file: &LogFile, size: PageSize) -> io::Result<SecondCopies> {
         let (mut lines, mut copies) = (Vec::new(), Vec::new());
-        for slot in &slots {
+        for slot in &self.slots {
             let Some(bytes) = slot.read_lines(file, size)? else { continue };
             let mut at = 0;
             for page in &slot.header.pages {
@@ -85,9 +95,11 @@ impl SecondCopies {
             lines.push(bytes);
         }
         let seed = ChecksumSeed::new(file.segments.header().store_id);
-        Ok(SecondCopies { size, seed, lines, copies, next_sequence: next.unwrap_or(1) })
+        Ok(SecondCopies { size, seed, lines, copies })
     }
+}
 
+impl SecondCopies {
     /// The pages that are torn in place and are whole again by the slots, in a state whose LSN is one
     /// that `counts`; and the errors of reading places.
     pub(crate) fn torn<'a>(

@@ -7,12 +7,12 @@
 //! | `runs.rs` | sets of numbers |
 //! | `maps.rs` | paged arrays and allocation maps of a space |
 //! | `freed.rs` | how many pages of spaces were freed |
-//! | `given_back.rs` | what is given back later |
+//! | `deferred.rs` | what is given back later |
 
 #![cfg(not(loom))]
 
+mod deferred;
 mod freed;
-mod given_back;
 mod maps;
 mod pages;
 mod runs;
@@ -24,8 +24,8 @@ use polder_format::{ExtentSchedule, PhysicalPageNo, SpaceId};
 use crate::sync::CachePadded;
 use crate::sync::atomic::AtomicU64;
 
+pub(crate) use deferred::{Deferred, GivenBack};
 pub(crate) use freed::Freed;
-pub(crate) use given_back::{GivenBack, PutOff};
 pub(crate) use maps::{AllocState, PagedArray};
 pub(crate) use pages::{FilePages, Run};
 pub(crate) use runs::Runs;
@@ -45,7 +45,7 @@ pub(crate) struct FileMap {
     /// How many pages of spaces were freed.
     pub(crate) freed: Freed,
     /// What is given back later.
-    pub(crate) put_off: PutOff,
+    pub(crate) deferred: Deferred,
 }
 
 /// What the pool must be told of a file to open it ([`PoolConfig::file`](crate::PoolConfig)), and

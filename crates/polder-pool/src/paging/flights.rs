@@ -48,7 +48,8 @@ use crate::translation::Translation;
 
 /// Reads that one thread has under way at most: twice as many as keep a device at work.
 const MOST: usize = 64;
-/// One frame in so many may be filled by the reads of one thread (`FLIGHT-3`).
+/// One frame in so many may be filled by the reads of one thread that are under way (`FLIGHT-3`); as
+/// many again have been filled.
 const FRAMES: usize = 32;
 /// Reads that are handed over together while the thread has something else to do, at most, and at least.
 const TOGETHER: usize = 16;
@@ -161,13 +162,16 @@ impl<'p, T: Translation> Flights<'p, T> {
         !self.done.is_empty()
     }
 
+    /// Whether what was begun is enough to be handed over together: the less the device has, the less.
+    fn has_enough(&self) -> bool {
+        let under_way = self.count - self.done.len() - self.pushed;
+        self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER)
+    }
+
     /// Hands over what was begun if that is enough together, and finds out what has come back; with
     /// `wait`, in any case, and waits for a read.
     pub(crate) fn hand_over(&mut self, wait: bool) {
-        // The less the device has, the less is enough.
-        let under_way = self.count - self.done.len() - self.pushed;
-        let is_enough = self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER);
-        if wait || is_enough {
+        if wait || self.has_enough() {
             self.reap(wait);
         }
     }
@@ -217,7 +221,7 @@ impl<'p, T: Translation> Flights<'p, T> {
                 return None;
             }
             self.asked += 1;
-            let is_time = self.pushed >= TOGETHER || self.asked >= PATIENCE;
+            let is_time = self.has_enough() || self.asked >= PATIENCE;
             if self.pushed > 0 && !wait && !is_time {
                 return None;
             }

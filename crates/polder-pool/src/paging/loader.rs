@@ -192,14 +192,14 @@ impl<'p, T: Translation> Loading<'p, T> {
     fn run(mut self, worker: &Worker) -> Call {
         loop {
             // FLIGHT-4
-            if !self.shared.core.map.put_off.is_any() {
+            if !self.shared.core.map.deferred.is_any() {
                 self.begin();
             }
             if self.flights.count() > 0 {
                 self.land();
                 continue;
             }
-            if self.shared.core.map.put_off.is_any() {
+            if self.shared.core.map.deferred.is_any() {
                 (self.shared.give_back)(self.shared);
                 continue;
             }

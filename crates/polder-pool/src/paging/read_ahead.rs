@@ -159,14 +159,19 @@ impl<T: Translation> Shared<T> {
             }
             if flights.count() > 0 {
                 // Reads that were begun are under way while those that have come are seen to, a few at a
-                // time; the scan asks for others meanwhile. An error is met again by the scan.
-                let has_come = flights.has_come();
-                if !has_come || begun > handed_over {
-                    flights.reap(!has_come);
+                // time; the scan asks for others meanwhile.
+                let waits = !flights.has_come();
+                if waits || begun > handed_over {
+                    flights.reap(waits);
                     handed_over = begun;
                 }
-                (0..END_TOGETHER)
-                    .for_each(|_| drop(flights.has_come().then(|| flights.land(false))));
+                for _ in 0..END_TOGETHER {
+                    if !flights.has_come() {
+                        break;
+                    }
+                    // An error is met again by the scan.
+                    drop(flights.land(false));
+                }
             } else if let Some((space, page)) = put_off.take_if(|_| !is_stopped) {
                 // AHEAD-1
                 let _ = self.fault(space, page, AccessHint::Scan);

@@ -13,7 +13,7 @@ use crate::device::data_file::DataFile;
 use crate::device::gate::ExtentMoves;
 use crate::device::reads::Reads;
 use crate::error::PoolError;
-use crate::file_map::{FileMap, FilePages, Freed, PagedArray, PutOff};
+use crate::file_map::{Deferred, FileMap, FilePages, Freed, PagedArray};
 use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired, Waiters};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
 use crate::machine::{Mapping, Nodes};
@@ -127,7 +127,7 @@ impl<T: Translation> Pool<T> {
                 learning: Mutex::default(),
                 relocations: CachePadded::default(),
                 freed: Freed::default(),
-                put_off: PutOff::default(),
+                deferred: Deferred::default(),
             },
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),

@@ -373,7 +373,7 @@ impl<T: Translation> Shared<T> {
 
     /// A reserved page is free.
     pub(crate) fn free_page(&self, space: &SpaceCore<T>, page: PageNo) {
-        if self.core.map.put_off.note(GivenBack::Page(PageId::new(space.id, page))) {
+        if self.core.map.deferred.note(GivenBack::Page(PageId::new(space.id, page))) {
             return;
         }
         {

@@ -127,7 +127,7 @@ impl<T: Translation> Shared<T> {
     #[cold]
     #[inline(never)]
     pub(crate) fn end_leaving(&self, frame: FrameId) {
-        if self.core.map.put_off.note(GivenBack::Frame(frame)) {
+        if self.core.map.deferred.note(GivenBack::Frame(frame)) {
             return;
         }
         // It stays as long as it is leaving.

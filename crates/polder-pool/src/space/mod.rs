@@ -12,7 +12,7 @@
 //! | `change.rs` | a change of pages and of maps, and its log records |
 //! | `life.rs` | making, opening and dropping spaces |
 //! | `loan.rs` | pages whose bytes are lent: G1 to G6 |
-//! | `put_off.rs` | what is given back later |
+//! | `give_back.rs` | what is given back later |
 //! | `shrink.rs` | moving extents and maps so that the file can end earlier |
 
 #![cfg(not(loom))]
@@ -22,19 +22,19 @@ mod array_read;
 mod array_write;
 pub(crate) mod change;
 mod extents;
+mod give_back;
 mod life;
 pub(crate) mod loan;
 mod locate;
 mod physical;
-mod put_off;
 mod shrink;
 
 use polder_format::{ALLOC_MAP_BITS_AT, ALLOC_MAP_USED_AT, ARRAY_HEIGHT_AT, PageKind};
 
 use crate::page::{KindOps, PageRef};
 
+pub(crate) use give_back::give_back;
 pub(crate) use locate::{locate, locate_at_once};
-pub(crate) use put_off::give_back;
 
 /// Paged arrays of more levels than this would cover more than there are page numbers.
 const MAX_HEIGHT: u8 = 6;

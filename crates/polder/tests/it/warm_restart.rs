@@ -228,6 +228,24 @@ fn what_is_wrong_with_the_list_is_no_error_of_opening() {
     assert!(path.join("resident").is_dir());
 }
 
+/// `WARM-1`: a list that was loaded is written over, also if it could not be read once more.
+#[test]
+fn a_list_that_was_loaded_is_saved_whatever_comes_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("s");
+    fill(&path);
+    let store = Store::open(options(&path)).unwrap();
+    store.prewarm(&mut |_, _| true).unwrap();
+    fs::remove_file(path.join("resident")).unwrap();
+    symlink("resident", path.join("resident")).unwrap();
+    assert!(store.prewarm(&mut |_, _| true).is_err());
+    store.close().unwrap();
+    assert!(path.join("resident").is_file() && !path.join("resident").is_symlink());
+    let store = Store::open(options(&path)).unwrap();
+    assert!(await_loaded(&store).prewarmed_pages > 500);
+    store.close().unwrap();
+}
+
 /// Not as much memory as before: what was hot comes, and nothing is evicted for the rest.
 #[test]
 fn with_a_smaller_budget_the_hottest_come() {

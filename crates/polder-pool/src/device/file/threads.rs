@@ -303,6 +303,25 @@ mod tests {
         assert!((1..=MOST).contains(&there), "{there} threads");
     }
 
+    /// Nobody starts a thread beside one that waits, or that has not begun.
+    #[test]
+    fn a_transfer_starts_one_thread() {
+        let folder = tempfile::tempdir().unwrap();
+        let threads = threads(&folder);
+        let mut queue = threads.queue();
+        let (mut memory, mut done) = ([0; 64], Vec::new());
+        for number in 0..20 {
+            queue.start(&mut transfer(number, &mut memory));
+            queue.enter(true, &mut done);
+            assert!(done.pop().is_some_and(|(_, read)| read.outcome.is_ok()));
+            // The thread waits for the next one.
+            while lock(&threads.work.jobs).idle == 0 {
+                thread::yield_now();
+            }
+        }
+        assert_eq!(lock(&threads.started).len(), 1);
+    }
+
     /// A thread dies, the last one: what it had, and what was left for it, comes back as an error.
     #[test]
     fn what_a_thread_leaves_undone_comes_back() {

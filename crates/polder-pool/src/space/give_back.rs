@@ -17,9 +17,9 @@ use crate::file_map::GivenBack;
 use crate::shared::Shared;
 use crate::translation::Translation;
 
-/// Gives back what was put off. The caller holds nothing, and has no fault open.
+/// Gives back what was noted. The caller holds nothing, and has no fault open.
 pub(crate) fn give_back<T: Translation>(shared: &Shared<T>) {
-    for what in shared.core.map.put_off.take() {
+    for what in shared.core.map.deferred.take() {
         match what {
             GivenBack::Frame(frame) => shared.end_leaving(frame),
             GivenBack::Page(id) => {

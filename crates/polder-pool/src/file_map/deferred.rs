@@ -20,15 +20,15 @@ pub(crate) enum GivenBack {
     Frame(FrameId),
 }
 
-/// What was put off.
+/// What was noted for later.
 #[derive(Debug, Default)]
-pub(crate) struct PutOff {
+pub(crate) struct Deferred {
     /// Looked at before the mutex. What was noted is seen by the thread itself; others do not have to.
     is_any: AtomicBool,
     list: Mutex<Vec<GivenBack>>,
 }
 
-impl PutOff {
+impl Deferred {
     /// Notes what this thread must not give back now (`FLIGHT-4`). False: it may.
     pub(crate) fn note(&self, what: GivenBack) -> bool {
         let must = waits::has_flights();
@@ -45,7 +45,7 @@ impl PutOff {
         self.is_any.load(Ordering::Relaxed)
     }
 
-    /// All that was put off, which the caller gives back.
+    /// All of it, which the caller gives back.
     pub(crate) fn take(&self) -> Vec<GivenBack> {
         self.is_any.store(false, Ordering::Relaxed);
         std::mem::take(&mut *lock(&self.list))
