@@ -10,6 +10,7 @@ use polder_pool::{
 };
 use polder_structure::edit;
 use polder_structure::edit::MOST_PAGES;
+use polder_testkit::effort::EVERY_TRANSLATION;
 use polder_testkit::{FaultPlan, SimDisk};
 
 const AT: usize = PAGE_HEADER_BYTES;
@@ -84,10 +85,14 @@ fn an_edit_is_seen_as_a_whole() {
     transfers::<Array>(ReadMode::Shared);
     transfers::<Array>(ReadMode::Copy);
     transfers::<Hash>(ReadMode::Optimistic);
-    transfers::<Predictive>(ReadMode::Optimistic);
+    if EVERY_TRANSLATION {
+        transfers::<Predictive>(ReadMode::Optimistic);
+    }
     transfers::<Swizzle>(ReadMode::Optimistic);
-    transfers::<ArraySwizzled>(ReadMode::Core);
-    transfers::<Vm>(ReadMode::Optimistic);
+    if EVERY_TRANSLATION {
+        transfers::<ArraySwizzled>(ReadMode::Core);
+        transfers::<Vm>(ReadMode::Optimistic);
+    }
 }
 
 /// An operation decides on a page that it was given to change and leaves as it was; meanwhile another
@@ -119,9 +124,13 @@ fn decision<T: Translation>(read_mode: ReadMode) {
 fn a_page_that_was_to_be_changed_and_was_not_is_validated() {
     decision::<Array>(ReadMode::Optimistic);
     decision::<Hash>(ReadMode::Optimistic);
-    decision::<Predictive>(ReadMode::Optimistic);
+    if EVERY_TRANSLATION {
+        decision::<Predictive>(ReadMode::Optimistic);
+    }
     decision::<Swizzle>(ReadMode::Optimistic);
-    decision::<Vm>(ReadMode::Optimistic);
+    if EVERY_TRANSLATION {
+        decision::<Vm>(ReadMode::Optimistic);
+    }
 }
 
 #[test]

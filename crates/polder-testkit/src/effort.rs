@@ -3,6 +3,10 @@
 //! An ordinary run tries a part of what a long one does. A run is long where `POLDER_TEST_LONG` is
 //! set, as `scripts/test --long` does and every run of CI. `POLDER_TEST_SCALE=10` asks ten times as
 //! much of either.
+//!
+//! What is generic over translations takes longest to compile, once for each. So which translations are
+//! tested is chosen when the tests are built: all, unless this crate has the feature `few-translations`,
+//! as in an ordinary run of `scripts/test`. What a constant of this module leaves out is not compiled.
 
 use std::env;
 use std::ops::Range;
@@ -32,4 +36,44 @@ pub fn seeds(variable: &str, few: u64, all: u64) -> Range<u64> {
     let mut ends = text.split("..").map(|end| end.parse::<u64>().expect("a seed is a number"));
     let first = ends.next().expect("seeds are `a` or `a..b`");
     first..ends.next().unwrap_or(first + 1)
+}
+
+/// Whether tests are built for every translation.
+pub const EVERY_TRANSLATION: bool = !cfg!(feature = "few-translations");
+
+/// One of each kind: found in an array, in a table, from links in pages; never evicted; to learn from.
+const ONE_OF_EACH: [&str; 5] = ["Array", "Hash", "Swizzle", "Direct", "Sorted"];
+
+/// Whether tests are built for the translation whose type has this name.
+pub const fn is_built(translation: &str) -> bool {
+    let mut number = 0;
+    while number < ONE_OF_EACH.len() {
+        if is_same(ONE_OF_EACH[number].as_bytes(), translation.as_bytes()) {
+            return true;
+        }
+        number += 1;
+    }
+    EVERY_TRANSLATION
+}
+
+const fn is_same(a: &[u8], b: &[u8]) -> bool {
+    let mut at = 0;
+    while at < a.len() && at < b.len() && a[at] == b[at] {
+        at += 1;
+    }
+    at == a.len() && at == b.len()
+}
+
+/// Runs what a test does with a translation, if tests are built for it ([`is_built`]); else the test is
+/// skipped.
+#[macro_export]
+macro_rules! if_built {
+    ($translation:ident, $run:expr) => {{
+        const IS_BUILT: bool = $crate::effort::is_built(stringify!($translation));
+        if IS_BUILT {
+            $run
+        } else {
+            $crate::found::skip("not built, but for `scripts/test --long`")
+        }
+    }};
 }

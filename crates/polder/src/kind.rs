@@ -142,6 +142,9 @@ mod tests {
     fn each_translation_but_the_default_is_a_feature_of_its_name() {
         let names: Vec<_> = TranslationKind::ALL.iter().map(|kind| kind.name()).collect();
         assert_eq!(names[0], TranslationKind::default().name());
-        assert_eq!(names[1..], *TranslationKind::FEATURES);
+        assert!(names[1..].iter().all(|name| TranslationKind::FEATURES.contains(name)));
+        if cfg!(feature = "all-translations") {
+            assert_eq!(names[1..], *TranslationKind::FEATURES);
+        }
     }
 }

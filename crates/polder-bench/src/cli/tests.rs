@@ -108,6 +108,7 @@ fn tpcc_plan(line: &str, engine: &str) -> Result<Plan, BenchError> {
     resolve_tpcc(named, seconds, &args.tpcc, &args.store, Path::new("d"))
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn tpcc_has_warehouses_a_mix_and_homes() {
     let plan = tpcc_plan("x tpcc", "polder:array").unwrap();
@@ -235,6 +236,7 @@ fn an_engine_is_made_as_it_is_named() {
     assert!(told.ends_with("polder-array+cooling-20+core with cooling:20 and core"), "{told}");
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn the_help_names_the_engines_where_there_is_a_choice() {
     let help = |command: &str| parse(&format!("x {command} --help")).unwrap_err().to_string();

@@ -336,7 +336,9 @@ fn what_was_written_is_there_in_the_next_life() {
     let orders = tables.orders.len();
     drop(tables);
     store.close().unwrap();
-    let store = Store::open(options(dir.path(), TranslationKind::Simd, AMPLE)).unwrap();
+    // Another one, where more than one is built.
+    let other = TranslationKind::EVICTING.last().copied().unwrap();
+    let store = Store::open(options(dir.path(), other, AMPLE)).unwrap();
     let tables = Tables::open(&store).unwrap();
     assert_eq!(tables.orders.len(), orders);
     let loaded = Loaded { dir, store, tables, warehouses };

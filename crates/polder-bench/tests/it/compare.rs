@@ -120,6 +120,7 @@ fn policies_take_turns_out_of_memory() {
     }
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn ways_of_holding_take_turns() {
     let ways = ["polder:simd", "polder:simd+shared", "polder:simd+group", "polder:simd+core+lru"];
@@ -136,6 +137,7 @@ fn ways_of_holding_take_turns() {
     }
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn what_cannot_be_compared_is_said_once() {
     for (arguments, status, why) in [

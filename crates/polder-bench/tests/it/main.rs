@@ -3,4 +3,5 @@
 
 mod compare;
 mod replay;
+#[cfg(feature = "translations")]
 mod translations;

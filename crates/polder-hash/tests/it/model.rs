@@ -6,6 +6,7 @@ use polder_pool::{
     Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation,
 };
 use polder_pool::{Vm, VmHuge};
+use polder_testkit::if_built;
 use polder_testkit::{KeyShape, Random};
 use proptest::prelude::*;
 
@@ -79,8 +80,8 @@ fn lives<T: Translation>() {
 }
 
 macro_rules! lives {
-    ($($name:ident: $translation:ty),+ $(,)?) => {
-        $(#[test] fn $name() { lives::<$translation>(); })+
+    ($($name:ident: $translation:ident),+ $(,)?) => {
+        $(#[test] fn $name() { if_built!($translation, lives::<$translation>()); })+
     };
 }
 
@@ -99,7 +100,7 @@ lives!(
 /// Its frames are pages of 2 MiB that nothing leaves.
 #[test]
 fn vm_huge() {
-    life::<VmHuge>(PageSize::MIN, KeyShape::Scrambled, 300, 2500);
+    if_built!(VmHuge, life::<VmHuge>(PageSize::MIN, KeyShape::Scrambled, 300, 2500));
 }
 
 proptest! {

@@ -2,6 +2,7 @@
 
 use polder_format::PageSize;
 use polder_pool::{Array, Direct, Hash, Open, ReadMode, Simd, Translation};
+use polder_testkit::effort::EVERY_TRANSLATION;
 use polder_testkit::{KeyShape, Mix, Model, Op, ValueShape, Workload, compare};
 
 use crate::support::*;
@@ -81,8 +82,10 @@ fn direct_large_pages() {
 fn readers_by_snapshots() {
     lives::<Array>(PageSize::MIN, ReadMode::Copy);
     lives::<Hash>(PageSize::MIN, ReadMode::Copy);
-    lives::<Open>(PageSize::MIN, ReadMode::Copy);
-    lives::<Simd>(PageSize::MIN, ReadMode::Copy);
+    if EVERY_TRANSLATION {
+        lives::<Open>(PageSize::MIN, ReadMode::Copy);
+        lives::<Simd>(PageSize::MIN, ReadMode::Copy);
+    }
 }
 
 /// More entries than a few levels of tiny fanout hold: long keys make high trees.

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use std::{env, fs, thread};
 
 use polder::{Durability, Options, Store};
+use polder_testkit::effort;
 
 /// Says in a process of its own what it does.
 const CASE: &str = "POLDER_TEST_SMALL";
@@ -113,7 +114,7 @@ fn a_store_without_work_has_no_threads() {
             table.put(b"key", b"value").unwrap();
             await_rest(IDLE_THREADS);
             // Each time that there is work they come again, and nothing waits for nobody.
-            for i in 0..3u32 {
+            for i in 0..effort::steps(1, 3) {
                 table.put(b"key", i.to_le_bytes()).unwrap();
                 let lsn = store.stats().log_durable_lsn;
                 let began = Instant::now();

@@ -24,7 +24,7 @@ use crate::stack::Stacks;
 use crate::support::{Disks, full_text, to_read};
 
 /// Seeds that an ordinary run tries: each configuration some times.
-const FEW_SEEDS: u64 = 250;
+const FEW_SEEDS: u64 = 120;
 /// Seeds that CI runs: each configuration some dozens of times. Soaks run others.
 const ALL_SEEDS: u64 = 1000;
 /// Lives of a store: each ends with a crash, the last one is only looked at.
@@ -102,6 +102,7 @@ const CONFIGS: [Config; 16] = [
         name: "three threads, predictive, none",
         threads: 3,
         durability: Durability::None,
+        #[cfg(feature = "predictive")]
         translations: &[TranslationKind::Predictive],
         memory: 3,
         ..BASE
@@ -122,6 +123,7 @@ const CONFIGS: [Config; 16] = [
         translations: &[
             TranslationKind::Array,
             TranslationKind::Hash,
+            #[cfg(feature = "simd")]
             TranslationKind::Simd,
             TranslationKind::Swizzle,
         ],
@@ -134,7 +136,12 @@ const CONFIGS: [Config; 16] = [
         name: "three threads that take snapshots",
         threads: 3,
         durability: Durability::None,
-        translations: &[TranslationKind::Array, TranslationKind::Hash, TranslationKind::Simd],
+        translations: &[
+            TranslationKind::Array,
+            TranslationKind::Hash,
+            #[cfg(feature = "simd")]
+            TranslationKind::Simd,
+        ],
         holds: &[ReadMode::Copy],
         memory: 2,
         ..BASE
@@ -153,7 +160,13 @@ const CONFIGS: [Config; 16] = [
         name: "two threads that shrink, snapshots, delayed devices",
         threads: 2,
         durability: Durability::Periodic(Duration::from_millis(2)),
-        translations: &[TranslationKind::Array, TranslationKind::Open, TranslationKind::Simd],
+        translations: &[
+            TranslationKind::Array,
+            #[cfg(feature = "open")]
+            TranslationKind::Open,
+            #[cfg(feature = "simd")]
+            TranslationKind::Simd,
+        ],
         holds: &[ReadMode::Copy],
         memory: 2,
         delays: true,

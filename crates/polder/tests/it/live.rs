@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use polder::{LiveError, Store, live_stats};
+use polder_testkit::effort;
 use serde_json::Value;
 
 use crate::support::*;
@@ -67,7 +68,7 @@ fn others_see_what_the_store_sees() {
 #[test]
 fn a_store_is_closed_among_many_who_ask() {
     let dir = tempfile::tempdir().unwrap();
-    for round in 0..10u64 {
+    for round in 0..effort::steps(4, 10) {
         let path = dir.path().join("store");
         let store = Store::open(quick(&path)).unwrap();
         let (stop, answers) = (AtomicBool::new(false), std::sync::atomic::AtomicU64::new(0));

@@ -5,6 +5,7 @@ fn find(name: &str) -> Result<Named, BenchError> {
     Named::find(&built_in(), name)
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn names_say_policies_and_ways_in_any_order() {
     for replacement in ReplacementKind::ALL.iter().copied() {
@@ -27,6 +28,7 @@ fn names_say_policies_and_ways_in_any_order() {
     assert_eq!(find("device").unwrap().to_string(), "device");
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn names_say_how_many_keys_a_call_looks_up() {
     let many = |name: &str| find(name).map(|named| (named.many(), named.to_string())).unwrap();
@@ -49,6 +51,7 @@ fn options_hold_for_what_names_leave_open() {
     assert!(!find("polder:array").unwrap().is_same(&find("polder:hash").unwrap()));
 }
 
+#[cfg(feature = "translations")]
 #[test]
 fn what_cannot_be_is_refused_in_a_sentence() {
     let why = |name: &str| match find(name) {
