@@ -85,11 +85,9 @@ fn an_edit_is_seen_as_a_whole() {
     transfers::<Array>(ReadMode::Shared);
     transfers::<Array>(ReadMode::Copy);
     transfers::<Hash>(ReadMode::Optimistic);
-    if EVERY_TRANSLATION {
-        transfers::<Predictive>(ReadMode::Optimistic);
-    }
     transfers::<Swizzle>(ReadMode::Optimistic);
     if EVERY_TRANSLATION {
+        transfers::<Predictive>(ReadMode::Optimistic);
         transfers::<ArraySwizzled>(ReadMode::Core);
         transfers::<Vm>(ReadMode::Optimistic);
     }
@@ -124,11 +122,9 @@ fn decision<T: Translation>(read_mode: ReadMode) {
 fn a_page_that_was_to_be_changed_and_was_not_is_validated() {
     decision::<Array>(ReadMode::Optimistic);
     decision::<Hash>(ReadMode::Optimistic);
-    if EVERY_TRANSLATION {
-        decision::<Predictive>(ReadMode::Optimistic);
-    }
     decision::<Swizzle>(ReadMode::Optimistic);
     if EVERY_TRANSLATION {
+        decision::<Predictive>(ReadMode::Optimistic);
         decision::<Vm>(ReadMode::Optimistic);
     }
 }

@@ -83,6 +83,7 @@ impl SlotsFound {
         Ok(SlotsFound { slots, next_sequence: next.unwrap_or(1) })
     }
 
+    /// Reads their lines.
     pub(crate) fn copies(&self, file: &LogFile, size: PageSize) -> io::Result<SecondCopies> {
         let (mut lines, mut copies) = (Vec::new(), Vec::new());
         for slot in &self.slots {

@@ -20,10 +20,11 @@
 //!
 //! What an operation may keep at most is 20 frames, and for a batch as many more as it has pages,
 //! up to half of the pool. An operation that waits, admitted or not yet, gives up with
-//! `PoolError::Exhausted` only after two seconds in which no page came, went or was written and
-//! the device had nothing to do, or refused: a slow device makes it wait as long as it takes. A structure
-//! whose operations make pages or changes wraps each of them in `Space::when_admitted`, which does
-//! the waiting and calls it once more; a single `Space::run` does so by itself.
+//! `PoolError::Exhausted` only after two seconds in which no page came, went or was written, and
+//! the device had nothing to do or failed to write: a slow device makes it wait as long as it
+//! takes. A structure whose operations make pages or changes wraps each of them in
+//! `Space::when_admitted`, which does the waiting and calls it once more; a single `Space::run`
+//! does so by itself.
 //!
 //! A thread is admitted until the guard goes: what an operation calls (where a page lies in the
 //! file is found by an operation of its own) is admitted with it. Threads are admitted in the

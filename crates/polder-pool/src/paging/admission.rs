@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use crate::error::PoolError;
 use crate::frame::{Admitted, OPERATION_FRAMES};
 use crate::shared::Shared;
-use crate::sync::lock;
 use crate::thread::{Counter, Holding};
 use crate::translation::Translation;
 
@@ -18,12 +17,15 @@ const PATIENCE: Duration = Duration::from_secs(2);
 pub(crate) struct StallTimer<'p, T: Translation> {
     shared: &'p Shared<T>,
     moved: u64,
+    /// Writes that had failed: a page that is being written does not count where others fail.
+    failed: u64,
     since: Instant,
 }
 
 impl<'p, T: Translation> StallTimer<'p, T> {
     pub(crate) fn new(shared: &'p Shared<T>) -> StallTimer<'p, T> {
-        StallTimer { shared, moved: shared.moves(), since: Instant::now() }
+        let failed = shared.core.counters.sum(Counter::FailedWrites);
+        StallTimer { shared, moved: shared.moves(), failed, since: Instant::now() }
     }
 
     pub(crate) fn is_left(&mut self) -> bool {
@@ -31,10 +33,11 @@ impl<'p, T: Translation> StallTimer<'p, T> {
             return true;
         }
         let moved = self.shared.moves();
-        if moved == self.moved && !self.shared.awaits_device() {
+        let failed = self.shared.core.counters.sum(Counter::FailedWrites);
+        if moved == self.moved && !self.shared.awaits_device(failed == self.failed) {
             return false;
         }
-        (self.moved, self.since) = (moved, Instant::now());
+        (self.moved, self.failed, self.since) = (moved, failed, Instant::now());
         true
     }
 }
@@ -59,13 +62,12 @@ impl<T: Translation> Shared<T> {
         counters.into_iter().map(|counter| self.core.counters.sum(counter)).sum()
     }
 
-    /// Whether a page is being loaded, or written to a device that takes what is written: where it
-    /// refuses, threads that sweep try again and again.
-    fn awaits_device(&self) -> bool {
+    /// Whether a page is being loaded or, if that counts, written. Where writes fail, threads that sweep
+    /// try again and again.
+    fn awaits_device(&self, writes_count: bool) -> bool {
         let is_being_written = |frame| self.core.latches.meta(frame).is_being_written();
         self.core.data.reads.are_under_way()
-            || lock(&self.core.data.last_write_error).is_none()
-                && self.core.frames.memory.ids().any(is_being_written)
+            || writes_count && self.core.frames.memory.ids().any(is_being_written)
     }
 
     /// Runs an operation; if it finds no frame, again when it is admitted. For those that hold

@@ -162,16 +162,13 @@ impl<'p, T: Translation> Flights<'p, T> {
         !self.done.is_empty()
     }
 
-    /// Whether what was begun is enough to be handed over together: the less the device has, the less.
-    fn has_enough(&self) -> bool {
-        let under_way = self.count - self.done.len() - self.pushed;
-        self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER)
-    }
-
     /// Hands over what was begun if that is enough together, and finds out what has come back; with
     /// `wait`, in any case, and waits for a read.
     pub(crate) fn hand_over(&mut self, wait: bool) {
-        if wait || self.has_enough() {
+        // The less the device has, the less is enough.
+        let under_way = self.count - self.done.len() - self.pushed;
+        let is_enough = self.pushed >= under_way.clamp(LEAST_TOGETHER, TOGETHER);
+        if wait || is_enough {
             self.reap(wait);
         }
     }
@@ -221,7 +218,7 @@ impl<'p, T: Translation> Flights<'p, T> {
                 return None;
             }
             self.asked += 1;
-            let is_time = self.has_enough() || self.asked >= PATIENCE;
+            let is_time = self.pushed >= TOGETHER || self.asked >= PATIENCE;
             if self.pushed > 0 && !wait && !is_time {
                 return None;
             }

@@ -281,6 +281,7 @@ impl Core {
                 crate::event!(warn, pages = copied.len(), error = source, "the log refuses pages");
                 *lock(&self.data.last_write_error) = Some(Arc::clone(&source));
                 result.failed += copied.len() as u64;
+                self.counters.add(Counter::FailedWrites, copied.len() as u64);
                 result.error.get_or_insert(PoolError::Journal { source });
                 // W6 and W7
                 for meta in copied.iter().map(|page| self.latches.meta(page.frame)) {
@@ -324,6 +325,7 @@ impl Core {
             *lock(&self.data.last_write_error) = None;
         }
         self.counters.add(Counter::WriteBacks, result.written);
+        self.counters.add(Counter::FailedWrites, failed.len() as u64);
         // B4
         if let (Some(journal), Some(ticket)) = (&self.journal, ticket) {
             journal.after_write(ticket, &failed);

@@ -27,6 +27,7 @@ pub(crate) enum Counter {
     ForegroundEvictions,
     FrameWaits,
     WriteBacks,
+    FailedWrites,
     Restarts,
     Promotions,
     MovedBytes,

@@ -138,11 +138,9 @@ fn a_tree_is_made_small_beside_its_users() {
     compacted::<Array>(ReadMode::Copy, 3000 * scale());
     compacted::<Direct>(ReadMode::Optimistic, 3000 * scale());
     compacted::<Swizzle>(ReadMode::Optimistic, 3000 * scale());
-    if EVERY_TRANSLATION {
-        compacted::<ArraySwizzled>(ReadMode::Shared, 3000 * scale());
-    }
     compacted::<Hash>(ReadMode::Optimistic, 1500 * scale());
     if EVERY_TRANSLATION {
+        compacted::<ArraySwizzled>(ReadMode::Shared, 3000 * scale());
         compacted::<Open>(ReadMode::Copy, 1500 * scale());
         compacted::<Predictive>(ReadMode::Optimistic, 3000 * scale());
         compacted::<Simd>(ReadMode::Group, 3000 * scale());

@@ -99,9 +99,10 @@ const CONFIGS: [Config; 16] = [
     },
     // Pages that move to other frames while checkpoints look for dirty ones.
     Config {
-        name: "three threads, predictive, none",
+        name: "three threads whose pages move, none",
         threads: 3,
         durability: Durability::None,
+        // Array moves pages as well.
         #[cfg(feature = "predictive")]
         translations: &[TranslationKind::Predictive],
         memory: 3,
