@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::process::Stdio;
+use std::thread;
 
 use ::polder::{Options, Store as Library, StoreError};
 use polder_testkit::effort;
 use proptest::prelude::*;
-use proptest::test_runner::{Config, TestRunner};
+use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::json;
 
 use crate::support::{MORE_THAN_READ_AHEAD, Run, Store, finish, polder, run, signal, spawn};
@@ -74,35 +75,42 @@ fn tables() -> impl Strategy<Value = Tables> {
     prop::collection::btree_map(name, entries, 0..5)
 }
 
+/// By two threads: most of the time goes to starting programs, one after the other.
 #[test]
 fn any_bytes_of_any_size_come_back() {
-    let cases = effort::steps(24, 200) as u32;
+    let cases = effort::steps(12, 100) as u32;
     let config = Config { cases, failure_persistence: None, ..Config::default() };
-    let tested = TestRunner::new(config).run(&tables(), |tables| {
-        let store = Store::new();
-        fill(&store, &tables);
-        for format in FORMATS {
-            let text = export(&store, format, &[]);
-            let copy = Store::new();
-            import(&copy, format, &[], text.as_bytes()).ok();
-            prop_assert_eq!(&content(&copy), &tables, "{}", text);
-            // The same content is the same text.
-            prop_assert!(export(&copy, format, &[]) == text);
-        }
-        // A scan is rows of a table.
-        for (name, entries) in &tables {
-            let copy = Store::new();
-            for (scan, format) in [(&[][..], "tsv"), (&["--json"], "jsonl")] {
-                // A name that looks like an option is one.
-                let Some(text) = scan_of(&store, name, scan) else { continue };
-                import(&copy, format, &["--table", format], text.as_bytes()).ok();
-                // Rows of no entries make no table.
-                prop_assert_eq!(&content(&copy).remove(format).unwrap_or_default(), entries);
-            }
-        }
-        Ok(())
+    let run = || TestRunner::new(config.clone()).run(&tables(), |tables| comes_back(&tables));
+    thread::scope(|scope| {
+        let other = scope.spawn(run);
+        run().unwrap();
+        other.join().unwrap().unwrap();
     });
-    tested.unwrap();
+}
+
+fn comes_back(tables: &Tables) -> Result<(), TestCaseError> {
+    let store = Store::new();
+    fill(&store, tables);
+    for format in FORMATS {
+        let text = export(&store, format, &[]);
+        let copy = Store::new();
+        import(&copy, format, &[], text.as_bytes()).ok();
+        prop_assert_eq!(&content(&copy), tables, "{}", text);
+        // The same content is the same text.
+        prop_assert!(export(&copy, format, &[]) == text);
+    }
+    // A scan is rows of a table.
+    for (name, entries) in tables {
+        let copy = Store::new();
+        for (scan, format) in [(&[][..], "tsv"), (&["--json"], "jsonl")] {
+            // A name that looks like an option is one.
+            let Some(text) = scan_of(&store, name, scan) else { continue };
+            import(&copy, format, &["--table", format], text.as_bytes()).ok();
+            // Rows of no entries make no table.
+            prop_assert_eq!(&content(&copy).remove(format).unwrap_or_default(), entries);
+        }
+    }
+    Ok(())
 }
 
 fn scan_of(store: &Store, table: &str, more: &[&str]) -> Option<String> {
