@@ -266,6 +266,7 @@ impl<'a> Bed<'a> {
             log_limit_bytes: self.plan.log_limit_bytes,
             replacement: self.named.replacement(),
             hold: self.named.hold(),
+            memory: self.named.memory(),
             threads: self.plan.threads,
         };
         (self.named.kind.create)(&setup).map_err(BenchError::engine(self.named.kind.name))

@@ -17,8 +17,11 @@ use crate::records::Key;
 use crate::sorted::SortedRecords;
 
 pub mod device;
+mod memory;
 mod named;
 mod polder;
+
+pub use memory::Memory;
 
 pub use crate::error::EngineError;
 pub(crate) use named::Named;
@@ -93,6 +96,8 @@ pub struct Setup<'a> {
     pub replacement: ReplacementKind,
     /// How readers hold pages.
     pub hold: ReadMode,
+    /// Tiers of memory.
+    pub memory: Memory,
     /// How many threads will use it at once.
     pub threads: usize,
 }

@@ -93,8 +93,10 @@ pub(crate) fn run(
     tell: Tell<'_>,
 ) -> Result<RestartResult, BenchError> {
     let options = || {
-        Options::new(dir.join("store"))
-            .memory_budget(plan.pool_bytes)
+        let options = Options::new(dir.join("store"));
+        named
+            .memory()
+            .of(options, plan.pool_bytes)
             .translation(translation)
             .replacement(named.replacement())
             .read_mode(named.hold())

@@ -100,6 +100,10 @@ impl Core {
             if !self.replacement.access(seen.frame()) {
                 cell.touch(seen);
             }
+            if self.frames.tiers().is_some_and(|tiers| tiers.has_batch()) {
+                // Without a thread nothing is promoted.
+                let _ = self.page_provider.wake();
+            }
         });
     }
 }

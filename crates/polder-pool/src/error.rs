@@ -3,6 +3,7 @@
 #![cfg(not(loom))]
 
 use std::error::Error;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use crate::read_mode::ReadMode;
 /// Why the pool could not do what it was asked.
 /// The message says what happened, where, and what to do where there is something to be done; the
 /// source, where there is one, is what the device, the kernel or the structure said.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
     /// No frame could be freed. Each frame that is in use counts once, by the first of these that
@@ -57,6 +58,12 @@ pub enum PoolError {
         frames: u64,
         /// The name of the translation.
         translation: &'static str,
+    },
+    /// Tiers of memory that cannot be.
+    #[error("tiers: {what}")]
+    Tiers {
+        /// What cannot be, and what may.
+        what: String,
     },
     /// A read mode and a translation that do not go together.
     #[error(
@@ -255,5 +262,38 @@ impl PoolError {
     /// by the time that it was read).
     pub(crate) fn is_about_maps(&self) -> bool {
         self.is_about_content() || matches!(self, PoolError::Broken { .. })
+    }
+}
+
+/// The name of the variant, what it says, and its source. (A derived one would be compiled into each
+/// part of a program that has an error in its hand.)
+impl fmt::Debug for PoolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match self {
+            PoolError::Exhausted { .. } => "Exhausted",
+            PoolError::DoesNotFit { .. } => "DoesNotFit",
+            PoolError::NoAddresses { .. } => "NoAddresses",
+            PoolError::Tiers { .. } => "Tiers",
+            PoolError::Combination { .. } => "Combination",
+            PoolError::PageTooSmall { .. } => "PageTooSmall",
+            PoolError::Read { .. } => "Read",
+            PoolError::Write { .. } => "Write",
+            PoolError::Corrupt { .. } => "Corrupt",
+            PoolError::Unmapped { .. } => "Unmapped",
+            PoolError::Full { .. } => "Full",
+            PoolError::Device { .. } => "Device",
+            PoolError::Journal { .. } => "Journal",
+            PoolError::Dropped { .. } => "Dropped",
+            PoolError::Closed => "Closed",
+            PoolError::WouldWait => "WouldWait",
+            PoolError::NoSuchSpace { .. } => "NoSuchSpace",
+            PoolError::Limit { .. } => "Limit",
+            PoolError::Memory { .. } => "Memory",
+            PoolError::Budget { .. } => "Budget",
+            PoolError::Broken { .. } => "Broken",
+            PoolError::Structure { .. } => "Structure",
+        };
+        write!(f, "{name}: {self}")?;
+        self.source().map_or(Ok(()), |source| write!(f, " ({source:?})"))
     }
 }

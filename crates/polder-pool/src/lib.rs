@@ -54,6 +54,7 @@ mod sync;
 #[cfg(test)]
 mod testing;
 mod thread;
+mod tier;
 pub mod translation;
 
 /// Likewise.
@@ -90,12 +91,13 @@ pub use {
     pool::handle::{Pool, Space},
     pool::loans::{Borrower, Loans},
     pool::redo::{Redo, Redone},
-    pool::stats::{NodeStats, PoolStats, SpaceStats},
+    pool::stats::{NodeStats, PoolStats, SpaceStats, TierStats},
     read_mode::{GroupSize, ReadMode, UnknownReadMode},
     replacement::AccessHint,
     space::change::Change,
     space::loan::NotLent,
     thread::holding::Holding,
+    tier::{Migration, Tier, TierConfig},
     translation::{
         Array, ArrayPlain, ArraySwizzled, Direct, Hash, HashInlined, HashOptimistic,
         HashOptimisticInlined, HashPreferred, Open, Predictive, PredictiveHashed, Simd, SimdPlain,

@@ -11,7 +11,9 @@ use tempfile::TempDir;
 use crate::device::{Device, FileDevice, OpenKind};
 use crate::machine::Nodes;
 use crate::replacement::ReplacementKind;
-use crate::{AccessHint, KindOps, OwnedLinks, Pool, PoolConfig, ReadMode, Space, Translation};
+use crate::{
+    AccessHint, KindOps, OwnedLinks, Pool, PoolConfig, ReadMode, Space, TierConfig, Translation,
+};
 
 /// Steps of the code at which a test can have something else happen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +77,11 @@ pub(crate) fn prefaulted_on<T: Translation>(
     memory_budget: u64,
 ) -> (TempDir, Pool<T>) {
     open(nodes, PoolConfig { prefault: true, ..config(memory_budget) })
+}
+
+/// A pool of a first tier of so many bytes, and others.
+pub(crate) fn pool_in<T: Translation>(memory_budget: u64, tiers: TierConfig) -> (TempDir, Pool<T>) {
+    open(Nodes::of_machine(), PoolConfig { tiers, ..config(memory_budget) })
 }
 
 pub(crate) fn config(memory_budget: u64) -> PoolConfig {

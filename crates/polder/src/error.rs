@@ -61,6 +61,12 @@ pub enum OptionsError {
         /// Why not.
         why: &'static str,
     },
+    /// Tiers of memory that cannot be.
+    #[error("the store cannot have these tiers of memory: {what}")]
+    Tiers {
+        /// What cannot be, and what may.
+        what: String,
+    },
     /// There is no such translation.
     #[error("there is no translation `{name}`; there are: {}", TranslationKind::names())]
     Translation {

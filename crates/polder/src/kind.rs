@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use polder_pool::translation::ReadModes;
+use polder_pool::translation::{PageMemory, ReadModes};
 use polder_pool::{ReadMode, Translation as _};
 
 /// Makes the kinds of the pool's list that a store can have. All but the default are behind the
@@ -71,6 +71,13 @@ macro_rules! kinds {
                 }
             }
 
+            const fn memory(self) -> PageMemory {
+                match self {
+                    $(#[cfg(all($(feature = $feature)?))]
+                    Self::$kind => polder_pool::$kind::MEMORY,)*
+                }
+            }
+
             const fn read_modes(self) -> ReadModes {
                 match self {
                     $(#[cfg(all($(feature = $feature)?))]
@@ -108,6 +115,15 @@ impl TranslationKind {
     /// ```
     pub const fn why_not(self, read_mode: ReadMode) -> Option<&'static str> {
         self.read_modes().why_not(read_mode)
+    }
+
+    /// Why there cannot be several tiers of memory with the translation; `None` if there can.
+    ///
+    /// ```
+    /// assert_eq!(polder::TranslationKind::Array.why_no_tiers(), None);
+    /// ```
+    pub const fn why_no_tiers(self) -> Option<&'static str> {
+        self.memory().why_no_tiers()
     }
 
     /// Whether pages are evicted.

@@ -39,6 +39,7 @@
 //!   them, [`salvage()`] copies what is readable of a damaged store into a new one, [`log_dump`] tells
 //!   what stands in a log. Polder's command line has them, so that an application needs them only
 //!   where it repairs stores by itself, or has structures of its own to be salvaged.
+//! * `tiers`: tiers of memory, fast frames and slower ones behind them ([`Options::tiers`]).
 //! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
 //!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more
 //!   than a second, writes that fail, closing. Errors that end a store have the level `error`; what
@@ -127,8 +128,11 @@ pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 #[doc(inline)]
 pub use polder_pool::{
-    GroupSize, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, UnknownReadMode,
+    GroupSize, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, TierStats, UnknownReadMode,
 };
+#[cfg(feature = "tiers")]
+#[doc(inline)]
+pub use polder_pool::{Migration, Tier};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

@@ -19,6 +19,8 @@ use crate::catalogue::{SpaceRecord, TAG_KEY};
 use crate::checkpointer::Checkpointer;
 use crate::directory::Hold;
 use crate::durability::Durability;
+#[cfg(feature = "tiers")]
+use crate::error::OptionsError;
 use crate::error::{CATALOGUE, OpenError, StoreError};
 use crate::file::write_superblocks;
 use crate::options::{RecoveryProgress, chosen_log_limit};
@@ -41,6 +43,8 @@ pub(crate) struct Opening {
     pub(crate) memory_budget: u64,
     pub(crate) replacement: ReplacementKind,
     pub(crate) hold: ReadMode,
+    #[cfg(feature = "tiers")]
+    pub(crate) tiers: polder_pool::TierConfig,
     pub(crate) registry: Registry,
     pub(crate) prefault: bool,
     pub(crate) durability: Durability,
@@ -92,9 +96,28 @@ impl Opening {
             journal: Some(Arc::clone(log) as _),
             replacement: self.replacement,
             read_mode: self.hold,
+            #[cfg(feature = "tiers")]
+            tiers: self.tiers.clone(),
+            #[cfg(not(feature = "tiers"))]
+            tiers: Default::default(),
         };
         let kinds = self.registry.kinds();
-        Pool::open(Box::new(DataDevice::new(log)), &config, &kinds).map_err(of_pool)
+        let opened = Pool::open(Box::new(DataDevice::new(log)), &config, &kinds);
+        opened.map_err(|error| match error {
+            #[cfg(feature = "tiers")]
+            PoolError::Tiers { what } => OptionsError::Tiers { what }.into(),
+            // Without slower tiers it was compared before.
+            #[cfg(feature = "tiers")]
+            PoolError::Budget { least, .. } if !config.tiers.slower.is_empty() => {
+                let least = least + self.log_options().buffer_bytes;
+                let what = format!(
+                    "{} bytes of the first are too few to know of the pages in all: at least {least}",
+                    self.memory_budget
+                );
+                OptionsError::Tiers { what }.into()
+            }
+            error => of_pool(error),
+        })
     }
 
     fn log_error(&self, error: polder_log::LogError) -> OpenError {

@@ -9,6 +9,8 @@ use polder_format::PageSize;
 use polder_log::LogOptions;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
+#[cfg(feature = "tiers")]
+use polder_pool::{Migration, PoolError, Tier, TierConfig};
 use polder_pool::{PoolConfig, ReadMode};
 use polder_structure::Structure;
 
@@ -110,6 +112,11 @@ pub struct Options {
     pub(crate) registry: Registry,
     pub(crate) live_stats: bool,
     pub(crate) warm_restart: bool,
+    #[cfg(feature = "tiers")]
+    pub(crate) tiers: TierConfig,
+    /// What the first tier was said to be.
+    #[cfg(feature = "tiers")]
+    first_tier: Option<Tier>,
 }
 
 /// A function that is told how far recovery is.
@@ -143,6 +150,10 @@ impl Options {
             registry: Registry::default(),
             live_stats: true,
             warm_restart: true,
+            #[cfg(feature = "tiers")]
+            tiers: TierConfig::default(),
+            #[cfg(feature = "tiers")]
+            first_tier: None,
         }
     }
 
@@ -161,6 +172,48 @@ impl Options {
     /// ```
     pub fn memory_budget(mut self, bytes: u64) -> Options {
         self.memory_budget = Some(bytes);
+        self
+    }
+
+    /// Memory in tiers, the fastest first, at most four: frames in fast memory, in slower memory (that of
+    /// another socket, or CXL memory, which are nodes), and then the device. What is used comes up from
+    /// tier to tier, what is not goes down, without the kernel ([`Options::migration`]).
+    ///
+    /// The bytes of the first tier are the [memory budget](Options::memory_budget), which pays for all
+    /// that the store must know of the pages in every tier; those of the others are for pages alone. With
+    /// the translations `direct`, `vm` and `vm-huge` there is one tier.
+    ///
+    /// ```
+    /// use polder::{Options, Tier};
+    /// let near = Tier::new(64 << 20).on_node(0);
+    /// let far = Tier::new(256 << 20);
+    /// let options = Options::new("store").tiers([near, far]);
+    /// assert!(options.validate().is_ok());
+    /// assert!(options.tiers([near, Tier::new(1000)]).validate().is_err());
+    /// ```
+    #[cfg(feature = "tiers")]
+    pub fn tiers(mut self, tiers: impl IntoIterator<Item = Tier>) -> Options {
+        let mut tiers = tiers.into_iter();
+        self.first_tier = tiers.next();
+        self.tiers.first_node = self.first_tier.and_then(|first| first.node);
+        self.tiers.slower = tiers.collect();
+        self.memory_budget = self.first_tier.map(|first| first.bytes).or(self.memory_budget);
+        self
+    }
+
+    /// With which probabilities pages go from tier to tier; of use where there are several.
+    ///
+    /// ```
+    /// use polder::{Migration, Options, Tier};
+    /// let options = Options::new("store").tiers([Tier::new(64 << 20), Tier::new(64 << 20)]);
+    /// let always = Migration { read_promotes: 1.0, ..Migration::default() };
+    /// assert!(options.clone().migration(always).validate().is_ok());
+    /// let never_ever = Migration { read_promotes: -1.0, ..always };
+    /// assert!(options.migration(never_ever).validate().is_err());
+    /// ```
+    #[cfg(feature = "tiers")]
+    pub fn migration(mut self, migration: Migration) -> Options {
+        self.tiers.migration = migration;
         self
     }
 
@@ -378,6 +431,8 @@ impl Options {
             return Err(OptionsError::ReadMode { read_mode, translation, why });
         }
         self.registry.validate()?;
+        #[cfg(feature = "tiers")]
+        self.validate_tiers(page_size)?;
         if let Some(given) = self.log_limit.filter(|limit| *limit < LogOptions::LEAST_LIMIT) {
             return Err(OptionsError::LogLimit { given, least: LogOptions::LEAST_LIMIT });
         }
@@ -388,6 +443,23 @@ impl Options {
             }
         }
         Ok(())
+    }
+
+    #[cfg(feature = "tiers")]
+    fn validate_tiers(&self, page_size: u32) -> Result<(), OptionsError> {
+        let refuse = |what: String| Err(OptionsError::Tiers { what });
+        if let Some(why) = self.translation.why_no_tiers().filter(|_| !self.tiers.is_one()) {
+            return refuse(format!("not with the translation `{}`: {why}", self.translation));
+        }
+        if self.first_tier.is_some_and(|first| !first.simulated_latency.is_zero()) {
+            return refuse("the first one is the fastest: it cannot have a latency".to_owned());
+        }
+        let size =
+            PageSize::new(page_size).map_err(|_| OptionsError::PageSize { bytes: page_size })?;
+        self.tiers.validate(size).map_err(|error| match error {
+            PoolError::Tiers { what } => OptionsError::Tiers { what },
+            error => OptionsError::Tiers { what: error.to_string() },
+        })
     }
 
     pub(crate) fn new_page_size(&self) -> Result<PageSize, OptionsError> {

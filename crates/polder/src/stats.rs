@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_pool::device::Way;
-use polder_pool::{NodeStats, PoolStats, SpaceStats, Translation};
+use polder_pool::{NodeStats, PoolStats, SpaceStats, TierStats, Translation};
 
 use crate::any::dispatch;
 use crate::engine::Engine;
@@ -26,6 +26,16 @@ pub struct Stats {
     pub frames_free: u64,
     /// The same by node of memory (NUMA), where there are several.
     pub nodes: Vec<NodeStats>,
+    /// The tiers of memory, the fastest first; empty where there is one.
+    pub tiers: Vec<TierStats>,
+    /// Pages that went from a tier to the next faster one.
+    pub tier_promotions: u64,
+    /// Pages that went from a tier to the next slower one.
+    pub tier_demotions: u64,
+    /// Nanoseconds that this has taken.
+    pub migration_nanos: u64,
+    /// Bytes copied by moving pages from frame to frame.
+    pub moved_bytes: u64,
     /// Frames taken for a page by a thread that ran on their node; 0 where there is one node.
     pub frames_taken_near: u64,
     /// Frames taken by threads that ran elsewhere.
@@ -248,6 +258,11 @@ fn of_pool(pool: &PoolStats) -> Stats {
         frames: pool.frames,
         frames_free: pool.frames_free,
         nodes: pool.nodes.clone(),
+        tiers: pool.tiers.clone(),
+        tier_promotions: pool.tier_promotions,
+        tier_demotions: pool.tier_demotions,
+        migration_nanos: pool.migration_nanos,
+        moved_bytes: pool.moved_bytes,
         frames_taken_near: pool.frames_taken_near,
         frames_taken_far: pool.frames_taken_far,
         page_size_bytes: pool.page_size_bytes,

@@ -141,6 +141,8 @@ impl Store {
             memory_budget,
             replacement: options.replacement,
             hold: options.read_mode,
+            #[cfg(feature = "tiers")]
+            tiers: options.tiers,
             registry: options.registry,
             prefault,
             warm_restart: options.warm_restart,

@@ -2,7 +2,7 @@
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
 //! needed, how readers hold them, and how many operations a client makes by one call (`many`, or
-//! `many:64`). Behind one that lends values may stand `ref`: they are read where they lie. What is not
+//! `many:64`), and tiers of memory (`memory.rs`). Behind one that lends values may stand `ref`: they are read where they lie. What is not
 //! said is as a new store has it, operations are made one by one, and values are copied. The whole
 //! name travels to workers and stands in results, so that it always tells what was measured.
 
@@ -10,6 +10,7 @@ use std::fmt;
 
 use polder::{ReadMode, ReplacementKind, UnknownReplacement};
 
+use super::memory::Memory;
 use super::{EngineKind, polder as on_polder};
 use crate::error::BenchError;
 
@@ -23,6 +24,8 @@ pub(crate) struct Named {
     many: Option<usize>,
     /// Whether values are read where they lie.
     lends: bool,
+    /// Tiers of memory.
+    memory: Memory,
 }
 
 /// What has values read where they lie.
@@ -68,13 +71,18 @@ impl Named {
             let before = std::mem::replace(&mut self.lends, true);
             return if before { Err(format!("{LENDS} stands there twice")) } else { Ok(()) };
         }
+        if self.memory.take(word)? {
+            return Ok(());
+        }
         let said_before = match (word.parse(), word.parse()) {
             (Ok(replacement), _) => {
                 self.replacement.replace(replacement).map(|old| old.to_string())
             }
             (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
             (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
-                return Err(format!("{no_policy}; {no_way}; or many, many:KEYS, ref"));
+                return Err(format!(
+                    "{no_policy}; {no_way}; or many, many:KEYS, ref, fast:CACHES, slow:CACHES@NANOSECONDS"
+                ));
             }
             (Err(no_policy), _) => return Err(no_policy.to_string()),
         };
@@ -98,6 +106,15 @@ impl Named {
             let why =
                 format!("{}: many is for Polder; others are asked key by key", self.kind.name);
             return Err(BenchError::Options(why));
+        }
+        if !self.memory.is_plain() {
+            let kind = on_polder::translation_of(self.kind.name);
+            let why =
+                kind.map_or(Some("tiers of memory are for Polder"), |kind| kind.why_no_tiers());
+            if let Some(why) = why {
+                let why = format!("{}: no tiers of memory: {why}", self.kind.name);
+                return Err(BenchError::Options(why));
+            }
         }
         if self.lends && !self.kind.lends {
             let why = format!("{}: it lends no values, but copies them", self.kind.name);
@@ -130,11 +147,16 @@ impl Named {
         self.lends
     }
 
+    /// Tiers of memory.
+    pub(crate) fn memory(&self) -> Memory {
+        self.memory
+    }
+
     /// Whether both do the same in the same way, whatever their names.
     pub(crate) fn is_same(&self, other: &Named) -> bool {
         let all = |named: &Named| {
-            let Named { kind, lends, .. } = named;
-            (kind.name, named.replacement(), named.hold(), named.many(), *lends)
+            let Named { kind, lends, memory, .. } = named;
+            (kind.name, named.replacement(), named.hold(), named.many(), *lends, *memory)
         };
         all(self) == all(other)
     }
@@ -142,7 +164,14 @@ impl Named {
 
 impl From<EngineKind> for Named {
     fn from(kind: EngineKind) -> Named {
-        Named { kind, replacement: None, hold: None, many: None, lends: false }
+        Named {
+            kind,
+            replacement: None,
+            hold: None,
+            many: None,
+            lends: false,
+            memory: Memory::default(),
+        }
     }
 }
 
@@ -158,6 +187,7 @@ impl fmt::Display for Named {
         if self.lends {
             write!(f, "+{LENDS}")?;
         }
+        write!(f, "{}", self.memory)?;
         match self.many {
             Some(MANY) => f.write_str("+many"),
             Some(many) => write!(f, "+many:{many}"),

@@ -14,7 +14,7 @@ use polder_format::PageSize;
 
 use crate::error::PoolError;
 use crate::latch::FrameId;
-use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
+use crate::machine::{HUGE_PAGE_BYTES, Mapping, NodeId, kernel_page_bytes};
 use crate::page::{OVERRUN_BYTES, PageRef};
 use crate::sync::atomic::{AtomicBool, Ordering};
 use crate::sync::lock;
@@ -28,8 +28,16 @@ pub struct Frames {
     /// Huge pages are for later. It is raised by `new` alone. Relaxed: to see it late asks for small
     /// pages a moment longer.
     is_young: AtomicBool,
-    /// While it is: where frames were taken, as offsets of huge pages, one for each that was taken.
-    touched: Mutex<Vec<usize>>,
+    /// While it is.
+    touched: Mutex<Touched>,
+}
+
+/// Frames that were taken.
+#[derive(Debug, Default)]
+struct Touched {
+    count: usize,
+    /// Where they are: offsets of huge pages.
+    huge_pages: Vec<usize>,
 }
 
 /// Bytes of frames that are taken before huge pages are asked for.
@@ -64,15 +72,17 @@ impl Frames {
     fn grow_up(&self, frame: FrameId) {
         let mut touched = lock(&self.touched);
         let offset = (frame.get() as usize) << self.size.shift();
-        touched.push(offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
-        if touched.len() << self.size.shift() >= YOUNG_BYTES
+        touched.count += 1;
+        let huge_page = offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
+        if !touched.huge_pages.contains(&huge_page) {
+            touched.huge_pages.push(huge_page);
+        }
+        if touched.count << self.size.shift() >= YOUNG_BYTES
             && self.is_young.swap(false, Ordering::Relaxed)
         {
             self.bytes.prefer_huge_pages();
-            let mut touched = std::mem::take(&mut *touched);
-            touched.sort_unstable();
-            touched.dedup();
-            touched.iter().for_each(|offset| self.bytes.collapse(*offset));
+            let touched = std::mem::take(&mut *touched);
+            touched.huge_pages.iter().for_each(|offset| self.bytes.collapse(*offset));
         }
     }
 
@@ -83,14 +93,14 @@ impl Frames {
         self.bytes.prefer_huge_pages_in(offset, len);
     }
 
-    /// Asks for memory of the node for each frame of a partition. (Metadata, and what translations
+    /// Asks for memory of the node for each frame of a partition, if one is said. (Metadata, and what translations
     /// keep by frame, stay as they are: runs of frames have runs there, which their own threads
     /// are mostly the first to write.)
-    pub(crate) fn settle(&self, nodes: &Nodes, ends: &[u32]) {
+    pub(crate) fn settle(&self, nodes: impl Iterator<Item = Option<NodeId>>, ends: &[u32]) {
         let mut from = 0;
-        for (node, end) in nodes.ids().zip(ends) {
+        for (node, end) in nodes.zip(ends) {
             let to = (*end as usize + 1) << self.size.shift();
-            self.bytes.prefer_node(from, to - from, node);
+            node.iter().for_each(|node| self.bytes.prefer_node(from, to - from, *node));
             from = to;
         }
     }

@@ -7,7 +7,7 @@
 //! holds nothing.
 
 use crate::sync::atomic::{AtomicU32, Ordering};
-use crate::sync::{RwLock, RwLockReadGuard};
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Whether pages may change their frames just now.
 #[derive(Debug, Default)]
@@ -28,10 +28,15 @@ impl Moves {
         self.sweeps.load(Ordering::Acquire) != 0
     }
 
+    /// No page moves until what this gives goes. For a caller that holds nothing.
+    pub(crate) fn stop(&self) -> RwLockWriteGuard<'_, ()> {
+        self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
     /// From now on, until what this gives goes, dirty pages stay in their frames.
     pub(crate) fn begin_sweep(&self) -> Sweeping<'_> {
         self.sweeps.fetch_add(1, Ordering::Release);
-        drop(self.gate.write().unwrap_or_else(|poisoned| poisoned.into_inner()));
+        drop(self.stop());
         Sweeping(self)
     }
 }

@@ -1,4 +1,5 @@
-//! The free frames by node: a thread gets one whose memory is near (leanstore-2018 IV-H).
+//! The free frames by node: a thread gets one whose memory is near (leanstore-2018 IV-H). Where a pool
+//! has tiers (`tier/`) the partitions are these.
 //!
 //! The frames of a node are a run, and have a list of their own. A thread takes a frame of the
 //! node on which it runs; where that has none, one of another; and it evicts only if there is none
@@ -98,6 +99,11 @@ impl Partitions {
         self.parts.iter().map(|part| part.free.len()).min().unwrap_or(0)
     }
 
+    /// How many are free in this one.
+    pub(crate) fn len_of(&self, part: PartitionNo) -> usize {
+        self.parts[part.0].free.len()
+    }
+
     /// How many partitions there are.
     pub(crate) fn count(&self) -> usize {
         self.parts.len()
@@ -130,6 +136,16 @@ impl Partitions {
     /// Any free frame, of this partition if it has one.
     pub(crate) fn take(&self, near: PartitionNo) -> Option<FrameId> {
         self.find(near, |part| part.free.take())
+    }
+
+    /// A free frame of this very partition: if `taken` is said, one for a page that cannot have that.
+    pub(crate) fn take_in(&self, part: PartitionNo, taken: Option<FrameId>) -> Option<FrameId> {
+        let part = &self.parts[part.0];
+        let frame = match taken {
+            Some(taken) => part.free.take_instead_of(part.inside(taken)),
+            None => part.free.take(),
+        };
+        frame.map(|frame| part.outside(frame))
     }
 
     /// The same for a page that cannot have `taken`: [`FreeList::take_instead_of`].

@@ -12,13 +12,16 @@ use crate::sync::{Mutex, lock};
 pub(crate) struct Retired(Mutex<VecDeque<FrameId>>);
 
 impl Retired {
-    /// This one, or else the oldest one, that nobody holds. (All are looked at: a reader that was
-    /// descheduled holds the oldest for long.)
-    pub(crate) fn take(&self, preferred: Option<FrameId>, pins: &GroupPins) -> Option<FrameId> {
+    /// This one, or else the oldest one, that will do and that nobody holds. (All are looked at: a
+    /// reader that was descheduled holds the oldest for long.)
+    pub(crate) fn take(
+        &self,
+        preferred: Option<FrameId>,
+        will_do: impl Fn(FrameId) -> bool,
+    ) -> Option<FrameId> {
         let mut frames = lock(&self.0);
         let preferred = frames.iter().position(|frame| Some(*frame) == preferred);
-        let found =
-            preferred.into_iter().chain(0..frames.len()).find(|at| pins.is_left(frames[*at]))?;
+        let found = preferred.into_iter().chain(0..frames.len()).find(|at| will_do(frames[*at]))?;
         frames.remove(found)
     }
 

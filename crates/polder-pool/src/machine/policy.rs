@@ -24,6 +24,17 @@ impl NodeId {
         NodeId(number)
     }
 
+    /// The node of this number, if there is one whose memory this process may use. Where the kernel does
+    /// not let us ask, only the first is known to be there.
+    pub(crate) fn with_memory(number: u16) -> Option<NodeId> {
+        let node = (usize::from(number) < Self::MOST).then_some(NodeId(number))?;
+        let mut mask = NodeMask::default();
+        match ask(None, Some(&mut mask), ptr::null(), MEMS_ALLOWED) {
+            Some(()) => mask.has(node).then_some(node),
+            None => (number == 0).then_some(node),
+        }
+    }
+
     /// The number, from 0 on.
     pub fn get(self) -> u16 {
         self.0

@@ -40,23 +40,25 @@
 
 #![cfg(not(loom))]
 
-use std::cell::Cell;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use polder_format::{PageId, PageNo};
 
 use crate::error::PoolError;
+use crate::frame::partitions::PartitionNo;
 use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
 use crate::paging::admission::StallTimer;
+use crate::paging::migrate::Stays;
+use crate::paging::pages_of::PagesOf;
 use crate::paging::write_back::Cause;
-use crate::replacement::{Look, Pages};
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::Ordering;
 use crate::sync::lock;
 use crate::thread::Counter;
+use crate::tier::TierNo;
 use crate::translation::{Leaving, Translation, Words};
 
 /// How often the policy may have named as many pages as there are frames, or none, in one sweep:
@@ -82,9 +84,15 @@ struct Seized<T: Translation> {
 /// One sweep: what was named and cannot go yet, and what can.
 struct Sweep<'p, T: Translation> {
     pages: PagesOf<'p, T>,
+    /// The tier whose policy is asked; the first where there is one.
+    tier: TierNo,
     /// Whether the policy was asked for the last time.
     urgent: bool,
+    /// What is clean leaves memory, and nothing else happens.
+    only_clean: bool,
     freed: usize,
+    /// Of those, pages that went to a slower tier.
+    demoted: usize,
     /// With whether they bore the mark.
     dirty: Vec<(FrameId, bool)>,
     /// Held until their memory is given back, all at once; only where it is.
@@ -94,12 +102,16 @@ struct Sweep<'p, T: Translation> {
 impl<T: Translation> Shared<T> {
     /// F3: a frame for a page that could not have `preferred`. Evicts if none is free. Called with
     /// no latch held, since it may wait for the device (`POOL-8`).
-    pub(crate) fn take_frame(&self, preferred: Option<FrameId>) -> Result<FrameId, PoolError> {
+    /// `near` is the partition that is looked at first.
+    pub(crate) fn take_frame(
+        &self,
+        preferred: Option<FrameId>,
+        near: PartitionNo,
+    ) -> Result<FrameId, PoolError> {
         let core = &self.core;
-        let take = || self.take_free_frame(preferred);
+        let take = || self.take_free_frame(preferred, near);
         if let Some(frame) = take() {
-            let reserve = self.reserve();
-            if reserve.is_short(&core.frames.free, reserve.low) {
+            if self.is_short(|reserve| reserve.low) {
                 core.call_page_provider();
             }
             return Ok(frame);
@@ -124,7 +136,7 @@ impl<T: Translation> Shared<T> {
         let mut patience = StallTimer::new(self);
         loop {
             for try_ in 0..FOREGROUND_SWEEPS {
-                let freed = self.sweep(FOREGROUND_GOAL);
+                let freed = self.sweep_any(FOREGROUND_GOAL);
                 core.counters.add(Counter::ForegroundEvictions, freed as u64);
                 if let Some(frame) = take() {
                     return Ok(frame);
@@ -141,9 +153,13 @@ impl<T: Translation> Shared<T> {
 
     /// F3 for a thread that may wait for nothing: a frame that is free, or becomes free by evicting
     /// what is clean.
-    pub(crate) fn take_frame_at_once(&self, preferred: Option<FrameId>) -> Option<FrameId> {
+    pub(crate) fn take_frame_at_once(
+        &self,
+        preferred: Option<FrameId>,
+        near: PartitionNo,
+    ) -> Option<FrameId> {
         let core = &self.core;
-        let take = || self.take_free_frame(preferred);
+        let take = || self.take_free_frame(preferred, near);
         let taken = take().or_else(|| {
             // ADMIT-2: others go first.
             if !T::EVICTS || core.frames.admission.is_crowded() {
@@ -153,19 +169,22 @@ impl<T: Translation> Shared<T> {
             self.sweep_clean(FOREGROUND_GOAL);
             take()
         });
-        let reserve = self.reserve();
-        if T::EVICTS && reserve.is_short(&core.frames.free, reserve.low) {
+        if T::EVICTS && self.is_short(|reserve| reserve.low) {
             core.call_page_provider();
         }
         taken
     }
 
     /// A frame that is free.
-    pub(crate) fn take_free_frame(&self, preferred: Option<FrameId>) -> Option<FrameId> {
-        let frames = &self.core.frames;
+    pub(crate) fn take_free_frame(
+        &self,
+        preferred: Option<FrameId>,
+        near: PartitionNo,
+    ) -> Option<FrameId> {
+        let free = &self.core.frames.free;
         match preferred {
-            Some(preferred) => frames.free.take_instead_of(preferred, frames.here()),
-            None => frames.free.take(frames.here()),
+            Some(preferred) => free.take_instead_of(preferred, near),
+            None => free.take(near),
         }
     }
 
@@ -212,49 +231,54 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Frees a frame that was taken and not used, or whose page has left it.
-    pub(crate) fn give_frame(&self, frame: FrameId) {
-        // A page may have come meanwhile into the frame that is its own.
-        if T::MEMORY.has_fixed_frames() {
-            self.core.frames.fixed.give_back();
-            return;
-        }
-        let page = self.core.latches.meta(frame).page();
-        debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
-        self.core.frames.free.put(frame);
-        self.core.frames.waiters.wake_one();
-    }
-
     /// Evicts what is clean among the next pages that the policy names, up to `goal`: without
     /// writing, so that it waits for nothing. The page provider writes the others.
     fn sweep_clean(&self, goal: usize) {
-        let mut sweep = Sweep::new(self);
-        let mut victims = Vec::with_capacity(goal);
-        for _ in 0..CLEAN_LOOKS {
-            victims.clear();
-            self.core.replacement.propose(&sweep.pages, goal - sweep.freed, false, &mut victims);
-            victims.iter().for_each(|frame| sweep.visit(*frame));
-            sweep.give_back();
-            if sweep.freed >= goal {
-                break;
+        let tiers = self.core.frames.tier_count();
+        for tier in (0..tiers).rev() {
+            let mut sweep = Sweep::new(self, TierNo::new(tier));
+            sweep.only_clean = true;
+            let mut victims = Vec::with_capacity(goal);
+            for _ in 0..CLEAN_LOOKS {
+                victims.clear();
+                sweep.propose(goal - sweep.freed, &mut victims);
+                victims.iter().for_each(|frame| sweep.visit(*frame));
+                sweep.give_back();
+                if sweep.freed >= goal {
+                    break;
+                }
+            }
+            self.core.counters.add(Counter::Evictions, sweep.freed as u64);
+            if sweep.freed > 0 {
+                return;
             }
         }
-        self.core.counters.add(Counter::Evictions, sweep.freed as u64);
     }
 
-    /// Evicts until `goal` frames were freed, or the policy has nothing more to name that can go.
-    /// Gives how many were.
-    pub(crate) fn sweep(&self, goal: usize) -> usize {
+    /// The same as [`Shared::sweep`] in the slowest tier in which something can go: from there pages
+    /// leave memory.
+    fn sweep_any(&self, goal: usize) -> usize {
+        let tiers = self.core.frames.tier_count();
+        let mut freed = (0..tiers).rev().map(|tier| self.sweep(TierNo::new(tier), goal));
+        freed.find(|freed| *freed > 0).unwrap_or(0)
+    }
+
+    /// Evicts from a tier, or demotes, until `goal` frames were freed, or the policy has nothing more
+    /// to name that can go. Gives how many were. Where there is one tier it is the first.
+    #[inline(never)]
+    pub(crate) fn sweep(&self, tier: TierNo, goal: usize) -> usize {
         let core = &self.core;
-        let frames = u64::from(core.frames.memory.count());
-        let mut sweep = Sweep::new(self);
+        let tiers = core.frames.tiers();
+        let frames = tiers.map_or(core.frames.memory.count(), |tiers| tiers.frames(tier));
+        let frames = u64::from(frames);
+        let mut sweep = Sweep::new(self, tier);
         let (mut named, mut fruitless) = (0, 0);
         let mut victims = Vec::with_capacity(goal);
         while sweep.freed < goal && fruitless < ROUNDS && named < frames * ROUNDS {
             let urgent = fruitless + 1 == ROUNDS || named >= frames * (ROUNDS - 1);
             sweep.urgent = urgent;
             victims.clear();
-            core.replacement.propose(&sweep.pages, goal - sweep.freed, urgent, &mut victims);
+            sweep.propose(goal - sweep.freed, &mut victims);
             fruitless += u64::from(victims.is_empty());
             named += victims.len() as u64;
             victims.iter().for_each(|frame| sweep.visit(*frame));
@@ -264,16 +288,9 @@ impl<T: Translation> Shared<T> {
             }
         }
         sweep.write_and_evict();
-        core.counters.add(Counter::Evictions, sweep.freed as u64);
+        core.counters.add(Counter::Evictions, (sweep.freed - sweep.demoted) as u64);
+        core.counters.add(Counter::TierDemotions, sweep.demoted as u64);
         sweep.freed
-    }
-
-    /// Gives retired frames that nobody holds to all others, but for `most`.
-    pub(crate) fn reclaim_retired(&self, most: usize) {
-        if let Some(pins) = &self.core.latches.pins {
-            let reclaimed = self.core.frames.retired.drain(pins, most);
-            reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
-        }
     }
 
     /// Takes a page that is held exclusively out of memory, without writing it. It is not lent.
@@ -350,17 +367,33 @@ impl<T: Translation> Shared<T> {
 }
 
 impl<'p, T: Translation> Sweep<'p, T> {
-    fn new(shared: &'p Shared<T>) -> Sweep<'p, T> {
-        let (dirty, seized) = (Vec::new(), Vec::new());
-        Sweep { pages: PagesOf::new(shared), urgent: false, freed: 0, dirty, seized }
+    fn new(shared: &'p Shared<T>, tier: TierNo) -> Sweep<'p, T> {
+        let (dirty, seized, pages) = (Vec::new(), Vec::new(), PagesOf::new(shared));
+        let (freed, demoted) = (0, 0);
+        Sweep { pages, tier, urgent: false, only_clean: false, freed, demoted, dirty, seized }
+    }
+
+    /// What the policy names.
+    fn propose(&self, count: usize, victims: &mut Vec<FrameId>) {
+        let core = &self.pages.shared.core;
+        match core.frames.tiers() {
+            Some(tiers) => tiers.propose(self.tier, &self.pages, count, self.urgent, victims),
+            None => core.replacement.propose(&self.pages, count, self.urgent, victims),
+        }
     }
 
     /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once
-    /// (`POOL-9`).
+    /// (`POOL-9`), or demotes it.
     fn visit(&mut self, frame: FrameId) {
+        if self.demote(frame) {
+            return;
+        }
         // U1 to U4  no link may hold the frame; the page that can go may be one below it
         let Some(frame) = self.unswizzled(frame) else { return };
         let shared = self.pages.shared;
+        if shared.core.frames.tiers().is_some_and(|tiers| tiers.of(frame) != self.tier) {
+            return;
+        }
         let obstacle = self.pages.with(frame, |space, page, cell, word| {
             // E3 to E5  held exclusively, clean and unpinned
             if let Err(obstacle) = shared.seize(space, page, cell, word) {
@@ -378,8 +411,36 @@ impl<'p, T: Translation> Sweep<'p, T> {
             None
         });
         if let Some(Some((Obstacle::Dirty, word))) = obstacle {
-            self.dirty.push((frame, word.is_marked()));
+            self.note_dirty(frame, word);
         }
+    }
+
+    /// Whether the page in this frame has gone to the next slower tier, or stays for now: where it was
+    /// drawn that it should go there, and there is a free frame (`TIER-3`).
+    fn demote(&mut self, frame: FrameId) -> bool {
+        let shared = self.pages.shared;
+        let frames = &shared.core.frames;
+        let Some(tiers) = frames.tiers().filter(|_| !self.only_clean) else { return false };
+        let Some(slower) = tiers.behind(self.tier) else { return false };
+        // What came once need not go through every tier.
+        let came_once = shared.core.latches.meta(frame).awaits_scan();
+        if came_once || frames.free_in(slower) == 0 || !tiers.draw_demotion() {
+            return false;
+        }
+        let begun = Instant::now();
+        let moved = shared.migrate(&self.pages, frame, slower, self.urgent);
+        let nanos = begun.elapsed().as_nanos() as u64;
+        shared.core.counters.add(Counter::MigrationNanos, nanos);
+        let demoted = usize::from(moved.is_ok());
+        self.freed += demoted;
+        self.demoted += demoted;
+        // One for which there is no frame, or which may not move now, is written, and leaves memory.
+        matches!(moved, Ok(()) | Err(Stays::Busy))
+    }
+
+    /// The page in this frame is to be written before it goes.
+    fn note_dirty(&mut self, frame: FrameId, word: StateWord) {
+        self.dirty.push((frame, self.pages.is_marked(frame, word)));
     }
 
     /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame
@@ -393,7 +454,7 @@ impl<'p, T: Translation> Sweep<'p, T> {
         let (word, obstacle) =
             self.pages.with(frame, |_, _, _, word| (word, meta.obstacle(word)))?;
         match obstacle {
-            Some(Obstacle::Dirty) => self.dirty.push((frame, word.is_marked())),
+            Some(Obstacle::Dirty) => self.note_dirty(frame, word),
             Some(_) => {}
             None => {
                 let translation = &shared.translation;
@@ -435,7 +496,9 @@ impl<'p, T: Translation> Sweep<'p, T> {
         }
         let replacement = &self.pages.shared.core.replacement;
         for (frame, was_marked) in dirty {
-            let unused = |_: &_, _, _: &_, word: StateWord| word.is_marked() == was_marked;
+            let pages = &self.pages;
+            let unused =
+                |_: &_, _, _: &_, word: StateWord| pages.is_marked(frame, word) == was_marked;
             if self.pages.with(frame, unused) == Some(true) && replacement.still_names(frame) {
                 self.visit(frame);
             }
@@ -443,62 +506,5 @@ impl<'p, T: Translation> Sweep<'p, T> {
         // Dirty again, and perhaps for ever: the next sweep's business.
         self.dirty.clear();
         self.give_back();
-    }
-}
-
-/// The pages as the policy sees them.
-pub(crate) struct PagesOf<'p, T: Translation> {
-    shared: &'p Shared<T>,
-    /// The last space that was asked for: neighbours often share one.
-    last: Cell<Option<Arc<SpaceCore<T>>>>,
-}
-
-impl<'p, T: Translation> PagesOf<'p, T> {
-    pub(crate) fn new(shared: &'p Shared<T>) -> PagesOf<'p, T> {
-        PagesOf { shared, last: Cell::new(None) }
-    }
-
-    /// E1: the page in a frame, its state and what its word was. The frame may hold another page
-    /// by the time of the word: the thread that takes it compares.
-    fn with<R>(
-        &self,
-        frame: FrameId,
-        then: impl FnOnce(&Arc<SpaceCore<T>>, PageId, &StateCell, StateWord) -> R,
-    ) -> Option<R> {
-        let page = self.shared.core.latches.meta(frame).page();
-        if page.is_null() {
-            return None;
-        }
-        let last = self.last.take().filter(|space| space.id == page.space());
-        let space = last.or_else(|| self.shared.space(page.space()))?;
-        let result = self
-            .shared
-            .state_of(&space, page.page())
-            .map(|cell| (cell, cell.read()))
-            .filter(|(_, word)| word.frame() == frame)
-            .map(|(cell, word)| then(&space, page, cell, word));
-        self.last.set(Some(space));
-        result
-    }
-}
-
-impl<T: Translation> Pages for PagesOf<'_, T> {
-    fn look(&self, frame: FrameId) -> Look {
-        self.with(frame, |_, _, _, word| match (word.is_free(), word.is_marked()) {
-            (false, _) => Look::Nothing,
-            (true, false) => Look::Plain,
-            (true, true) => Look::Marked,
-        })
-        .unwrap_or(Look::Nothing)
-    }
-
-    fn mark(&self, frame: FrameId) -> FrameId {
-        // U5  the page cools: no link holds it
-        let shared = self.shared;
-        let plain = shared.translation.before_cooling(&shared.context(), frame, false);
-        plain.inspect(|frame| {
-            self.with(*frame, |_, _, cell, word| word.is_free() && cell.mark(word));
-        });
-        plain.unwrap_or(frame)
     }
 }

@@ -48,6 +48,7 @@ use polder_format::{PageId, PageNo, header_at};
 use crate::device::Batch;
 use crate::error::PoolError;
 use crate::frame::FramePool;
+use crate::frame::partitions::PartitionNo;
 use crate::latch::{Exclusive, FrameId, NewPage, Pin, StateCell, StateWord};
 use crate::paging::open_fault::OpenFault;
 use crate::paging::spare::Spare;
@@ -89,7 +90,8 @@ impl<T: Translation> Shared<T> {
             let relocations = self.relocations();
             let place = (self.locate)(self, space, page)?;
             // F3  a frame; nothing is held or claimed
-            let frame = match self.ensure_spare(&mut spare, space, page) {
+            let near = self.core.frames.for_load();
+            let frame = match self.ensure_spare(&mut spare, space, page, near) {
                 Ok(frame) => frame,
                 // Somebody else may have loaded it with the last one.
                 Err(PoolError::DoesNotFit { .. }) if self.state_of(space, page).is_some() => {
@@ -129,18 +131,25 @@ impl<T: Translation> Shared<T> {
         spare: &mut Option<Spare<'p, T>>,
         space: &SpaceCore<T>,
         page: PageNo,
+        near: PartitionNo,
     ) -> Result<FrameId, PoolError> {
         if spare.is_none() {
-            *spare = Some(self.spare(space, page)?);
+            *spare = Some(self.spare(space, page, near)?);
         }
         Ok(spare.as_ref().map_or(FrameId::NONE, |spare| spare.frame))
     }
 
-    fn spare(&self, space: &SpaceCore<T>, page: PageNo) -> Result<Spare<'_, T>, PoolError> {
+    /// A frame; of the partition `near` if that has one, or the one that the page prefers.
+    fn spare(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageNo,
+        near: PartitionNo,
+    ) -> Result<Spare<'_, T>, PoolError> {
         let frame = match self.placement(space, page)? {
-            Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
-            Placement::Prefer(frame) => self.take_frame(Some(frame))?,
-            Placement::Anywhere => self.take_frame(None)?,
+            Placement::Prefer(frame) if self.core.frames.take_preferred(frame, near) => frame,
+            Placement::Prefer(frame) => self.take_frame(Some(frame), near)?,
+            Placement::Anywhere => self.take_frame(None, near)?,
             Placement::Fixed(frame) => {
                 let FramePool { fixed, budget_frames, .. } = &self.core.frames;
                 self.try_for_a_moment(|| {
@@ -154,22 +163,29 @@ impl<T: Translation> Shared<T> {
 
     /// The same without waiting for anything (`FLIGHT-1`); none if there is none at once.
     pub(crate) fn spare_at_once(&self, space: &SpaceCore<T>, page: PageNo) -> Option<Spare<'_, T>> {
-        self.spare_by(space, page, |preferred| self.take_frame_at_once(preferred))
+        let near = self.core.frames.for_load();
+        self.spare_by(space, page, near, |preferred| self.take_frame_at_once(preferred, near))
     }
 
     /// The same if a frame is free: nothing is evicted for it.
-    pub(crate) fn spare_if_free(&self, space: &SpaceCore<T>, page: PageNo) -> Option<Spare<'_, T>> {
-        self.spare_by(space, page, |preferred| self.take_free_frame(preferred))
+    pub(crate) fn spare_if_free(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageNo,
+        near: PartitionNo,
+    ) -> Option<Spare<'_, T>> {
+        self.spare_by(space, page, near, |preferred| self.take_free_frame(preferred, near))
     }
 
     fn spare_by(
         &self,
         space: &SpaceCore<T>,
         page: PageNo,
+        near: PartitionNo,
         take: impl FnOnce(Option<FrameId>) -> Option<FrameId>,
     ) -> Option<Spare<'_, T>> {
         let frame = match self.placement(space, page).ok()? {
-            Placement::Prefer(frame) if self.core.frames.free.take_this(frame) => frame,
+            Placement::Prefer(frame) if self.core.frames.take_preferred(frame, near) => frame,
             Placement::Prefer(frame) => take(Some(frame))?,
             Placement::Anywhere => take(None)?,
             Placement::Fixed(frame) => {
@@ -189,7 +205,7 @@ impl<T: Translation> Shared<T> {
     fn spare_of(&self, frame: FrameId) -> Spare<'_, T> {
         self.core.note_frame_taken();
         self.core.frames.memory.note_taken(frame);
-        if self.core.frames.free.is_cut() {
+        if self.core.frames.is_cut_by_nodes() {
             let counter = match self.core.frames.free.of(frame) == self.core.frames.here() {
                 true => Counter::FramesNear,
                 false => Counter::FramesFar,
@@ -237,7 +253,7 @@ impl<T: Translation> Shared<T> {
             // F2 and F3
             let relocations = self.relocations();
             let place = (self.locate)(self, space, page)?;
-            let frame = self.ensure_spare(&mut spare, space, page)?;
+            let frame = self.ensure_spare(&mut spare, space, page, self.core.frames.here())?;
             // F4 to F6
             match self.claim(space, page, frame, relocations)? {
                 Claimed::Ours(claim) => {

@@ -9,6 +9,8 @@
 //! | `evict.rs` | a page leaves its frame: E1 to E9 |
 //! | `write_back.rs` | a dirty page is written: W0 to W7 |
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
+//! | `migrate.rs` | a page goes to another tier of memory: T1 to T7 |
+//! | `pages_of.rs` | the pages in their frames, as policies see them |
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
 //! | `read_ahead.rs` | a thread that loads pages before they are asked for |
 //! | `prewarm.rs` | pages that were in memory before come into free frames: A1 to A5 |
@@ -26,8 +28,10 @@ pub(crate) mod flights;
 pub(crate) mod group;
 #[cfg(feature = "async")]
 pub(crate) mod loader;
+pub(crate) mod migrate;
 pub(crate) mod open_fault;
 pub(crate) mod page_provider;
+pub(crate) mod pages_of;
 pub(crate) mod prewarm;
 pub(crate) mod promote;
 pub(crate) mod read_ahead;

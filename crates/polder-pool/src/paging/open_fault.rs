@@ -129,7 +129,8 @@ impl<'p, T: Translation> OpenFault<'p, T> {
         let pin = Pin::new(meta);
         let once = hint == AccessHint::Scan;
         let marked = core.replacement.admit(frame, self.id(), once);
-        if once && marked {
+        let tiers = core.frames.tiers();
+        if once && tiers.map_or(marked, |tiers| tiers.is_marked(frame, marked)) {
             meta.await_scan();
         }
         (pin, StateWord::free(frame, meta.version()).with_mark(marked))

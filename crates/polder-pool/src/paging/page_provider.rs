@@ -18,6 +18,7 @@ use crate::paging::watermarks::Watermarks;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
 use crate::thread::Call;
+use crate::tier::TierNo;
 use crate::translation::Translation;
 
 /// How long the page provider rests when a sweep freed nothing.
@@ -79,36 +80,52 @@ impl<T: Translation> Shared<T> {
         }
     }
 
-    /// Evicts until the high watermark is reached. False if a sweep frees nothing.
+    /// Evicts until the high watermark is reached in each tier; and promotes what is wanted. False if
+    /// sweeps free nothing.
     fn fill_reserve(&self) -> bool {
         let frames = &self.core.frames;
-        let is_short = |reserve: Watermarks| reserve.is_short(&frames.free, reserve.high);
-        if is_short(self.reserve()) {
+        let tiers = frames.tier_count();
+        if self.is_short(|reserve| reserve.high) {
             // What was in vain a while ago may not be any more.
             frames.waiters.set_served(true);
             self.reclaim_retired(0);
         }
         loop {
-            let (reserve, before) = (self.reserve(), frames.free.len());
-            if !is_short(reserve) {
+            let (mut is_short, mut freed) = (false, 0);
+            // The slowest first, so that the others can demote.
+            for tier in (0..tiers).rev().map(TierNo::new) {
+                if let Some((reserve, free)) = self.shortage_of(tier, |reserve| reserve.high) {
+                    is_short = true;
+                    freed += self.provide_in(tier, reserve, free);
+                }
+            }
+            let promoted = self.promote_wanted();
+            if is_short {
+                frames.waiters.set_served(freed > 0);
+                if freed == 0 {
+                    crate::event!(debug, free = frames.free.len(), "no sweep freed a frame");
+                    return false;
+                }
+            } else if promoted == 0 {
                 return true;
             }
-            let missing = reserve.high.saturating_sub(before).max(LEAST_GOAL);
-            let freed = self.sweep(missing.min(self.core.data.batch_pages).min(reserve.high));
-            frames.waiters.set_served(freed > 0);
-            if freed == 0 {
-                crate::event!(
-                    debug,
-                    free = before,
-                    wanted = reserve.high,
-                    "a sweep freed no frame"
-                );
-                return false;
-            }
-            let taken = (before + freed).saturating_sub(frames.free.len());
-            let of_late = frames.demand.load(Ordering::Relaxed);
-            let demand = taken.max(of_late - of_late.div_ceil(DECAY));
-            frames.demand.store(demand, Ordering::Relaxed);
         }
+    }
+
+    /// A sweep in a tier of which so many frames are free, and what it tells of the demand. Gives how
+    /// many it freed.
+    fn provide_in(&self, tier: TierNo, reserve: Watermarks, free: usize) -> usize {
+        let frames = &self.core.frames;
+        let missing = reserve.high.saturating_sub(free).max(LEAST_GOAL);
+        let most = self.core.data.batch_pages.min(reserve.high);
+        // What finds no room in the slower tier would leave memory, although colder pages are there.
+        let slower = frames.tiers().and_then(|tiers| tiers.behind(tier));
+        let room = slower.map(|slower| frames.free_in(slower)).filter(|room| *room > 0);
+        let freed = self.sweep(tier, missing.min(most).min(room.unwrap_or(most)));
+        let taken = (free + freed).saturating_sub(frames.free_in(tier));
+        let demand = &frames.demand[tier.index()];
+        let of_late = demand.load(Ordering::Relaxed);
+        demand.store(taken.max(of_late - of_late.div_ceil(DECAY)), Ordering::Relaxed);
+        freed
     }
 }

@@ -33,13 +33,15 @@ use polder_format::{Heat, PageId, SpaceId};
 
 use crate::device::{Batch, sort_by_offset};
 use crate::error::PoolError;
-use crate::frame::FramePool;
+use crate::frame::frame_pool::{FramePool, part_of};
+use crate::frame::partitions::PartitionNo;
 use crate::paging::flights::Begun;
 use crate::paging::open_fault::OpenFault;
 use crate::paging::watermarks::Watermarks;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::thread::Counter;
+use crate::tier::TierNo;
 use crate::translation::Translation;
 
 /// Pages that are read by one batch at most.
@@ -151,12 +153,28 @@ impl<T: Translation> Shared<T> {
 
     /// How many frames may be taken for pages that nobody has asked for (`PREWARM-1`).
     pub(crate) fn prewarm_room(&self) -> usize {
-        let FramePool { free, fixed, budget_frames, .. } = &self.core.frames;
-        let (free, reserve) = match T::MEMORY.has_fixed_frames() {
-            true => (fixed.left(*budget_frames), Watermarks::of(*budget_frames)),
-            false => (free.len(), self.reserve()),
-        };
-        free.saturating_sub(reserve.high)
+        let FramePool { fixed, budget_frames, .. } = &self.core.frames;
+        if T::MEMORY.has_fixed_frames() {
+            let reserve = Watermarks::of(*budget_frames);
+            return fixed.left(*budget_frames).saturating_sub(reserve.high);
+        }
+        let tiers = self.core.frames.tier_count();
+        (0..tiers).map(|tier| self.room_in(TierNo::new(tier))).sum()
+    }
+
+    /// The same in a tier.
+    fn room_in(&self, tier: TierNo) -> usize {
+        self.core.frames.free_in(tier).saturating_sub(self.reserve_of(tier).high)
+    }
+
+    /// The fastest tier that has room, or the node on which the thread runs.
+    fn roomy_tier(&self) -> PartitionNo {
+        let frames = &self.core.frames;
+        let mut tiers = (0..frames.tier_count()).map(TierNo::new);
+        match tiers.find(|tier| frames.tiers().is_some() && self.room_in(*tier) > 0) {
+            Some(tier) => part_of(tier),
+            None => frames.here(),
+        }
     }
 
     /// Pages that threads but this one have read from the device.
@@ -182,7 +200,7 @@ impl<T: Translation> Shared<T> {
     fn load_batch(&self, missing: &[Missing<T>]) -> Result<(u64, u64), PoolError> {
         let (mut open, mut requests) = (Vec::new(), Vec::new());
         for (space, page, heat) in missing {
-            let spare = |space: &_, page| self.spare_if_free(space, page);
+            let spare = |space: &_, page| self.spare_if_free(space, page, self.roomy_tier());
             let Begun::Open(mut fault) = self.begin_fault_by(space, page.page(), spare) else {
                 continue;
             };

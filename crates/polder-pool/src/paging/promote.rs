@@ -36,6 +36,7 @@ use crate::shared::{Shared, View};
 use crate::sync::aside;
 use crate::sync::atomic::{Ordering, fence};
 use crate::thread::{Counter, one_in};
+use crate::tier::TierNo;
 use crate::translation::{Translation, Words};
 
 /// One access in so many moves a page to a frame that is free or whose page does not prefer it.
@@ -61,6 +62,8 @@ impl<T: Translation> View<'_, T> {
         if let (Some(found), Some(preferred)) = (found, preferred)
             && page.space() == self.space.id
             && preferred != found.frame
+            // A page of a slower tier comes there by another way (`migrate.rs`).
+            && core.frames.tiers().is_none_or(|tiers| tiers.of(found.frame) == TierNo::FIRST)
         {
             aside(|| match core.latches.copies {
                 // A reader that holds a leaf validates it, and would find that it has gone.
@@ -129,9 +132,14 @@ impl<T: Translation> Shared<T> {
         if page.meta().page() != id || !self.may_move(&page) {
             return false;
         }
-        // On the same node: there it was first wanted, if it does not prefer this very frame.
+        // On the same node: there it was first wanted, if it does not prefer this very frame. And in
+        // the same tier.
         let near = core.frames.free.of(frame);
-        let Some(to) = core.frames.free.take_instead_of(frame, near) else { return false };
+        let to = match core.frames.tiers().is_some() {
+            true => core.frames.free.take_in(near, Some(frame)),
+            false => core.frames.free.take_instead_of(frame, near),
+        };
+        let Some(to) = to else { return false };
         self.move_to(page, self.view(&space), to);
         true
     }
@@ -145,9 +153,7 @@ impl<T: Translation> Shared<T> {
 
     /// Moves a page to a frame that is ours; its old frame is ours then.
     fn move_to(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
-        let core = &self.core;
-        let (meta, old) = (core.latches.meta(to), page.meta());
-        let id = old.page();
+        let id = page.meta().page();
         // The former word of that frame is gone, visibly, before any byte changes there: pairs
         // with the Acquire fence of validation, as behind a claim.
         fence(Ordering::Release);
@@ -155,17 +161,26 @@ impl<T: Translation> Shared<T> {
         // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
         // `bytes` and will not validate.
         let mut bytes = unsafe { self.page_in(view.space, id.page(), to).to_write() };
-        let size = bytes.size();
         bytes.move_from(page.page());
+        self.publish_moved(page, view, to);
+    }
+
+    /// P4 and P5 of a page whose bytes are in its new frame, which is ours; the old one is ours then.
+    pub(crate) fn publish_moved(&self, page: Exclusive<'_>, view: View<'_, T>, to: FrameId) {
+        let core = &self.core;
+        let (meta, old) = (core.latches.meta(to), page.meta());
+        let id = old.page();
         meta.assign_from(old, !old.is_dirty(page.held()));
-        core.replacement.relocate(page.frame(), to);
         let (cell, held) = (page.cell(), page.held());
+        let marked = core.replacement.moves(page.frame(), to, id, held.is_marked());
+        let held = held.with_mark(marked);
+        self.translation.before_publish(to);
         // P5  before the word, so that nobody finds the page in two frames
         let (left_at, _) = core.latches.wraps.next(held.version());
         old.vacate(left_at);
         let _ = page.into_frame();
         let (directory, new) = (&view.space.directory, (to, meta.version()));
         self.translation.words().relocate(directory, id.page(), (cell, held), new);
-        core.counters.add(Counter::MovedBytes, size as u64);
+        core.counters.add(Counter::MovedBytes, core.page_size().bytes() as u64);
     }
 }

@@ -134,9 +134,18 @@ impl<T: Translation> Shared<T> {
         let number = page.id().page();
         let preferred = self.translation.preferred(&view.space.directory, number);
         let pins = core.latches.pins.as_ref()?;
-        let free = preferred.filter(|frame| core.frames.free.take_this(*frame));
-        free.or_else(|| core.frames.retired.take(preferred, pins))
-            .or_else(|| core.frames.free.take_instead_of(SPARES, core.frames.free.of(page.frame())))
+        let frames = &core.frames;
+        let part = frames.free.of(page.frame());
+        // Inner pages, the hottest ones, do not go to slow memory for that.
+        let in_tier = |frame: FrameId| frames.tiers().is_none() || frames.free.of(frame) == part;
+        let free = preferred.filter(|frame| in_tier(*frame) && frames.free.take_this(*frame));
+        free.or_else(|| {
+            frames.retired.take(preferred, |frame| in_tier(frame) && pins.is_left(frame))
+        })
+        .or_else(|| match frames.tiers().is_some() {
+            true => frames.free.take_in(part, Some(SPARES)),
+            false => frames.free.take_instead_of(SPARES, part),
+        })
     }
 
     /// C6 to C8: the page is in the frame of its copy from now on.
@@ -147,11 +156,12 @@ impl<T: Translation> Shared<T> {
         let (id, from) = (old.page(), page.frame());
         // C6  the metadata of the spare, and of the old frame behind C7
         meta.assign_from(old, !page.is_changed() && !old.is_dirty(page.held()));
-        core.replacement.relocate(from, to);
+        let (cell, held) = (page.cell(), page.held());
+        let marked = core.replacement.moves(from, to, id, held.is_marked());
+        let held = held.with_mark(marked);
         if page.is_changed() {
             core.latches.note_write(to);
         }
-        let (cell, held) = (page.cell(), page.held());
         let _ = page.into_frame();
         // C7  the word leads to the copy
         let (directory, new) = (&view.space.directory, (to, meta.version()));

@@ -1,4 +1,4 @@
-//! A frame that was taken for a page.
+//! A frame that was taken for a page, and the end of having one.
 
 #![cfg(not(loom))]
 
@@ -29,6 +29,29 @@ impl<T: Translation> Drop for Spare<'_, T> {
     fn drop(&mut self) {
         if !self.used {
             self.shared.give_frame(self.frame);
+        }
+    }
+}
+
+impl<T: Translation> Shared<T> {
+    /// Frees a frame that was taken and not used, or whose page has left it.
+    pub(crate) fn give_frame(&self, frame: FrameId) {
+        // A page may have come meanwhile into the frame that is its own.
+        if T::MEMORY.has_fixed_frames() {
+            self.core.frames.fixed.give_back();
+            return;
+        }
+        let page = self.core.latches.meta(frame).page();
+        debug_assert!(page.is_null(), "META-1: {frame:?} is given back with {page}");
+        self.core.frames.free.put(frame);
+        self.core.frames.waiters.wake_one();
+    }
+
+    /// Gives retired frames that nobody holds to all others, but for `most`.
+    pub(crate) fn reclaim_retired(&self, most: usize) {
+        if let Some(pins) = &self.core.latches.pins {
+            let reclaimed = self.core.frames.retired.drain(pins, most);
+            reclaimed.into_iter().for_each(|frame| self.give_frame(frame));
         }
     }
 }

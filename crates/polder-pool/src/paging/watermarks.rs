@@ -7,9 +7,10 @@
 
 #![cfg(not(loom))]
 
-use crate::frame::{FramePool, Partitions};
+use crate::frame::Partitions;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
+use crate::tier::TierNo;
 use crate::translation::Translation;
 
 /// How many frames should be free.
@@ -45,10 +46,34 @@ impl Watermarks {
 }
 
 impl<T: Translation> Shared<T> {
-    /// The pool's low and high watermarks.
-    pub(crate) fn reserve(&self) -> Watermarks {
-        let FramePool { memory, demand, .. } = &self.core.frames;
-        Watermarks::of(memory.count()).for_demand(memory.count(), demand.load(Ordering::Relaxed))
+    /// The low and high watermarks of a tier; those of the pool where there is one.
+    pub(crate) fn reserve_of(&self, tier: TierNo) -> Watermarks {
+        let frames = &self.core.frames;
+        let demand = &frames.demand;
+        let frames = frames.tiers().map_or(frames.memory.count(), |tiers| tiers.frames(tier));
+        Watermarks::of(frames).for_demand(frames, demand[tier.index()].load(Ordering::Relaxed))
+    }
+
+    /// Whether frames are short, by that of the watermarks; where there are tiers, in one of them.
+    pub(crate) fn is_short(&self, level: impl Fn(Watermarks) -> usize) -> bool {
+        let tiers = self.core.frames.tier_count();
+        (0..tiers).any(|tier| self.shortage_of(TierNo::new(tier), &level).is_some())
+    }
+
+    /// The watermarks of a tier and how many of its frames are free, if by one of them these are
+    /// short; those of the pool where there is one.
+    pub(crate) fn shortage_of(
+        &self,
+        tier: TierNo,
+        level: impl Fn(Watermarks) -> usize,
+    ) -> Option<(Watermarks, usize)> {
+        let (frames, reserve) = (&self.core.frames, self.reserve_of(tier));
+        let (free, level) = (frames.free_in(tier), level(reserve));
+        let is_short = match frames.tiers().is_some() {
+            true => free < level,
+            false => reserve.is_short(&frames.free, level),
+        };
+        is_short.then_some((reserve, free))
     }
 }
 

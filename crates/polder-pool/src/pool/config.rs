@@ -15,6 +15,7 @@ use crate::latch::{FRAME_META_BYTES, FrameId, GroupPins, grouping};
 use crate::machine::Groups;
 use crate::read_mode::ReadMode;
 use crate::replacement::ReplacementKind;
+use crate::tier::TierConfig;
 use crate::translation::{Translation, Words};
 
 /// The fewest frames that a pool works with: enough for several threads that each hold the path
@@ -50,7 +51,8 @@ const MOST_TRANSLATION_BYTES: u64 = 320;
 #[derive(Debug)]
 pub struct PoolConfig {
     /// Bytes of memory for everything: frames, their metadata, translation, buffers. At least
-    /// [`PoolConfig::least_budget`].
+    /// [`PoolConfig::least_budget`]. Where there are several tiers, that of the first, which pays for
+    /// what the pool must know of all frames.
     pub memory_budget: u64,
     /// Size of all pages. That of a file never changes.
     pub page_size: PageSize,
@@ -69,6 +71,8 @@ pub struct PoolConfig {
     pub replacement: ReplacementKind,
     /// How readers hold the pages of their way. Not every translation permits every mode.
     pub read_mode: ReadMode,
+    /// Slower memory behind that of the budget, and what goes there; by default none.
+    pub tiers: TierConfig,
 }
 
 impl PoolConfig {
@@ -85,6 +89,7 @@ impl PoolConfig {
             journal: None,
             replacement: ReplacementKind::default(),
             read_mode: ReadMode::default(),
+            tiers: TierConfig::default(),
         }
     }
 
@@ -107,24 +112,47 @@ impl PoolConfig {
         self.frames_beside::<T>(self.beside_bytes::<T>(self.groups().as_ref()))
     }
 
-    /// The same, with so many bytes of replacement and slices for each frame.
+    /// The same, with so many bytes of replacement and slices for each frame: those of all tiers.
     pub(crate) fn frames_beside<T: Translation>(
         &self,
         beside_bytes: u64,
     ) -> Result<u32, PoolError> {
+        Ok(self.tier_ends_beside::<T>(beside_bytes)?.last().copied().unwrap_or(0))
+    }
+
+    /// The last frame of each tier.
+    pub(crate) fn tier_ends_beside<T: Translation>(
+        &self,
+        beside_bytes: u64,
+    ) -> Result<Vec<u32>, PoolError> {
         let (given, size) = (self.memory_budget, self.page_size);
-        let cost = Self::frame_cost(
-            size,
-            T::Words::bytes_per_frame() + T::bytes_per_frame_beside() + beside_bytes,
-        );
+        self.tiers.validate(size)?;
+        let translation_bytes =
+            T::Words::bytes_per_frame() + T::bytes_per_frame_beside() + beside_bytes;
+        let cost = Self::frame_cost(size, translation_bytes);
+        let slower = self.tiers.slower.iter().map(|tier| tier.bytes >> size.shift());
+        let slower: Vec<u64> = slower.collect();
+        let all_slower: u64 = slower.iter().sum();
+        // What is known of the frames of slower tiers.
+        let beside = all_slower * (cost - size.bytes() as u64);
         // On a machine with many groups of cores slices may take more than is set aside for them.
-        let least = Self::least_budget(size).max(Self::least_budget_at(size, cost));
+        let least = Self::least_budget(size).max(Self::least_budget_at(size, cost)) + beside;
         if given < least {
             return Err(PoolError::Budget { given, least });
         }
-        let rest = given - FIXED_BYTES;
-        let frames = (rest - Self::bounce_bytes(rest / cost, size)) / cost;
-        Ok(frames.min(u64::from(FrameId::MAX.get())) as u32)
+        let rest = given - FIXED_BYTES - beside;
+        let first = (rest - Self::bounce_bytes(rest / cost, size)) / cost;
+        let most = u64::from(FrameId::MAX.get());
+        if cfg!(feature = "tiers") && !slower.is_empty() && first + all_slower > most {
+            let what =
+                format!("{} frames are more than {most}; give less memory", first + all_slower);
+            return Err(PoolError::Tiers { what });
+        }
+        let ends = [first.min(most)].into_iter().chain(slower).scan(0, |end, frames| {
+            *end += frames;
+            Some(*end as u32)
+        });
+        Ok(ends.collect())
     }
 
     /// The groups of cores by which readers hold pages, if they do by groups.

@@ -17,10 +17,11 @@ use crate::frame::partitions::PartitionNo;
 use crate::latch::FrameId;
 use crate::machine::policy::{self, NodeId};
 use crate::machine::{HUGE_PAGE_BYTES, Mapping, Nodes, kernel_page_bytes};
-use crate::testing::{create, pool_on, prefaulted_on, stay_on};
+use crate::testing::{create, pool_in, pool_on, prefaulted_on, stay_on};
 use crate::{
-    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Open, Pool, PoolConfig,
-    PoolError, Predictive, Simd, SimdPlain, Space, Swizzle, Translation, Vm, VmHuge,
+    AccessHint, Array, ArrayPlain, ArraySwizzled, Direct, Hash, LinkRef, Migration, Open, Pool,
+    PoolConfig, PoolError, Predictive, Simd, SimdPlain, Space, Swizzle, Tier, TierConfig,
+    Translation, Vm, VmHuge,
 };
 
 /// Enough for two pieces of 2 MiB, which is the least for two partitions.
@@ -71,12 +72,17 @@ fn a_thread_takes_frames_of_its_node_then_others_and_then_none() {
         let (shared, by_node) = (pool.shared(), frames_of(&pool));
         let total: u64 = by_node.iter().sum();
         assert_eq!((by_node.len(), total), (2, pool.stats().frames));
-        let taken: Vec<FrameId> = (0..total).map(|_| shared.take_frame(None).unwrap()).collect();
+        let taken: Vec<FrameId> = (0..total)
+            .map(|_| shared.take_frame(None, shared.core.frames.here()).unwrap())
+            .collect();
         for (i, frame) in (0..).zip(&taken) {
             let expected = if i < by_node[home] { home } else { 1 - home };
             assert_eq!(shared.core.frames.free.of(*frame), PartitionNo::new(expected), "{i}");
         }
-        assert!(matches!(shared.take_frame(None), Err(PoolError::Exhausted { .. })));
+        assert!(matches!(
+            shared.take_frame(None, shared.core.frames.here()),
+            Err(PoolError::Exhausted { .. })
+        ));
         taken.into_iter().for_each(|frame| shared.give_frame(frame));
         let stats = pool.stats();
         assert!(stats.nodes.iter().all(|node| node.frames_free == node.frames));
@@ -132,7 +138,7 @@ fn what_is_evicted_serves_the_node_first() {
     let far = after.frames_taken_far - before.frames_taken_far;
     // The nodes take all frames by turns, and victims are of both: half could be far.
     assert!(near > frames && near > far / 2, "{near} near, {far} far");
-    let reserve = pool.shared().reserve();
+    let reserve = pool.shared().reserve_of(crate::tier::TierNo::FIRST);
     assert!(after.frames_free <= 2 * reserve.high as u64 + 128, "{after:?}");
 }
 
@@ -312,6 +318,57 @@ mod real_nodes {
         check::<Swizzle>(&homes);
         // The kernel's doing.
         check::<Vm>(&homes);
+    }
+
+    /// A page's memory is on the node of its tier, also when it has gone there and come back.
+    #[test]
+    fn pages_of_tiers_lie_on_their_nodes() {
+        fn check<T: Translation>(homes: &[(NodeId, usize)]) {
+            let [near, far] = [homes[0].0, homes[1].0];
+            let tiers = TierConfig {
+                first_node: Some(near.get()),
+                slower: vec![Tier::new(4 << 20).on_node(far.get())],
+                migration: Migration { read_promotes: 1.0, ..Migration::default() },
+            };
+            let (_dir, pool) = pool_in::<T>(4 << 20, tiers);
+            let space = pool.create_space().unwrap();
+            let frames = &pool.shared().core.frames;
+            let pages: Vec<PageNo> = (0..1200).map(|_| create(&space)).collect();
+            pages.iter().enumerate().for_each(|(i, page)| write(&space, *page, i as u64));
+            let (mut was_in, mut round) = ([0; 2], 0);
+            // An emulated processor takes its time.
+            while round < 4 || (pool.stats().tier_promotions < 200 && round < 200) {
+                // Some of them are used on and on, others in each round.
+                for _ in 0..20 {
+                    pages
+                        .iter()
+                        .skip(round % 4)
+                        .step_by(4)
+                        .for_each(|page| _ = read(&space, *page));
+                }
+                for (i, page) in pages.iter().enumerate() {
+                    let (number, at, frame) = read(&space, *page);
+                    let tier = frames.tiers().unwrap().of(frame).index();
+                    // It may have gone to another tier while it was looked for.
+                    if frames.memory.address(frame) == at {
+                        assert_eq!(policy::node_of(at), Some([near, far][tier]), "{}", T::NAME);
+                        was_in[tier] += 1;
+                    }
+                    assert_eq!(number, i as u64);
+                }
+                round += 1;
+            }
+            let stats = pool.stats();
+            assert!(was_in.iter().all(|times| *times > 500), "{}: {was_in:?}", T::NAME);
+            assert!(stats.tier_promotions >= 200 && stats.tier_demotions > 200, "{stats:?}");
+            assert_eq!(stats.evictions, 0);
+        }
+        let Some(homes) = homes() else { return };
+        check::<Array>(&homes);
+        check::<Hash>(&homes);
+        check::<Predictive>(&homes);
+        check::<Simd>(&homes);
+        check::<Swizzle>(&homes);
     }
 
     #[test]

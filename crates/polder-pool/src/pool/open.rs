@@ -16,7 +16,7 @@ use crate::error::PoolError;
 use crate::file_map::{Deferred, FileMap, FilePages, Freed, PagedArray};
 use crate::frame::{Admission, Fixed, FramePool, Frames, Moves, Partitions, Retired, Waiters};
 use crate::latch::{GroupPins, HearsWrites, Latches, Metas};
-use crate::machine::{Mapping, Nodes};
+use crate::machine::{Mapping, NodeId, Nodes};
 use crate::page::{KindOps, PageKinds};
 use crate::pool::config::{PoolConfig, TABLES_BYTES};
 use crate::pool::handle::Pool;
@@ -25,6 +25,7 @@ use crate::shared::{Shared, SpaceCore};
 use crate::space;
 use crate::sync::CachePadded;
 use crate::thread::{Counters, Worker};
+use crate::tier::Tiered;
 use crate::translation::{PageMemory, Translation, TranslationConfig, Words};
 
 impl<T: Translation> Pool<T> {
@@ -62,8 +63,16 @@ impl<T: Translation> Pool<T> {
         }
         let groups = config.groups();
         let beside_bytes = config.beside_bytes::<T>(groups.as_ref());
-        let budget_frames = config.frames_beside::<T>(beside_bytes)?;
-        let frame_config = TranslationConfig { frames: budget_frames, page_size: config.page_size };
+        let tier_ends = config.tier_ends_beside::<T>(beside_bytes)?;
+        let (first_frames, budget_frames) = (tier_ends[0], tier_ends[tier_ends.len() - 1]);
+        if !config.tiers.is_one()
+            && let Some(why) = T::MEMORY.why_no_tiers()
+        {
+            let what = format!("not with the translation `{}`: {why}", T::NAME);
+            return Err(PoolError::Tiers { what });
+        }
+        let page_size = config.page_size;
+        let frame_config = TranslationConfig { frames: budget_frames, first_frames, page_size };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(
             range,
@@ -78,17 +87,33 @@ impl<T: Translation> Pool<T> {
         // be used: memory comes from where the thread runs that first writes to it.
         let is_memory = T::MEMORY == PageMemory::Frames;
         let free_frames = if T::MEMORY.has_fixed_frames() { 0 } else { range };
-        let nodes = if is_memory { nodes } else { Nodes::one() };
-        let (nodes, ends) = nodes.cut(free_frames, config.page_size);
-        if ends.len() > 1 {
-            frames.settle(&nodes, &ends);
-        }
+        let (nodes, ends) = match config.tiers.is_one() {
+            true => {
+                let nodes = if is_memory { nodes } else { Nodes::one() };
+                let (nodes, ends) = nodes.cut(free_frames, config.page_size);
+                if ends.len() > 1 {
+                    frames.settle(nodes.ids().map(Some), &ends);
+                }
+                (nodes, ends)
+            }
+            false => {
+                let nodes = config.tiers.nodes().map(tier_node).collect::<Result<Vec<_>, _>>()?;
+                frames.settle(nodes.into_iter(), &tier_ends);
+                (Nodes::one(), tier_ends)
+            }
+        };
         if config.prefault && is_memory {
             frames.prefault(budget_frames)?;
         }
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
-        let replacement: Arc<dyn Replacement> = config.replacement_for::<T>().build(range).into();
+        let (counters, kind) = (Counters::new(), config.replacement_for::<T>());
+        let tiered = (cfg!(feature = "tiers") && !config.tiers.slower.is_empty())
+            .then(|| Arc::new(Tiered::new(&ends, &config.tiers, kind, counters.clone())));
+        let replacement: Arc<dyn Replacement> = match &tiered {
+            Some(tiered) => Arc::clone(tiered) as Arc<dyn Replacement>,
+            None => kind.build(range).into(),
+        };
         let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
         let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
         let latches = Latches::new(
@@ -104,6 +129,7 @@ impl<T: Translation> Pool<T> {
                 memory: frames,
                 free: Partitions::full(&ends),
                 nodes,
+                tiered,
                 budget_frames,
                 fixed: Fixed::default(),
                 retired: Retired::default(),
@@ -132,7 +158,7 @@ impl<T: Translation> Pool<T> {
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
             replacement,
-            counters: Counters::new(),
+            counters,
             page_provider: Worker::default(),
             on_taken: Default::default(),
             copied_out: T::copied_out,
@@ -159,4 +185,13 @@ impl<T: Translation> Pool<T> {
         });
         Ok(Pool::from_shared(shared))
     }
+}
+
+/// The node on which a tier is to be.
+fn tier_node(number: Option<u16>) -> Result<Option<NodeId>, PoolError> {
+    let Some(number) = number else { return Ok(None) };
+    let node = NodeId::with_memory(number);
+    node.map(Some).ok_or_else(|| PoolError::Tiers {
+        what: format!("there is no node {number} whose memory this process may use"),
+    })
 }

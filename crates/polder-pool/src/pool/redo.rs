@@ -217,6 +217,8 @@ impl<T: Translation> Shared<T> {
     /// may soon be given to others.
     fn discard_strays(&self) -> Result<(), PoolError> {
         let used = self.used_runs()?;
+        // One that moves meanwhile could be missed.
+        let _stopped = self.core.frames.moves.stop();
         self.translation.words().for_each_present(&self.file.directory, &mut |page| {
             let is_used = used.iter().any(|run| run.owner.is_none() && run.start == page.get());
             if !is_used && let Some(held) = self.latch_resident(&self.file, page) {

@@ -17,6 +17,7 @@ use crate::pool::pool::Pool;
 use crate::shared::Shared;
 use crate::sync::lock;
 use crate::thread::Counter;
+use crate::tier::TierNo;
 use crate::translation::{
     Footprint, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
     PredictiveHashed, Translation, Words,
@@ -37,6 +38,14 @@ pub struct PoolStats {
     /// The same by node of memory, in the order of frames. Empty where frames are not partitioned
     /// by nodes: on a machine with one, and where a page decides on its frame.
     pub nodes: Vec<NodeStats>,
+    /// The tiers of memory, the fastest first; empty where there is one.
+    pub tiers: Vec<TierStats>,
+    /// Pages that went from a tier to the next faster one.
+    pub tier_promotions: u64,
+    /// Pages that went from a tier to the next slower one.
+    pub tier_demotions: u64,
+    /// Nanoseconds that this has taken.
+    pub migration_nanos: u64,
     /// Frames taken for a page by a thread that ran on their node; 0 where they are not
     /// partitioned.
     pub frames_taken_near: u64,
@@ -114,6 +123,18 @@ pub struct PoolStats {
     pub file_bytes: u64,
 }
 
+/// Figures of one tier of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TierStats {
+    /// Its frames.
+    pub frames: u64,
+    /// How many of these have no page, a moment ago.
+    pub frames_free: u64,
+    /// Accesses that found their page there; those of the first tier are all others.
+    pub hits: u64,
+}
+
 /// Frames of one node of memory (NUMA).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -160,6 +181,10 @@ impl<T: Translation> Pool<T> {
             frames,
             frames_free: frames.saturating_sub(resident_pages),
             nodes: shared.node_stats(),
+            tiers: shared.tier_stats(),
+            tier_promotions: sum(Counter::TierPromotions),
+            tier_demotions: sum(Counter::TierDemotions),
+            migration_nanos: sum(Counter::MigrationNanos),
             frames_taken_near: sum(Counter::FramesNear),
             frames_taken_far: sum(Counter::FramesFar),
             page_size_bytes: size,
@@ -260,12 +285,35 @@ impl<T: Translation> Pool<T> {
 impl<T: Translation> Shared<T> {
     fn node_stats(&self) -> Vec<NodeStats> {
         let FramePool { free, nodes, .. } = &self.core.frames;
-        let by_node = nodes.ids().zip(free.each()).filter(|_| free.is_cut());
+        let is_cut = self.core.frames.is_cut_by_nodes();
+        let by_node = nodes.ids().zip(free.each()).filter(|_| is_cut);
         let stats = by_node.map(|(node, (frames, free))| NodeStats {
             node,
             frames: u64::from(frames.end() - frames.start() + 1),
             frames_free: free as u64,
         });
         stats.collect()
+    }
+
+    fn tier_stats(&self) -> Vec<TierStats> {
+        let (core, frames) = (&self.core, &self.core.frames);
+        let Some(tiers) = frames.tiers() else { return Vec::new() };
+        let sum = |counter| core.counters.sum(counter);
+        let all = (sum(Counter::PagesRead) + sum(Counter::Prewarmed))
+            .saturating_sub(sum(Counter::Faults));
+        let mut slower = 0;
+        let mut stats: Vec<TierStats> = frames
+            .free
+            .each()
+            .enumerate()
+            .map(|(number, (frames, free))| {
+                let hits = tiers.accesses(TierNo::new(number)).unwrap_or(0);
+                slower += hits;
+                let frames = u64::from(frames.end() - frames.start() + 1);
+                TierStats { frames, frames_free: free as u64, hits }
+            })
+            .collect();
+        stats[0].hits = all.saturating_sub(slower);
+        stats
     }
 }

@@ -108,6 +108,13 @@ pub trait Replacement: Debug + Send + Sync {
     /// The page in `from` goes on in `to`, which held none.
     fn relocate(&self, from: FrameId, to: FrameId);
 
+    /// The same for `page`, whose word has the mark or not, where the two frames may be in different
+    /// tiers (`tier/`). Gives whether it bears the mark from now on.
+    fn moves(&self, from: FrameId, to: FrameId, _page: PageId, is_marked: bool) -> bool {
+        self.relocate(from, to);
+        is_marked
+    }
+
     /// Adds to `victims` up to `count` frames whose pages should go, the first of them first, each
     /// once. Looks at most at twice as many frames as there are and two for each victim, and may
     /// find none. A frame that was named and whose page could not go (pinned, held) stays known,

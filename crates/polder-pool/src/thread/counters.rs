@@ -40,9 +40,15 @@ pub(crate) enum Counter {
     CheckpointPageBytes,
     EvictedPageBytes,
     MapPageBytes,
+    SecondTierAccesses,
+    ThirdTierAccesses,
+    FourthTierAccesses,
+    TierPromotions,
+    TierDemotions,
+    MigrationNanos,
 }
 
-const COUNTERS: usize = Counter::MapPageBytes as usize + 1;
+const COUNTERS: usize = Counter::MigrationNanos as usize + 1;
 
 /// One thread's counters, alone on its cache lines.
 #[derive(Debug, Default)]
@@ -76,8 +82,8 @@ struct SlotList {
     idle: Vec<usize>,
 }
 
-/// All counters of one pool.
-#[derive(Debug)]
+/// All counters of one pool. A clone counts in the same.
+#[derive(Debug, Clone)]
 pub(crate) struct Counters {
     slots: Arc<Slots>,
 }

@@ -10,7 +10,7 @@ pub mod worker;
 #[cfg(not(loom))]
 pub(crate) use {
     counters::{Counter, Counters},
-    dice::one_in,
+    dice::{draw, one_in},
     holding::Holding,
     worker::{Call, Worker},
 };

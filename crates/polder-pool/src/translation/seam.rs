@@ -337,6 +337,15 @@ impl PageMemory {
         !matches!(self, PageMemory::Addresses)
     }
 
+    /// Why pages cannot lie in tiers of memory; `None` if they can.
+    pub const fn why_no_tiers(self) -> Option<&'static str> {
+        match self {
+            PageMemory::Frames => None,
+            PageMemory::FramesByPage => Some("the page alone decides on its frame"),
+            PageMemory::Addresses => Some("a page has one address, wherever its memory is"),
+        }
+    }
+
     /// Whether the memory of a page that leaves goes back to the kernel: nobody else can use it.
     pub const fn gives_back(self) -> bool {
         !matches!(self, PageMemory::Frames)
@@ -428,8 +437,18 @@ impl Footprint {
 pub struct TranslationConfig {
     /// Frames that the budget pays for.
     pub frames: u32,
+    /// Of these, those of the fastest tier, which come first: where pages prefer frames, these.
+    pub first_frames: u32,
     /// Size of all pages.
     pub page_size: PageSize,
+}
+
+#[cfg(test)]
+impl TranslationConfig {
+    /// Of a pool of one tier.
+    pub(crate) fn of(frames: u32, page_size: PageSize) -> TranslationConfig {
+        TranslationConfig { frames, first_frames: frames, page_size }
+    }
 }
 
 /// The directories of the spaces that are open.

@@ -13,7 +13,7 @@ use crate::latch::{FrameId, StateCell, StateWord};
 /// A space may be closed between a claim in it and the look whether it was dropped (F6). The claim
 /// ends all the same, and whatever serves the next space is as new.
 fn a_claim_is_abandoned_behind_the_end_of_its_space<T: Translation>() {
-    let config = TranslationConfig { frames: 128, page_size: PageSize::MIN };
+    let config = TranslationConfig::of(128, PageSize::MIN);
     let (translation, range) = (T::new(config).unwrap(), T::frame_range(config));
     let frames = Frames::new(range, PageSize::MIN, T::MEMORY.is_in_frames(), true).unwrap();
     let (latches, lot, words) = (latches(range), ParkingLot::new(), translation.words());

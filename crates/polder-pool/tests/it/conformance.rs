@@ -17,7 +17,7 @@ use crate::support::*;
 const PAGES: usize = 600;
 const THREADS: u64 = 8;
 
-fn pages_come_back_as_they_were<T: Translation>() {
+pub fn pages_come_back_as_they_were<T: Translation>() {
     let disk = disk();
     let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
@@ -43,7 +43,7 @@ fn pages_come_back_as_they_were<T: Translation>() {
     assert_eq!(spaces[0].used_pages().unwrap(), pages);
 }
 
-fn threads_lose_no_update<T: Translation>() {
+pub fn threads_lose_no_update<T: Translation>() {
     const STEPS: u64 = 4000;
     let disk = disk();
     let pool = tight::<T>(&disk, FileState::NEW);
@@ -76,7 +76,7 @@ fn threads_lose_no_update<T: Translation>() {
     assert_eq!(total(&spaces), THREADS * STEPS);
 }
 
-fn freed_pages_are_used_again<T: Translation>() {
+pub fn freed_pages_are_used_again<T: Translation>() {
     let disk = disk();
     let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
@@ -104,7 +104,7 @@ fn freed_pages_are_used_again<T: Translation>() {
 }
 
 /// Readers and creators end with `Dropped`; their space's memory is free, others are untouched.
-fn a_dropped_space_goes_at_once<T: Translation>() {
+pub fn a_dropped_space_goes_at_once<T: Translation>() {
     let disk = disk();
     let pool = tight::<T>(&disk, FileState::NEW);
     let other = pool.create_space().unwrap();
@@ -159,7 +159,7 @@ fn a_dropped_space_goes_at_once<T: Translation>() {
 }
 
 /// The middle of a space is deleted; the file shrinks while others read and write.
-fn the_file_shrinks_under_load<T: Translation>() {
+pub fn the_file_shrinks_under_load<T: Translation>() {
     let disk = disk();
     let pool = tight::<T>(&disk, FileState::NEW);
     let space = pool.create_space().unwrap();
@@ -207,7 +207,7 @@ fn the_file_shrinks_under_load<T: Translation>() {
 
 /// A thread that was overtaken too often holds the pages on its way, also where that comes by the
 /// same page twice.
-fn the_overtaken_get_through<T: Translation>() {
+pub fn the_overtaken_get_through<T: Translation>() {
     let pool = tight::<T>(&disk(), FileState::NEW);
     let space = pool.create_space().unwrap();
     let page = create(&space);
@@ -230,7 +230,7 @@ fn the_overtaken_get_through<T: Translation>() {
 
 /// Two that were overtaken, and want the same pages in another order: none waits for what the other
 /// holds.
-fn the_overtaken_let_each_other_pass<T: Translation>() {
+pub fn the_overtaken_let_each_other_pass<T: Translation>() {
     let pool = tight::<T>(&disk(), FileState::NEW);
     let space = pool.create_space().unwrap();
     let pages = create_many(&space, 2);
@@ -263,7 +263,7 @@ fn the_overtaken_let_each_other_pass<T: Translation>() {
 
 /// A group is asked for: what is missing comes by few batches, whoever else wants it; what cannot be
 /// loaded is an error of its reader alone; and no frame is lost.
-fn a_group_is_prefetched<T: Translation>() {
+pub fn a_group_is_prefetched<T: Translation>() {
     let disk = disk();
     let pool = open::<T>(&disk, 8 * if T::EVICTS { 1 } else { 8 }, FileState::NEW);
     let space = pool.create_space().unwrap();

@@ -12,4 +12,5 @@ mod memory;
 mod page_provider;
 mod prewarm;
 mod shrink;
+mod tiers;
 mod ways;

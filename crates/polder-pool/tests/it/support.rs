@@ -5,8 +5,8 @@ use std::cell::Cell;
 use polder_format::{PageId, PageKind, PageNo, PageSize, SpaceId, header_at};
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::{
-    AccessHint, FileState, KindOps, NewPage, Pool, PoolConfig, PoolError, ReadMode, Space,
-    Translation,
+    AccessHint, FileState, KindOps, Migration, NewPage, Pool, PoolConfig, PoolError, ReadMode,
+    Space, Tier, TierConfig, Translation,
 };
 pub use polder_testkit::pools::disk;
 use polder_testkit::{SimDisk, pools};
@@ -29,7 +29,31 @@ const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;
 thread_local! {
     /// How readers of the pools hold pages that this thread opens.
     static HOLD: Cell<ReadMode> = const { Cell::new(ReadMode::Optimistic) };
+    /// How many slower tiers they have.
+    static SLOWER_TIERS: Cell<usize> = const { Cell::new(0) };
 }
+
+/// Runs a test in which pools have so many tiers, the slower ones as small as may be, and pages go to
+/// and fro.
+pub fn in_tiers(tiers: usize, test: fn()) {
+    let before = SLOWER_TIERS.replace(tiers - 1);
+    test();
+    SLOWER_TIERS.set(before);
+}
+
+/// So many slower tiers of so many pages.
+pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
+    let tier = Tier::new(pages * PAGE_BYTES);
+    TierConfig { slower: vec![tier; slower], migration, ..TierConfig::default() }
+}
+
+/// Pages go to and fro.
+pub const RESTLESS: Migration = Migration {
+    read_promotes: 0.3,
+    write_promotes: 0.5,
+    loads_to_slower: 0.4,
+    evicts_to_slower: 0.8,
+};
 
 /// Runs a test in which readers hold pages in this way.
 pub fn holding(hold: ReadMode, test: fn()) {
@@ -40,7 +64,12 @@ pub fn holding(hold: ReadMode, test: fn()) {
 
 /// The least budget, so many times.
 pub fn config(times: u64, file: FileState) -> PoolConfig {
-    PoolConfig { read_mode: HOLD.get(), ..pools::config(times, SIZE, file) }
+    let (read_mode, slower) = (HOLD.get(), SLOWER_TIERS.get());
+    let tiers = tiers(slower, 64, RESTLESS);
+    // What is known of the frames of slower tiers.
+    let beside = 512 * 64 * slower as u64;
+    let config = pools::config(times, SIZE, file);
+    PoolConfig { read_mode, tiers, memory_budget: config.memory_budget + beside, ..config }
 }
 
 pub fn open<T: Translation>(disk: &SimDisk, times: u64, file: FileState) -> Pool<T> {

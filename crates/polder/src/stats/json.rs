@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use polder_pool::NodeStats;
+use polder_pool::{NodeStats, TierStats};
 
 use super::{Stats, TableStats};
 use crate::recovery::Recovery;
@@ -49,6 +49,13 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
         let NodeStats { node, frames, frames_free, .. } = node;
         write!(out, r#"{{"node":{},"frames":{frames},"frames_free":{frames_free}}}"#, node.get())
     })?;
+    out.push_str(r#"],"tiers":["#);
+    if cfg!(feature = "tiers") {
+        list(out, &stats.tiers, |out, tier: &TierStats| {
+            let TierStats { frames, frames_free, hits, .. } = tier;
+            write!(out, r#"{{"frames":{frames},"frames_free":{frames_free},"hits":{hits}}}"#)
+        })?;
+    }
     out.push_str(r#"],"tables":["#);
     list(out, &stats.tables, |out, table: &TableStats| {
         let TableStats { name, entries, pages, resident_pages, dirty_pages } = table;
@@ -82,6 +89,7 @@ macro_rules! named {
 fn numbers(stats: &Stats) -> impl IntoIterator<Item = (&'static str, u64)> {
     named!(stats;
         memory_budget_bytes frames frames_free frames_taken_near frames_taken_far page_size_bytes
+        tier_promotions tier_demotions migration_nanos moved_bytes
         hits faults prewarmed_pages prewarm_listed_pages prewarm_skipped_pages prewarm_ms
         saved_resident_pages save_resident_ms evictions foreground_evictions frame_waits write_backs restarts hole_punches promotions copies pages_by_table
         resident_pages dirty_pages frame_bytes metadata_bytes translation_bytes page_table_bytes

@@ -21,7 +21,7 @@ use polder::{
 use polder_testkit::{Errno, FaultPlan, Operation, Random, When, effort};
 
 use crate::stack::Stacks;
-use crate::support::{Disks, full_text, to_read};
+use crate::support::{Disks, full_text, in_tiers, to_read};
 
 /// Seeds that an ordinary run tries: each configuration some times.
 const FEW_SEEDS: u64 = 120;
@@ -45,6 +45,8 @@ struct Config {
     holds: &'static [ReadMode],
     /// Budgets: the least one times this.
     memory: u64,
+    /// Tiers of memory behind the first, as small as may be.
+    slower_tiers: u64,
     durability: Durability,
     /// Devices answer late and out of order.
     delays: bool,
@@ -60,12 +62,13 @@ const BASE: Config = Config {
     replacements: &[ReplacementKind::S3Fifo],
     holds: &[ReadMode::Optimistic],
     memory: 1,
+    slower_tiers: 0,
     durability: Durability::Sync,
     delays: false,
     shrinks: false,
 };
 
-const CONFIGS: [Config; 16] = [
+const CONFIGS: [Config; 18] = [
     BASE,
     Config { name: "four threads, sync", threads: 4, ..BASE },
     Config { name: "four threads, none", threads: 4, durability: Durability::None, ..BASE },
@@ -174,6 +177,39 @@ const CONFIGS: [Config; 16] = [
         shrinks: true,
         ..BASE
     },
+    // Pages that go from tier to tier while checkpoints look for dirty ones.
+    Config {
+        name: "three threads, two tiers, any policy, none",
+        threads: 3,
+        durability: Durability::None,
+        translations: IN_TIERS,
+        replacements: ReplacementKind::ALL,
+        slower_tiers: 1,
+        ..BASE
+    },
+    Config {
+        name: "two threads that shrink, three tiers, delayed devices",
+        threads: 2,
+        durability: Durability::Periodic(Duration::from_millis(2)),
+        translations: IN_TIERS,
+        holds: &[ReadMode::Optimistic, ReadMode::Shared],
+        slower_tiers: 2,
+        delays: true,
+        shrinks: true,
+        ..BASE
+    },
+];
+
+const IN_TIERS: &[TranslationKind] = &[
+    TranslationKind::Array,
+    TranslationKind::Hash,
+    TranslationKind::Swizzle,
+    #[cfg(feature = "array-swizzled")]
+    TranslationKind::ArraySwizzled,
+    #[cfg(feature = "predictive")]
+    TranslationKind::Predictive,
+    #[cfg(feature = "simd")]
+    TranslationKind::Simd,
 ];
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
@@ -374,10 +410,9 @@ struct History {
 }
 
 fn options(config: &Config, ways: &mut Random) -> Options {
-    Options::new("simulated")
-        .structure::<Stacks>()
-        .page_size(config.page_size)
-        .memory_budget(Options::least_memory_budget(config.page_size) * config.memory)
+    let memory = Options::least_memory_budget(config.page_size) * config.memory;
+    let options = Options::new("simulated").structure::<Stacks>().page_size(config.page_size);
+    in_tiers(options, memory, config.page_size, config.slower_tiers)
         .translation(config.translations[ways.index(config.translations.len())])
         .replacement(config.replacements[ways.index(config.replacements.len())])
         .read_mode(config.holds[ways.index(config.holds.len())])

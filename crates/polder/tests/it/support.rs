@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use polder::{Durability, OpenError, OpenMode, Options, Store, StoreError, Table};
+use polder::{Durability, Migration, OpenError, OpenMode, Options, Store, StoreError, Table, Tier};
 pub use polder_testkit::effort::scale;
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 
@@ -187,4 +187,22 @@ impl Ordered for Subject<'_> {
     fn count(&mut self) -> Result<u64, StoreError> {
         Ok(self.0.len())
     }
+}
+
+/// So many tiers behind a first one of so many bytes, as small as may be; pages go to and fro.
+pub fn in_tiers(options: Options, first: u64, page_size: u32, slower: u64) -> Options {
+    if slower == 0 {
+        return options.memory_budget(first);
+    }
+    let pages = 64;
+    // What is known of the pages of slower tiers.
+    let first = Tier::new(first + pages * slower * 512);
+    let tiers =
+        [first].into_iter().chain((0..slower).map(|_| Tier::new(pages * u64::from(page_size))));
+    options.tiers(tiers).migration(Migration {
+        read_promotes: 0.3,
+        write_promotes: 0.5,
+        loads_to_slower: 0.4,
+        evicts_to_slower: 0.8,
+    })
 }

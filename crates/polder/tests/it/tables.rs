@@ -181,6 +181,14 @@ fn a_table_is_a_btree_map() {
         let options = options.memory_budget(Options::least_memory_budget(4096));
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 20 + i as u64);
     }
+    for slower in [1, 2, 3] {
+        for kind in TranslationKind::EVICTING.iter().filter(|kind| kind.why_no_tiers().is_none()) {
+            let dir = tempfile::tempdir().unwrap();
+            let options = Options::new(dir.path()).translation(*kind).durability(Durability::None);
+            let options = in_tiers(options, Options::least_memory_budget(4096), 4096, slower);
+            lives_as_a_model(|| Store::open(options.clone()).unwrap(), 40 + slower);
+        }
+    }
     let disk = disk();
     lives_as_a_model(|| open_on(&disk), 3);
 }

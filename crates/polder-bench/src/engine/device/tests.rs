@@ -17,6 +17,7 @@ fn device(dir: &std::path::Path, pages: u64, threads: usize) -> Option<Device> {
         log_limit_bytes: None,
         replacement: ReplacementKind::default(),
         hold: ReadMode::default(),
+        memory: Default::default(),
         threads,
     };
     Device::create(&setup)

@@ -17,6 +17,7 @@ fn setup(dir: &Path) -> Setup<'_> {
         log_limit_bytes: None,
         replacement: ReplacementKind::default(),
         hold: ReadMode::default(),
+        memory: Default::default(),
         threads: 1,
     }
 }

@@ -43,7 +43,7 @@ impl<G: Predict> Translation for Arrays<G> {
     type Words = ArrayWords;
 
     fn new(config: TranslationConfig) -> Result<Self, PoolError> {
-        Ok(Arrays { words: ArrayWords::new(config)?, prediction: G::new(config.frames) })
+        Ok(Arrays { words: ArrayWords::new(config)?, prediction: G::new(config) })
     }
 
     fn words(&self) -> &ArrayWords {

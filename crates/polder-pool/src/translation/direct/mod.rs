@@ -335,7 +335,7 @@ mod tests {
     /// Large chunks begin where huge pages do, whatever lies before them; those of maps do not.
     #[test]
     fn addresses_end_with_an_error_that_names_them() {
-        let config = TranslationConfig { frames: 128, page_size: PageSize::MIN };
+        let config = TranslationConfig::of(128, PageSize::MIN);
         let direct = Direct::new(config).unwrap();
         let frames = Frames::new(direct.frames, PageSize::MIN, true, false).unwrap();
         let directory = direct.open(SpaceId::CATALOGUE);

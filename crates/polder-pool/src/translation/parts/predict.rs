@@ -13,7 +13,7 @@ use polder_format::{PageId, SpaceId};
 
 use crate::latch::{FrameId, Optimistic};
 use crate::page::{LinkRef, PageKinds, PageRef};
-use crate::translation::seam::{DirectoryOf, PoolContext, Translation};
+use crate::translation::seam::{DirectoryOf, PoolContext, Translation, TranslationConfig};
 
 /// What a prediction follows from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub trait Predict: Debug + Sized + Send + Sync + 'static {
     /// What the prediction follows from.
     const PREDICTS: Predicts;
 
-    /// A prediction for a pool of this many frames.
-    fn new(frames: u32) -> Self;
+    /// A prediction for a pool of so many frames.
+    fn new(config: TranslationConfig) -> Self;
 
     /// The page that a link in this space leads to, and where it may be: a frame that there is.
     fn predict(&self, link: LinkRef<'_>, space: SpaceId) -> (PageId, Option<FrameId>);
@@ -72,7 +72,7 @@ pub struct Blind;
 impl Predict for Blind {
     const PREDICTS: Predicts = Predicts::Nothing;
 
-    fn new(_: u32) -> Blind {
+    fn new(_: TranslationConfig) -> Blind {
         Blind
     }
 

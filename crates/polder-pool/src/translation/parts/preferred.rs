@@ -12,6 +12,7 @@ use polder_format::{PageId, SpaceId};
 use super::predict::{Predict, Predicts};
 use crate::latch::{FrameId, StateWord};
 use crate::page::LinkRef;
+use crate::translation::seam::TranslationConfig;
 
 /// The frame that a page prefers: the remainder of its id by the largest prime up to the number of
 /// frames.
@@ -48,8 +49,8 @@ impl Preference {
 impl Predict for Preference {
     const PREDICTS: Predicts = Predicts::ByNumber;
 
-    fn new(frames: u32) -> Preference {
-        Preference::of(frames)
+    fn new(config: TranslationConfig) -> Preference {
+        Preference::of(config.first_frames)
     }
 
     #[inline(always)]

@@ -42,6 +42,7 @@ use steps::{Prefers, Steps};
 #[derive(Debug)]
 pub struct Predicting<S: Steps> {
     table: ChainTable<S::Latch, S::First>,
+    /// Those that pages may prefer.
     frames: u32,
     preference: Preference,
     steps: PhantomData<S>,
@@ -78,8 +79,9 @@ impl<S: Steps> Translation for Predicting<S> {
     type Words = ChainTable<S::Latch, S::First>;
 
     fn new(config: TranslationConfig) -> Result<Predicting<S>, PoolError> {
-        let frames = config.frames;
-        let (table, preference) = (ChainTable::of_frames(frames)?, Preference::of(frames));
+        let frames = config.first_frames;
+        let table = ChainTable::of_frames(config.frames)?;
+        let preference = Preference::of(frames);
         Ok(Predicting { table, frames, preference, steps: PhantomData })
     }
 

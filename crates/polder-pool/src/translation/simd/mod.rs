@@ -48,7 +48,7 @@ impl<G: Predict> Translation for Simds<G> {
     type Words = ByFrame<SimdTable>;
 
     fn new(config: TranslationConfig) -> Result<Simds<G>, PoolError> {
-        Ok(Simds { words: ByFrame::new(config.frames)?, prediction: G::new(config.frames) })
+        Ok(Simds { words: ByFrame::new(config.frames)?, prediction: G::new(config) })
     }
 
     fn words(&self) -> &Self::Words {
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_preferred_frame_is_looked_at_first() {
         const FRAMES: u32 = 100;
-        let config = TranslationConfig { frames: FRAMES, page_size: PageSize::MIN };
+        let config = TranslationConfig::of(FRAMES, PageSize::MIN);
         let (simd, lot) = (Simd::new(config).unwrap(), ParkingLot::new());
         let frames = Frames::new(FRAMES, PageSize::MIN, true, true).unwrap();
         let directory = simd.words.open(SpaceId::CATALOGUE);

@@ -15,7 +15,7 @@ use crate::latch::{FrameId, Optimistic};
 use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::translation::array::Arrays;
 use crate::translation::parts::predict::{Predict, Predicts};
-use crate::translation::seam::{DirectoryOf, PoolContext, Translation, Words};
+use crate::translation::seam::{DirectoryOf, PoolContext, Translation, TranslationConfig, Words};
 
 /// Array translation where a link says in which frame its page is, or was.
 pub type ArraySwizzled = Arrays<Hints>;
@@ -29,8 +29,8 @@ pub struct Hints {
 impl Predict for Hints {
     const PREDICTS: Predicts = Predicts::ByLink;
 
-    fn new(frames: u32) -> Hints {
-        Hints { frames }
+    fn new(config: TranslationConfig) -> Hints {
+        Hints { frames: config.frames }
     }
 
     #[inline(always)]

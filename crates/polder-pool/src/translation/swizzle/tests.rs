@@ -8,10 +8,11 @@ use super::owner::Owner;
 use super::{Swip, Swizzle};
 use crate::latch::{FrameId, Pin};
 use crate::page::{LinkRef, PageRef};
-use crate::paging::evict::PagesOf;
+use crate::paging::pages_of::PagesOf;
 use crate::replacement::{Pages, ReplacementKind};
 use crate::shared::Shared;
 use crate::testing::{LINKS, LINKS_AT, create, pool_with};
+use crate::tier::TierNo;
 use crate::translation::{Leaving, Translation, Words};
 use crate::{AccessHint, Pool, Space};
 
@@ -197,7 +198,7 @@ fn in_need_the_parent_of_what_is_pinned_leaves() {
             swizzled_links(&shared.core.kinds, shared.core.frames.memory.page(chain.frame(0)), 0);
         assert_eq!(hot.count(), LINKS);
         for _ in 0..4 {
-            shared.sweep(100);
+            shared.sweep(TierNo::FIRST, 100);
         }
         assert!(!chain.space.is_resident(chain.pages[0]), "{kind}");
         assert!(children.iter().all(|child| chain.space.is_resident(*child)));

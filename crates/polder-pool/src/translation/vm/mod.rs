@@ -275,7 +275,7 @@ mod tests {
     /// The last page of a space needs more addresses than there are: refused, and others go on.
     #[test]
     fn what_the_address_space_cannot_cover_is_refused() {
-        let config = TranslationConfig { frames: 128, page_size: PageSize::MAX };
+        let config = TranslationConfig::of(128, PageSize::MAX);
         let vm = Vm::new(config).unwrap();
         let frames = Frames::new(128, PageSize::MAX, false, true).unwrap();
         let directory = vm.open(SpaceId::CATALOGUE);

@@ -1,0 +1,165 @@
+//! Migration: a page goes to a frame of another tier (vmcache-n-2026, 2.3, without the kernel).
+//!
+//! ```text
+//! T1  a free frame of the target tier, taken by the migrator, which holds nothing else; the page-move
+//!     gate, shared, tried (`frame/moves.rs`)
+//! T2  the page in the old frame and its word, seen free; unpinned, not lent, not being written, held
+//!     by no slice; clean, if a sweep of a checkpoint is under way; where links hold frames, U1 to U4
+//! T3  fence Release (no former word of the new frame stands any more); copy the page, as an optimistic
+//!     reader: nobody is held up. fence Acquire
+//! T4  CAS the very word seen -> exclusive, and the wrap count as it was before T3: the copy is the page
+//! T5  T2 again, under the latch, and U6; else the word as it was, and the new frame is free again
+//! T6  metadata of the new frame: page, physical page number, written, imaged; the tiers' policies; the
+//!     old frame: page := none, version + 1; word := (new frame, its version), with the mark if that is
+//!     in a slower tier                                                             (POOL-3, TIER-1)
+//! T7  the old frame is free
+//! ```
+//!
+//! A reader that began before T4 and validates after T6 finds another frame in the word, and begins
+//! again; the old frame's bytes are changed only by a thread that takes it, behind its own fence. Where
+//! links hold frames (`swizzle`, `array-swizzled`), readers write them into pages under a shared hold and
+//! without a new version, and a write-back takes the lines that have changed since the last one as it
+//! leaves the page: a copy would not see either come and go. There T3 follows T5.
+
+#![cfg(not(loom))]
+
+use std::time::Instant;
+
+use polder_format::PageId;
+
+use crate::latch::{Exclusive, FrameId, StateCell, StateWord};
+use crate::paging::pages_of::PagesOf;
+use crate::shared::{Shared, SpaceCore};
+use crate::sync::atomic::{Ordering, fence};
+use crate::thread::Counter;
+use crate::tier::TierNo;
+use crate::translation::{Leaving, Translation};
+
+/// Why a page did not migrate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stays {
+    /// There is no free frame in the other tier.
+    NoFrame,
+    /// It is dirty, and the sweep of a checkpoint is under way.
+    Dirty,
+    /// It is pinned, held, lent, being written, or was used meanwhile.
+    Busy,
+}
+
+impl<T: Translation> Shared<T> {
+    /// Promotes pages that are wanted in a faster tier (`TIER-2`). Gives how many.
+    pub(crate) fn promote_wanted(&self) -> usize {
+        let frames = &self.core.frames;
+        let Some(tiers) = frames.tiers() else { return 0 };
+        let (pages, begun, mut promoted) = (PagesOf::new(self), Instant::now(), 0);
+        for frame in tiers.take_wanted() {
+            let Some(faster) = tiers.of(frame).faster() else { continue };
+            if frames.free_in(faster) > self.reserve_of(faster).low
+                && self.migrate(&pages, frame, faster, true).is_ok()
+            {
+                promoted += 1;
+            }
+        }
+        let counters = &self.core.counters;
+        counters.add(Counter::TierPromotions, promoted);
+        counters.add(Counter::MigrationNanos, begun.elapsed().as_nanos() as u64);
+        promoted as usize
+    }
+
+    /// T1 to T7: the page in this frame goes to a frame of another tier. `urgent`: where links hold
+    /// frames, all those in the page are unswizzled if need be.
+    pub(crate) fn migrate(
+        &self,
+        pages: &PagesOf<'_, T>,
+        frame: FrameId,
+        target: TierNo,
+        urgent: bool,
+    ) -> Result<(), Stays> {
+        let frames = &self.core.frames;
+        // T1
+        let _moves = frames.moves.enter().ok_or(Stays::Busy)?;
+        let may_move = |word: StateWord| match word.is_free() {
+            true => self.check_may_move(frame, word),
+            false => Err(Stays::Busy),
+        };
+        // T2
+        if T::LINKS_PIN {
+            pages.with(frame, |_, _, _, word| may_move(word)).unwrap_or(Err(Stays::Busy))?;
+            // U1 to U4
+            let unswizzled = self.translation.before_cooling(&self.context(), frame, urgent);
+            if unswizzled != Some(frame) {
+                return Err(Stays::Busy);
+            }
+        }
+        let moved = pages.with(frame, |space, page, cell, seen| {
+            may_move(seen)?;
+            let preferred = self.translation.preferred(&space.directory, page.page());
+            let to = frames.take_in(target, preferred).ok_or(Stays::NoFrame)?;
+            self.migrate_to(space, page, (cell, seen), to).inspect_err(|_| self.give_frame(to))
+        });
+        moved.unwrap_or(Err(Stays::Busy))
+    }
+
+    /// T2, and again T5: whether a page whose word is this may lie elsewhere.
+    fn check_may_move(&self, frame: FrameId, word: StateWord) -> Result<(), Stays> {
+        let (latches, moves) = (&self.core.latches, &self.core.frames.moves);
+        let meta = latches.meta(frame);
+        if meta.is_pinned() || meta.is_being_written() || !latches.has_no_holders(frame) {
+            return Err(Stays::Busy);
+        }
+        match moves.is_sweep_under_way() && meta.is_dirty(word) {
+            true => Err(Stays::Dirty),
+            false => Ok(()),
+        }
+    }
+
+    /// T2 to T7, to a frame that is ours. If the page stays it is still ours.
+    fn migrate_to(
+        &self,
+        space: &SpaceCore<T>,
+        page: PageId,
+        (cell, seen): (&StateCell, StateWord),
+        to: FrameId,
+    ) -> Result<(), Stays> {
+        let latches = &self.core.latches;
+        let (from, wraps) = (seen.frame(), latches.wraps.get());
+        let source = self.page_in(space, page.page(), from);
+        let copy = || {
+            // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
+            // `bytes` and will not validate.
+            let mut bytes = unsafe { self.page_in(space, page.page(), to).to_write() };
+            bytes.move_from(source);
+        };
+        // T3
+        fence(Ordering::Release);
+        if !T::SWIZZLES {
+            copy();
+            fence(Ordering::Acquire);
+        }
+        // T4
+        let held = cell.upgrade(seen).ok_or(Stays::Busy)?;
+        // T5
+        let put_back = |why| {
+            cell.put_back(held);
+            Err(why)
+        };
+        if latches.meta(from).page() != page || latches.wraps.get() != wraps {
+            return put_back(Stays::Busy);
+        }
+        if let Err(stays) = self.check_may_move(from, held) {
+            return put_back(stays);
+        }
+        if !self.translation.before_leaving(&self.context(), source, from, Leaving::Evicted) {
+            return put_back(Stays::Busy);
+        }
+        if T::SWIZZLES {
+            copy();
+        }
+        // T6
+        let held = Exclusive::new(latches, cell, held, from, source);
+        self.publish_moved(held, self.view(space), to);
+        // T7
+        self.give_frame(from);
+        Ok(())
+    }
+}

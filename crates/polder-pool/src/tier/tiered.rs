@@ -1,0 +1,374 @@
+//! A replacement policy for each tier, and which pages are wanted in a faster one.
+
+#![cfg(not(loom))]
+
+use std::fmt;
+use std::hint::spin_loop;
+use std::time::{Duration, Instant};
+
+use polder_format::{Heat, PageId};
+
+use super::TierNo;
+use super::config::{Chances, Tier, TierConfig};
+use crate::latch::FrameId;
+use crate::replacement::{Look, Pages, Replacement, ReplacementKind};
+use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use crate::sync::{Mutex, lock};
+use crate::thread::{Counter, Counters};
+
+/// Pages that are promoted together: as many must be wanted before the page provider is called.
+const BATCH: usize = 16;
+/// Pages that are noted at most; further ones will be wanted again.
+const MOST_WANTED: usize = 1024;
+
+/// Which counter counts the accesses to each slower tier.
+const ACCESSES: [Counter; 3] =
+    [Counter::SecondTierAccesses, Counter::ThirdTierAccesses, Counter::FourthTierAccesses];
+
+/// The tiers of a pool that has several.
+pub(crate) struct Tiered {
+    tiers: Box<[OneTier]>,
+    chances: Chances,
+    /// Frames of slower tiers whose pages are wanted in a faster one, each once (`Slower::wanted`).
+    wanted: Mutex<Vec<FrameId>>,
+    /// How many they are, a moment ago.
+    wanted_count: AtomicUsize,
+    /// One of them was wanted again: a few that are used on and on need not wait for others.
+    is_urgent: AtomicBool,
+    counters: Counters,
+}
+
+/// The frames of one tier, and which of them go.
+struct OneTier {
+    /// How many frames are in the tiers in front of it.
+    before: u32,
+    frames: u32,
+    /// In which the first frame of the tier is number 1.
+    policy: Box<dyn Replacement>,
+    slower: Option<Slower>,
+}
+
+/// What only a slower tier has.
+struct Slower {
+    /// The marks that the policy wants (`TIER-1`).
+    marks: Bits,
+    /// The pages that are in `Tiered::wanted`.
+    wanted: Bits,
+    accesses: Counter,
+    /// How long each access waits, where slow memory is simulated.
+    simulated: Duration,
+}
+
+/// A bit for each frame of a tier.
+struct Bits(Box<[AtomicU64]>);
+
+impl Bits {
+    fn new(frames: u32) -> Bits {
+        Bits((0..=frames / 64).map(|_| AtomicU64::new(0)).collect())
+    }
+
+    fn at(&self, frame: FrameId) -> (&AtomicU64, u64) {
+        (&self.0[frame.get() as usize / 64], 1 << (frame.get() % 64))
+    }
+
+    fn is_set(&self, frame: FrameId) -> bool {
+        let (word, bit) = self.at(frame);
+        word.load(Ordering::Relaxed) & bit != 0
+    }
+
+    /// Sets the bit, and gives whether it was set.
+    fn set(&self, frame: FrameId) -> bool {
+        let (word, bit) = self.at(frame);
+        word.fetch_or(bit, Ordering::Relaxed) & bit != 0
+    }
+
+    /// Clears the bit, and gives whether it was set.
+    fn clear(&self, frame: FrameId) -> bool {
+        let (word, bit) = self.at(frame);
+        word.load(Ordering::Relaxed) & bit != 0
+            && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
+    }
+}
+
+impl fmt::Debug for Tiered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.tiers.iter().map(|tier| (tier.frames, &tier.policy))).finish()
+    }
+}
+
+impl Tiered {
+    /// Tiers whose last frames are `ends`.
+    pub(crate) fn new(
+        ends: &[u32],
+        config: &TierConfig,
+        replacement: ReplacementKind,
+        counters: Counters,
+    ) -> Tiered {
+        let first = Tier::new(0);
+        let configs = [&first].into_iter().chain(&config.slower);
+        let starts = [0].iter().chain(ends);
+        let tiers =
+            starts.zip(ends).zip(configs).enumerate().map(|(number, ((before, end), tier))| {
+                let frames = end - before;
+                let slower = number.checked_sub(1).map(|slower| Slower {
+                    marks: Bits::new(frames),
+                    wanted: Bits::new(frames),
+                    accesses: ACCESSES[slower.min(ACCESSES.len() - 1)],
+                    simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
+                });
+                OneTier { before: *before, frames, policy: replacement.build(frames), slower }
+            });
+        Tiered {
+            tiers: tiers.collect(),
+            chances: Chances::of(config.migration),
+            wanted: Mutex::default(),
+            wanted_count: AtomicUsize::new(0),
+            is_urgent: AtomicBool::new(false),
+            counters,
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.tiers.len()
+    }
+
+    /// The tier of a frame, which has the number of its partition.
+    pub(crate) fn of(&self, frame: FrameId) -> TierNo {
+        let behind = self.tiers.iter().skip(1).take_while(|tier| frame.get() > tier.before);
+        TierNo::new(behind.count())
+    }
+
+    /// How many frames are in a tier.
+    pub(crate) fn frames(&self, tier: TierNo) -> u32 {
+        self.tiers[tier.index()].frames
+    }
+
+    /// The tier behind this one.
+    pub(crate) fn behind(&self, tier: TierNo) -> Option<TierNo> {
+        let behind = tier.index() + 1;
+        (behind < self.tiers.len()).then(|| TierNo::new(behind))
+    }
+
+    /// Where a page that comes from the device goes (Rr).
+    pub(crate) fn draw_for_load(&self) -> TierNo {
+        self.chances.draw_for_load(self.tiers.len())
+    }
+
+    /// Whether a page that makes room goes to a slower tier (Rw).
+    pub(crate) fn draw_demotion(&self) -> bool {
+        self.chances.evicts_to_slower.draw()
+    }
+
+    /// How many accesses found their page in a tier; none of the first, where nobody hears of them.
+    pub(crate) fn accesses(&self, tier: TierNo) -> Option<u64> {
+        self.tiers[tier.index()].slower.as_ref().map(|slower| self.counters.sum(slower.accesses))
+    }
+
+    /// What the policy of one tier names ([`Replacement::propose`]).
+    pub(crate) fn propose(
+        &self,
+        tier: TierNo,
+        pages: &dyn Pages,
+        count: usize,
+        urgent: bool,
+        victims: &mut Vec<FrameId>,
+    ) {
+        let tier = &self.tiers[tier.index()];
+        let mut named = Vec::with_capacity(count);
+        let pages = PagesOfTier { pages, tier, all: self };
+        tier.policy.propose(&pages, count, urgent, &mut named);
+        victims.extend(named.into_iter().map(|frame| tier.outside(frame)));
+    }
+
+    /// Whether the page in the frame, whose word was seen with this mark, bears that of its policy.
+    pub(crate) fn is_marked(&self, frame: FrameId, in_word: bool) -> bool {
+        let tier = self.tier(frame);
+        tier.slower.as_ref().map_or(in_word, |slower| slower.marks.is_set(tier.inside(frame)))
+    }
+
+    /// Whether so many pages are wanted that they should be promoted, or one was wanted twice.
+    #[inline]
+    pub(crate) fn has_batch(&self) -> bool {
+        self.wanted_count.load(Ordering::Relaxed) >= BATCH || self.is_urgent.load(Ordering::Relaxed)
+    }
+
+    /// The pages that are wanted in a faster tier (`TIER-2`), by their frames.
+    pub(crate) fn take_wanted(&self) -> Vec<FrameId> {
+        let mut taken = {
+            let mut wanted = lock(&self.wanted);
+            self.wanted_count.store(0, Ordering::Relaxed);
+            self.is_urgent.store(false, Ordering::Relaxed);
+            std::mem::take(&mut *wanted)
+        };
+        taken.retain(|frame| {
+            let tier = self.tier(*frame);
+            tier.slower.as_ref().is_some_and(|slower| slower.wanted.clear(tier.inside(*frame)))
+        });
+        taken
+    }
+
+    fn want(&self, slower: &Slower, frame: FrameId, inside: FrameId) {
+        if slower.wanted.is_set(inside) {
+            self.is_urgent.store(true, Ordering::Relaxed);
+            return;
+        }
+        if self.wanted_count.load(Ordering::Relaxed) < MOST_WANTED && !slower.wanted.set(inside) {
+            let mut wanted = lock(&self.wanted);
+            wanted.push(frame);
+            self.wanted_count.store(wanted.len(), Ordering::Relaxed);
+        }
+    }
+
+    fn tier(&self, frame: FrameId) -> &OneTier {
+        &self.tiers[self.of(frame).index()]
+    }
+}
+
+impl OneTier {
+    fn inside(&self, frame: FrameId) -> FrameId {
+        FrameId::new(frame.get().saturating_sub(self.before))
+    }
+
+    fn outside(&self, frame: FrameId) -> FrameId {
+        FrameId::new(frame.get() + self.before)
+    }
+
+    /// A page comes into the tier. Gives whether its word bears the mark.
+    fn admit(&self, frame: FrameId, page: PageId, once: bool) -> bool {
+        let marked = self.policy.admit(frame, page, once);
+        self.set_mark(frame, marked)
+    }
+
+    /// The page leaves the tier, and is wanted no more in a faster one.
+    fn leave(&self, frame: FrameId, returns_as: Option<PageId>) {
+        self.policy.leave(frame, returns_as);
+        self.slower.iter().for_each(|slower| _ = slower.wanted.clear(frame));
+    }
+
+    /// What the policy wants; gives what the word has (`TIER-1`).
+    fn set_mark(&self, frame: FrameId, marked: bool) -> bool {
+        let Some(slower) = &self.slower else { return marked };
+        match marked {
+            true => slower.marks.set(frame),
+            false => slower.marks.clear(frame),
+        };
+        true
+    }
+}
+
+impl Replacement for Tiered {
+    fn admit(&self, frame: FrameId, page: PageId, once: bool) -> bool {
+        let tier = self.tier(frame);
+        tier.admit(tier.inside(frame), page, once)
+    }
+
+    fn access(&self, frame: FrameId) -> bool {
+        let tier = self.tier(frame);
+        let inside = tier.inside(frame);
+        let Some(slower) = &tier.slower else { return tier.policy.access(inside) };
+        self.counters.add(slower.accesses, 1);
+        if slower.marks.is_set(inside) && !tier.policy.access(inside) {
+            slower.marks.clear(inside);
+        }
+        if self.chances.read_promotes.draw() {
+            self.want(slower, frame, inside);
+        }
+        wait_as_if(slower.simulated);
+        true
+    }
+
+    fn wants_writes(&self) -> bool {
+        let mut policies = self.tiers.iter().map(|tier| &tier.policy);
+        self.chances.write_promotes.is_possible() || policies.any(|policy| policy.wants_writes())
+    }
+
+    fn write(&self, frame: FrameId) {
+        let tier = self.tier(frame);
+        let inside = tier.inside(frame);
+        if tier.policy.wants_writes() {
+            tier.policy.write(inside);
+        }
+        if let Some(slower) = &tier.slower
+            && self.chances.write_promotes.draw()
+        {
+            self.want(slower, frame, inside);
+        }
+    }
+
+    fn leave(&self, frame: FrameId, returns_as: Option<PageId>) {
+        let tier = self.tier(frame);
+        tier.leave(tier.inside(frame), returns_as);
+    }
+
+    fn relocate(&self, from: FrameId, to: FrameId) {
+        debug_assert_eq!(self.of(from), self.of(to), "`moves` is for other tiers");
+        let tier = self.tier(from);
+        tier.policy.relocate(tier.inside(from), tier.inside(to));
+    }
+
+    fn moves(&self, from: FrameId, to: FrameId, page: PageId, is_marked: bool) -> bool {
+        let (old, new) = (self.tier(from), self.tier(to));
+        let is_marked = self.is_marked(from, is_marked);
+        if old.before == new.before {
+            self.relocate(from, to);
+            return new.set_mark(new.inside(to), is_marked);
+        }
+        // A page that goes down may come back; for the tier that it leaves it was evicted.
+        let returns_as = (new.before > old.before).then_some(page);
+        old.leave(old.inside(from), returns_as);
+        new.admit(new.inside(to), page, false)
+    }
+
+    fn propose(&self, pages: &dyn Pages, count: usize, urgent: bool, victims: &mut Vec<FrameId>) {
+        let last = TierNo::new(self.tiers.len() - 1);
+        self.propose(last, pages, count, urgent, victims);
+    }
+
+    fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
+        let tier = self.tier(frame);
+        tier.policy.heat(tier.inside(frame), self.is_marked(frame, is_marked))
+    }
+
+    fn still_names(&self, frame: FrameId) -> bool {
+        let tier = self.tier(frame);
+        tier.policy.still_names(tier.inside(frame))
+    }
+}
+
+/// The pages of one tier, as its policy sees them.
+struct PagesOfTier<'a> {
+    pages: &'a dyn Pages,
+    tier: &'a OneTier,
+    all: &'a Tiered,
+}
+
+impl Pages for PagesOfTier<'_> {
+    fn look(&self, frame: FrameId) -> Look {
+        let outside = self.tier.outside(frame);
+        match (self.pages.look(outside), &self.tier.slower) {
+            (Look::Nothing, _) => Look::Nothing,
+            (look, None) => look,
+            (_, Some(slower)) if slower.marks.is_set(frame) => Look::Marked,
+            (_, Some(_)) => Look::Plain,
+        }
+    }
+
+    fn mark(&self, frame: FrameId) -> FrameId {
+        let marked = self.pages.mark(self.tier.outside(frame));
+        let tier = self.all.tier(marked);
+        tier.set_mark(tier.inside(marked), true);
+        // The page below it may be another tier's.
+        if tier.before == self.tier.before { tier.inside(marked) } else { frame }
+    }
+}
+
+/// Keeps the processor busy for so long, as slow memory does.
+fn wait_as_if(simulated: Duration) {
+    if !simulated.is_zero() {
+        let until = Instant::now() + simulated;
+        while Instant::now() < until {
+            spin_loop();
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Tiers of memory: what a pool must do holds in them, pages go where they should, and nothing is lost
+//! on the way.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use polder_pool::replacement::ReplacementKind;
+use polder_pool::{
+    Array, Direct, FileState, Migration, Pool, PoolConfig, PoolError, Space, Tier, TierConfig,
+    Translation, Vm,
+};
+use polder_testkit::Random;
+
+use crate::conformance;
+use crate::support::*;
+
+/// The conformance suite, in so many tiers.
+macro_rules! in_tiers {
+    ($($translation:ident as $module:ident in $tiers:literal $(holding $hold:ident)?,)+ => $tests:tt) => {
+        $(mod $module { in_tiers!(@ $translation $tiers [$($hold)?] $tests); })+
+    };
+    (@ $translation:ident $tiers:literal $hold:tt [$($test:ident,)+]) => {
+        $(#[test] fn $test() {
+            polder_testkit::if_built!(
+                $translation,
+                super::in_tiers(
+                    $tiers,
+                    in_tiers!(hold $hold super::conformance::$test::<polder_pool::$translation>)
+                )
+            );
+        })+
+    };
+    (hold [] $test:expr) => { $test };
+    (hold [$hold:ident] $test:expr) => {
+        || super::holding(polder_pool::ReadMode::$hold, $test)
+    };
+}
+in_tiers!(
+    Array as array in 2,
+    Array as array_in_three in 3,
+    Array as array_copies in 2 holding Copy,
+    Array as array_shared in 2 holding Shared,
+    ArraySwizzled as array_swizzled in 2,
+    Hash as hash in 2,
+    Open as open in 3,
+    Predictive as predictive in 2,
+    Simd as simd in 2,
+    Simd as simd_by_group in 2 holding Group,
+    Swizzle as swizzle in 2,
+    Swizzle as swizzle_in_three in 3,
+    => [
+        pages_come_back_as_they_were,
+        threads_lose_no_update,
+        freed_pages_are_used_again,
+        a_dropped_space_goes_at_once,
+        the_file_shrinks_under_load,
+        the_overtaken_get_through,
+        the_overtaken_let_each_other_pass,
+        a_group_is_prefetched,
+    ]
+);
+
+/// A pool of about 128 frames, and tiers behind it.
+fn open_tiers<T: Translation>(
+    disk: &polder_testkit::SimDisk,
+    tiers: TierConfig,
+    file: FileState,
+) -> Result<Pool<T>, PoolError> {
+    let config = config(1, file);
+    let beside: u64 = tiers.slower.iter().map(|tier| tier.bytes / PAGE_BYTES * 512).sum();
+    let config = PoolConfig { tiers, memory_budget: config.memory_budget + beside, ..config };
+    Pool::open(Box::new(disk.clone()), &config, &[KIND])
+}
+
+fn read_at_random<T: Translation>(
+    space: &Space<T>,
+    pages: &[polder_format::PageNo],
+    times: usize,
+    random: &mut Random,
+) {
+    for _ in 0..times {
+        read(space, pages[random.index(pages.len())]).unwrap();
+    }
+}
+
+/// What the first tier has no room for is kept in the second, and what is used comes up.
+#[test]
+fn what_is_used_comes_up_and_what_is_not_stays_in_memory() {
+    let disk = disk();
+    let pool =
+        open_tiers::<Array>(&disk, tiers(1, 1000, Migration::default()), FileState::NEW).unwrap();
+    let space = pool.create_space().unwrap();
+    let pages = create_many(&space, 900);
+    let frames: Vec<u64> = pool.stats().tiers.iter().map(|tier| tier.frames).collect();
+    assert!(frames.len() == 2 && frames[1] == 1000 && frames[0] < 300, "{frames:?}");
+    let mut random = Random::new(1);
+    read_at_random(&space, &pages, 5000, &mut random);
+    let stats = pool.stats();
+    assert_eq!((stats.evictions, stats.faults), (0, 0), "all has room in memory: {stats:?}");
+    assert!(frames[1] - stats.tiers[1].frames_free >= 900 - frames[0], "{stats:?}");
+    // A part of them that fits in the first tier is read on and on.
+    let hot = &pages[400..400 + frames[0] as usize / 2];
+    read_at_random(&space, hot, 20_000, &mut random);
+    let before = pool.stats();
+    read_at_random(&space, hot, 10_000, &mut random);
+    let stats = pool.stats();
+    assert!(stats.tier_promotions >= hot.len() as u64 / 2, "{stats:?}");
+    let slower = stats.tiers[1].hits - before.tiers[1].hits;
+    assert!(slower < 500, "{slower} of 10000 accesses found their page in the second tier");
+    assert!(stats.tiers[0].hits - before.tiers[0].hits > 9000);
+    assert_eq!(stats.evictions, 0);
+}
+
+/// The four probabilities do what they are called.
+#[test]
+fn probabilities_of_nothing_move_nothing() {
+    let none = Migration {
+        read_promotes: 0.0,
+        write_promotes: 0.0,
+        loads_to_slower: 0.0,
+        evicts_to_slower: 0.0,
+    };
+    let figures = |migration| {
+        let disk = disk();
+        let pool = open_tiers::<Array>(&disk, tiers(1, 300, migration), FileState::NEW).unwrap();
+        let space = pool.create_space().unwrap();
+        let pages = create_many(&space, 1000);
+        let mut random = Random::new(2);
+        read_at_random(&space, &pages, 5000, &mut random);
+        (0..500).for_each(|_| increment(&space, pages[random.index(pages.len())]).unwrap());
+        let stats = pool.stats();
+        (stats.tier_promotions, stats.tier_demotions, stats.tiers[1].hits)
+    };
+    let (promotions, demotions, _) = figures(none);
+    assert_eq!((promotions, demotions), (0, 0));
+    let (promotions, demotions, _) = figures(Migration { evicts_to_slower: 1.0, ..none });
+    assert!(promotions == 0 && demotions > 500);
+    let (promotions, demotions, hits) = figures(Migration { loads_to_slower: 1.0, ..none });
+    assert!(promotions == 0 && demotions == 0 && hits > 500, "{hits}");
+    let loads = Migration { loads_to_slower: 1.0, ..none };
+    let (promotions, demotions, _) = figures(Migration { read_promotes: 1.0, ..loads });
+    assert!(promotions > 500 && demotions == 0, "{promotions}");
+    let (promotions, _, _) = figures(Migration { write_promotes: 1.0, ..loads });
+    assert!((50..=500).contains(&promotions), "{promotions}");
+}
+
+/// A sweep for dirty pages misses none that goes from tier to tier meanwhile.
+#[test]
+fn a_flush_misses_no_page_that_migrates() {
+    for seed in 0..polder_testkit::effort::scale() * 3 {
+        let disk = disk();
+        let pool = open_tiers::<Array>(&disk, tiers(1, 300, RESTLESS), FileState::NEW).unwrap();
+        let space = pool.create_space().unwrap();
+        let pages = create_many(&space, 350);
+        let mut random = Random::new(seed);
+        pool.flush().unwrap();
+        for round in 1..20 {
+            pages.iter().for_each(|page| increment(&space, *page).unwrap());
+            let done = AtomicBool::new(false);
+            thread::scope(|scope| {
+                for thread in 0..3 {
+                    let (done, space, pages) = (&done, &space, &pages);
+                    scope.spawn(move || {
+                        let mut random = Random::new(seed << 8 | thread);
+                        while !done.load(Ordering::Relaxed) {
+                            read_at_random(space, pages, 10, &mut random);
+                        }
+                    });
+                }
+                thread::sleep(Duration::from_millis(random.index(3) as u64));
+                pool.flush().unwrap();
+                done.store(true, Ordering::Relaxed);
+            });
+            // What the device has now is complete.
+            let other = open_tiers::<Array>(&disk, TierConfig::default(), pool.file_state());
+            let other = other.unwrap();
+            let space = other.open_space(space.id()).unwrap();
+            for page in &pages {
+                assert_eq!(read(&space, *page).unwrap(), round, "seed {seed}");
+            }
+        }
+        let stats = pool.stats();
+        assert!(stats.tier_promotions > 100 && stats.tier_demotions > 100, "{stats:?}");
+    }
+}
+
+/// Under each policy threads lose nothing, and the policies know where each page is.
+#[test]
+fn every_policy_serves_tiers() {
+    for replacement in ReplacementKind::ALL {
+        let disk = disk();
+        let config = PoolConfig { replacement: *replacement, ..config(1, FileState::NEW) };
+        for slower in [1, 2] {
+            let config = PoolConfig {
+                tiers: tiers(slower, 64, RESTLESS),
+                memory_budget: config.memory_budget + (512 * 64 * slower) as u64,
+                file: FileState::NEW,
+                ..PoolConfig::new(config.memory_budget, SIZE, config.seed)
+            };
+            let config = PoolConfig { replacement: *replacement, ..config };
+            let pool = Pool::<Array>::open(Box::new(disk.clone()), &config, &[KIND]).unwrap();
+            let space = pool.create_space().unwrap();
+            let pages = create_many(&space, 500);
+            let counts: Vec<_> = (0..500).map(|_| std::sync::atomic::AtomicU64::new(0)).collect();
+            thread::scope(|scope| {
+                for thread in 0..4 {
+                    let (space, pages, counts) = (&space, &pages, &counts);
+                    scope.spawn(move || {
+                        let mut random = Random::new(thread);
+                        for _ in 0..2000 {
+                            let at = match random.chance(0.5) {
+                                true => random.index(100),
+                                false => random.index(500),
+                            };
+                            if random.chance(0.3) {
+                                increment(space, pages[at]).unwrap();
+                                counts[at].fetch_add(1, Ordering::Relaxed);
+                            } else {
+                                read(space, pages[at]).unwrap();
+                            }
+                        }
+                    });
+                }
+            });
+            for (page, count) in pages.iter().zip(&counts) {
+                assert_eq!(read(&space, *page).unwrap(), count.load(Ordering::Relaxed));
+            }
+            let stats = pool.stats();
+            let (moved, evicted) =
+                (stats.tier_promotions.min(stats.tier_demotions), stats.evictions);
+            assert!(moved > 50 && evicted > 50, "{replacement}: {stats:?}");
+            assert!(stats.resident_pages <= stats.frames, "{replacement}");
+        }
+    }
+}
+
+/// Slow memory that is simulated is slow.
+#[test]
+fn simulated_latency_is_waited_for() {
+    let loads = Migration {
+        loads_to_slower: 1.0,
+        read_promotes: 0.0,
+        write_promotes: 0.0,
+        ..Migration::default()
+    };
+    let latency = Duration::from_micros(100);
+    let mut tiers = tiers(1, 300, loads);
+    tiers.slower[0] = tiers.slower[0].simulated(latency);
+    let disk = disk();
+    let pool = open_tiers::<Array>(&disk, tiers.clone(), FileState::NEW).unwrap();
+    let space = pool.create_space().unwrap();
+    let pages = create_many(&space, 40);
+    let ids = [space.id()];
+    pool.flush().unwrap();
+    let file = pool.file_state();
+    drop((space, pool));
+    let pool = open_tiers::<Array>(&disk, tiers, file).unwrap();
+    let space = pool.open_space(ids[0]).unwrap();
+    pages.iter().for_each(|page| _ = read(&space, *page).unwrap());
+    let (begun, hits) = (Instant::now(), pool.stats().tiers[1].hits);
+    pages.iter().for_each(|page| _ = read(&space, *page).unwrap());
+    assert!(pool.stats().tiers[1].hits - hits >= 40);
+    assert!(begun.elapsed() >= latency * 40 * Tier::SIMULATED_LINES, "{:?}", begun.elapsed());
+}
+
+/// What cannot be is refused, and says what and why.
+#[test]
+fn impossible_tiers_are_refused() {
+    fn refused<T: Translation>(tiers: TierConfig, why: &str) {
+        let opened = open_tiers::<T>(&disk(), tiers, FileState::NEW);
+        let message = opened.expect_err(why).to_string();
+        assert!(message.starts_with("tiers: ") && message.contains(why), "{message}");
+    }
+    let usual = Migration::default();
+    refused::<Direct>(tiers(1, 100, usual), "`direct`");
+    refused::<Vm>(tiers(1, 100, usual), "`vm`");
+    refused::<Array>(tiers(4, 100, usual), "5 tiers");
+    refused::<Array>(tiers(1, 63, usual), "at least 262144");
+    let unlikely = Migration { evicts_to_slower: 1.5, ..usual };
+    refused::<Array>(tiers(1, 100, unlikely), "`evicts_to_slower`");
+    let on_node = TierConfig { first_node: Some(1023), ..TierConfig::default() };
+    refused::<Array>(on_node, "no node 1023");
+    let mut far = tiers(1, 100, usual);
+    far.slower[0] = far.slower[0].on_node(999);
+    refused::<Array>(far, "no node 999");
+}
