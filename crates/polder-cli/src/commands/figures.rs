@@ -43,6 +43,13 @@ pub fn page(figures: &Value) -> String {
         let [node, frames] = ["node", "frames"].map(|name| of[name].as_u64().unwrap_or(0));
         row("", format!("{} of them on node {node}", count(frames)));
     }
+    for (tier, of) in figures["tiers"].as_array().into_iter().flatten().enumerate() {
+        let [frames, free, hits] =
+            ["frames", "frames_free", "hits"].map(|name| of[name].as_u64().unwrap_or(0));
+        let used = count(frames.saturating_sub(free));
+        let found = plural(hits, "page was", "pages were");
+        row("", format!("{} in tier {tier}, {used} in use; {found} found there", count(frames)));
+    }
     row("  to find pages", format!("{} now", bytes(overhead)));
     row("  huge pages", format!("{} of the frames", bytes(number("huge_page_bytes"))));
     row("translation", text("translation"));
@@ -93,6 +100,17 @@ fn usage(number: &dyn Fn(&str) -> u64, row: &mut dyn FnMut(&str, String)) {
             of_all("write_backs")
         ),
     );
+    if number("tier_promotions") + number("tier_demotions") > 0 {
+        row(
+            "",
+            format!(
+                "{} went to faster memory, {} to slower memory; it took {} ms",
+                of_all("tier_promotions"),
+                of_all("tier_demotions"),
+                count(number("migration_nanos") / 1_000_000)
+            ),
+        );
+    }
     row(
         "device",
         format!(

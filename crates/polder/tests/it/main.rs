@@ -48,5 +48,6 @@ mod shrink;
 mod structures;
 mod surroundings;
 mod tables;
+mod tiers;
 mod warm_restart;
 mod written;
