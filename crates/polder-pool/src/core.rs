@@ -101,8 +101,10 @@ impl Core {
                 cell.touch(seen);
             }
             if self.frames.tiers().is_some_and(|tiers| tiers.has_batch()) {
-                // Without a thread nothing is promoted.
-                let _ = self.page_provider.wake();
+                // Without a thread nothing is promoted, and no further access asks for one.
+                if self.page_provider.wake().is_err() {
+                    self.frames.tiers().into_iter().for_each(|tiers| drop(tiers.take_wanted()));
+                }
             }
         });
     }

@@ -81,6 +81,15 @@ struct Seized<T: Translation> {
     frame: FrameId,
 }
 
+/// A page that must be written before it goes.
+struct Dirty {
+    frame: FrameId,
+    /// Whether it bore the mark.
+    was_marked: bool,
+    /// Whether it is to leave memory.
+    leaves: bool,
+}
+
 /// One sweep: what was named and cannot go yet, and what can.
 struct Sweep<'p, T: Translation> {
     pages: PagesOf<'p, T>,
@@ -93,8 +102,7 @@ struct Sweep<'p, T: Translation> {
     freed: usize,
     /// Of those, pages that went to a slower tier.
     demoted: usize,
-    /// With whether they bore the mark.
-    dirty: Vec<(FrameId, bool)>,
+    dirty: Vec<Dirty>,
     /// Held until their memory is given back, all at once; only where it is.
     seized: Vec<Seized<T>>,
 }
@@ -385,9 +393,13 @@ impl<'p, T: Translation> Sweep<'p, T> {
     /// Evicts the page in a frame that the policy named (E1 and E2), if it can go at once
     /// (`POOL-9`), or demotes it.
     fn visit(&mut self, frame: FrameId) {
-        if self.demote(frame) {
-            return;
+        if !self.demote(frame) {
+            self.evict(frame);
         }
+    }
+
+    /// Evicts the page in a frame, if it can go at once.
+    fn evict(&mut self, frame: FrameId) {
         // U1 to U4  no link may hold the frame; the page that can go may be one below it
         let Some(frame) = self.unswizzled(frame) else { return };
         let shared = self.pages.shared;
@@ -411,7 +423,7 @@ impl<'p, T: Translation> Sweep<'p, T> {
             None
         });
         if let Some(Some((Obstacle::Dirty, word))) = obstacle {
-            self.note_dirty(frame, word);
+            self.note_dirty(frame, word, true);
         }
     }
 
@@ -434,13 +446,18 @@ impl<'p, T: Translation> Sweep<'p, T> {
         let demoted = usize::from(moved.is_ok());
         self.freed += demoted;
         self.demoted += demoted;
-        // One for which there is no frame, or which may not move now, is written, and leaves memory.
-        matches!(moved, Ok(()) | Err(Stays::Busy))
+        if moved == Err(Stays::Dirty)
+            && let Some(word) = self.pages.with(frame, |_, _, _, word| word)
+        {
+            self.note_dirty(frame, word, false);
+        }
+        moved != Err(Stays::NoFrame)
     }
 
-    /// The page in this frame is to be written before it goes.
-    fn note_dirty(&mut self, frame: FrameId, word: StateWord) {
-        self.dirty.push((frame, self.pages.is_marked(frame, word)));
+    /// The page in this frame is to be written before it goes, out of memory or to a slower tier.
+    fn note_dirty(&mut self, frame: FrameId, word: StateWord, leaves: bool) {
+        let was_marked = self.pages.is_marked(frame, word);
+        self.dirty.push(Dirty { frame, was_marked, leaves });
     }
 
     /// U1 to U4 where links hold frames, unless the page cannot go for another reason: the frame
@@ -454,7 +471,7 @@ impl<'p, T: Translation> Sweep<'p, T> {
         let (word, obstacle) =
             self.pages.with(frame, |_, _, _, word| (word, meta.obstacle(word)))?;
         match obstacle {
-            Some(Obstacle::Dirty) => self.note_dirty(frame, word),
+            Some(Obstacle::Dirty) => self.note_dirty(frame, word, true),
             Some(_) => {}
             None => {
                 let translation = &shared.translation;
@@ -490,17 +507,17 @@ impl<'p, T: Translation> Sweep<'p, T> {
     /// the policy, which may leave it on at an access, has heard of none.
     fn write_and_evict(&mut self) {
         let dirty = std::mem::take(&mut self.dirty);
-        let frames: Vec<_> = dirty.iter().map(|(frame, _)| *frame).collect();
+        let frames: Vec<_> = dirty.iter().map(|dirty| dirty.frame).collect();
         for batch in frames.chunks(self.pages.shared.core.data.batch_pages) {
             self.pages.shared.write_back(batch, Cause::Eviction);
         }
         let replacement = &self.pages.shared.core.replacement;
-        for (frame, was_marked) in dirty {
+        for Dirty { frame, was_marked, leaves } in dirty {
             let pages = &self.pages;
             let unused =
                 |_: &_, _, _: &_, word: StateWord| pages.is_marked(frame, word) == was_marked;
             if self.pages.with(frame, unused) == Some(true) && replacement.still_names(frame) {
-                self.visit(frame);
+                if leaves { self.evict(frame) } else { self.visit(frame) }
             }
         }
         // Dirty again, and perhaps for ever: the next sweep's business.

@@ -1,13 +1,14 @@
 //! Migration: a page goes to a frame of another tier (vmcache-n-2026, 2.3, without the kernel).
 //!
 //! ```text
-//! T1  a free frame of the target tier, taken by the migrator, which holds nothing else; the page-move
-//!     gate, shared, tried (`frame/moves.rs`)
+//! T1  by a migrator that holds nothing: the wrap count; the page-move gate, shared, tried
+//!     (`frame/moves.rs`)
 //! T2  the page in the old frame and its word, seen free; unpinned, not lent, not being written, held
-//!     by no slice; clean, if a sweep of a checkpoint is under way; where links hold frames, U1 to U4
+//!     by no slice; clean, if a sweep of a checkpoint is under way; where links hold frames, U1 to U4;
+//!     then a free frame of the target tier
 //! T3  fence Release (no former word of the new frame stands any more); copy the page, as an optimistic
 //!     reader: nobody is held up. fence Acquire
-//! T4  CAS the very word seen -> exclusive, and the wrap count as it was before T3: the copy is the page
+//! T4  CAS the very word seen -> exclusive, and the wrap count as it was at T1: the copy is the page
 //! T5  T2 again, under the latch, and U6; else the word as it was, and the new frame is free again
 //! T6  metadata of the new frame: page, physical page number, written, imaged; the tiers' policies; the
 //!     old frame: page := none, version + 1; word := (new frame, its version), with the mark if that is
@@ -51,15 +52,17 @@ impl<T: Translation> Shared<T> {
     pub(crate) fn promote_wanted(&self) -> usize {
         let frames = &self.core.frames;
         let Some(tiers) = frames.tiers() else { return 0 };
-        let (pages, begun, mut promoted) = (PagesOf::new(self), Instant::now(), 0);
+        let (pages, begun) = (PagesOf::new(self), Instant::now());
+        let (mut promoted, mut without_room) = (0, Vec::new());
         for frame in tiers.take_wanted() {
             let Some(faster) = tiers.of(frame).faster() else { continue };
-            if frames.free_in(faster) > self.reserve_of(faster).low
-                && self.migrate(&pages, frame, faster, true).is_ok()
-            {
+            if frames.free_in(faster) <= self.reserve_of(faster).low {
+                without_room.push(frame);
+            } else if self.migrate(&pages, frame, faster, true).is_ok() {
                 promoted += 1;
             }
         }
+        tiers.want_again(without_room);
         let counters = &self.core.counters;
         counters.add(Counter::TierPromotions, promoted);
         counters.add(Counter::MigrationNanos, begun.elapsed().as_nanos() as u64);
@@ -77,6 +80,7 @@ impl<T: Translation> Shared<T> {
     ) -> Result<(), Stays> {
         let frames = &self.core.frames;
         // T1
+        let wraps = self.core.latches.wraps.get();
         let _moves = frames.moves.enter().ok_or(Stays::Busy)?;
         let may_move = |word: StateWord| match word.is_free() {
             true => self.check_may_move(frame, word),
@@ -95,7 +99,8 @@ impl<T: Translation> Shared<T> {
             may_move(seen)?;
             let preferred = self.translation.preferred(&space.directory, page.page());
             let to = frames.take_in(target, preferred).ok_or(Stays::NoFrame)?;
-            self.migrate_to(space, page, (cell, seen), to).inspect_err(|_| self.give_frame(to))
+            self.migrate_to(space, page, (cell, seen, wraps), to)
+                .inspect_err(|_| self.give_frame(to))
         });
         moved.unwrap_or(Err(Stays::Busy))
     }
@@ -118,11 +123,11 @@ impl<T: Translation> Shared<T> {
         &self,
         space: &SpaceCore<T>,
         page: PageId,
-        (cell, seen): (&StateCell, StateWord),
+        (cell, seen, wraps): (&StateCell, StateWord, u32),
         to: FrameId,
     ) -> Result<(), Stays> {
         let latches = &self.core.latches;
-        let (from, wraps) = (seen.frame(), latches.wraps.get());
+        let from = seen.frame();
         let source = self.page_in(space, page.page(), from);
         let copy = || {
             // SAFETY: the frame is ours, and holds no page; stale readers of its former one read it by
@@ -161,5 +166,102 @@ impl<T: Translation> Shared<T> {
         // T7
         self.give_frame(from);
         Ok(())
+    }
+}
+
+#[cfg(all(test, feature = "tiers"))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use polder_format::PageNo;
+
+    use super::*;
+    use crate::testing::{create, pool_in};
+    use crate::tier::{Tier, TierConfig};
+    use crate::{AccessHint, Array, ArraySwizzled, Hash, Pool, Simd, Space, Swizzle};
+
+    /// A pool whose pages go nowhere by themselves.
+    fn pool<T: Translation>() -> (tempfile::TempDir, Pool<T>) {
+        let tiers = TierConfig { slower: vec![Tier::new(1 << 20)], ..TierConfig::default() };
+        pool_in::<T>(8 << 20, tiers)
+    }
+
+    fn migrate<T: Translation>(space: &Space<T>, page: PageNo, tier: usize) -> Result<(), Stays> {
+        let shared = space.shared();
+        let frame = frame_of(space, page);
+        shared.migrate(&PagesOf::new(shared), frame, TierNo::new(tier), true)
+    }
+
+    fn frame_of<T: Translation>(space: &Space<T>, page: PageNo) -> FrameId {
+        space.shared().state_of(space.space_core(), page).unwrap().read().frame()
+    }
+
+    /// A page goes there and comes back as it was; its old frame is free behind it.
+    #[test]
+    fn a_page_goes_and_comes_back() {
+        fn check<T: Translation>() {
+            let (_dir, pool) = pool::<T>();
+            let space = pool.create_space().unwrap();
+            let page = create(&space);
+            let frames = &pool.shared().core.frames;
+            let free = || [0, 1].map(|tier| frames.free_in(TierNo::new(tier)));
+            let [first, second] = free();
+            for round in 0..3 {
+                assert_eq!(migrate(&space, page, 1), Ok(()), "{}", T::NAME);
+                assert_eq!(free(), [first + 1, second - 1]);
+                let tier = frames.tiers().unwrap().of(frame_of(&space, page));
+                assert_eq!(tier, TierNo::new(1));
+                let found = space.run(AccessHint::Normal, |attempt| {
+                    let found = space.page(attempt, page)?;
+                    let mut held = attempt.upgrade(found)?;
+                    assert_eq!(held.page().u64(1000), round);
+                    held.page_mut().set_u64(1000, round + 1);
+                    held.set_unlogged();
+                    Ok(())
+                });
+                found.unwrap();
+                assert_eq!(migrate(&space, page, 0), Ok(()), "{}", T::NAME);
+                assert_eq!(free(), [first, second]);
+            }
+            assert!(pool.check_links().is_empty());
+        }
+        check::<Array>();
+        check::<ArraySwizzled>();
+        check::<Hash>();
+        check::<Simd>();
+        check::<Swizzle>();
+    }
+
+    /// A page that somebody has, or that must not move, stays, and the frame that was taken is free
+    /// again.
+    #[test]
+    fn a_page_that_somebody_has_stays() {
+        let (_dir, pool) = pool::<Array>();
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let frames = &pool.shared().core.frames;
+        let free = frames.free.len();
+        let stays = |why| {
+            assert_eq!(migrate(&space, page, 1), Err(why));
+            assert_eq!(frames.free.len(), free);
+        };
+        let meta = pool.shared().core.latches.meta(frame_of(&space, page));
+        meta.pin();
+        stays(Stays::Busy);
+        meta.unpin();
+        assert!(meta.begin_writing());
+        stays(Stays::Busy);
+        meta.end_writing();
+        let cell = pool.shared().state_of(space.space_core(), page).unwrap();
+        let held = cell.latch().unwrap();
+        stays(Stays::Busy);
+        cell.put_back(held);
+        // It is dirty, and a checkpoint looks for it in its frame.
+        let sweeping = frames.moves.begin_sweep();
+        stays(Stays::Dirty);
+        drop(sweeping);
+        let taken: Vec<_> = std::iter::from_fn(|| frames.take_in(TierNo::new(1), None)).collect();
+        assert_eq!(migrate(&space, page, 1), Err(Stays::NoFrame));
+        taken.into_iter().for_each(|frame| pool.shared().give_frame(frame));
+        assert_eq!(migrate(&space, page, 1), Ok(()));
     }
 }

@@ -130,6 +130,9 @@ impl<'p, T: Translation> OpenFault<'p, T> {
         let once = hint == AccessHint::Scan;
         let marked = core.replacement.admit(frame, self.id(), once);
         let tiers = core.frames.tiers();
+        if !once && let Some(tiers) = tiers {
+            tiers.note_load(frame);
+        }
         if once && tiers.map_or(marked, |tiers| tiers.is_marked(frame, marked)) {
             meta.await_scan();
         }

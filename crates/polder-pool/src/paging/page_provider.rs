@@ -90,6 +90,7 @@ impl<T: Translation> Shared<T> {
             frames.waiters.set_served(true);
             self.reclaim_retired(0);
         }
+        let mut is_first = true;
         loop {
             let (mut is_short, mut freed) = (false, 0);
             // The slowest first, so that the others can demote.
@@ -99,10 +100,13 @@ impl<T: Translation> Shared<T> {
                     freed += self.provide_in(tier, reserve, free);
                 }
             }
-            let promoted = self.promote_wanted();
+            // In batches: of what is wanted meanwhile the next ones call us again.
+            let has_batch = frames.tiers().is_some_and(|tiers| is_first || tiers.has_batch());
+            let promoted = if has_batch { self.promote_wanted() } else { 0 };
+            is_first = false;
             if is_short {
-                frames.waiters.set_served(freed > 0);
-                if freed == 0 {
+                frames.waiters.set_served(freed + promoted > 0);
+                if freed + promoted == 0 {
                     crate::event!(debug, free = frames.free.len(), "no sweep freed a frame");
                     return false;
                 }

@@ -12,7 +12,7 @@ use crate::error::PoolError;
 use crate::file_map::FileState;
 use crate::journal::Journal;
 use crate::latch::{FRAME_META_BYTES, FrameId, GroupPins, grouping};
-use crate::machine::Groups;
+use crate::machine::{Groups, kernel_page_bytes};
 use crate::read_mode::ReadMode;
 use crate::replacement::ReplacementKind;
 use crate::tier::TierConfig;
@@ -132,23 +132,34 @@ impl PoolConfig {
         let cost = Self::frame_cost(size, translation_bytes);
         let slower = self.tiers.slower.iter().map(|tier| tier.bytes >> size.shift());
         let slower: Vec<u64> = slower.collect();
+        // A tier ends where a page of the kernel does: so its memory can be asked of a node.
+        let whole = (kernel_page_bytes() >> size.shift()).max(1) as u64;
         let all_slower: u64 = slower.iter().sum();
         // What is known of the frames of slower tiers.
         let beside = all_slower * (cost - size.bytes() as u64);
         // On a machine with many groups of cores slices may take more than is set aside for them.
         let least = Self::least_budget(size).max(Self::least_budget_at(size, cost)) + beside;
+        // Batches are as large as the whole pool asks for.
+        let bounces = |first: u64| Self::bounce_bytes(first + all_slower, size);
+        let least = least + bounces(MIN_FRAMES) - Self::bounce_bytes(MIN_FRAMES, size);
         if given < least {
             return Err(PoolError::Budget { given, least });
         }
         let rest = given - FIXED_BYTES - beside;
-        let first = (rest - Self::bounce_bytes(rest / cost, size)) / cost;
+        let first = (rest - bounces(rest / cost)) / cost;
         let most = u64::from(FrameId::MAX.get());
         if cfg!(feature = "tiers") && !slower.is_empty() && first + all_slower > most {
             let what =
                 format!("{} frames are more than {most}; give less memory", first + all_slower);
             return Err(PoolError::Tiers { what });
         }
-        let ends = [first.min(most)].into_iter().chain(slower).scan(0, |end, frames| {
+        let first = match slower.is_empty() {
+            true => first.min(most),
+            // Frame 0 does not exist, but has its place in memory.
+            false => (first + 1) / whole * whole - 1,
+        };
+        let slower = slower.iter().map(|frames| frames / whole * whole);
+        let ends = [first].into_iter().chain(slower).scan(0, |end, frames| {
             *end += frames;
             Some(*end as u32)
         });

@@ -13,6 +13,9 @@ use crate::thread::draw;
 /// The most tiers that a pool may have.
 pub(crate) const MOST_TIERS: usize = 4;
 
+/// The longest simulated latency of a cache line.
+const MOST_LATENCY: Duration = Duration::from_millis(100);
+
 /// The fewest frames of a slower tier.
 const MIN_FRAMES: u64 = 64;
 
@@ -140,6 +143,9 @@ impl TierConfig {
             return refuse(format!(
                 "{given} bytes are too few for tier {tier}, counted from 0; at least {least}"
             ));
+        }
+        if self.slower.iter().any(|tier| tier.simulated_latency > MOST_LATENCY) {
+            return refuse(format!("a simulated latency is at most {MOST_LATENCY:?}"));
         }
         let Migration { read_promotes, write_promotes, loads_to_slower, evicts_to_slower } =
             self.migration;

@@ -25,6 +25,10 @@ const MOST_WANTED: usize = 1024;
 const ACCESSES: [Counter; 3] =
     [Counter::SecondTierAccesses, Counter::ThirdTierAccesses, Counter::FourthTierAccesses];
 
+/// Which counts the pages that were loaded there for one.
+const LOADS: [Counter; 3] =
+    [Counter::SecondTierLoads, Counter::ThirdTierLoads, Counter::FourthTierLoads];
+
 /// The tiers of a pool that has several.
 pub(crate) struct Tiered {
     tiers: Box<[OneTier]>,
@@ -55,6 +59,7 @@ struct Slower {
     /// The pages that are in `Tiered::wanted`.
     wanted: Bits,
     accesses: Counter,
+    loads: Counter,
     /// How long each access waits, where slow memory is simulated.
     simulated: Duration,
 }
@@ -114,6 +119,7 @@ impl Tiered {
                     marks: Bits::new(frames),
                     wanted: Bits::new(frames),
                     accesses: ACCESSES[slower.min(ACCESSES.len() - 1)],
+                    loads: LOADS[slower.min(LOADS.len() - 1)],
                     simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
                 });
                 OneTier { before: *before, frames, policy: replacement.build(frames), slower }
@@ -162,7 +168,17 @@ impl Tiered {
 
     /// How many accesses found their page in a tier; none of the first, where nobody hears of them.
     pub(crate) fn accesses(&self, tier: TierNo) -> Option<u64> {
-        self.tiers[tier.index()].slower.as_ref().map(|slower| self.counters.sum(slower.accesses))
+        let slower = self.tiers[tier.index()].slower.as_ref()?;
+        // The one that had the page loaded comes once more, and finds it.
+        let [accesses, loads] =
+            [slower.accesses, slower.loads].map(|count| self.counters.sum(count));
+        Some(accesses.saturating_sub(loads))
+    }
+
+    /// A page was loaded into this frame for an access.
+    pub(crate) fn note_load(&self, frame: FrameId) {
+        let slower = self.tier(frame).slower.as_ref();
+        slower.into_iter().for_each(|slower| self.counters.add(slower.loads, 1));
     }
 
     /// What the policy of one tier names ([`Replacement::propose`]).
@@ -206,6 +222,14 @@ impl Tiered {
             tier.slower.as_ref().is_some_and(|slower| slower.wanted.clear(tier.inside(*frame)))
         });
         taken
+    }
+
+    /// What was taken and could not come up yet is wanted still.
+    pub(crate) fn want_again(&self, frames: Vec<FrameId>) {
+        for frame in frames {
+            let tier = self.tier(frame);
+            tier.slower.iter().for_each(|slower| self.want(slower, frame, tier.inside(frame)));
+        }
     }
 
     fn want(&self, slower: &Slower, frame: FrameId, inside: FrameId) {

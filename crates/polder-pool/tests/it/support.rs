@@ -47,6 +47,10 @@ pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
     TierConfig { slower: vec![tier; slower], migration, ..TierConfig::default() }
 }
 
+/// What a frame of a slower tier takes in the first one at most: what is known of it, and its part of
+/// the buffers through which pages are written.
+pub const BESIDE: u64 = 1024;
+
 /// Pages go to and fro.
 pub const RESTLESS: Migration = Migration {
     read_promotes: 0.3,
@@ -66,8 +70,7 @@ pub fn holding(hold: ReadMode, test: fn()) {
 pub fn config(times: u64, file: FileState) -> PoolConfig {
     let (read_mode, slower) = (HOLD.get(), SLOWER_TIERS.get());
     let tiers = tiers(slower, 64, RESTLESS);
-    // What is known of the frames of slower tiers.
-    let beside = 512 * 64 * slower as u64;
+    let beside = BESIDE * 64 * slower as u64;
     let config = pools::config(times, SIZE, file);
     PoolConfig { read_mode, tiers, memory_budget: config.memory_budget + beside, ..config }
 }

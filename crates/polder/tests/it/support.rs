@@ -195,8 +195,8 @@ pub fn in_tiers(options: Options, first: u64, page_size: u32, slower: u64) -> Op
         return options.memory_budget(first);
     }
     let pages = 64;
-    // What is known of the pages of slower tiers.
-    let first = Tier::new(first + pages * slower * 512);
+    // What is known of the pages of slower tiers, and larger buffers through which pages are written.
+    let first = Tier::new(first + pages * slower * (512 + u64::from(page_size) / 8));
     let tiers =
         [first].into_iter().chain((0..slower).map(|_| Tier::new(pages * u64::from(page_size))));
     options.tiers(tiers).migration(Migration {
