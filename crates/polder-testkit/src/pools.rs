@@ -5,12 +5,20 @@
 use std::error::Error;
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
-use polder_pool::{FileState, PoolConfig, PoolError, Translation};
+use polder_pool::{FileState, Migration, PoolConfig, PoolError, Translation};
 
 use crate::disk::{FaultPlan, SimDisk};
 
 /// The store of all pools and logs of tests.
 pub const STORE: StoreId = StoreId([1; 16]);
+
+/// Pages go to and fro between tiers of memory.
+pub const RESTLESS: Migration = Migration {
+    read_promotes: 0.3,
+    write_promotes: 0.5,
+    loads_to_slower: 0.4,
+    evicts_to_slower: 0.8,
+};
 
 /// An empty disk that does not fail.
 pub fn disk() -> SimDisk {

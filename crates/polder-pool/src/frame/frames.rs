@@ -28,16 +28,8 @@ pub struct Frames {
     /// Huge pages are for later. It is raised by `new` alone. Relaxed: to see it late asks for small
     /// pages a moment longer.
     is_young: AtomicBool,
-    /// While it is.
-    touched: Mutex<Touched>,
-}
-
-/// Frames that were taken.
-#[derive(Debug, Default)]
-struct Touched {
-    count: usize,
-    /// Where they are: offsets of huge pages.
-    huge_pages: Vec<usize>,
+    /// While it is: where frames were taken, as offsets of huge pages, one for each that was taken.
+    touched: Mutex<Vec<usize>>,
 }
 
 /// Bytes of frames that are taken before huge pages are asked for.
@@ -72,17 +64,15 @@ impl Frames {
     fn grow_up(&self, frame: FrameId) {
         let mut touched = lock(&self.touched);
         let offset = (frame.get() as usize) << self.size.shift();
-        touched.count += 1;
-        let huge_page = offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-        if !touched.huge_pages.contains(&huge_page) {
-            touched.huge_pages.push(huge_page);
-        }
-        if touched.count << self.size.shift() >= YOUNG_BYTES
+        touched.push(offset / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES);
+        if touched.len() << self.size.shift() >= YOUNG_BYTES
             && self.is_young.swap(false, Ordering::Relaxed)
         {
             self.bytes.prefer_huge_pages();
-            let touched = std::mem::take(&mut *touched);
-            touched.huge_pages.iter().for_each(|offset| self.bytes.collapse(*offset));
+            let mut touched = std::mem::take(&mut *touched);
+            touched.sort_unstable();
+            touched.dedup();
+            touched.iter().for_each(|offset| self.bytes.collapse(*offset));
         }
     }
 
@@ -93,9 +83,9 @@ impl Frames {
         self.bytes.prefer_huge_pages_in(offset, len);
     }
 
-    /// Asks for memory of the node for each frame of a partition, if one is said. (Metadata, and what translations
-    /// keep by frame, stay as they are: runs of frames have runs there, which their own threads
-    /// are mostly the first to write.)
+    /// Asks for memory of the node for each frame of a partition, where one is named. (Metadata, and
+    /// what translations keep by frame, stay as they are: runs of frames have runs there, which their
+    /// own threads are mostly the first to write.)
     pub(crate) fn settle(&self, nodes: impl Iterator<Item = Option<NodeId>>, ends: &[u32]) {
         let mut from = 0;
         for (node, end) in nodes.zip(ends) {

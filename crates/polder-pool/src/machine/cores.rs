@@ -137,13 +137,14 @@ pub(crate) fn numbers(list: &str) -> impl Iterator<Item = usize> {
 /// The numbers of the cores that are online, rising.
 fn online(cpus: &Path) -> Vec<usize> {
     let told = |name| fs::read_to_string(cpus.join(name)).ok();
-    let list = told("online").or_else(|| told("possible")).unwrap_or_default();
-    let mut is_online = vec![false; numbers(&list).max().map_or(0, |last| last + 1)];
-    numbers(&list).for_each(|core| is_online[core] = true);
-    if is_online.is_empty() {
-        is_online = vec![true; std::thread::available_parallelism().map_or(1, usize::from)];
+    let mut cores: Vec<usize> =
+        told("online").or_else(|| told("possible")).iter().flat_map(|list| numbers(list)).collect();
+    cores.sort_unstable();
+    cores.dedup();
+    if cores.is_empty() {
+        cores.extend(0..std::thread::available_parallelism().map_or(1, usize::from));
     }
-    (0..is_online.len()).filter(|core| is_online[*core]).collect()
+    cores
 }
 
 /// Cuts what is of one cache into parts of at most so many cores, in the order of the cores. Parts

@@ -325,6 +325,26 @@ pub fn a_group_is_prefetched<T: Translation>() {
     assert_sound(&pool);
 }
 
+/// Hands the suite on to a macro, behind what it shall run in.
+macro_rules! suite {
+    ($then:ident $($sides:tt)+) => {
+        $then!(
+            $($sides)+
+            => [
+                pages_come_back_as_they_were,
+                threads_lose_no_update,
+                freed_pages_are_used_again,
+                a_dropped_space_goes_at_once,
+                the_file_shrinks_under_load,
+                the_overtaken_get_through,
+                the_overtaken_let_each_other_pass,
+                a_group_is_prefetched,
+            ]
+        );
+    };
+}
+pub(crate) use suite;
+
 macro_rules! conformance {
     ($($translation:ident as $module:ident holding $hold:ident),+ $(,)? => $tests:tt) => {
         $(mod $module { conformance!(@ $translation $hold $tests); })+
@@ -342,7 +362,8 @@ macro_rules! conformance {
 /// Each translation of the list, and some of them in other read modes.
 macro_rules! all {
     ($($section:ident { $($(#[$about:meta])* $translation:ident as $module:ident,)* })*) => {
-        conformance!(
+        suite!(
+            conformance
             $($($translation as $module holding Optimistic,)*)*
             Array as array_shared holding Shared,
             Predictive as predictive_shared holding Shared,
@@ -356,16 +377,6 @@ macro_rules! all {
             Open as open_by_core holding Core,
             Array as array_by_core holding Core,
             Vm as vm_by_core holding Core,
-            => [
-                pages_come_back_as_they_were,
-                threads_lose_no_update,
-                freed_pages_are_used_again,
-                a_dropped_space_goes_at_once,
-                the_file_shrinks_under_load,
-                the_overtaken_get_through,
-                the_overtaken_let_each_other_pass,
-                a_group_is_prefetched,
-            ]
         );
     };
 }

@@ -8,7 +8,7 @@ use polder_pool::{
     AccessHint, FileState, KindOps, Migration, NewPage, Pool, PoolConfig, PoolError, ReadMode,
     Space, Tier, TierConfig, Translation,
 };
-pub use polder_testkit::pools::disk;
+pub use polder_testkit::pools::{RESTLESS, disk};
 use polder_testkit::{SimDisk, pools};
 
 pub const SIZE: PageSize = PageSize::MIN;
@@ -50,14 +50,6 @@ pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
 /// What a frame of a slower tier takes in the first one at most: what is known of it, and its part of
 /// the buffers through which pages are written.
 pub const BESIDE: u64 = 1024;
-
-/// Pages go to and fro.
-pub const RESTLESS: Migration = Migration {
-    read_promotes: 0.3,
-    write_promotes: 0.5,
-    loads_to_slower: 0.4,
-    evicts_to_slower: 0.8,
-};
 
 /// Runs a test in which readers hold pages in this way.
 pub fn holding(hold: ReadMode, test: fn()) {

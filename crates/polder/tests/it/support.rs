@@ -6,7 +6,7 @@ use std::ops::Bound;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use polder::{Durability, Migration, OpenError, OpenMode, Options, Store, StoreError, Table, Tier};
+use polder::{Durability, OpenError, OpenMode, Options, Store, StoreError, Table, Tier};
 pub use polder_testkit::effort::scale;
 use polder_testkit::{Change, Entry, FaultPlan, Model, Ordered, SimDisk};
 
@@ -199,10 +199,5 @@ pub fn in_tiers(options: Options, first: u64, page_size: u32, slower: u64) -> Op
     let first = Tier::new(first + pages * slower * (512 + u64::from(page_size) / 8));
     let tiers =
         [first].into_iter().chain((0..slower).map(|_| Tier::new(pages * u64::from(page_size))));
-    options.tiers(tiers).migration(Migration {
-        read_promotes: 0.3,
-        write_promotes: 0.5,
-        loads_to_slower: 0.4,
-        evicts_to_slower: 0.8,
-    })
+    options.tiers(tiers).migration(polder_testkit::pools::RESTLESS)
 }
