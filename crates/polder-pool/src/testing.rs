@@ -20,6 +20,8 @@ use crate::{
 pub(crate) enum Step {
     /// A reader of a paged array knows where the root lies, and has not come to it.
     ArrayRootRead,
+    /// A page that migrates was copied, if it is copied as by a reader, and is not held yet.
+    MigrationCopied,
     /// A reader of all of an array is about to read the page at a physical page number.
     ArrayPageNamed,
 }

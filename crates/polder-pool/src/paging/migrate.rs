@@ -141,6 +141,7 @@ impl<T: Translation> Shared<T> {
             copy();
             fence(Ordering::Acquire);
         }
+        reached!(MigrationCopied);
         // T4
         let held = cell.upgrade(seen).ok_or(Stays::Busy)?;
         // T5
@@ -175,7 +176,7 @@ mod tests {
     use polder_format::PageNo;
 
     use super::*;
-    use crate::testing::{create, pool_in};
+    use crate::testing::{LINKS_AT, Step, at, create, is_planned, pool_in};
     use crate::tier::{Tier, TierConfig};
     use crate::{AccessHint, Array, ArraySwizzled, Hash, Pool, Simd, Space, Swizzle};
 
@@ -210,15 +211,8 @@ mod tests {
                 assert_eq!(free(), [first + 1, second - 1]);
                 let tier = frames.tiers().unwrap().of(frame_of(&space, page));
                 assert_eq!(tier, TierNo::new(1));
-                let found = space.run(AccessHint::Normal, |attempt| {
-                    let found = space.page(attempt, page)?;
-                    let mut held = attempt.upgrade(found)?;
-                    assert_eq!(held.page().u64(1000), round);
-                    held.page_mut().set_u64(1000, round + 1);
-                    held.set_unlogged();
-                    Ok(())
-                });
-                found.unwrap();
+                assert_eq!(number_at(&space, page, 1000), round);
+                write(&space, page, round + 1);
                 assert_eq!(migrate(&space, page, 0), Ok(()), "{}", T::NAME);
                 assert_eq!(free(), [first, second]);
             }
@@ -229,6 +223,63 @@ mod tests {
         check::<Hash>();
         check::<Simd>();
         check::<Swizzle>();
+    }
+
+    fn write<T: Translation>(space: &Space<T>, page: PageNo, number: u64) {
+        let done = space.run(AccessHint::Normal, |attempt| {
+            let found = space.page(attempt, page)?;
+            let mut held = attempt.upgrade(found)?;
+            held.page_mut().set_u64(1000, number);
+            held.set_unlogged();
+            Ok(())
+        });
+        done.unwrap();
+    }
+
+    fn number_at<T: Translation>(space: &Space<T>, page: PageNo, offset: usize) -> u64 {
+        let shared = space.shared();
+        let frame = frame_of(space, page);
+        shared.page_in(space.space_core(), page, frame).u64(offset)
+    }
+
+    /// What is written behind the copy is in no copy: the page stays.
+    #[test]
+    fn a_page_that_changes_behind_its_copy_stays() {
+        let (_dir, pool) = pool::<Array>();
+        let space = pool.create_space().unwrap();
+        let page = create(&space);
+        let free = pool.shared().core.frames.free.len();
+        let writer = space.clone();
+        at(Step::MigrationCopied, move || write(&writer, page, 7));
+        assert_eq!(migrate(&space, page, 1), Err(Stays::Busy));
+        assert!(!is_planned());
+        assert_eq!(pool.shared().core.frames.free.len(), free);
+        assert_eq!(number_at(&space, page, 1000), 7);
+        assert_eq!(migrate(&space, page, 1), Ok(()));
+        assert_eq!(number_at(&space, page, 1000), 7);
+    }
+
+    /// A link that a reader swizzles or unswizzles brings no new version: pages are copied when nobody
+    /// can do so any more.
+    #[test]
+    fn a_link_that_is_stored_before_the_page_is_held_goes_with_it() {
+        fn check<T: Translation>() {
+            let (_dir, pool) = pool::<T>();
+            let space = pool.create_space().unwrap();
+            let (page, child) = (create(&space), create(&space));
+            let link = PageId::new(space.id(), child).to_bits();
+            let reader = space.clone();
+            at(Step::MigrationCopied, move || {
+                let (shared, frame) = (reader.shared(), frame_of(&reader, page));
+                let bytes = shared.page_in(reader.space_core(), page, frame);
+                // SAFETY: nobody else uses the page.
+                unsafe { bytes.set_link(LINKS_AT, link) };
+            });
+            assert_eq!(migrate(&space, page, 1), Ok(()), "{}", T::NAME);
+            assert_eq!(number_at(&space, page, LINKS_AT), link, "{}", T::NAME);
+        }
+        check::<Swizzle>();
+        check::<ArraySwizzled>();
     }
 
     /// A page that somebody has, or that must not move, stays, and the frame that was taken is free
