@@ -100,11 +100,12 @@ impl Core {
             if !self.replacement.access(seen.frame()) {
                 cell.touch(seen);
             }
-            if self.frames.tiers().is_some_and(|tiers| tiers.has_batch()) {
+            if let Some(tiers) = self.frames.tiers()
+                && tiers.has_batch()
+                && self.page_provider.wake().is_err()
+            {
                 // Without a thread nothing is promoted, and no further access asks for one.
-                if self.page_provider.wake().is_err() {
-                    self.frames.tiers().into_iter().for_each(|tiers| drop(tiers.take_wanted()));
-                }
+                drop(tiers.take_wanted());
             }
         });
     }

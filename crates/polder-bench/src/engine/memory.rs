@@ -75,6 +75,11 @@ impl Memory {
         *self == Memory::default()
     }
 
+    /// Whether there are several tiers.
+    pub(crate) fn has_tiers(&self) -> bool {
+        self.slow[0].is_some()
+    }
+
     /// The options with these tiers, where a cache has so many bytes.
     pub(crate) fn of(&self, options: Options, cache_bytes: u64) -> Options {
         let bytes = |caches: f64| (cache_bytes as f64 * caches) as u64;
@@ -125,6 +130,7 @@ mod tests {
             text.split('+').skip(1).for_each(|word| assert_eq!(memory.take(word), Ok(true)));
             assert_eq!(memory.to_string(), text);
             assert_eq!(memory.is_plain(), text.is_empty());
+            assert_eq!(memory.has_tiers(), text.contains("slow"));
         }
         for other in ["many:64", "lru", "slow", "watt:3"] {
             assert_eq!(Memory::default().take(other), Ok(false));

@@ -1,10 +1,11 @@
 //! Engines as the command line names them: `device`, `polder:hash`, `polder:array+lru+group`.
 //!
 //! Behind the name of an engine of Polder may stand, each after a `+`, which pages go when room is
-//! needed, how readers hold them, and how many operations a client makes by one call (`many`, or
-//! `many:64`), and tiers of memory (`memory.rs`). Behind one that lends values may stand `ref`: they are read where they lie. What is not
-//! said is as a new store has it, operations are made one by one, and values are copied. The whole
-//! name travels to workers and stands in results, so that it always tells what was measured.
+//! needed, how readers hold them, how many operations a client makes by one call (`many`, or
+//! `many:64`), and tiers of memory (`memory.rs`). Behind one that lends values may stand `ref`: they
+//! are read where they lie. What is not said is as a new store has it, operations are made one by
+//! one, and values are copied. The whole name travels to workers and stands in results, so that it
+//! always tells what was measured.
 
 use std::fmt;
 
@@ -109,10 +110,12 @@ impl Named {
         }
         if !self.memory.is_plain() {
             let kind = on_polder::translation_of(self.kind.name);
-            let why =
-                kind.map_or(Some("tiers of memory are for Polder"), |kind| kind.why_no_tiers());
+            let tiers = self.memory.has_tiers();
+            let why = kind.map_or(Some("sizes and tiers are for Polder"), |kind| {
+                kind.why_no_tiers().filter(|_| tiers)
+            });
             if let Some(why) = why {
-                let why = format!("{}: no tiers of memory: {why}", self.kind.name);
+                let why = format!("{}: not with this memory: {why}", self.kind.name);
                 return Err(BenchError::Options(why));
             }
         }

@@ -79,7 +79,9 @@ struct Polder {
 impl Polder {
     fn create(setup: &Setup<'_>) -> Result<Polder, EngineError> {
         let translation = translation_of(setup.engine).ok_or("no translation has that name")?;
-        let options = Options::new(setup.dir.join("store"))
+        let options = setup
+            .memory
+            .of(Options::new(setup.dir.join("store")), setup.cache_bytes)
             .translation(translation)
             .replacement(setup.replacement)
             .read_mode(setup.hold)
@@ -90,10 +92,6 @@ impl Polder {
                 Durability::None => polder::Durability::None,
             })
             .mode(OpenMode::Create);
-        let options = match setup.memory.is_plain() {
-            true => options.memory_budget(setup.cache_bytes),
-            false => setup.memory.of(options, setup.cache_bytes),
-        };
         let options = match setup.log_limit_bytes {
             Some(bytes) => options.log_limit(bytes),
             None => options,

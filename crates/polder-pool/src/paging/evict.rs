@@ -273,7 +273,6 @@ impl<T: Translation> Shared<T> {
 
     /// Evicts from a tier, or demotes, until `goal` frames were freed, or the policy has nothing more
     /// to name that can go. Gives how many were. Where there is one tier it is the first.
-    #[inline(never)]
     pub(crate) fn sweep(&self, tier: TierNo, goal: usize) -> usize {
         let core = &self.core;
         let tiers = core.frames.tiers();

@@ -81,3 +81,18 @@ fn what_cannot_be_is_refused_in_a_sentence() {
     assert!(unknown.contains("many:KEYS"), "{unknown}");
     assert!(matches!(find("nobody+lru"), Err(BenchError::NoSuchEngine { .. })));
 }
+
+#[test]
+fn names_say_how_much_memory_of_which_kind() {
+    let tiers = find("polder:array+lru+fast:0.5+slow:2@300+dr:0.1").unwrap();
+    assert_eq!(tiers.to_string(), "polder:array+lru+fast:0.5+slow:2@300+dr:0.1");
+    assert!(!tiers.is_same(&find("polder:array+lru").unwrap()));
+    let refused = |name: &str| find(name).unwrap_err().to_string();
+    assert!(refused("device+fast:2").contains("for Polder"));
+    assert!(refused("polder:array+slow:0").contains("slow:0"));
+    assert!(refused("polder:array+nonsense").contains("slow:CACHES@NANOSECONDS"));
+    if cfg!(feature = "translations") {
+        assert!(refused("polder:direct+slow:1").contains("frame"));
+        assert_eq!(find("polder:direct+fast:2").unwrap().to_string(), "polder:direct+fast:2");
+    }
+}
