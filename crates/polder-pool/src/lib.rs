@@ -78,6 +78,7 @@ pub use {
     latch::guard::{Exclusive, NewPage, Optimistic, Pin, Restart},
     latch::state::FrameId,
     machine::memory::threads_with_room,
+    machine::page_moves::{MoveMode, PageMoves},
     machine::policy::NodeId,
     operation::attempt::{Attempt, Interrupted, Obstacles},
     operation::interleaved::{Blocked, Interleaved, Loading},

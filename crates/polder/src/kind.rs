@@ -71,10 +71,23 @@ macro_rules! kinds {
                 }
             }
 
+            #[cfg(feature = "tiers")]
             const fn memory(self) -> PageMemory {
                 match self {
                     $(#[cfg(all($(feature = $feature)?))]
                     Self::$kind => polder_pool::$kind::MEMORY,)*
+                }
+            }
+
+            /// Why there cannot be several tiers of memory with the translation; `None` if there can.
+            ///
+            /// ```
+            /// assert_eq!(polder::TranslationKind::Array.why_no_tiers(), None);
+            /// ```
+            pub const fn why_no_tiers(self) -> Option<&'static str> {
+                match self {
+                    $(#[cfg(all($(feature = $feature)?))]
+                    Self::$kind => polder_pool::$kind::WHY_NO_TIERS,)*
                 }
             }
 
@@ -117,13 +130,10 @@ impl TranslationKind {
         self.read_modes().why_not(read_mode)
     }
 
-    /// Why there cannot be several tiers of memory with the translation; `None` if there can.
-    ///
-    /// ```
-    /// assert_eq!(polder::TranslationKind::Array.why_no_tiers(), None);
-    /// ```
-    pub const fn why_no_tiers(self) -> Option<&'static str> {
-        self.memory().why_no_tiers()
+    /// Whether each page has an address of its own, behind which the kernel puts memory.
+    #[cfg(feature = "tiers")]
+    pub(crate) const fn has_addresses(self) -> bool {
+        self.memory().has_addresses()
     }
 
     /// Whether pages are evicted.

@@ -132,7 +132,7 @@ pub use polder_pool::{
 };
 #[cfg(feature = "tiers")]
 #[doc(inline)]
-pub use polder_pool::{Migration, Tier};
+pub use polder_pool::{Migration, MoveMode, PageMoves, Tier};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

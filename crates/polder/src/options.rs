@@ -10,7 +10,7 @@ use polder_log::LogOptions;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
 #[cfg(feature = "tiers")]
-use polder_pool::{Migration, PoolError, Tier, TierConfig};
+use polder_pool::{Migration, PageMoves, PoolError, Tier, TierConfig};
 use polder_pool::{PoolConfig, ReadMode};
 use polder_structure::Structure;
 
@@ -181,7 +181,9 @@ impl Options {
     ///
     /// The bytes of the first tier are the [memory budget](Options::memory_budget), which pays for all
     /// that the store must know of the pages in every tier; those of the others are for pages alone. With
-    /// the translations `direct`, `vm` and `vm-huge` there is one tier.
+    /// the translations `direct` and `vm-huge` there is one tier. With `vm` a page has one address, and it
+    /// is the kernel that moves the memory behind it ([`Options::page_moves`]): from node to node, so that
+    /// either each tier has a node or, for experiments on a machine with one, none.
     ///
     /// ```
     /// use polder::{Options, Tier};
@@ -214,6 +216,21 @@ impl Options {
     #[cfg(feature = "tiers")]
     pub fn migration(mut self, migration: Migration) -> Options {
         self.tiers.migration = migration;
+        self
+    }
+
+    /// How the kernel is asked to move pages from tier to tier, with the translation `vm`; no other asks it.
+    ///
+    /// ```
+    /// use polder::{Options, PageMoves, Tier};
+    /// let options = Options::new("store").tiers([Tier::new(64 << 20), Tier::new(64 << 20)]);
+    /// let few = PageMoves { batch: 16, ..PageMoves::default() };
+    /// assert!(options.clone().page_moves(few).validate().is_ok());
+    /// assert!(options.page_moves(PageMoves { batch: 0, ..few }).validate().is_err());
+    /// ```
+    #[cfg(feature = "tiers")]
+    pub fn page_moves(mut self, page_moves: PageMoves) -> Options {
+        self.tiers.page_moves = page_moves;
         self
     }
 
@@ -448,7 +465,9 @@ impl Options {
     #[cfg(feature = "tiers")]
     fn validate_tiers(&self, page_size: u32) -> Result<(), OptionsError> {
         let refuse = |what: String| Err(OptionsError::Tiers { what });
-        if let Some(why) = self.translation.why_no_tiers().filter(|_| !self.tiers.is_one()) {
+        let by_address = self.translation.has_addresses().then(|| self.tiers.why_not_by_address());
+        let why = self.translation.why_no_tiers().or(by_address.flatten());
+        if let Some(why) = why.filter(|_| !self.tiers.is_one()) {
             return refuse(format!("not with the translation `{}`: {why}", self.translation));
         }
         if self.first_tier.is_some_and(|first| !first.simulated_latency.is_zero()) {

@@ -34,6 +34,8 @@ pub struct Stats {
     pub tier_demotions: u64,
     /// Nanoseconds that this has taken.
     pub migration_nanos: u64,
+    /// System calls that moved pages from tier to tier (`vm`).
+    pub page_moves: u64,
     /// Bytes copied by moving pages from frame to frame.
     pub moved_bytes: u64,
     /// Frames taken for a page by a thread that ran on their node; 0 where there is one node.
@@ -259,6 +261,7 @@ fn of_pool(pool: &PoolStats) -> Stats {
         frames_free: pool.frames_free,
         nodes: pool.nodes.clone(),
         tiers: pool.tiers.clone(),
+        page_moves: pool.page_moves,
         tier_promotions: pool.tier_promotions,
         tier_demotions: pool.tier_demotions,
         migration_nanos: pool.migration_nanos,

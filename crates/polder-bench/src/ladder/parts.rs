@@ -15,6 +15,7 @@ mod heap;
 mod lookup;
 mod memory;
 mod memory_growing;
+mod migration;
 mod multi;
 mod placement;
 mod ramp_up;
@@ -23,6 +24,7 @@ mod scan;
 mod scans;
 mod skew;
 mod splits;
+mod tiers;
 mod tpcc;
 mod tpcc_growing;
 mod tpcc_larger;
@@ -71,7 +73,7 @@ const fn of_stores(name: &'static str, sides: &'static str, run: Run) -> Part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 24] = [
+pub(crate) static PARTS: [Part; 28] = [
     part!("scan", engines, scan::run),
     part!("heap", peers, heap::run),
     part!("graph", engines, graph::run),
@@ -96,6 +98,10 @@ pub(crate) static PARTS: [Part; 24] = [
     of_stores("tpcc-mixes-larger", "tpcc_holds_larger", tpcc_larger::run_mixes),
     of_stores("tpcc-growing", "designs_and_swap", tpcc_growing::run),
     of_stores("ramp-up", "designs", ramp_up::run),
+    part!("tiers", tiered, tiers::run),
+    part!("tier-policies", tiered, tiers::run_policies),
+    part!("migration", tiered, migration::run),
+    of_stores("tpcc-tiers", "tiered", tiers::run_tpcc),
 ];
 
 impl Part {

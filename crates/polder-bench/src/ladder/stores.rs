@@ -178,16 +178,25 @@ impl TpccFiles {
         budget: u64,
         prefault: bool,
     ) -> Result<TpccStore<'a>, BenchError> {
+        self.open_with(setup, budget, |options| options.prefault(prefault))
+    }
+
+    /// The same with options that the part has.
+    pub(crate) fn open_with<'a>(
+        &self,
+        setup: &'a Setup<'a>,
+        budget: u64,
+        with: impl FnOnce(Options) -> Options,
+    ) -> Result<TpccStore<'a>, BenchError> {
         let Side { translation, hold, replacement, .. } = setup.side;
         let options = Options::new(&self.dir)
             .mode(OpenMode::Open)
             .durability(Durability::None)
             .memory_budget(at_least_least(budget))
-            .prefault(prefault)
             .translation(kind(translation)?)
             .replacement(replacement)
             .read_mode(hold);
-        let store = Store::open(options)?;
+        let store = Store::open(with(options))?;
         let tables = Tables::open(&store)?;
         let data = self.dir.join(FILES[0]);
         let (warehouses, phases) = (self.warehouses, AtomicU64::new(0));

@@ -59,6 +59,7 @@ macro_rules! instances {
     (holds_larger, $($run:tt)*) => { instances!([Array Hash SimdPlain] $($run)*) };
     (copying, $($run:tt)*) => { instances!([Array Hash Simd] $($run)*) };
     (cooled, $($run:tt)*) => { instances!([Swizzle] $($run)*) };
+    (tiered, $($run:tt)*) => { instances!([Array Hash Predictive Simd Swizzle Vm] $($run)*) };
     (scanned, $($run:tt)*) => { instances!([Array Hash Simd Swizzle Vm] $($run)*) };
     (broken_down, $($run:tt)*) => { instances!([Array Hash Simd] $($run)*) };
     (

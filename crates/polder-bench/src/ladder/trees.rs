@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use polder_format::{PageId, PageNo, PageSize, PhysicalPageNo, SpaceId};
 use polder_pool::device::OpenKind;
-use polder_pool::{AccessHint, Array, FileState, Pool, Translation};
+use polder_pool::{AccessHint, Array, FileState, Pool, PoolConfig, TierConfig, Translation};
 use polder_tree::node::NodeRef;
 use polder_tree::{KINDS, Tree};
 use serde::{Deserialize, Serialize};
@@ -286,7 +286,19 @@ impl Stored {
         setup: &Setup<'_>,
         budget: u64,
     ) -> Result<(Pool<T>, Tree<T>), BenchError> {
-        self.open_at(setup, budget, &self.path, OpenKind::ReadOnly)
+        let config = setup.config(PAGE, budget, FileState::NEW);
+        self.open_at(config, &self.path, OpenKind::ReadOnly)
+    }
+
+    /// The same with memory in tiers, of which the budget is the first.
+    pub(crate) fn open_in<T: Translation>(
+        &self,
+        setup: &Setup<'_>,
+        budget: u64,
+        tiers: TierConfig,
+    ) -> Result<(Pool<T>, Tree<T>), BenchError> {
+        let config = PoolConfig { tiers, ..setup.config(PAGE, budget, FileState::NEW) };
+        self.open_at(config, &self.path, OpenKind::ReadOnly)
     }
 
     /// Opens a copy of it that this run may write to.
@@ -297,13 +309,12 @@ impl Stored {
     ) -> Result<(Pool<T>, Tree<T>), BenchError> {
         let copy = setup.dir.join("copy");
         fs::copy(&self.path, &copy).map_err(BenchError::file(&copy))?;
-        self.open_at(setup, budget, &copy, OpenKind::Existing)
+        self.open_at(setup.config(PAGE, budget, FileState::NEW), &copy, OpenKind::Existing)
     }
 
     fn open_at<T: Translation>(
         &self,
-        setup: &Setup<'_>,
-        budget: u64,
+        config: PoolConfig,
         path: &Path,
         kind: OpenKind,
     ) -> Result<(Pool<T>, Tree<T>), BenchError> {
@@ -312,7 +323,7 @@ impl Stored {
             next_space: space_id(self.next_space)?,
             file_pages: self.file_pages,
         };
-        let pool: Pool<T> = open(path, kind, &setup.config(PAGE, budget, file), &KINDS)?;
+        let pool: Pool<T> = open(path, kind, &PoolConfig { file, ..config }, &KINDS)?;
         let tree = self.tree(&pool, 0)?;
         Ok((pool, tree))
     }

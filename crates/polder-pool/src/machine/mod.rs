@@ -5,6 +5,7 @@ pub mod fork;
 mod huge;
 pub(crate) mod memory;
 pub(crate) mod nodes;
+pub(crate) mod page_moves;
 pub(crate) mod policy;
 pub(crate) mod table;
 
@@ -16,6 +17,7 @@ pub(crate) use {
         threads_with_room,
     },
     nodes::Nodes,
+    page_moves::{Moved, PageMoves, move_pages},
     policy::NodeId,
     table::{Table, Zeroed},
 };

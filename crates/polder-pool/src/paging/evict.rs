@@ -51,6 +51,7 @@ use crate::error::PoolError;
 use crate::frame::partitions::PartitionNo;
 use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
 use crate::paging::admission::StallTimer;
+use crate::paging::kernel_batch::KernelBatch;
 use crate::paging::migrate::Stays;
 use crate::paging::pages_of::PagesOf;
 use crate::paging::write_back::Cause;
@@ -105,6 +106,8 @@ struct Sweep<'p, T: Translation> {
     dirty: Vec<Dirty>,
     /// Held until their memory is given back, all at once; only where it is.
     seized: Vec<Seized<T>>,
+    /// Held until the kernel has moved them to the slower tier; only where it does that.
+    leaving: Option<KernelBatch<'p, T>>,
 }
 
 impl<T: Translation> Shared<T> {
@@ -377,7 +380,11 @@ impl<'p, T: Translation> Sweep<'p, T> {
     fn new(shared: &'p Shared<T>, tier: TierNo) -> Sweep<'p, T> {
         let (dirty, seized, pages) = (Vec::new(), Vec::new(), PagesOf::new(shared));
         let (freed, demoted) = (0, 0);
-        Sweep { pages, tier, urgent: false, only_clean: false, freed, demoted, dirty, seized }
+        let tiers = shared.core.frames.tiers().filter(|_| T::MEMORY.has_addresses());
+        let slower = tiers.and_then(|tiers| tiers.behind(tier));
+        let leaving = slower.map(|slower| KernelBatch::new(shared, slower));
+        let (urgent, only_clean) = (false, false);
+        Sweep { pages, tier, urgent, only_clean, freed, demoted, dirty, seized, leaving }
     }
 
     /// What the policy names.
@@ -439,18 +446,27 @@ impl<'p, T: Translation> Sweep<'p, T> {
             return false;
         }
         let begun = Instant::now();
-        let moved = shared.migrate(&self.pages, frame, slower, self.urgent);
-        let nanos = begun.elapsed().as_nanos() as u64;
-        shared.core.counters.add(Counter::MigrationNanos, nanos);
-        let demoted = usize::from(moved.is_ok());
-        self.freed += demoted;
-        self.demoted += demoted;
+        let moved = match &mut self.leaving {
+            Some(batch) => batch.add(&self.pages, frame),
+            None => {
+                let moved = shared.migrate(&self.pages, frame, slower, self.urgent);
+                self.note_demoted(usize::from(moved.is_ok()), begun);
+                moved
+            }
+        };
         if moved == Err(Stays::Dirty)
             && let Some(word) = self.pages.with(frame, |_, _, _, word| word)
         {
             self.note_dirty(frame, word, false);
         }
         moved != Err(Stays::NoFrame)
+    }
+
+    fn note_demoted(&mut self, pages: usize, begun: Instant) {
+        let nanos = begun.elapsed().as_nanos() as u64;
+        self.pages.shared.core.counters.add(Counter::MigrationNanos, nanos);
+        self.freed += pages;
+        self.demoted += pages;
     }
 
     /// The page in this frame is to be written before it goes, out of memory or to a slower tier.
@@ -480,8 +496,19 @@ impl<'p, T: Translation> Sweep<'p, T> {
         None
     }
 
-    /// Gives back the memory of what was seized, and lets it go.
+    /// Has the kernel move what was to go to the slower tier. What that has no memory for leaves memory.
+    fn move_by_kernel(&mut self) {
+        let Some(batch) = &mut self.leaving else { return };
+        let begun = Instant::now();
+        let (demoted, without_memory) = batch.finish();
+        self.note_demoted(demoted, begun);
+        without_memory.into_iter().for_each(|frame| self.evict(frame));
+    }
+
+    /// Has the kernel move what was to go to the slower tier; gives back the memory of what was seized,
+    /// and lets it go.
     fn give_back(&mut self) {
+        self.move_by_kernel();
         if self.seized.is_empty() {
             return;
         }

@@ -238,6 +238,11 @@ impl<T: Translation> Shared<T> {
             self.abandon(space, page, frame, claim);
             return Ok(Claimed::Moved);
         }
+        if T::MEMORY.has_addresses()
+            && let Some(node) = self.core.frames.node_of(frame)
+        {
+            self.translation.before_load(self.page_in(space, page, frame).base(), node);
+        }
         Ok(Claimed::Ours(claim))
     }
 

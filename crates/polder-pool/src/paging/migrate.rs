@@ -20,11 +20,10 @@
 //! again; the old frame's bytes are changed only by a thread that takes it, behind its own fence. Where
 //! links hold frames (`swizzle`, `array-swizzled`), readers write them into pages under a shared hold and
 //! without a new version, and a write-back takes the lines that have changed since the last one as it
-//! leaves the page: a copy would not see either come and go. There T3 follows T5.
+//! leaves the page: a copy would not see either come and go. There T3 follows T5. Where a page has one
+//! address (`vm`), T3 follows T5 as well, and is the kernel's (`kernel_batch.rs`).
 
 #![cfg(not(loom))]
-
-use std::time::Instant;
 
 use polder_format::PageId;
 
@@ -32,7 +31,6 @@ use crate::latch::{Exclusive, FrameId, StateCell, StateWord};
 use crate::paging::pages_of::PagesOf;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::atomic::{Ordering, fence};
-use crate::thread::Counter;
 use crate::tier::TierNo;
 use crate::translation::{Leaving, Translation};
 
@@ -48,27 +46,6 @@ pub(crate) enum Stays {
 }
 
 impl<T: Translation> Shared<T> {
-    /// Promotes pages that are wanted in a faster tier (`TIER-2`). Gives how many.
-    pub(crate) fn promote_wanted(&self) -> usize {
-        let frames = &self.core.frames;
-        let Some(tiers) = frames.tiers() else { return 0 };
-        let (pages, begun) = (PagesOf::new(self), Instant::now());
-        let (mut promoted, mut without_room) = (0, Vec::new());
-        for frame in tiers.take_wanted() {
-            let Some(faster) = tiers.of(frame).faster() else { continue };
-            if frames.free_in(faster) <= self.reserve_of(faster).low {
-                without_room.push(frame);
-            } else if self.migrate(&pages, frame, faster, true).is_ok() {
-                promoted += 1;
-            }
-        }
-        tiers.want_again(without_room);
-        let counters = &self.core.counters;
-        counters.add(Counter::TierPromotions, promoted);
-        counters.add(Counter::MigrationNanos, begun.elapsed().as_nanos() as u64);
-        promoted as usize
-    }
-
     /// T1 to T7: the page in this frame goes to a frame of another tier. `urgent`: where links hold
     /// frames, all those in the page are unswizzled if need be.
     pub(crate) fn migrate(
@@ -106,7 +83,7 @@ impl<T: Translation> Shared<T> {
     }
 
     /// T2, and again T5: whether a page whose word is this may lie elsewhere.
-    fn check_may_move(&self, frame: FrameId, word: StateWord) -> Result<(), Stays> {
+    pub(super) fn check_may_move(&self, frame: FrameId, word: StateWord) -> Result<(), Stays> {
         let (latches, moves) = (&self.core.latches, &self.core.frames.moves);
         let meta = latches.meta(frame);
         if meta.is_pinned() || meta.is_being_written() || !latches.has_no_holders(frame) {

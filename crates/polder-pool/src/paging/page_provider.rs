@@ -10,14 +10,16 @@
 #![cfg(not(loom))]
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::core::Core;
 use crate::frame::Provides;
+use crate::paging::kernel_batch::KernelBatch;
+use crate::paging::pages_of::PagesOf;
 use crate::paging::watermarks::Watermarks;
 use crate::shared::Shared;
 use crate::sync::atomic::Ordering;
-use crate::thread::Call;
+use crate::thread::{Call, Counter};
 use crate::tier::TierNo;
 use crate::translation::Translation;
 
@@ -116,12 +118,20 @@ impl<T: Translation> Shared<T> {
         }
     }
 
+    /// How many pages of a tier the kernel is asked to move together, where it is the kernel that moves
+    /// them: a small part of the tier.
+    fn pages_a_call(&self, tier: TierNo) -> usize {
+        let tiers = self.core.frames.tiers().filter(|_| T::MEMORY.has_addresses());
+        tiers.map_or(0, |tiers| tiers.pages_a_call().min(tiers.frames(tier) as usize / 16))
+    }
+
     /// A sweep in a tier of which so many frames are free, and what it tells of the demand. Gives how
     /// many it freed.
     fn provide_in(&self, tier: TierNo, reserve: Watermarks, free: usize) -> usize {
         let frames = &self.core.frames;
-        let missing = reserve.high.saturating_sub(free).max(LEAST_GOAL);
-        let most = self.core.data.batch_pages.min(reserve.high);
+        let call = self.pages_a_call(tier);
+        let missing = reserve.high.saturating_sub(free).max(LEAST_GOAL.max(call));
+        let most = self.core.data.batch_pages.min(reserve.high).max(call);
         // What finds no room in the slower tier would leave memory, although colder pages are there.
         let slower = frames.tiers().and_then(|tiers| tiers.behind(tier));
         let room = slower.map(|slower| frames.free_in(slower)).filter(|room| *room > 0);
@@ -131,5 +141,36 @@ impl<T: Translation> Shared<T> {
         let of_late = demand.load(Ordering::Relaxed);
         demand.store(taken.max(of_late - of_late.div_ceil(DECAY)), Ordering::Relaxed);
         freed
+    }
+
+    /// Promotes pages that are wanted in a faster tier (`TIER-2`). Gives how many.
+    fn promote_wanted(&self) -> usize {
+        let frames = &self.core.frames;
+        let Some(tiers) = frames.tiers() else { return 0 };
+        let (pages, begun) = (PagesOf::new(self), Instant::now());
+        let (mut promoted, mut without_room) = (0, Vec::new());
+        let mut batches: Vec<_> =
+            (0..tiers.count()).map(|tier| KernelBatch::new(self, TierNo::new(tier))).collect();
+        for frame in tiers.take_wanted() {
+            let Some(faster) = tiers.of(frame).faster() else { continue };
+            if frames.free_in(faster) <= self.reserve_of(faster).low {
+                without_room.push(frame);
+                continue;
+            }
+            if !T::MEMORY.has_addresses() {
+                promoted += usize::from(self.migrate(&pages, frame, faster, true).is_ok());
+                continue;
+            }
+            let batch = &mut batches[faster.index()];
+            if batch.add(&pages, frame).is_ok() && batch.len() >= tiers.pages_a_call() {
+                promoted += batch.finish().0;
+            }
+        }
+        promoted += batches.iter_mut().map(|batch| batch.finish().0).sum::<usize>();
+        tiers.want_again(without_room);
+        let counters = &self.core.counters;
+        counters.add(Counter::TierPromotions, promoted as u64);
+        counters.add(Counter::MigrationNanos, begun.elapsed().as_nanos() as u64);
+        promoted
     }
 }

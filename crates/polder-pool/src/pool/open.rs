@@ -65,14 +65,25 @@ impl<T: Translation> Pool<T> {
         let beside_bytes = config.beside_bytes::<T>(groups.as_ref());
         let tier_ends = config.tier_ends_beside::<T>(beside_bytes)?;
         let (first_frames, budget_frames) = (tier_ends[0], tier_ends[tier_ends.len() - 1]);
+        let why_no_tiers = match T::MEMORY.has_addresses() {
+            true => T::WHY_NO_TIERS.or(config.tiers.why_not_by_address()),
+            false => T::WHY_NO_TIERS,
+        };
         if !config.tiers.is_one()
-            && let Some(why) = T::MEMORY.why_no_tiers()
+            && let Some(why) = why_no_tiers
         {
             let what = format!("not with the translation `{}`: {why}", T::NAME);
             return Err(PoolError::Tiers { what });
         }
         let page_size = config.page_size;
-        let frame_config = TranslationConfig { frames: budget_frames, first_frames, page_size };
+        let tier_nodes = config.tiers.nodes().map(tier_node).collect::<Result<Vec<_>, _>>()?;
+        let frame_config = TranslationConfig {
+            frames: budget_frames,
+            first_frames,
+            page_size,
+            first_node: tier_nodes[0],
+            page_moves: config.tiers.page_moves,
+        };
         let range = T::frame_range(frame_config);
         let frames = Frames::new(
             range,
@@ -97,8 +108,9 @@ impl<T: Translation> Pool<T> {
                 (nodes, ends)
             }
             false => {
-                let nodes = config.tiers.nodes().map(tier_node).collect::<Result<Vec<_>, _>>()?;
-                frames.settle(nodes.into_iter(), &tier_ends);
+                if is_memory {
+                    frames.settle(tier_nodes.iter().copied(), &tier_ends);
+                }
                 (Nodes::one(), tier_ends)
             }
         };
@@ -108,8 +120,9 @@ impl<T: Translation> Pool<T> {
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
         let (counters, kind) = (Counters::new(), config.replacement_for::<T>());
-        let tiered = (cfg!(feature = "tiers") && !config.tiers.slower.is_empty())
-            .then(|| Arc::new(Tiered::new(&ends, &config.tiers, kind, counters.clone())));
+        let tiered = (cfg!(feature = "tiers") && !config.tiers.slower.is_empty()).then(|| {
+            Arc::new(Tiered::new((&ends, &tier_nodes), &config.tiers, kind, counters.clone()))
+        });
         let replacement: Arc<dyn Replacement> = match &tiered {
             Some(tiered) => Arc::clone(tiered) as Arc<dyn Replacement>,
             None => kind.build(range).into(),
@@ -130,6 +143,7 @@ impl<T: Translation> Pool<T> {
                 free: Partitions::full(&ends),
                 nodes,
                 tiered,
+                first_node: tier_nodes[0],
                 budget_frames,
                 fixed: Fixed::default(),
                 retired: Retired::default(),

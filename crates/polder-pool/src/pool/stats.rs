@@ -76,6 +76,8 @@ pub struct PoolStats {
     /// System calls that gave memory of evicted pages back to the kernel, each of which makes all
     /// processors on which we run forget addresses (`vm`, `direct`).
     pub give_backs: u64,
+    /// System calls that moved memory of pages from node to node (`vm`).
+    pub page_moves: u64,
     /// Pages in memory.
     pub resident_pages: u64,
     /// Pages in memory that the device lacks as they are.
@@ -200,6 +202,7 @@ impl<T: Translation> Pool<T> {
             copies: sum(Counter::Copies),
             hole_punches: footprint.hole_punches,
             give_backs: footprint.give_backs,
+            page_moves: footprint.page_moves,
             resident_pages,
             dirty_pages: spaces.values().map(|space| space.dirty_pages).sum(),
             spaces,

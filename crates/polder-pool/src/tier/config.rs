@@ -8,6 +8,7 @@ use polder_format::PageSize;
 
 use super::TierNo;
 use crate::error::PoolError;
+use crate::machine::PageMoves;
 use crate::thread::draw;
 
 /// The most tiers that a pool may have.
@@ -111,6 +112,8 @@ pub struct TierConfig {
     pub slower: Vec<Tier>,
     /// What goes where.
     pub migration: Migration,
+    /// How the kernel is asked to move pages, under a translation where pages have addresses (`vm`).
+    pub page_moves: PageMoves,
 }
 
 impl TierConfig {
@@ -147,6 +150,10 @@ impl TierConfig {
         if self.slower.iter().any(|tier| tier.simulated_latency > MOST_LATENCY) {
             return refuse(format!("a simulated latency is at most {MOST_LATENCY:?}"));
         }
+        if !(1..=PageMoves::MOST).contains(&self.page_moves.batch) {
+            let (given, most) = (self.page_moves.batch, PageMoves::MOST);
+            return refuse(format!("a batch of {given} pages; it may have 1 to {most}"));
+        }
         let Migration { read_promotes, write_promotes, loads_to_slower, evicts_to_slower } =
             self.migration;
         let probabilities = [
@@ -159,6 +166,15 @@ impl TierConfig {
             Some((name, _)) => refuse(format!("`{name}` is no number from 0 to 1")),
             None => Ok(()),
         }
+    }
+
+    /// Why pages that have addresses cannot lie in these tiers; `None` if they can. The kernel moves
+    /// their memory to a node that is named.
+    pub fn why_not_by_address(&self) -> Option<&'static str> {
+        let mut nodes = self.nodes().map(|node| node.is_some());
+        let first = nodes.next();
+        let differ = nodes.any(|named| Some(named) != first);
+        differ.then_some("name the node of each tier, or of none")
     }
 
     /// All tiers' nodes, from the first tier on.

@@ -11,6 +11,7 @@ use polder_format::{Heat, PageId};
 use super::TierNo;
 use super::config::{Chances, Tier, TierConfig};
 use crate::latch::FrameId;
+use crate::machine::{NodeId, PageMoves};
 use crate::replacement::{Look, Pages, Replacement, ReplacementKind};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -33,6 +34,7 @@ const LOADS: [Counter; 3] =
 pub(crate) struct Tiered {
     tiers: Box<[OneTier]>,
     chances: Chances,
+    page_moves: PageMoves,
     /// Frames of slower tiers whose pages are wanted in a faster one, each once (`Slower::wanted`).
     wanted: Mutex<Vec<FrameId>>,
     /// How many they are, a moment ago.
@@ -49,6 +51,8 @@ struct OneTier {
     frames: u32,
     /// In which the first frame of the tier is number 1.
     policy: Box<dyn Replacement>,
+    /// Of which its memory is, if one was named.
+    node: Option<NodeId>,
     slower: Option<Slower>,
 }
 
@@ -102,9 +106,9 @@ impl fmt::Debug for Tiered {
 }
 
 impl Tiered {
-    /// Tiers whose last frames are `ends`.
+    /// Tiers whose last frames are `ends`, on these nodes.
     pub(crate) fn new(
-        ends: &[u32],
+        (ends, nodes): (&[u32], &[Option<NodeId>]),
         config: &TierConfig,
         replacement: ReplacementKind,
         counters: Counters,
@@ -122,11 +126,13 @@ impl Tiered {
                     loads: LOADS[slower.min(LOADS.len() - 1)],
                     simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
                 });
-                OneTier { before: *before, frames, policy: replacement.build(frames), slower }
+                let (policy, node) = (replacement.build(frames), nodes.get(number).copied());
+                OneTier { before: *before, frames, policy, node: node.flatten(), slower }
             });
         Tiered {
             tiers: tiers.collect(),
             chances: Chances::of(config.migration),
+            page_moves: config.page_moves,
             wanted: Mutex::default(),
             wanted_count: AtomicUsize::new(0),
             is_urgent: AtomicBool::new(false),
@@ -148,6 +154,16 @@ impl Tiered {
     /// How many frames are in a tier.
     pub(crate) fn frames(&self, tier: TierNo) -> u32 {
         self.tiers[tier.index()].frames
+    }
+
+    /// The node of which a tier's memory is, if one was named.
+    pub(crate) fn node(&self, tier: TierNo) -> Option<NodeId> {
+        self.tiers[tier.index()].node
+    }
+
+    /// How many pages the kernel is asked to move by one call, where it is the kernel that moves them.
+    pub(crate) fn pages_a_call(&self) -> usize {
+        self.page_moves.batch as usize
     }
 
     /// The tier behind this one.

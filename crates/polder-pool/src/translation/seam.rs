@@ -28,7 +28,7 @@ use polder_format::{PageId, PageNo, PageSize, SpaceId};
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Optimistic, Resolved, StateCell, StateWord, Version};
-use crate::machine::{HUGE_PAGE_BYTES, OS_PAGE_BYTES};
+use crate::machine::{HUGE_PAGE_BYTES, Moved, NodeId, OS_PAGE_BYTES, PageMoves};
 use crate::page::{LinkRef, PageKinds, PageRef};
 use crate::read_mode::ReadMode;
 use crate::sync::atomic::{Ordering, fence};
@@ -157,6 +157,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     const EVICTS: bool = true;
     /// Where the bytes of pages lie.
     const MEMORY: PageMemory = PageMemory::Frames;
+    /// Why pages cannot lie in tiers of memory; `None` if they can.
+    const WHY_NO_TIERS: Option<&'static str> = Self::MEMORY.why_no_tiers(Self::EVICTS);
     /// How readers can hold pages. Another read mode is refused when a pool is opened.
     const READ_MODES: ReadModes = ReadModes::ALL;
     /// Whether links may hold frames ([`Swip`](crate::Swip)).
@@ -307,6 +309,16 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// exclusively, are about to be removed. With as few calls as their neighbourhood allows.
     fn give_back(&self, _frames: &Frames, _pages: &mut [NonNull<u8>]) {}
 
+    /// Event, behind F6, where pages have addresses ([`PageMemory::has_addresses`]) and tiers nodes: this
+    /// page, which is in flight, is to have memory of this node.
+    fn before_load(&self, _page: NonNull<u8>, _node: NodeId) {}
+
+    /// Event, in place of T3 where pages have addresses: the memory of these pages, which are held
+    /// exclusively, is to go to this node. Gives what became of each.
+    fn move_to_node(&self, pages: &[NonNull<u8>], _node: NodeId) -> Vec<Moved> {
+        vec![Moved::There; pages.len()]
+    }
+
     /// What contradicts itself, as sentences; none if all is well. Means something while nobody but
     /// the pool's own threads uses the pool.
     fn check(&self, _pool: &PoolContext<'_, Self>) -> Vec<String> {
@@ -338,12 +350,17 @@ impl PageMemory {
     }
 
     /// Why pages cannot lie in tiers of memory; `None` if they can.
-    pub const fn why_no_tiers(self) -> Option<&'static str> {
+    const fn why_no_tiers(self, evicts: bool) -> Option<&'static str> {
         match self {
-            PageMemory::Frames => None,
             PageMemory::FramesByPage => Some("the page alone decides on its frame"),
-            PageMemory::Addresses => Some("a page has one address, wherever its memory is"),
+            _ if !evicts => Some("nothing is ever evicted, so that no page makes room"),
+            PageMemory::Frames | PageMemory::Addresses => None,
         }
+    }
+
+    /// Whether pages have addresses of their own, behind which the kernel puts memory.
+    pub const fn has_addresses(self) -> bool {
+        matches!(self, PageMemory::Addresses)
     }
 
     /// Whether the memory of a page that leaves goes back to the kernel: nobody else can use it.
@@ -416,6 +433,8 @@ pub struct Footprint {
     pub hole_punches: u64,
     /// System calls so far that gave memory of evicted pages back to the kernel.
     pub give_backs: u64,
+    /// System calls so far that moved memory of pages from node to node.
+    pub page_moves: u64,
     /// Bytes of pages that huge pages back, where pages lie in the translation's memory; `None`
     /// where they lie in frames.
     pub huge_page_bytes: Option<u64>,
@@ -441,13 +460,18 @@ pub struct TranslationConfig {
     pub first_frames: u32,
     /// Size of all pages.
     pub page_size: PageSize,
+    /// The node of the fastest tier, if one was named, where pages have addresses.
+    pub first_node: Option<NodeId>,
+    /// How the kernel is asked to move pages from tier to tier there.
+    pub page_moves: PageMoves,
 }
 
 #[cfg(test)]
 impl TranslationConfig {
     /// Of a pool of one tier.
     pub(crate) fn of(frames: u32, page_size: PageSize) -> TranslationConfig {
-        TranslationConfig { frames, first_frames: frames, page_size }
+        let (first_node, page_moves) = (None, PageMoves::default());
+        TranslationConfig { frames, first_frames: frames, page_size, first_node, page_moves }
     }
 }
 

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use polder_pool::replacement::ReplacementKind;
 use polder_pool::{
     Array, Direct, FileState, Migration, Pool, PoolConfig, PoolError, PoolStats, Space, Tier,
-    TierConfig, Translation, Vm,
+    TierConfig, Translation, Vm, VmHuge,
 };
 use polder_testkit::Random;
 
@@ -50,6 +50,9 @@ conformance::suite!(
     Simd as simd_by_group in 2 holding Group,
     Swizzle as swizzle in 2,
     Swizzle as swizzle_in_three in 3,
+    Vm as vm in 2,
+    Vm as vm_in_three in 3,
+    Vm as vm_by_group in 2 holding Group,
 );
 
 /// A pool of about 128 frames, and tiers behind it.
@@ -292,7 +295,12 @@ fn impossible_tiers_are_refused() {
     }
     let usual = Migration::default();
     refused::<Direct>(tiers(1, 100, usual), "`direct`");
-    refused::<Vm>(tiers(1, 100, usual), "`vm`");
+    refused::<VmHuge>(tiers(1, 100, usual), "`vm-huge`");
+    let mut named = tiers(1, 100, usual);
+    named.first_node = Some(0);
+    refused::<Vm>(named.clone(), "node of each tier");
+    named.page_moves.batch = 0;
+    refused::<Vm>(named, "a batch of 0 pages");
     refused::<Array>(tiers(4, 100, usual), "5 tiers");
     refused::<Array>(tiers(1, 63, usual), "at least 262144");
     let unlikely = Migration { evicts_to_slower: 1.5, ..usual };

@@ -89,7 +89,7 @@ macro_rules! named {
 fn numbers(stats: &Stats) -> impl IntoIterator<Item = (&'static str, u64)> {
     named!(stats;
         memory_budget_bytes frames frames_free frames_taken_near frames_taken_far page_size_bytes
-        tier_promotions tier_demotions migration_nanos moved_bytes
+        tier_promotions tier_demotions migration_nanos page_moves moved_bytes
         hits faults prewarmed_pages prewarm_listed_pages prewarm_skipped_pages prewarm_ms
         saved_resident_pages save_resident_ms evictions foreground_evictions frame_waits write_backs restarts hole_punches promotions copies pages_by_table
         resident_pages dirty_pages frame_bytes metadata_bytes translation_bytes page_table_bytes

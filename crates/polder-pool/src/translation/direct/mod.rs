@@ -133,6 +133,7 @@ impl Words for Direct {
         let given = u64::from(lock(&self.runs).next);
         Footprint {
             give_backs: self.give_backs.load(Ordering::Relaxed),
+            page_moves: 0,
             ..Footprint::on_huge_pages(given * size_of::<StateCell>() as u64)
         }
     }

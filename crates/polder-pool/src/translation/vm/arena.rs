@@ -14,7 +14,7 @@ use polder_format::{PageNo, PageSize, SpaceId};
 
 use crate::error::PoolError;
 use crate::latch::StateCell;
-use crate::machine::{HUGE_PAGE_BYTES, Mapping, OS_PAGE_BYTES};
+use crate::machine::{HUGE_PAGE_BYTES, Mapping, NodeId, OS_PAGE_BYTES};
 use crate::page::OVERRUN_BYTES;
 use crate::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
 use crate::sync::lock;
@@ -34,6 +34,8 @@ pub(super) struct Memory {
     page_size: PageSize,
     /// Whether large chunks are on huge pages.
     huge: bool,
+    /// Of which pages have memory, if one was named.
+    node: Option<NodeId>,
     chunks: ChunkStore<Chunk, CHUNKS>,
     arenas: Vec<Arc<Arena>>,
     /// The arena from which small chunks are cut, and how many of its pages are given out.
@@ -50,7 +52,14 @@ struct Arena {
 }
 
 impl Arena {
-    fn new(pages: u64, page_size: PageSize, huge: bool) -> Result<Arc<Arena>, PoolError> {
+    /// `node`: of which its pages are to have memory, unless they are moved. So the kernel does not move
+    /// them by itself either, after the threads that use them (automatic NUMA balancing).
+    fn new(
+        pages: u64,
+        page_size: PageSize,
+        huge: bool,
+        node: Option<NodeId>,
+    ) -> Result<Arc<Arena>, PoolError> {
         let bytes = ((pages as usize) << page_size.shift()) + OVERRUN_BYTES;
         let words = pages as usize * size_of::<StateCell>();
         let pages = Mapping::new("addresses for every page", bytes, HUGE_PAGE_BYTES)?;
@@ -58,6 +67,7 @@ impl Arena {
             true => pages.prefer_huge_pages(),
             false => pages.prefer_small_pages(),
         }
+        node.into_iter().for_each(|node| pages.prefer_node(0, pages.len(), node));
         let words = Mapping::new("state words", words, OS_PAGE_BYTES)?;
         let touched = bytes.div_ceil(HUGE_PAGE_BYTES * 64);
         let touched = (0..touched).map(|_| AtomicU64::new(0)).collect();
@@ -67,19 +77,19 @@ impl Arena {
 
 impl Memory {
     /// None yet, of pages of this size.
-    pub(super) fn new(page_size: PageSize, huge: bool) -> Memory {
+    pub(super) fn new(page_size: PageSize, huge: bool, node: Option<NodeId>) -> Memory {
         let (chunks, arenas) = Default::default();
-        Memory { page_size, huge, chunks, arenas, common: None }
+        Memory { page_size, huge, node, chunks, arenas, common: None }
     }
 
     /// A chunk for the place `k` of the directory of this space.
     fn take_chunk(&mut self, space: SpaceId, k: usize) -> Result<&Chunk, PoolError> {
-        let Memory { page_size, huge, chunks, arenas, common } = self;
-        let (len, size) = (chunk_len(FIRST, k), *page_size);
+        let Memory { page_size, huge, node, chunks, arenas, common } = self;
+        let (len, size, node) = (chunk_len(FIRST, k), *page_size, *node);
         chunks.take(k, |index| {
             if len << size.shift() >= ARENA_BYTES / 2 {
                 // Space 0 has its pages where the file has maps: few, and far from each other.
-                let arena = Arena::new(len, size, *huge && space != SpaceId::FILE)?;
+                let arena = Arena::new(len, size, *huge && space != SpaceId::FILE, node)?;
                 arenas.push(Arc::clone(&arena));
                 return Ok(Chunk { arena, first: 0, index });
             }
@@ -87,7 +97,7 @@ impl Memory {
             let (arena, first) = match common.take_if(|(_, used)| *used + len <= room) {
                 Some(common) => common,
                 None => {
-                    let arena = Arena::new(room, size, false)?;
+                    let arena = Arena::new(room, size, false, node)?;
                     arenas.push(Arc::clone(&arena));
                     (arena, 0)
                 }

@@ -7,6 +7,9 @@
 //! 3. A page that is loaded is read to its address; the kernel gives it memory.
 //! 4. A page that is evicted gives the memory back (`madvise`, one call for a batch of pages where
 //!    the kernel can): a system call that makes all processors forget addresses.
+//! 5. Where memory is in tiers on several nodes (`tier/`), a page that is loaded has memory of the node
+//!    of its tier, and one that is promoted or demoted keeps its address: the kernel moves the memory
+//!    behind it, a batch by one system call (`nodes.rs`, `paging/kernel_batch.rs`).
 //!
 //! The price is step 4, that entries of the kernel's table are never smaller than a page, and that
 //! addresses must be had for all that may ever be used (`arena.rs`).
@@ -20,6 +23,7 @@
 #![cfg(not(loom))]
 
 mod arena;
+mod nodes;
 
 use std::fmt::Debug;
 use std::marker::PhantomData;
@@ -32,12 +36,16 @@ use super::seam::{Footprint, PageMemory, ReadModes, Translation, TranslationConf
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Resolved, StateCell};
-use crate::machine::{OS_PAGE_BYTES, give_back, kernel_page_bytes};
+use crate::machine::{Moved, NodeId, OS_PAGE_BYTES, give_back, kernel_page_bytes};
 use crate::page::bytes::prefetch_line;
 use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use arena::{Memory, VmDirectory, pages_a_region};
+use nodes::Placer;
+
+#[cfg(all(test, not(loom)))]
+pub(crate) use nodes::testing::refuse as refuse_to_move;
 
 /// What stands behind the pages.
 pub trait Backing: Debug + Send + Sync + 'static {
@@ -77,6 +85,7 @@ pub struct VirtualMemory<B: Backing> {
     memory: Mutex<Memory>,
     /// System calls that gave memory back; each interrupts all processors on which we run.
     give_backs: AtomicU64,
+    placer: Placer,
     backing: PhantomData<B>,
 }
 
@@ -98,6 +107,7 @@ impl<B: Backing> Words for VirtualMemory<B> {
             page_table_bytes: if B::EVICTS { regions * OS_PAGE_BYTES as u64 } else { 0 },
             hole_punches: 0,
             give_backs: self.give_backs.load(Ordering::Relaxed),
+            page_moves: self.placer.calls(),
             huge_page_bytes: Some(memory.huge_bytes()),
         }
     }
@@ -200,8 +210,9 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         }
         Ok(VirtualMemory {
             page_size,
-            memory: Mutex::new(Memory::new(page_size, !B::EVICTS)),
+            memory: Mutex::new(Memory::new(page_size, !B::EVICTS, config.first_node)),
             give_backs: AtomicU64::new(0),
+            placer: Placer::new(&config),
             backing: PhantomData,
         })
     }
@@ -264,6 +275,18 @@ impl<B: Backing> Translation for VirtualMemory<B> {
         // SAFETY: pages in our own chunks, whose words are held exclusively or in flight (VM-2).
         let calls = unsafe { give_back(&runs) };
         self.give_backs.fetch_add(calls, Ordering::Relaxed);
+    }
+
+    /// Step 5.
+    fn before_load(&self, page: NonNull<u8>, node: NodeId) {
+        // SAFETY: a page in our own chunks, in flight.
+        unsafe { self.placer.place(page, node) };
+    }
+
+    /// Step 5.
+    fn move_to_node(&self, pages: &[NonNull<u8>], node: NodeId) -> Vec<Moved> {
+        // SAFETY: pages in our own chunks.
+        unsafe { self.placer.move_to(pages, node) }
     }
 }
 
