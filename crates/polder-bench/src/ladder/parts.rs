@@ -101,7 +101,7 @@ pub(crate) static PARTS: [Part; 28] = [
     part!("tiers", tiered, tiers::run),
     part!("tier-policies", tiered, tiers::run_policies),
     part!("migration", tiered, migration::run),
-    of_stores("tpcc-tiers", "tiered", tiers::run_tpcc),
+    of_stores("tpcc-tiers", "designs", tiers::run_tpcc),
 ];
 
 impl Part {

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use polder_testkit::found;
@@ -112,6 +113,7 @@ const FEATURES: &[&str] = &[
     "swizzle, cooling, optimistic",
 ];
 const DESIGNS: &[&str] = &["array", "predictive", "swizzle", "vm"];
+const TIERED: &[&str] = &["array", "hash", "predictive", "simd", "swizzle", "vm"];
 const GROWING: &[&str] = &["array", "predictive", "swizzle", "swizzle, cooling", "vm"];
 
 /// What each part measures, on which sides.
@@ -147,6 +149,18 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
         EVICTING,
     ),
     ("memory-growing", &["translation", "reclaimed", "groups given back"], EVICTING),
+    ("tiers", &["zipfian", "uniform", "uniform over time, 4 times"], TIERED),
+    ("tier-policies", &["zipfian: default", "uniform by the best, lazy"], TIERED),
+    (
+        "migration",
+        &[
+            "pages moved",
+            "pages moved, best batch",
+            "lookups by still ones",
+            "lookups by still ones, by processor time",
+        ],
+        TIERED,
+    ),
     ("tpcc", &["transactions", "conflicts"], RESIDENT_TPCC),
     ("features", &["transactions", "conflicts"], FEATURES),
     ("scaling", &["one thread", "pre-faulted memory: speedup"], &["swizzle"]),
@@ -183,6 +197,7 @@ const EXPECTED: &[(&str, &[&str], &[&str])] = &[
         GROWING,
     ),
     ("ramp-up", &["transactions over time", "opening", "ramp-up"], DESIGNS),
+    ("tpcc-tiers", &["transactions", "pages read", "transactions over time, 0.25 times"], DESIGNS),
 ];
 
 fn translations(dir: &Path, more: &[&str]) -> Output {
@@ -210,6 +225,9 @@ fn medians<'r>(results: &'r Value, part: &str, metric: &str, side: &str) -> Vec<
     results["medians"].as_array().unwrap().iter().filter(is).collect()
 }
 
+/// From this part on they are run beside the others, by another process.
+const FIRST_OF_STORES: &str = "tpcc";
+
 #[test]
 fn every_side_of_every_part_is_measured_and_shown() {
     let dir = tempfile::tempdir().unwrap();
@@ -223,22 +241,37 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let sides = ["array", "predictive", "vm"].map(side).join(",");
     fs::write(&counted, format!(r#"{{"threads":4,"keys":20000,"sides":[{sides}]}}"#)).unwrap();
     let [ring, counted] = [&ring, &counted].map(|path| path.to_str().unwrap());
-    let output = translations(dir.path(), &["--graph", ring, "--writes", counted]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let results = results(dir.path());
-    assert_eq!((&results["complete"], &results["size"]), (&true.into(), &"small".into()));
+    let more = ["--graph", ring, "--writes", counted];
+
+    let mut names: Vec<&str> = EXPECTED.iter().map(|(part, ..)| *part).collect();
+    names.dedup();
+    let first = names.iter().position(|name| *name == FIRST_OF_STORES).unwrap();
+    let halves = [&names[..first], &names[first..]].map(|names| names.join(","));
+    let dirs = ["pools", "stores"].map(|name| dir.path().join(name));
+    let outputs = thread::scope(|scope| {
+        let run = |dir, parts| {
+            fs::create_dir(dir).unwrap();
+            scope.spawn(move || translations(dir, &[&["--parts", parts], &more[..]].concat()))
+        };
+        let [pools, stores] = [0, 1].map(|half| run(&dirs[half], halves[half].as_str()));
+        [pools.join().unwrap(), stores.join().unwrap()]
+    });
+    let [of_pools, of_stores] = [0, 1].map(|half| shown(&dirs[half], &outputs[half]));
     for (part, metrics, sides) in EXPECTED {
+        let of_part = names[..first].contains(part);
+        let results = if of_part { &of_pools } else { &of_stores };
         for side in *sides {
             for metric in *metrics {
-                let found = medians(&results, part, metric, side);
+                let found = medians(results, part, metric, side);
                 assert!(!found.is_empty(), "{part}: no {metric} of {side}");
                 assert!(found.iter().all(|median| median["median"].is_number()), "{found:?}");
             }
         }
     }
     // Few systems that run tests have swap, and a control group to be had.
-    let swapped = medians(&results, "tpcc-growing", "transactions", "direct, swapped");
-    let skipped = results["skipped"].as_array().unwrap();
+    assert!(of_pools["skipped"].as_array().unwrap().is_empty());
+    let swapped = medians(&of_stores, "tpcc-growing", "transactions", "direct, swapped");
+    let skipped = of_stores["skipped"].as_array().unwrap();
     assert_eq!(skipped.len(), usize::from(swapped.is_empty()), "{skipped:?}");
     for one in skipped {
         assert_eq!(
@@ -247,17 +280,43 @@ fn every_side_of_every_part_is_measured_and_shown() {
         );
         let said =
             format!("tpcc-growing, direct, swapped: skipped: {}", one["why"].as_str().unwrap());
-        assert!(String::from_utf8_lossy(&output.stderr).contains(&said), "{said}");
+        assert!(String::from_utf8_lossy(&outputs[1].stderr).contains(&said), "{said}");
     }
-    let reached = medians(&results, "files", "ring: sum of depths", "array");
+    let reached = medians(&of_pools, "files", "ring: sum of depths", "array");
     assert_eq!(reached[0]["median"], 4.0);
-    let criteria = results["criteria"].as_array().unwrap();
-    assert_eq!(criteria.len(), 28);
-    assert!(criteria.iter().all(|criterion| criterion["ratio"].is_number()), "{criteria:?}");
-    let printed = String::from_utf8(output.stdout).unwrap();
-    assert_eq!(printed.lines().count(), criteria.len());
+    let [pools, stores] = [&of_pools, &of_stores].map(|of| of["criteria"].as_array().unwrap());
+    assert_eq!((pools.len(), stores.len()), (CRITERIA, CRITERIA));
+    for (pools, stores) in pools.iter().zip(stores) {
+        let judged = [pools, stores].into_iter().filter(|of| of["ratio"].is_number()).count();
+        assert_eq!(judged, 1, "{pools:?}, {stores:?}");
+    }
+    // Shootdowns are not counted by every kernel, and much else not by every processor.
+    let counts = fs::read_to_string("/proc/interrupts").is_ok_and(|text| text.contains("TLB:"));
+    let counters = ["cycles", "instructions a cycle", "branch misses", "dTLB misses"];
+    let is_missing = |counter: &&&str| {
+        let metric = format!("uniform: {counter}");
+        medians(&of_pools, "lookup", &metric, "array").is_empty()
+    };
+    let missing = usize::from(!counts) + counters.iter().filter(is_missing).count();
+    let html = fs::read_to_string(dirs[0].join("out/translations.html")).unwrap();
+    assert_eq!(html.matches("Not measured in this run").count(), missing);
+    for dir in &dirs {
+        let left: Vec<_> = dir.read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
+        assert_eq!(left, ["out"]);
+    }
+}
 
-    let html = fs::read_to_string(dir.path().join("out/translations.html")).unwrap();
+/// How many criteria there are.
+const CRITERIA: usize = 29;
+
+/// The results of a run that went well, and shows them as it should.
+fn shown(dir: &Path, output: &Output) -> Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let results = results(dir);
+    assert_eq!((&results["complete"], &results["size"]), (&true.into(), &"small".into()));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(printed.lines().count(), CRITERIA);
+    let html = fs::read_to_string(dir.join("out/translations.html")).unwrap();
     for elsewhere in ["http", "src=", "href=", "@import", "url("] {
         assert!(!html.contains(elsewhere), "{elsewhere}");
     }
@@ -268,18 +327,7 @@ fn every_side_of_every_part_is_measured_and_shown() {
         assert!(opened > 0, "{tag}");
     }
     assert!(!html.contains("NaN"));
-    // Shootdowns are not counted by every kernel, and much else not by every processor.
-    let counts = fs::read_to_string("/proc/interrupts").is_ok_and(|text| text.contains("TLB:"));
-    let counters = ["cycles", "instructions a cycle", "branch misses", "dTLB misses"];
-    let is_missing = |counter: &&&str| {
-        let metric = format!("uniform: {counter}");
-        medians(&results, "lookup", &metric, "array").is_empty()
-    };
-    let missing = usize::from(!counts) + counters.iter().filter(is_missing).count();
-    assert_eq!(html.matches("Not measured in this run").count(), missing);
-    let left: Vec<_> = dir.path().read_dir().unwrap().map(|e| e.unwrap().file_name()).collect();
-    // The graph, what was counted, and the results.
-    assert_eq!(left.len(), 3, "{left:?}");
+    results
 }
 
 #[test]
@@ -323,7 +371,7 @@ fn an_interrupt_ends_it_and_leaves_its_file_alone() {
             child.wait().unwrap();
             panic!("it never began");
         }
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
     assert!(kill.success());
@@ -350,7 +398,7 @@ fn children_are_what_the_parent_is() {
         .spawn()
         .unwrap();
     while !dir.path().join("out").exists() && child.try_wait().unwrap().is_none() {
-        std::thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(10));
     }
     let next = beside.path().join("next");
     fs::write(&next, "no program").unwrap();

@@ -11,7 +11,7 @@ use crate::frame::partitions::{PartitionNo, Partitions};
 use crate::frame::retired::Retired;
 use crate::frame::waiters::Waiters;
 use crate::latch::FrameId;
-use crate::machine::{NodeId, Nodes};
+use crate::machine::Nodes;
 use crate::sync::CachePadded;
 use crate::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use crate::tier::{MOST_TIERS, TierNo, Tiered};
@@ -27,8 +27,6 @@ pub(crate) struct FramePool {
     pub(crate) nodes: Nodes,
     /// The tiers, if there are several: the partitions are theirs then.
     pub(crate) tiered: Option<Arc<Tiered>>,
-    /// The node of the first tier, if one was named.
-    pub(crate) first_node: Option<NodeId>,
     /// Frames that the budget pays for.
     pub(crate) budget_frames: u32,
     /// Frames that pages decided on themselves (`direct`).
@@ -69,11 +67,6 @@ impl FramePool {
     /// How many tiers there are.
     pub(crate) fn tier_count(&self) -> usize {
         self.tiers().map_or(1, |tiers| tiers.count())
-    }
-
-    /// The node of which the memory of this frame's tier is to be, if one was named.
-    pub(crate) fn node_of(&self, frame: FrameId) -> Option<NodeId> {
-        self.tiers().map_or(self.first_node, |tiers| tiers.node(tiers.of(frame)))
     }
 
     /// How many frames of a tier are free; of all where there is one.

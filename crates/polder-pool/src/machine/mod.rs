@@ -17,7 +17,7 @@ pub(crate) use {
         threads_with_room,
     },
     nodes::Nodes,
-    page_moves::{Moved, PageMoves, move_pages},
+    page_moves::{Moved, PageMoves, check_may_move, move_pages},
     policy::NodeId,
     table::{Table, Zeroed},
 };

@@ -446,14 +446,19 @@ impl<'p, T: Translation> Sweep<'p, T> {
             return false;
         }
         let begun = Instant::now();
-        let moved = match &mut self.leaving {
-            Some(batch) => batch.add(&self.pages, frame),
+        let (moved, demoted) = match &mut self.leaving {
+            // KERNEL-2
+            Some(_) if tiers.is_refused(slower) => return false,
+            Some(batch) => (batch.add(&self.pages, frame), 0),
             None => {
                 let moved = shared.migrate(&self.pages, frame, slower, self.urgent);
-                self.note_demoted(usize::from(moved.is_ok()), begun);
-                moved
+                (moved, usize::from(moved.is_ok()))
             }
         };
+        self.note_demoted(demoted, begun);
+        if self.leaving.as_ref().is_some_and(|batch| batch.len() >= tiers.pages_a_call()) {
+            self.move_by_kernel();
+        }
         if moved == Err(Stays::Dirty)
             && let Some(word) = self.pages.with(frame, |_, _, _, word| word)
         {
@@ -496,19 +501,25 @@ impl<'p, T: Translation> Sweep<'p, T> {
         None
     }
 
-    /// Has the kernel move what was to go to the slower tier. What that has no memory for leaves memory.
+    /// Has the kernel move what was to go to the slower tier. What that has no room for leaves memory.
     fn move_by_kernel(&mut self) {
         let Some(batch) = &mut self.leaving else { return };
         let begun = Instant::now();
-        let (demoted, without_memory) = batch.finish();
+        let (demoted, without_room) = batch.finish();
         self.note_demoted(demoted, begun);
-        without_memory.into_iter().for_each(|frame| self.evict(frame));
+        without_room.into_iter().for_each(|frame| self.evict(frame));
     }
 
-    /// Has the kernel move what was to go to the slower tier; gives back the memory of what was seized,
-    /// and lets it go.
+    /// Gives back the memory of what was seized, and lets it go; before, has the kernel move what was to go
+    /// to the slower tier.
     fn give_back(&mut self) {
+        // What was seized until now is not held while the kernel moves others.
+        self.give_back_seized();
         self.move_by_kernel();
+        self.give_back_seized();
+    }
+
+    fn give_back_seized(&mut self) {
         if self.seized.is_empty() {
             return;
         }

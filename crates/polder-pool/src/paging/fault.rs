@@ -238,11 +238,6 @@ impl<T: Translation> Shared<T> {
             self.abandon(space, page, frame, claim);
             return Ok(Claimed::Moved);
         }
-        if T::MEMORY.has_addresses()
-            && let Some(node) = self.core.frames.node_of(frame)
-        {
-            self.translation.before_load(self.page_in(space, page, frame).base(), node);
-        }
         Ok(Claimed::Ours(claim))
     }
 
@@ -270,6 +265,7 @@ impl<T: Translation> Shared<T> {
                     let word = StateWord::exclusive(frame, meta.version()).with_mark(marked);
                     self.translation.before_publish(frame);
                     claim.publish(word, &self.core.latches.lot);
+                    self.note_placed(frame);
                     let bytes = self.page_in(space, page, frame);
                     break Exclusive::new(&self.core.latches, claim, word, frame, bytes);
                 }

@@ -23,6 +23,7 @@ use crate::page::PageRef;
 use crate::replacement::AccessHint;
 use crate::shared::{Shared, SpaceCore};
 use crate::thread::Counter;
+use crate::tier::TierNo;
 use crate::translation::{Translation, Words};
 
 /// A page that this thread has in flight. Dropped before its end it is abandoned: the page is not
@@ -37,6 +38,19 @@ pub(crate) struct OpenFault<'p, T: Translation> {
     spare: Option<Spare<'p, T>>,
     /// Since the request was made.
     reading: Option<Reading<'p>>,
+}
+
+impl<T: Translation> Shared<T> {
+    /// Behind F10: where pages have addresses the memory of a new page is of the first tier's node,
+    /// whatever its tier. The page provider has the kernel move it, together with others.
+    pub(super) fn note_placed(&self, frame: FrameId) {
+        let tiers = self.core.frames.tiers().filter(|_| T::MEMORY.has_addresses());
+        let Some(tiers) = tiers else { return };
+        let [first, here] = [TierNo::FIRST, tiers.of(frame)].map(|tier| tiers.node(tier));
+        if first != here && tiers.note_elsewhere(frame) {
+            self.core.call_page_provider();
+        }
+    }
 }
 
 impl<'p, T: Translation> OpenFault<'p, T> {
@@ -92,11 +106,11 @@ impl<'p, T: Translation> OpenFault<'p, T> {
         debug_assert!(self.claim.peek().is_in_flight(), "POOL-1: {page} was loaded by two");
         // F9  what is known of the frame, before anybody can come to it
         let (pin, word) = self.move_in(hint);
-        if let Some(spare) = self.spare.take() {
-            self.shared.translation.before_publish(spare.spend());
-        }
+        let frame = self.spare.take().map(Spare::spend);
+        frame.iter().for_each(|frame| self.shared.translation.before_publish(*frame));
         // F10
         self.claim.publish(word, &core.latches.lot);
+        frame.iter().for_each(|frame| self.shared.note_placed(*frame));
         core.counters.add(Counter::Faults, 1);
         Ok(pin)
     }

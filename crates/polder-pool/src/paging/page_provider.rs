@@ -14,6 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::core::Core;
 use crate::frame::Provides;
+use crate::latch::FrameId;
+use crate::page::PageRef;
 use crate::paging::kernel_batch::KernelBatch;
 use crate::paging::pages_of::PagesOf;
 use crate::paging::watermarks::Watermarks;
@@ -143,11 +145,30 @@ impl<T: Translation> Shared<T> {
         freed
     }
 
+    /// Has the kernel move pages that were loaded into a slower tier to its node. They are not held: it
+    /// does not matter to it who uses them. (Where a page goes elsewhere meanwhile, and comes back to
+    /// another tier, its memory is of a node that is not its own until it moves again.)
+    fn move_to_their_nodes(&self, pages: &PagesOf<'_, T>, loaded: Vec<FrameId>) {
+        let frames = &self.core.frames;
+        let Some(tiers) = frames.tiers() else { return };
+        let mut by_tier = vec![Vec::new(); tiers.count()];
+        for frame in loaded {
+            let address =
+                pages.with(frame, |space, page, _, _| self.page_in(space, page.page(), frame));
+            by_tier[tiers.of(frame).index()].extend(address.map(PageRef::base));
+        }
+        for (tier, addresses) in by_tier.iter().enumerate() {
+            let node = tiers.node(TierNo::new(tier)).filter(|_| !addresses.is_empty());
+            node.iter().for_each(|node| drop(self.translation.move_to_node(addresses, *node)));
+        }
+    }
+
     /// Promotes pages that are wanted in a faster tier (`TIER-2`). Gives how many.
     fn promote_wanted(&self) -> usize {
         let frames = &self.core.frames;
         let Some(tiers) = frames.tiers() else { return 0 };
         let (pages, begun) = (PagesOf::new(self), Instant::now());
+        self.move_to_their_nodes(&pages, tiers.take_elsewhere());
         let (mut promoted, mut without_room) = (0, Vec::new());
         let mut batches: Vec<_> =
             (0..tiers.count()).map(|tier| KernelBatch::new(self, TierNo::new(tier))).collect();
@@ -155,6 +176,10 @@ impl<T: Translation> Shared<T> {
             let Some(faster) = tiers.of(frame).faster() else { continue };
             if frames.free_in(faster) <= self.reserve_of(faster).low {
                 without_room.push(frame);
+                continue;
+            }
+            // KERNEL-2  it will be wanted again
+            if tiers.is_refused(faster) {
                 continue;
             }
             if !T::MEMORY.has_addresses() {

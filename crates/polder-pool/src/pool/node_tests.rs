@@ -337,6 +337,8 @@ mod real_nodes {
             let pages: Vec<PageNo> = (0..1200).map(|_| create(&space)).collect();
             pages.iter().enumerate().for_each(|(i, page)| write(&space, *page, i as u64));
             let (mut was_in, mut round) = ([0; 2], 0);
+            // Where pages have addresses, what is loaded into the second tier goes there a little later.
+            let mut elsewhere = 0;
             // An emulated processor takes its time.
             while round < 4 || (pool.stats().tier_promotions < 200 && round < 200) {
                 // Some of them are used on and on, others in each round.
@@ -357,7 +359,9 @@ mod real_nodes {
                         false => read(&space, *page).2 == frame,
                     };
                     if stayed {
-                        assert_eq!(lies_on, Some([near, far][tier]), "{}", T::NAME);
+                        let is_there = lies_on == Some([near, far][tier]);
+                        assert!(is_there || T::MEMORY.has_addresses(), "{}: {lies_on:?}", T::NAME);
+                        elsewhere += usize::from(!is_there);
                         was_in[tier] += 1;
                     }
                     assert_eq!(number, i as u64);
@@ -365,6 +369,8 @@ mod real_nodes {
                 round += 1;
             }
             let stats = pool.stats();
+            let looks: usize = was_in.iter().sum();
+            assert!(elsewhere * 20 < looks, "{}: {elsewhere} of {looks}", T::NAME);
             assert!(was_in.iter().all(|times| *times > 500), "{}: {was_in:?}", T::NAME);
             assert!(stats.tier_promotions >= 200 && stats.tier_demotions > 200, "{stats:?}");
             assert_eq!(stats.evictions, 0);

@@ -143,7 +143,6 @@ impl<T: Translation> Pool<T> {
                 free: Partitions::full(&ends),
                 nodes,
                 tiered,
-                first_node: tier_nodes[0],
                 budget_frames,
                 fixed: Fixed::default(),
                 retired: Retired::default(),

@@ -76,7 +76,7 @@ pub struct PoolStats {
     /// System calls that gave memory of evicted pages back to the kernel, each of which makes all
     /// processors on which we run forget addresses (`vm`, `direct`).
     pub give_backs: u64,
-    /// System calls that moved memory of pages from node to node (`vm`).
+    /// System calls that were made to move memory of pages from node to node (`vm`).
     pub page_moves: u64,
     /// Pages in memory.
     pub resident_pages: u64,

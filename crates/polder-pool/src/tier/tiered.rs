@@ -22,6 +22,9 @@ const BATCH: usize = 16;
 /// Pages that are noted at most; further ones will be wanted again.
 const MOST_WANTED: usize = 1024;
 
+/// How long a tier whose node has refused pages is left alone.
+const REFUSED_FOR: Duration = Duration::from_millis(100);
+
 /// Which counter counts the accesses to each slower tier.
 const ACCESSES: [Counter; 3] =
     [Counter::SecondTierAccesses, Counter::ThirdTierAccesses, Counter::FourthTierAccesses];
@@ -35,6 +38,9 @@ pub(crate) struct Tiered {
     tiers: Box<[OneTier]>,
     chances: Chances,
     page_moves: PageMoves,
+    begun: Instant,
+    /// Pages that have memory of another node than their tier, by their frames.
+    elsewhere: Mutex<Vec<FrameId>>,
     /// Frames of slower tiers whose pages are wanted in a faster one, each once (`Slower::wanted`).
     wanted: Mutex<Vec<FrameId>>,
     /// How many they are, a moment ago.
@@ -53,6 +59,8 @@ struct OneTier {
     policy: Box<dyn Replacement>,
     /// Of which its memory is, if one was named.
     node: Option<NodeId>,
+    /// Until then, as nanoseconds behind `Tiered::begun`, no page is moved there (`KERNEL-2`).
+    refused_until: AtomicU64,
     slower: Option<Slower>,
 }
 
@@ -127,12 +135,15 @@ impl Tiered {
                     simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
                 });
                 let (policy, node) = (replacement.build(frames), nodes.get(number).copied());
-                OneTier { before: *before, frames, policy, node: node.flatten(), slower }
+                let (before, node, refused_until) = (*before, node.flatten(), AtomicU64::new(0));
+                OneTier { before, frames, policy, node, refused_until, slower }
             });
         Tiered {
             tiers: tiers.collect(),
             chances: Chances::of(config.migration),
             page_moves: config.page_moves,
+            begun: Instant::now(),
+            elsewhere: Mutex::default(),
             wanted: Mutex::default(),
             wanted_count: AtomicUsize::new(0),
             is_urgent: AtomicBool::new(false),
@@ -164,6 +175,31 @@ impl Tiered {
     /// How many pages the kernel is asked to move by one call, where it is the kernel that moves them.
     pub(crate) fn pages_a_call(&self) -> usize {
         self.page_moves.batch as usize
+    }
+
+    /// The kernel does not move pages to a tier's node (`KERNEL-2`).
+    pub(crate) fn note_refusal(&self, tier: TierNo) {
+        let until = self.begun.elapsed() + REFUSED_FOR;
+        self.tiers[tier.index()].refused_until.store(until.as_nanos() as u64, Ordering::Relaxed);
+    }
+
+    /// Whether the kernel has not moved pages to a tier's node of late (`KERNEL-2`).
+    pub(crate) fn is_refused(&self, tier: TierNo) -> bool {
+        let until = self.tiers[tier.index()].refused_until.load(Ordering::Relaxed);
+        until > 0 && (self.begun.elapsed().as_nanos() as u64) < until
+    }
+
+    /// The page that comes into this frame has memory of another node than its tier. Whether they are
+    /// so many that the kernel should move them.
+    pub(crate) fn note_elsewhere(&self, frame: FrameId) -> bool {
+        let mut elsewhere = lock(&self.elsewhere);
+        elsewhere.push(frame);
+        elsewhere.len() >= self.pages_a_call()
+    }
+
+    /// The pages that have memory of another node than their tier, by their frames.
+    pub(crate) fn take_elsewhere(&self) -> Vec<FrameId> {
+        std::mem::take(&mut *lock(&self.elsewhere))
     }
 
     /// The tier behind this one.

@@ -54,7 +54,3 @@ pub use {
 
 #[cfg(all(not(loom), feature = "teaching"))]
 pub use sorted::Sorted;
-
-/// For tests elsewhere in the pool.
-#[cfg(all(test, not(loom)))]
-pub(crate) use vm::refuse_to_move;

@@ -309,12 +309,8 @@ pub trait Translation: Debug + Sized + Send + Sync + 'static {
     /// exclusively, are about to be removed. With as few calls as their neighbourhood allows.
     fn give_back(&self, _frames: &Frames, _pages: &mut [NonNull<u8>]) {}
 
-    /// Event, behind F6, where pages have addresses ([`PageMemory::has_addresses`]) and tiers nodes: this
-    /// page, which is in flight, is to have memory of this node.
-    fn before_load(&self, _page: NonNull<u8>, _node: NodeId) {}
-
-    /// Event, in place of T3 where pages have addresses: the memory of these pages, which are held
-    /// exclusively, is to go to this node. Gives what became of each.
+    /// Event, in place of T3 where pages have addresses ([`PageMemory::has_addresses`]): the memory of
+    /// these pages is to go to this node. Gives what became of each.
     fn move_to_node(&self, pages: &[NonNull<u8>], _node: NodeId) -> Vec<Moved> {
         vec![Moved::There; pages.len()]
     }

@@ -8,7 +8,7 @@
 //!
 //! A store is empty when it begins, and is measured in steps from then on: the last one is the figure.
 
-use std::path::Path;
+use std::fs;
 use std::time::Duration;
 
 use polder_pool::{Migration, Tier, TierConfig};
@@ -58,9 +58,19 @@ pub(super) fn tiers(second: u64, migration: Migration) -> TierConfig {
     TierConfig { first_node, slower: slower.into_iter().collect(), migration, ..Default::default() }
 }
 
-/// The second node, where there are several.
+/// The second node that has memory, where the first one is 0 and there are several.
 pub(super) fn second_node() -> Option<u16> {
-    Path::new("/sys/devices/system/node/node1").exists().then_some(1)
+    let nodes = fs::read_to_string("/sys/devices/system/node/has_memory").ok()?;
+    second_of(nodes.trim())
+}
+
+/// The second number of a list as `0-1` or `0,2-3`.
+fn second_of(list: &str) -> Option<u16> {
+    let (_, rest) = list.split_once(['-', ',']).filter(|(first, _)| *first == "0")?;
+    match list.strip_prefix("0-") {
+        Some(_) => Some(1),
+        None => rest.split(['-', ',']).next()?.parse().ok(),
+    }
 }
 
 pub(crate) fn run<T: Translation>(setup: &Setup<'_>) -> Result<Measured, BenchError> {
@@ -152,6 +162,12 @@ mod tests {
 
     use super::*;
     use crate::ladder::setup::testing;
+
+    #[test]
+    fn the_second_node_is_found_where_there_is_one() {
+        let lists = ["0", "0-1", "0,2-3", "0,4", "1-2", ""].map(second_of);
+        assert_eq!(lists, [None, Some(1), Some(2), Some(4), None, None]);
+    }
 
     #[test]
     fn a_second_tier_of_any_size_is_measured() {

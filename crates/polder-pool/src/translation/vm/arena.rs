@@ -53,7 +53,7 @@ struct Arena {
 
 impl Arena {
     /// `node`: of which its pages are to have memory, unless they are moved. So the kernel does not move
-    /// them by itself either, after the threads that use them (automatic NUMA balancing).
+    /// them after the threads that use them either (automatic NUMA balancing).
     fn new(
         pages: u64,
         page_size: PageSize,

@@ -7,9 +7,9 @@
 //! 3. A page that is loaded is read to its address; the kernel gives it memory.
 //! 4. A page that is evicted gives the memory back (`madvise`, one call for a batch of pages where
 //!    the kernel can): a system call that makes all processors forget addresses.
-//! 5. Where memory is in tiers on several nodes (`tier/`), a page that is loaded has memory of the node
-//!    of its tier, and one that is promoted or demoted keeps its address: the kernel moves the memory
-//!    behind it, a batch by one system call (`nodes.rs`, `paging/kernel_batch.rs`).
+//! 5. Where memory is in tiers on several nodes (`tier/`), a page that is promoted or demoted, or was
+//!    loaded into a slower tier, keeps its address: the kernel moves the memory behind it, that of a batch
+//!    of pages by one system call (`nodes.rs`, `paging/kernel_batch.rs`).
 //!
 //! The price is step 4, that entries of the kernel's table are never smaller than a page, and that
 //! addresses must be had for all that may ever be used (`arena.rs`).
@@ -36,16 +36,13 @@ use super::seam::{Footprint, PageMemory, ReadModes, Translation, TranslationConf
 use crate::error::PoolError;
 use crate::frame::Frames;
 use crate::latch::{FrameId, Latches, Resolved, StateCell};
-use crate::machine::{Moved, NodeId, OS_PAGE_BYTES, give_back, kernel_page_bytes};
+use crate::machine::{Moved, NodeId, OS_PAGE_BYTES, check_may_move, give_back, kernel_page_bytes};
 use crate::page::bytes::prefetch_line;
 use crate::page::{LinkRef, PageRef};
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 use crate::sync::lock;
 use arena::{Memory, VmDirectory, pages_a_region};
 use nodes::Placer;
-
-#[cfg(all(test, not(loom)))]
-pub(crate) use nodes::testing::refuse as refuse_to_move;
 
 /// What stands behind the pages.
 pub trait Backing: Debug + Send + Sync + 'static {
@@ -208,6 +205,11 @@ impl<B: Backing> Translation for VirtualMemory<B> {
                 translation: Self::NAME,
             });
         }
+        if config.first_node.is_some() {
+            check_may_move().map_err(|error| PoolError::Tiers {
+                what: format!("the kernel does not let this process move pages: {error}"),
+            })?;
+        }
         Ok(VirtualMemory {
             page_size,
             memory: Mutex::new(Memory::new(page_size, !B::EVICTS, config.first_node)),
@@ -278,15 +280,17 @@ impl<B: Backing> Translation for VirtualMemory<B> {
     }
 
     /// Step 5.
-    fn before_load(&self, page: NonNull<u8>, node: NodeId) {
-        // SAFETY: a page in our own chunks, in flight.
-        unsafe { self.placer.place(page, node) };
-    }
-
-    /// Step 5.
     fn move_to_node(&self, pages: &[NonNull<u8>], node: NodeId) -> Vec<Moved> {
         // SAFETY: pages in our own chunks.
         unsafe { self.placer.move_to(pages, node) }
+    }
+}
+
+#[cfg(test)]
+impl<B: Backing> VirtualMemory<B> {
+    /// From now on of each batch every so many-th page meets with this instead of being moved.
+    pub(crate) fn refuse_to_move(&self, each: usize, with: Moved) {
+        self.placer.refuse(each, with);
     }
 }
 
