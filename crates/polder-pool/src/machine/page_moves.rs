@@ -146,7 +146,7 @@ unsafe fn move_batch(
         (pages.len() as libc::c_ulong, pages.as_ptr(), nodes.as_ptr(), told.as_mut_ptr());
     let done = match number_of_move_pages2() {
         Some(number) => {
-            let (mode, together) = (mode.of_kernel(), count as libc::c_int);
+            let (mode, together) = (mode.of_kernel(), count.min(MOST_TOGETHER) as libc::c_int);
             // SAFETY: all lists are as long as is said, and the pages are the caller's.
             unsafe { libc::syscall(number, count, pages, nodes, told, mode, together) }
         }
@@ -177,6 +177,9 @@ unsafe fn correct(pages: &[NonNull<u8>], told: &mut [libc::c_int]) {
         }
     }
 }
+
+/// Of how many pages at most `move_pages2` has the processors forget the addresses at once.
+const MOST_TOGETHER: libc::c_ulong = 16_384;
 
 /// The number of `move_pages2` in a kernel with the patch of `kernel/`.
 #[cfg(target_arch = "x86_64")]
