@@ -249,11 +249,12 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let halves = [&names[..first], &names[first..]].map(|names| names.join(","));
     let dirs = ["pools", "stores"].map(|name| dir.path().join(name));
     let outputs = thread::scope(|scope| {
-        let run = |dir, parts| {
+        let run = |dir, parts, more| {
             fs::create_dir(dir).unwrap();
-            scope.spawn(move || translations(dir, &[&["--parts", parts], &more[..]].concat()))
+            scope.spawn(move || translations(dir, &[&["--parts", parts], more].concat()))
         };
-        let [pools, stores] = [0, 1].map(|half| run(&dirs[half], halves[half].as_str()));
+        let [pools, stores] = [(0, &more[..]), (1, &more[..0])]
+            .map(|(half, more)| run(&dirs[half], halves[half].as_str(), more));
         [pools.join().unwrap(), stores.join().unwrap()]
     });
     let [of_pools, of_stores] = [0, 1].map(|half| shown(&dirs[half], &outputs[half]));
