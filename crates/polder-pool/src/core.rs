@@ -12,6 +12,7 @@ use crate::file_map::FileMap;
 use crate::frame::FramePool;
 use crate::journal::Journal;
 use crate::latch::{Latches, StateCell, StateWord};
+use crate::miss_ratio::Sampler;
 use crate::page::{PageKinds, PageRef};
 use crate::replacement::{AccessHint, Replacement};
 use crate::sync::aside;
@@ -60,6 +61,8 @@ pub(crate) struct Core {
     pub(crate) kinds: PageKinds,
     /// Which pages go when room is needed.
     pub(crate) replacement: Arc<dyn Replacement>,
+    /// Hears of accesses to some pages, if it is to tell miss ratios.
+    pub(crate) sampler: Option<Box<Sampler>>,
     pub(crate) counters: Counters,
     pub(crate) page_provider: Worker,
     /// Told now and then that frames were taken.
@@ -87,13 +90,18 @@ impl Core {
         }
     }
 
-    /// An access to a page that bears the mark: the policy may want to know, and mostly takes the
-    /// mark off. That a scan comes to what was loaded for it is none; another one may be before.
+    /// An access to a page that bears the mark: the sampler or the policy may want to know, and the
+    /// policy mostly takes the mark off. That a scan comes to what was loaded for it is none; another one may be before.
     #[cold]
     #[inline(never)]
     pub(crate) fn access(&self, hint: AccessHint, cell: &StateCell, seen: StateWord) {
         aside(|| {
-            let awaits_scan = self.latches.meta(seen.frame()).end_awaiting_scan();
+            let meta = self.latches.meta(seen.frame());
+            // `MRC-3`
+            if let Some(sampler) = &self.sampler {
+                sampler.hear(meta.page());
+            }
+            let awaits_scan = meta.end_awaiting_scan();
             if awaits_scan && hint == AccessHint::Scan {
                 return;
             }

@@ -42,6 +42,7 @@ mod latch;
 #[cfg(all(loom, test))]
 mod loom_tests;
 mod machine;
+pub mod miss_ratio;
 mod operation;
 mod page;
 mod paging;
@@ -80,6 +81,7 @@ pub use {
     machine::memory::threads_with_room,
     machine::page_moves::{MoveMode, PageMoves},
     machine::policy::NodeId,
+    miss_ratio::{MissRatios, Sampling, TierMissRatios},
     operation::attempt::{Attempt, Interrupted, Obstacles},
     operation::interleaved::{Blocked, Interleaved, Loading},
     operation::remembered::Discards,

@@ -45,7 +45,7 @@ pub(crate) struct Shared<T: Translation> {
     pub(crate) directory: PagedArray,
     pub(crate) next_space: Mutex<SpaceId>,
     pub(crate) memory_budget: u64,
-    /// Memory of replacement and slices for each frame.
+    /// Memory of replacement, slices and the sampler for each frame.
     pub(crate) beside_bytes: u64,
 }
 

@@ -143,11 +143,10 @@ impl<'p, T: Translation> OpenFault<'p, T> {
         let pin = Pin::new(meta);
         let once = hint == AccessHint::Scan;
         let marked = core.replacement.admit(frame, self.id(), once);
-        let tiers = core.frames.tiers();
-        if !once && let Some(tiers) = tiers {
+        if !once && let Some(tiers) = core.frames.tiers() {
             tiers.note_load(frame);
         }
-        if once && tiers.map_or(marked, |tiers| tiers.is_marked(frame, marked)) {
+        if once && core.replacement.is_marked(frame, marked) {
             meta.await_scan();
         }
         (pin, StateWord::free(frame, meta.version()).with_mark(marked))

@@ -47,10 +47,9 @@ impl<'p, T: Translation> PagesOf<'p, T> {
         result
     }
 
-    /// Whether a page bears the mark of its tier's policy.
+    /// Whether a page bears the mark of its policy, and not only one for somebody else.
     pub(crate) fn is_marked(&self, frame: FrameId, word: StateWord) -> bool {
-        let tiers = self.shared.core.frames.tiers();
-        tiers.map_or(word.is_marked(), |tiers| tiers.is_marked(frame, word.is_marked()))
+        self.shared.core.replacement.is_marked(frame, word.is_marked())
     }
 }
 

@@ -13,8 +13,9 @@ use crate::file_map::FileState;
 use crate::journal::Journal;
 use crate::latch::{FRAME_META_BYTES, FrameId, GroupPins, grouping};
 use crate::machine::{Groups, kernel_page_bytes};
+use crate::miss_ratio::Sampling;
 use crate::read_mode::ReadMode;
-use crate::replacement::ReplacementKind;
+use crate::replacement::{Heard, ReplacementKind};
 use crate::tier::TierConfig;
 use crate::translation::{Translation, Words};
 
@@ -73,6 +74,9 @@ pub struct PoolConfig {
     pub read_mode: ReadMode,
     /// Slower memory behind that of the budget, and what goes there; by default none.
     pub tiers: TierConfig,
+    /// Whether the pool samples its pages, to tell what more memory or less would give
+    /// ([`PoolStats::miss_ratios`](crate::PoolStats)). By default it does not.
+    pub miss_ratios: Sampling,
 }
 
 impl PoolConfig {
@@ -90,6 +94,7 @@ impl PoolConfig {
             replacement: ReplacementKind::default(),
             read_mode: ReadMode::default(),
             tiers: TierConfig::default(),
+            miss_ratios: Sampling::Off,
         }
     }
 
@@ -176,9 +181,19 @@ impl PoolConfig {
         if T::EVICTS { self.replacement } else { ReplacementKind::Clock }
     }
 
-    /// Memory of replacement and slices for each frame.
+    /// How accesses are sampled: not at all where all pages stay in memory.
+    pub(crate) fn sampling<T: Translation>(&self) -> Sampling {
+        if T::EVICTS { self.miss_ratios } else { Sampling::Off }
+    }
+
+    /// Memory of replacement, slices and the sampler for each frame.
     pub(crate) fn beside_bytes<T: Translation>(&self, groups: Option<&Groups>) -> u64 {
-        self.replacement_for::<T>().bytes_per_frame() + groups.map_or(0, GroupPins::bytes_with)
+        let slices = groups.map_or(0, GroupPins::bytes_with);
+        let sampler = match self.sampling::<T>() {
+            Sampling::Off => 0,
+            sampling => sampling.bytes_per_frame() + Heard::BYTES_PER_FRAME,
+        };
+        self.replacement_for::<T>().bytes_per_frame() + slices + sampler
     }
 
     fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {

@@ -20,7 +20,7 @@ use crate::machine::{Mapping, NodeId, Nodes};
 use crate::page::{KindOps, PageKinds};
 use crate::pool::config::{PoolConfig, TABLES_BYTES};
 use crate::pool::handle::Pool;
-use crate::replacement::Replacement;
+use crate::replacement::{Heard, Replacement};
 use crate::shared::{Shared, SpaceCore};
 use crate::space;
 use crate::sync::CachePadded;
@@ -120,12 +120,20 @@ impl<T: Translation> Pool<T> {
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
         let (counters, kind) = (Counters::new(), config.replacement_for::<T>());
+        let sampler = config.sampling::<T>().sampler(budget_frames.into());
+        let build = |frames| -> Box<dyn Replacement> {
+            let policy = kind.build(frames);
+            match &sampler {
+                Some(sampler) => Box::new(Heard::new(policy, frames, sampler.sampled())),
+                None => policy,
+            }
+        };
         let tiered = (cfg!(feature = "tiers") && !config.tiers.slower.is_empty()).then(|| {
-            Arc::new(Tiered::new((&ends, &tier_nodes), &config.tiers, kind, counters.clone()))
+            Arc::new(Tiered::new((&ends, &tier_nodes), &config.tiers, build, counters.clone()))
         });
         let replacement: Arc<dyn Replacement> = match &tiered {
             Some(tiered) => Arc::clone(tiered) as Arc<dyn Replacement>,
-            None => kind.build(range).into(),
+            None => build(range).into(),
         };
         let pins = groups.map(|groups| GroupPins::new(range, groups)).transpose()?;
         let hears_writes = replacement.wants_writes().then(|| Box::new(Arc::clone(&replacement)));
@@ -171,6 +179,7 @@ impl<T: Translation> Pool<T> {
             journal: config.journal.clone(),
             kinds: PageKinds::new([kinds, &space::KINDS].concat()),
             replacement,
+            sampler: sampler.map(Box::new),
             counters,
             page_provider: Worker::default(),
             on_taken: Default::default(),

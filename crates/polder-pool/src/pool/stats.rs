@@ -13,6 +13,7 @@ use crate::device::Way;
 use crate::frame::{FramePool, FreeList};
 use crate::latch::FRAME_META_BYTES;
 use crate::machine::{HUGE_PAGE_BYTES, NodeId};
+use crate::miss_ratio::MissRatios;
 use crate::pool::pool::Pool;
 use crate::shared::Shared;
 use crate::sync::lock;
@@ -123,6 +124,9 @@ pub struct PoolStats {
     pub map_page_bytes: u64,
     /// Length of the data file in bytes.
     pub file_bytes: u64,
+    /// What more memory or less would give, where pages are sampled for that: if the pool was opened so
+    /// ([`PoolConfig::miss_ratios`](crate::PoolConfig)), evicts, and has 8,192 frames or more.
+    pub miss_ratios: Option<MissRatios>,
 }
 
 /// Figures of one tier of memory.
@@ -227,6 +231,7 @@ impl<T: Translation> Pool<T> {
             evicted_page_bytes: sum(Counter::EvictedPageBytes),
             map_page_bytes: sum(Counter::MapPageBytes),
             file_bytes: lock(&core.map.pages).end() * size,
+            miss_ratios: shared.miss_ratios(),
         }
     }
 
@@ -296,6 +301,17 @@ impl<T: Translation> Shared<T> {
             frames_free: free as u64,
         });
         stats.collect()
+    }
+
+    fn miss_ratios(&self) -> Option<MissRatios> {
+        let (core, frames) = (&self.core, &self.core.frames);
+        let sampler = core.sampler.as_ref()?;
+        let ends: Vec<u64> = match frames.tiers() {
+            Some(_) => frames.free.each().map(|(of_tier, _)| u64::from(*of_tier.end())).collect(),
+            None => vec![frames.budget_frames.into()],
+        };
+        let accesses = core.counters.sum(Counter::PagesRead);
+        Some(sampler.ratios(accesses, &ends, core.page_size().bytes() as u64))
     }
 
     fn tier_stats(&self) -> Vec<TierStats> {

@@ -48,11 +48,13 @@ use polder_format::{Heat, PageId};
 
 use crate::latch::{FrameId, HearsWrites};
 
+mod bits;
 mod clock;
 mod cooling;
 mod dice;
 mod fingerprints;
 mod ghosts;
+mod heard;
 mod hyperbolic;
 mod kind;
 mod lru;
@@ -67,6 +69,8 @@ mod tests;
 mod two_queues;
 mod watt;
 
+pub(crate) use bits::Bits;
+pub(crate) use heard::Heard;
 pub use kind::{ReplacementKind, UnknownReplacement};
 
 /// Frames that a policy with a lock takes from its queues at a time, before it looks at them.
@@ -134,6 +138,15 @@ pub trait Replacement: Debug + Send + Sync {
     fn still_names(&self, _frame: FrameId) -> bool {
         true
     }
+
+    /// Whether the policy has its mark on the page in `frame`, whose word has a mark or not: words bear
+    /// marks for others, too (`MRC-2`, `TIER-1`).
+    fn is_marked(&self, _frame: FrameId, in_word: bool) -> bool {
+        in_word
+    }
+
+    /// The page in `frame` got its mark because another policy named a page above it.
+    fn was_marked(&self, _frame: FrameId) {}
 }
 
 impl HearsWrites for Arc<dyn Replacement> {

@@ -93,6 +93,16 @@ impl TestFrames {
         self.state(to).store(state, Ordering::Release);
     }
 
+    /// As a page of a pool moves.
+    pub(super) fn moves(&self, policy: &dyn Replacement, from: u32, to: u32) {
+        let state = self.state(from).swap(NONE, Ordering::AcqRel);
+        let page = self.pages[from as usize].load(Ordering::Acquire);
+        self.pages[to as usize].store(page, Ordering::Release);
+        let (page, frames) = (PageId::from_link(page), [from, to].map(FrameId::new));
+        let marked = policy.moves(frames[0], frames[1], page, state == MARKED);
+        self.state(to).store(if marked { MARKED } else { PLAIN }, Ordering::Release);
+    }
+
     pub(super) fn hold(&self, frame: u32, held: bool) {
         self.held[frame as usize].store(held, Ordering::Release);
     }

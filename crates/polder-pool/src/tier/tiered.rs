@@ -12,7 +12,7 @@ use super::TierNo;
 use super::config::{Chances, Tier, TierConfig};
 use crate::latch::FrameId;
 use crate::machine::{NodeId, PageMoves};
-use crate::replacement::{Look, Pages, Replacement, ReplacementKind};
+use crate::replacement::{Bits, Look, Pages, Replacement};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
 use crate::thread::{Counter, Counters};
@@ -76,37 +76,6 @@ struct Slower {
     simulated: Duration,
 }
 
-/// A bit for each frame of a tier.
-struct Bits(Box<[AtomicU64]>);
-
-impl Bits {
-    fn new(frames: u32) -> Bits {
-        Bits((0..=frames / 64).map(|_| AtomicU64::new(0)).collect())
-    }
-
-    fn at(&self, frame: FrameId) -> (&AtomicU64, u64) {
-        (&self.0[frame.get() as usize / 64], 1 << (frame.get() % 64))
-    }
-
-    fn is_set(&self, frame: FrameId) -> bool {
-        let (word, bit) = self.at(frame);
-        word.load(Ordering::Relaxed) & bit != 0
-    }
-
-    /// Sets the bit, and gives whether it was set.
-    fn set(&self, frame: FrameId) -> bool {
-        let (word, bit) = self.at(frame);
-        word.fetch_or(bit, Ordering::Relaxed) & bit != 0
-    }
-
-    /// Clears the bit, and gives whether it was set.
-    fn clear(&self, frame: FrameId) -> bool {
-        let (word, bit) = self.at(frame);
-        word.load(Ordering::Relaxed) & bit != 0
-            && word.fetch_and(!bit, Ordering::Relaxed) & bit != 0
-    }
-}
-
 impl fmt::Debug for Tiered {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.tiers.iter().map(|tier| (tier.frames, &tier.policy))).finish()
@@ -114,11 +83,11 @@ impl fmt::Debug for Tiered {
 }
 
 impl Tiered {
-    /// Tiers whose last frames are `ends`, on these nodes.
+    /// Tiers whose last frames are `ends`, on these nodes, with a policy for each.
     pub(crate) fn new(
         (ends, nodes): (&[u32], &[Option<NodeId>]),
         config: &TierConfig,
-        replacement: ReplacementKind,
+        build: impl Fn(u32) -> Box<dyn Replacement>,
         counters: Counters,
     ) -> Tiered {
         let first = Tier::new(0);
@@ -134,7 +103,7 @@ impl Tiered {
                     loads: LOADS[slower.min(LOADS.len() - 1)],
                     simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
                 });
-                let (policy, node) = (replacement.build(frames), nodes.get(number).copied());
+                let (policy, node) = (build(frames), nodes.get(number).copied());
                 let (before, node, refused_until) = (*before, node.flatten(), AtomicU64::new(0));
                 OneTier { before, frames, policy, node, refused_until, slower }
             });
@@ -249,12 +218,6 @@ impl Tiered {
         victims.extend(named.into_iter().map(|frame| tier.outside(frame)));
     }
 
-    /// Whether the page in the frame, whose word was seen with this mark, bears that of its policy.
-    pub(crate) fn is_marked(&self, frame: FrameId, in_word: bool) -> bool {
-        let tier = self.tier(frame);
-        tier.slower.as_ref().map_or(in_word, |slower| slower.marks.is_set(tier.inside(frame)))
-    }
-
     /// Whether so many pages are wanted that they should be promoted, or one was wanted twice.
     #[inline]
     pub(crate) fn has_batch(&self) -> bool {
@@ -322,6 +285,11 @@ impl OneTier {
         self.slower.iter().for_each(|slower| _ = slower.wanted.clear(frame));
     }
 
+    /// The mark that the policy wanted, of a page whose word was seen with this one.
+    fn mark_of(&self, frame: FrameId, in_word: bool) -> bool {
+        self.slower.as_ref().map_or(in_word, |slower| slower.marks.is_set(frame))
+    }
+
     /// What the policy wants; gives what the word has (`TIER-1`).
     fn set_mark(&self, frame: FrameId, marked: bool) -> bool {
         let Some(slower) = &self.slower else { return marked };
@@ -385,10 +353,10 @@ impl Replacement for Tiered {
 
     fn moves(&self, from: FrameId, to: FrameId, page: PageId, is_marked: bool) -> bool {
         let (old, new) = (self.tier(from), self.tier(to));
-        let is_marked = self.is_marked(from, is_marked);
         if old.before == new.before {
-            self.relocate(from, to);
-            return new.set_mark(new.inside(to), is_marked);
+            let (from, to) = (old.inside(from), new.inside(to));
+            let is_marked = old.policy.moves(from, to, page, old.mark_of(from, is_marked));
+            return new.set_mark(to, is_marked);
         }
         // A page that goes down may come back; for the tier that it leaves it was evicted.
         let returns_as = (new.before > old.before).then_some(page);
@@ -403,12 +371,19 @@ impl Replacement for Tiered {
 
     fn heat(&self, frame: FrameId, is_marked: bool) -> Heat {
         let tier = self.tier(frame);
-        tier.policy.heat(tier.inside(frame), self.is_marked(frame, is_marked))
+        let frame = tier.inside(frame);
+        tier.policy.heat(frame, tier.mark_of(frame, is_marked))
     }
 
     fn still_names(&self, frame: FrameId) -> bool {
         let tier = self.tier(frame);
         tier.policy.still_names(tier.inside(frame))
+    }
+
+    fn is_marked(&self, frame: FrameId, in_word: bool) -> bool {
+        let tier = self.tier(frame);
+        let frame = tier.inside(frame);
+        tier.policy.is_marked(frame, tier.mark_of(frame, in_word))
     }
 }
 
@@ -435,7 +410,11 @@ impl Pages for PagesOfTier<'_> {
         let tier = self.all.tier(marked);
         tier.set_mark(tier.inside(marked), true);
         // The page below it may be another tier's.
-        if tier.before == self.tier.before { tier.inside(marked) } else { frame }
+        if tier.before == self.tier.before {
+            return tier.inside(marked);
+        }
+        tier.policy.was_marked(tier.inside(marked));
+        frame
     }
 }
 

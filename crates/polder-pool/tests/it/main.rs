@@ -11,6 +11,7 @@ mod journal;
 mod memory;
 mod page_provider;
 mod prewarm;
+mod sampling;
 mod shrink;
 mod tiers;
 mod ways;

@@ -1,12 +1,13 @@
 //! What the pool's tests share: a small kind of page, and ways to make, read and change one.
 
 use std::cell::Cell;
+use std::num::NonZeroU32;
 
 use polder_format::{PageId, PageKind, PageNo, PageSize, SpaceId, header_at};
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::{
     AccessHint, FileState, KindOps, Migration, NewPage, Pool, PoolConfig, PoolError, ReadMode,
-    Space, Tier, TierConfig, Translation,
+    Sampling, Space, Tier, TierConfig, Translation,
 };
 pub use polder_testkit::pools::{RESTLESS, disk};
 use polder_testkit::{SimDisk, pools};
@@ -29,6 +30,8 @@ const COUNT_AGAIN_AT: usize = PAGE_BYTES as usize - 8;
 thread_local! {
     /// How readers of the pools hold pages that this thread opens.
     static HOLD: Cell<ReadMode> = const { Cell::new(ReadMode::Optimistic) };
+    /// Which of their pages are sampled.
+    static SAMPLING: Cell<Sampling> = const { Cell::new(Sampling::Off) };
     /// How many slower tiers they have.
     static SLOWER_TIERS: Cell<usize> = const { Cell::new(0) };
 }
@@ -41,6 +44,13 @@ pub fn in_tiers(tiers: usize, test: fn()) {
     SLOWER_TIERS.set(before);
 }
 
+/// Runs a test in which the pools hear of all accesses to one page in so many.
+pub fn sampling(interval: u32, test: fn()) {
+    let before = SAMPLING.replace(Sampling::OneIn(NonZeroU32::new(interval).unwrap()));
+    test();
+    SAMPLING.set(before);
+}
+
 /// So many slower tiers of so many pages.
 pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
     let tier = Tier::new(pages * PAGE_BYTES);
@@ -50,6 +60,9 @@ pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
 /// What a frame of a slower tier takes in the first one at most: what is known of it, and its part of
 /// the buffers through which pages are written.
 pub const BESIDE: u64 = 1024;
+
+/// What a sampler of all pages takes in the smallest pools.
+const SAMPLER: u64 = 64 << 10;
 
 /// Runs a test in which readers hold pages in this way.
 pub fn holding(hold: ReadMode, test: fn()) {
@@ -62,8 +75,9 @@ pub fn holding(hold: ReadMode, test: fn()) {
 pub fn config(times: u64, file: FileState) -> PoolConfig {
     let (read_mode, slower) = (HOLD.get(), SLOWER_TIERS.get());
     let tiers = tiers(slower, 64, RESTLESS);
-    let beside = BESIDE * 64 * slower as u64;
-    let config = pools::config(times, SIZE, file);
+    let config = PoolConfig { miss_ratios: SAMPLING.get(), ..pools::config(times, SIZE, file) };
+    let sampler = if config.miss_ratios == Sampling::Off { 0 } else { SAMPLER };
+    let beside = BESIDE * 64 * slower as u64 + sampler;
     PoolConfig { read_mode, tiers, memory_budget: config.memory_budget + beside, ..config }
 }
 
