@@ -128,7 +128,8 @@ pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 #[doc(inline)]
 pub use polder_pool::{
-    GroupSize, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, TierStats, UnknownReadMode,
+    GroupSize, MissRatios, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, TierMissRatios,
+    TierStats, UnknownReadMode,
 };
 #[cfg(feature = "tiers")]
 #[doc(inline)]

@@ -12,7 +12,7 @@ use polder_log::{
 use polder_pool::ReadMode;
 use polder_pool::device::Device;
 use polder_pool::replacement::ReplacementKind;
-use polder_pool::{FileState, Pool, PoolConfig, PoolError, Translation, lock};
+use polder_pool::{FileState, Pool, PoolConfig, PoolError, Sampling, Translation, lock};
 use polder_tree::Tree;
 
 use crate::catalogue::{SpaceRecord, TAG_KEY};
@@ -52,6 +52,8 @@ pub(crate) struct Opening {
     pub(crate) directory: Option<Hold>,
     /// Whether the list of resident pages is loaded and saved.
     pub(crate) warm_restart: bool,
+    /// Whether accesses are sampled.
+    pub(crate) miss_ratios: bool,
     /// Where other processes may ask for figures.
     pub(crate) live: Option<PathBuf>,
     pub(crate) progress: Option<RecoveryProgress>,
@@ -96,6 +98,7 @@ impl Opening {
             journal: Some(Arc::clone(log) as _),
             replacement: self.replacement,
             read_mode: self.hold,
+            miss_ratios: if self.miss_ratios { Sampling::On } else { Sampling::Off },
             #[cfg(feature = "tiers")]
             tiers: self.tiers.clone(),
             #[cfg(not(feature = "tiers"))]

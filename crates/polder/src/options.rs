@@ -112,6 +112,7 @@ pub struct Options {
     pub(crate) registry: Registry,
     pub(crate) live_stats: bool,
     pub(crate) warm_restart: bool,
+    pub(crate) miss_ratios: bool,
     #[cfg(feature = "tiers")]
     pub(crate) tiers: TierConfig,
     /// What the first tier was said to be.
@@ -150,6 +151,7 @@ impl Options {
             registry: Registry::default(),
             live_stats: true,
             warm_restart: true,
+            miss_ratios: true,
             #[cfg(feature = "tiers")]
             tiers: TierConfig::default(),
             #[cfg(feature = "tiers")]
@@ -416,6 +418,22 @@ impl Options {
     /// ```
     pub fn warm_restart(mut self, warm_restart: bool) -> Options {
         self.warm_restart = warm_restart;
+        self
+    }
+
+    /// Whether the store finds out how often accesses would miss with more memory and with less
+    /// ([`Stats::miss_ratios`](crate::Stats), `polder stat --mrc`); by default it does. It hears of the
+    /// accesses to one page in 128, or fewer; those to other pages take not one instruction more. Memory
+    /// for it, 3 bytes of the budget for each page in memory, is taken all the same where there are too
+    /// few pages for it.
+    ///
+    /// ```
+    /// use polder::Options;
+    /// let options = Options::new("store").miss_ratios(false);
+    /// # assert!(options.validate().is_ok());
+    /// ```
+    pub fn miss_ratios(mut self, miss_ratios: bool) -> Options {
+        self.miss_ratios = miss_ratios;
         self
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_pool::device::Way;
-use polder_pool::{NodeStats, PoolStats, SpaceStats, TierStats, Translation};
+use polder_pool::{MissRatios, NodeStats, PoolStats, SpaceStats, TierStats, Translation};
 
 use crate::any::dispatch;
 use crate::engine::Engine;
@@ -136,6 +136,10 @@ pub struct Stats {
     pub log_limit_bytes: u64,
     /// Up to where the log is durable: a position in it, in bytes.
     pub log_durable_lsn: u64,
+    /// How often accesses would miss with more memory and with less. `None` where that is
+    /// [off](crate::Options::miss_ratios), with translations that evict nothing, and in less than 8,192
+    /// pages of memory.
+    pub miss_ratios: Option<MissRatios>,
     /// Why no other process can ask for these figures ([`live_stats`](crate::live_stats)), if the
     /// socket for that could not be made.
     pub live_refused: Option<String>,
@@ -297,6 +301,7 @@ fn of_pool(pool: &PoolStats) -> Stats {
         evicted_page_bytes: pool.evicted_page_bytes,
         map_page_bytes: pool.map_page_bytes,
         file_bytes: pool.file_bytes,
+        miss_ratios: pool.miss_ratios.clone(),
         ..Stats::default()
     }
 }

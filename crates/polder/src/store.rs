@@ -146,6 +146,7 @@ impl Store {
             registry: options.registry,
             prefault,
             warm_restart: options.warm_restart,
+            miss_ratios: options.miss_ratios,
             // If making the store fails the caller still holds it while what was made is removed.
             live: (options.live_stats && !read_only && directory.is_some()).then(|| path.clone()),
             directory: directory.clone(),

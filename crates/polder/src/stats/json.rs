@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use polder_pool::{NodeStats, TierStats};
+use polder_pool::{MissRatios, NodeStats, TierMissRatios, TierStats};
 
 use super::{Stats, TableStats};
 use crate::recovery::Recovery;
@@ -10,6 +10,9 @@ use crate::recovery::Recovery;
 /// What the document says of itself first. It rises when a name gets another meaning or goes; new
 /// names may come at any time.
 const VERSION: u32 = 1;
+
+/// Points of the curve of miss ratios, a multiple of four: it ends at four times the pool.
+const CURVE_POINTS: u64 = 32;
 
 /// What is told beside the figures.
 pub(crate) struct About<'a> {
@@ -44,6 +47,11 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
         Some(why) => write!(out, "{}", Text(why))?,
         None => out.push_str("null"),
     }
+    out.push_str(r#","miss_ratios":"#);
+    match &stats.miss_ratios {
+        Some(ratios) => miss_ratios(out, ratios)?,
+        None => out.push_str("null"),
+    }
     out.push_str(r#","nodes":["#);
     list(out, &stats.nodes, |out, node: &NodeStats| {
         let NodeStats { node, frames, frames_free, .. } = node;
@@ -63,6 +71,26 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
         write!(out, r#","resident_pages":{resident_pages},"dirty_pages":{dirty_pages}}}"#)
     })?;
     out.push_str("]}\n");
+    Ok(())
+}
+
+/// With as many points of the curve as a picture needs.
+fn miss_ratios(out: &mut String, ratios: &MissRatios) -> fmt::Result {
+    let MissRatios { interval, accesses, noted, dropped, .. } = ratios;
+    write!(out, r#"{{"interval":{interval},"accesses":{accesses}"#)?;
+    write!(out, r#","noted":{noted},"dropped":{dropped},"tiers":["#)?;
+    list(out, &ratios.tiers, |out, tier: &TierMissRatios| {
+        let TierMissRatios { frames, half, once, twice, .. } = tier;
+        write!(out, r#"{{"frames":{frames},"half":{half:.5}"#)?;
+        write!(out, r#","once":{once:.5},"twice":{twice:.5}}}"#)
+    })?;
+    out.push_str(r#"],"curve":["#);
+    let sizes = (1..=CURVE_POINTS).map(|point| ratios.most_frames() * point / CURVE_POINTS);
+    let points = sizes.filter_map(|frames| Some((frames, ratios.at_frames(frames)?)));
+    list(out, &points.collect::<Vec<_>>(), |out, (frames, ratio): &(u64, f64)| {
+        write!(out, r#"{{"frames":{frames},"ratio":{ratio:.5}}}"#)
+    })?;
+    out.push_str("]}");
     Ok(())
 }
 
