@@ -339,6 +339,11 @@ pub struct StatArgs {
     /// Ask the process that has the store open, instead of opening it.
     #[arg(long, conflicts_with_all = ["budget", "translation"])]
     pub live: bool,
+    /// Ask that process how often a page would not be in memory with more memory and with less, as a
+    /// table and a picture. What a store tells was gathered since it was opened, so that one which no
+    /// process has open tells nothing.
+    #[arg(long, conflicts_with_all = ["budget", "translation"])]
+    pub mrc: bool,
     /// With --live: again each time that this has passed, such as 1s, until Ctrl-C or until the
     /// store is closed.
     #[arg(long, value_name = "TIME", requires = "live", value_parser = parse_every)]

@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use clap::Parser;
 
 mod args;
+mod bar;
 mod commands;
 mod durability;
 mod events;

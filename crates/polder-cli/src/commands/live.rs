@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use polder::{LiveError, live_stats};
 use serde_json::{Value, json};
 
-use super::Context;
-use super::figures::page;
+use super::{Context, figures, miss_ratios};
 use crate::args::StatArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -17,12 +16,13 @@ use crate::output;
 const LOOK: Duration = Duration::from_millis(50);
 
 pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
-    let mut figures = ask(args)?;
+    let mut document = ask(args)?;
     loop {
         let next = args.every.map(|every| Instant::now() + every);
         output::print(&match context.json {
-            true => figures.to_string(),
-            false => page(&figures),
+            true => document.to_string(),
+            false if args.mrc => miss_ratios::page(&document),
+            false => figures::page(&document),
         })?;
         let Some(next) = next else { return Ok(()) };
         while Instant::now() < next {
@@ -32,10 +32,10 @@ pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
             }
             thread::sleep(LOOK.min(next.saturating_duration_since(Instant::now())));
         }
-        figures = match ask(args) {
+        document = match ask(args) {
             // It was closed.
             Err(Failure::Live(LiveError::Nobody { .. })) => return Ok(()),
-            figures => figures?,
+            document => document?,
         };
         if !context.json {
             output::print("")?;

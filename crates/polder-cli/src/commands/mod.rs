@@ -19,6 +19,7 @@ mod import;
 mod live;
 mod log;
 mod man;
+mod miss_ratios;
 mod prewarm;
 mod put;
 mod rename;

@@ -16,7 +16,7 @@ use crate::opening::with_store_to_read;
 use crate::output;
 
 pub fn run(context: &Context, args: &StatArgs) -> Result<(), Failure> {
-    if args.live {
+    if args.live || args.mrc {
         return live::run(context, args);
     }
     let figures = with_store_to_read(&args.store, figures).map_err(|failure| match failure {

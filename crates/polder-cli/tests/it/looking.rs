@@ -72,8 +72,10 @@ fn statistics_say_what_is_to_be_recovered() {
 #[test]
 fn a_live_store_is_looked_at() {
     let store = Store::new();
-    let none = store.polder("stat", ["--live"]).fails(3);
-    assert!(none.contains("no process"), "{none}");
+    for option in ["--live", "--mrc"] {
+        let none = store.polder("stat", [option]).fails(3);
+        assert!(none.contains("no process"), "{none}");
+    }
     let load = Waiting::on(&store);
     let held = store.polder("stat", [""; 0]).fails(3);
     assert!(held.contains(&format!("process {}", load.process)), "{held}");
@@ -83,7 +85,11 @@ fn a_live_store_is_looked_at() {
     for row in ["file ", "log ", "memory budget ", "translation ", "device "] {
         assert!(page.lines().any(|line| line.starts_with(row)), "{row}: {page}");
     }
+    // Little was read by then.
+    let ratios = store.polder("stat", ["--mrc"]).ok();
+    assert!(ratios.starts_with("No miss ratios"), "{ratios}");
     let figures = store.polder("stat", ["--live", "--json"]).json();
+    assert!(figures.get("miss_ratios").is_some());
     assert_eq!(figures["process"], load.process);
     assert_eq!(figures["tables"][0]["name"], "t");
     assert!(figures["tables"][0]["entries"].as_u64().unwrap() > 0);
@@ -107,4 +113,5 @@ fn a_live_store_is_looked_at() {
     store.polder("stat", ["--every", "1s"]).fails(2);
     store.polder("stat", ["--live", "--every", "0s"]).fails(2);
     store.polder("stat", ["--live", "--budget", "8MiB"]).fails(2);
+    store.polder("stat", ["--mrc", "--budget", "8MiB"]).fails(2);
 }

@@ -8,6 +8,7 @@ use super::measure::Measured;
 use super::plan::Plan;
 use super::records::RECORD_BYTES;
 use super::{DURABILITY, Findings};
+use crate::bar::bar;
 use crate::units::{bytes, count, duration, plural};
 
 /// Characters between the edges of the frame.
@@ -31,7 +32,7 @@ fn memory(plan: &Plan, findings: &Findings, used: Option<u64>) -> Vec<String> {
     let data = findings.file_bytes;
     let most = data.max(plan.budget).max(used.unwrap_or(0));
     let row = |what: &str, size: u64| {
-        format!("{what:<LABEL$}{:>10}  {}", bytes(size), bar(size as f64, most as f64))
+        format!("{what:<LABEL$}{:>10}  {}", bytes(size), bar(size as f64, most as f64, BAR))
     };
     let times = data as f64 / plan.budget as f64;
     let on_disk = format!("Data on disk: {times:.1} x budget");
@@ -52,7 +53,7 @@ fn speed(findings: &Findings) -> Vec<String> {
         format!(
             "{label:<LABEL$}{:>10}  {:<BAR$} {:>6.1}% {:>9}",
             count(measured.rate() as u64),
-            bar(measured.rate(), most),
+            bar(measured.rate(), most, BAR),
             100.0 * measured.hit_ratio(),
             count(measured.device_reads_rate() as u64),
         )
@@ -124,17 +125,6 @@ pub fn json(plan: &Plan, findings: &Findings, used: Option<u64>, time: Duration)
     })
 }
 
-/// A bar of eighths of a character; what is not nothing can be seen.
-fn bar(value: f64, most: f64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let share = if most > 0.0 { (value / most).clamp(0.0, 1.0) } else { 0.0 };
-    let mut eighths = (share * (8 * BAR) as f64).round() as usize;
-    if value > 0.0 {
-        eighths = eighths.max(1);
-    }
-    format!("{}{}", "█".repeat(eighths / 8), EIGHTHS[eighths % 8])
-}
-
 /// Lines of at most `width` characters, broken at blanks.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
@@ -164,16 +154,6 @@ fn frame(title: &str, lines: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn bars_are_in_proportion() {
-        assert_eq!(bar(10.0, 10.0), "█".repeat(BAR));
-        assert_eq!(bar(5.0, 10.0), "█".repeat(BAR / 2));
-        assert_eq!(bar(20.0, 10.0), "█".repeat(BAR));
-        assert_eq!(bar(0.001, 10.0), "▏");
-        assert_eq!(bar(0.0, 10.0), "");
-        assert_eq!(bar(0.0, 0.0), "");
-    }
 
     #[test]
     fn the_page_has_straight_edges() {
