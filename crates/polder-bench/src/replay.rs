@@ -4,7 +4,7 @@
 //! them stand references that know a trace rather than frames: exact LRU, FIFO, random, and the
 //! optimum. From the bottom: `trace` is a sequence of requests, `formats` reads and `zipf` and
 //! `mixed` make one, `frames` runs a policy on it, `exact` and `optimum` are the references,
-//! `report` prints.
+//! `curve` has what the pool would tell of all sizes at once, `report` prints.
 
 use std::time::Instant;
 
@@ -16,6 +16,7 @@ use strum::VariantArray;
 use crate::error::BenchError;
 use crate::interrupt::Interrupt;
 
+mod curve;
 mod exact;
 mod formats;
 mod frames;
@@ -93,6 +94,9 @@ pub(crate) struct Tally {
     pub(crate) writes: u64,
 }
 
+/// What the pool's sampler would tell of LRU is called so.
+const SAMPLED: &str = "sampled LRU";
+
 /// Requests between two looks at whether somebody wants to stop.
 const STRETCH: usize = 1 << 16;
 
@@ -133,6 +137,15 @@ impl Replay {
                 let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
                 let paper = self.source.paper_percent(&name, size);
                 report(&Replayed::new(&self.source.name(), &name, size, tally, ns, paper))?;
+            }
+            if let CacheSize::Frames(frames) = size {
+                spinner.set_message(format!("{}: sampled at {}", self.source.name(), size.show()));
+                let begun = Instant::now();
+                let Some((tally, error)) = curve::run(&trace, frames, interrupt)? else { continue };
+                let ns = begun.elapsed().as_nanos() as f64 / trace.requests.len().max(1) as f64;
+                let name = self.source.name();
+                let row = Replayed::new(&name, SAMPLED, size, tally, ns, None);
+                report(&Replayed { curve_error: Some(error), ..row })?;
             }
         }
         Ok(())

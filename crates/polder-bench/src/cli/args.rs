@@ -89,7 +89,8 @@ pub(super) enum Command {
     /// other hits cost it nothing. "writes" are pages that had been changed when they went, each
     /// of which is written to the device: with the misses, what the device has to do. They are 0
     /// where the trace does not say what is changed. Times are those of the whole replay, the
-    /// simulation's own share included: compare them with each other only.
+    /// simulation's own share included: compare them with each other only. "sampled LRU" is what a
+    /// store would tell of such accesses (`polder stat --mrc`), for caches of at least 8,192 frames.
     Replay(ReplayArgs),
     /// The ladder of translations: each in turn, in every regime of access, on the pool and the
     /// tree themselves, without a store and without a log.

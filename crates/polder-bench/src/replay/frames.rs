@@ -85,7 +85,7 @@ impl Pages for Frames {
     }
 }
 
-fn id(page: u32) -> PageId {
+pub(super) fn id(page: u32) -> PageId {
     let no = PageNo::new(u64::from(page)).expect("32 bits fit in 34");
     PageId::new(SpaceId::CATALOGUE, no)
 }
