@@ -249,9 +249,10 @@ fn every_side_of_every_part_is_measured_and_shown() {
     let halves = [&names[..first], &names[first..]].map(|names| names.join(","));
     let dirs = ["pools", "stores"].map(|name| dir.path().join(name));
     let outputs = thread::scope(|scope| {
-        let run = |dir, parts, more| {
+        let run = |dir, parts, more: &[_]| {
             fs::create_dir(dir).unwrap();
-            scope.spawn(move || translations(dir, &[&["--parts", parts], more].concat()))
+            let arguments = [&["--parts", parts][..], more].concat();
+            scope.spawn(move || translations(dir, &arguments))
         };
         let [pools, stores] = [(0, &more[..]), (1, &more[..0])]
             .map(|(half, more)| run(&dirs[half], halves[half].as_str(), more));
