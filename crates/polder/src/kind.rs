@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use polder_pool::translation::{PageMemory, ReadModes};
+#[cfg(feature = "tiers")]
+use polder_pool::translation::PageMemory;
+use polder_pool::translation::ReadModes;
 use polder_pool::{ReadMode, Translation as _};
 
 /// Makes the kinds of the pool's list that a store can have. All but the default are behind the
