@@ -72,6 +72,13 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// The sampler, if there is one.
+    #[inline(always)]
+    pub(crate) fn sampler(&self) -> Option<&Sampler> {
+        // Where a pool cannot have any the compiler leaves out what is done with it.
+        if cfg!(feature = "miss-ratios") { self.sampler.as_deref() } else { None }
+    }
+
     pub(crate) fn page_size(&self) -> PageSize {
         self.frames.memory.page_size()
     }
@@ -91,14 +98,15 @@ impl Core {
     }
 
     /// An access to a page that bears the mark: the sampler or the policy may want to know, and the
-    /// policy mostly takes the mark off. That a scan comes to what was loaded for it is none; another one may be before.
+    /// policy mostly takes the mark off. That a scan comes to what was loaded for it is none; another
+    /// one may be before.
     #[cold]
     #[inline(never)]
     pub(crate) fn access(&self, hint: AccessHint, cell: &StateCell, seen: StateWord) {
         aside(|| {
             let meta = self.latches.meta(seen.frame());
             // `MRC-3`
-            if let Some(sampler) = &self.sampler {
+            if let Some(sampler) = self.sampler() {
                 sampler.hear(meta.page());
             }
             let awaits_scan = meta.end_awaiting_scan();

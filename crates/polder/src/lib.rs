@@ -39,6 +39,8 @@
 //!   them, [`salvage()`] copies what is readable of a damaged store into a new one, [`log_dump`] tells
 //!   what stands in a log. Polder's command line has them, so that an application needs them only
 //!   where it repairs stores by itself, or has structures of its own to be salvaged.
+//! * `miss-ratios`: how often accesses would miss with more memory and with less
+//!   ([`Stats::miss_ratios`]).
 //! * `tiers`: tiers of memory, fast frames and slower ones behind them ([`Options::tiers`]).
 //! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
 //!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more

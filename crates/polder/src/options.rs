@@ -432,6 +432,7 @@ impl Options {
     /// let options = Options::new("store").miss_ratios(false);
     /// # assert!(options.validate().is_ok());
     /// ```
+    #[cfg(feature = "miss-ratios")]
     pub fn miss_ratios(mut self, miss_ratios: bool) -> Options {
         self.miss_ratios = miss_ratios;
         self

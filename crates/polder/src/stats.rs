@@ -137,8 +137,8 @@ pub struct Stats {
     /// Up to where the log is durable: a position in it, in bytes.
     pub log_durable_lsn: u64,
     /// How often accesses would miss with more memory and with less. `None` where that is
-    /// [off](crate::Options::miss_ratios), with translations that evict nothing, and in less than 8,192
-    /// pages of memory.
+    /// off (`Options::miss_ratios`), without the feature of that name, with translations that evict
+    /// nothing, and in less than 8,192 pages of memory.
     pub miss_ratios: Option<MissRatios>,
     /// Why no other process can ask for these figures ([`live_stats`](crate::live_stats)), if the
     /// socket for that could not be made.

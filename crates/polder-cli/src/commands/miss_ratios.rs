@@ -18,8 +18,8 @@ const STEP: usize = 2;
 pub fn page(figures: &Value) -> String {
     let ratios = &figures["miss_ratios"];
     if ratios.is_null() {
-        return "No miss ratios: the process has them switched off, keeps all pages in memory, or has \
-                memory for fewer than 8,192 pages."
+        return "No miss ratios: the process has them switched off or not built in, keeps all pages in \
+                memory, or has memory for fewer than 8,192 pages."
             .to_owned();
     }
     let number = |of: &Value, name: &str| of[name].as_u64().unwrap_or(0);

@@ -75,7 +75,8 @@ pub struct PoolConfig {
     /// Slower memory behind that of the budget, and what goes there; by default none.
     pub tiers: TierConfig,
     /// Whether the pool samples its pages, to tell what more memory or less would give
-    /// ([`PoolStats::miss_ratios`](crate::PoolStats)). By default it does not.
+    /// ([`PoolStats::miss_ratios`](crate::PoolStats)). By default it does not; nor does it without the
+    /// feature `miss-ratios`.
     pub miss_ratios: Sampling,
 }
 
@@ -183,7 +184,8 @@ impl PoolConfig {
 
     /// How accesses are sampled: not at all where all pages stay in memory.
     pub(crate) fn sampling<T: Translation>(&self) -> Sampling {
-        if T::EVICTS { self.miss_ratios } else { Sampling::Off }
+        let can = T::EVICTS && cfg!(feature = "miss-ratios");
+        if can { self.miss_ratios } else { Sampling::Off }
     }
 
     /// Memory of replacement, slices and the sampler for each frame.

@@ -120,7 +120,10 @@ impl<T: Translation> Pool<T> {
         let batch_pages =
             PoolConfig::batch_pages(u64::from(budget_frames), config.page_size) as usize;
         let (counters, kind) = (Counters::new(), config.replacement_for::<T>());
-        let sampler = config.sampling::<T>().sampler(budget_frames.into());
+        let sampler = match cfg!(feature = "miss-ratios") {
+            true => config.sampling::<T>().sampler(budget_frames.into()),
+            false => None,
+        };
         let build = |frames| -> Box<dyn Replacement> {
             let policy = kind.build(frames);
             match &sampler {

@@ -305,7 +305,7 @@ impl<T: Translation> Shared<T> {
 
     fn miss_ratios(&self) -> Option<MissRatios> {
         let (core, frames) = (&self.core, &self.core.frames);
-        let sampler = core.sampler.as_ref()?;
+        let sampler = core.sampler()?;
         let ends: Vec<u64> = match frames.tiers() {
             Some(_) => frames.free.each().map(|(of_tier, _)| u64::from(*of_tier.end())).collect(),
             None => vec![frames.budget_frames.into()],

@@ -49,8 +49,8 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
     }
     out.push_str(r#","miss_ratios":"#);
     match &stats.miss_ratios {
-        Some(ratios) => miss_ratios(out, ratios)?,
-        None => out.push_str("null"),
+        Some(ratios) if cfg!(feature = "miss-ratios") => miss_ratios(out, ratios)?,
+        _ => out.push_str("null"),
     }
     out.push_str(r#","nodes":["#);
     list(out, &stats.nodes, |out, node: &NodeStats| {
@@ -81,17 +81,28 @@ fn miss_ratios(out: &mut String, ratios: &MissRatios) -> fmt::Result {
     write!(out, r#","noted":{noted},"dropped":{dropped},"tiers":["#)?;
     list(out, &ratios.tiers, |out, tier: &TierMissRatios| {
         let TierMissRatios { frames, half, once, twice, .. } = tier;
-        write!(out, r#"{{"frames":{frames},"half":{half:.5}"#)?;
-        write!(out, r#","once":{once:.5},"twice":{twice:.5}}}"#)
+        let [half, once, twice] = [half, once, twice].map(|ratio| Ratio(*ratio));
+        write!(out, r#"{{"frames":{frames},"half":{half},"once":{once},"twice":{twice}}}"#)
     })?;
     out.push_str(r#"],"curve":["#);
     let sizes = (1..=CURVE_POINTS).map(|point| ratios.most_frames() * point / CURVE_POINTS);
     let points = sizes.filter_map(|frames| Some((frames, ratios.at_frames(frames)?)));
     list(out, &points.collect::<Vec<_>>(), |out, (frames, ratio): &(u64, f64)| {
-        write!(out, r#"{{"frames":{frames},"ratio":{ratio:.5}}}"#)
+        write!(out, r#"{{"frames":{frames},"ratio":{}}}"#, Ratio(*ratio))
     })?;
     out.push_str("]}");
     Ok(())
+}
+
+/// From 0 to 1, with five digits. By whole numbers: what writes any number with a fraction is most of
+/// 30 kB, which a program that writes no other would have for this.
+struct Ratio(f64);
+
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = (self.0 * 1e5).round() as u64;
+        write!(f, "{}.{:05}", digits / 100_000, digits % 100_000)
+    }
 }
 
 fn list<T>(
