@@ -15,7 +15,7 @@ use crate::sync::{CachePadded, Mutex, lock};
 /// Sampled pages in as many as the pool has frames, where it is large.
 const WANTED: u64 = 2048;
 /// Of so many pages one is sampled, at least: in a pool of few frames fewer than wanted are sampled, so
-/// that what is noted costs little.
+/// that what is noted costs little (`docs/results.md`, miss-ratios).
 const LEAST_INTERVAL: u64 = 128;
 /// The fewest frames of a pool that has a sampler: in fewer there are too few sampled pages to tell
 /// anything.
