@@ -83,11 +83,16 @@ pub(crate) fn prefaulted_on<T: Translation>(
 
 /// A pool of a first tier of so many bytes, and others.
 pub(crate) fn pool_in<T: Translation>(memory_budget: u64, tiers: TierConfig) -> (TempDir, Pool<T>) {
-    open(Nodes::of_machine(), PoolConfig { tiers, ..config(memory_budget) })
+    pool_of(PoolConfig { tiers, ..config(memory_budget) })
 }
 
 pub(crate) fn config(memory_budget: u64) -> PoolConfig {
     PoolConfig::new(memory_budget, PageSize::MIN, ChecksumSeed::new(StoreId([0; 16])))
+}
+
+/// A pool of this configuration.
+pub(crate) fn pool_of<T: Translation>(config: PoolConfig) -> (TempDir, Pool<T>) {
+    open(Nodes::of_machine(), config)
 }
 
 fn open<T: Translation>(nodes: Nodes, config: PoolConfig) -> (TempDir, Pool<T>) {

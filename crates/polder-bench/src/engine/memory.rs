@@ -3,7 +3,7 @@
 //! Sizes are in caches, so that one line compares them: `fast:2` is a first tier of twice the cache that
 //! all sides are given, `slow:0.25` a second one of a quarter. Behind an `@` stands how many nanoseconds
 //! longer a line of it takes, simulated; more `slow:` are more tiers. `dr:`, `dw:`, `rr:` and `rw:` are
-//! the probabilities of migration.
+//! the probabilities of migration. With `mrc` the store finds out what more memory would give.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,7 +13,10 @@ use polder::{Migration, Options, Tier};
 /// Slower tiers at most.
 const MOST_SLOW: usize = 3;
 
-/// Tiers, and what goes where.
+/// The word for miss ratios.
+const MRC: &str = "mrc";
+
+/// Tiers, what goes where, and whether it is watched.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Memory {
     /// The first tier, in caches; none: one of them.
@@ -23,6 +26,8 @@ pub struct Memory {
     dw: Option<f64>,
     rr: Option<f64>,
     rw: Option<f64>,
+    /// Whether miss ratios are sampled.
+    mrc: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -34,6 +39,9 @@ struct Slow {
 impl Memory {
     /// Takes a word that stands behind a name. False if it is not about memory.
     pub(crate) fn take(&mut self, word: &str) -> Result<bool, String> {
+        if word == MRC {
+            return twice(std::mem::replace(&mut self.mrc, true), word);
+        }
         let Some((name, value)) = word.split_once(':') else { return Ok(false) };
         let caches = |text: &str| match text.parse() {
             Ok(caches) if (0.001..=1000.0).contains(&caches) => Ok(caches),
@@ -94,7 +102,8 @@ impl Memory {
             loads_to_slower: self.rr.unwrap_or(usual.loads_to_slower),
             evicts_to_slower: self.rw.unwrap_or(usual.evicts_to_slower),
         };
-        options.tiers([fast].into_iter().chain(slow)).migration(migration)
+        let tiers = [fast].into_iter().chain(slow);
+        options.tiers(tiers).migration(migration).miss_ratios(self.mrc)
     }
 }
 
@@ -115,6 +124,9 @@ impl fmt::Display for Memory {
         for (name, value) in [("dr", self.dr), ("dw", self.dw), ("rr", self.rr), ("rw", self.rw)] {
             value.iter().try_for_each(|value| write!(f, "+{name}:{value}"))?;
         }
+        if self.mrc {
+            write!(f, "+{MRC}")?;
+        }
         Ok(())
     }
 }
@@ -125,7 +137,9 @@ mod tests {
 
     #[test]
     fn what_is_said_is_written_as_it_was_read() {
-        for text in ["+fast:2", "+slow:1@300", "+fast:0.5+slow:1+slow:4@1000+dr:0.1+rw:1", ""] {
+        for text in
+            ["+fast:2", "+slow:1@300", "+fast:0.5+slow:1+slow:4@1000+dr:0.1+rw:1+mrc", "+mrc", ""]
+        {
             let mut memory = Memory::default();
             text.split('+').skip(1).for_each(|word| assert_eq!(memory.take(word), Ok(true)));
             assert_eq!(memory.to_string(), text);
@@ -146,6 +160,7 @@ mod tests {
         let mut memory = Memory::default();
         (0..MOST_SLOW).for_each(|_| assert_eq!(memory.take("slow:1"), Ok(true)));
         assert!(memory.take("slow:1").is_err());
+        assert!(memory.take("mrc").is_ok() && memory.take("mrc").is_err());
         assert_eq!(memory.take("dw:0"), Ok(true));
         assert!(memory.take("dw:1").unwrap_err().contains("twice"));
     }

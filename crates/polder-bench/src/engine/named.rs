@@ -82,7 +82,7 @@ impl Named {
             (_, Ok(hold)) => self.hold.replace(hold).map(|old| old.to_string()),
             (Err(no_policy @ UnknownReplacement::Name(_)), Err(no_way)) => {
                 return Err(format!(
-                    "{no_policy}; {no_way}; or many, many:KEYS, ref, fast:CACHES, slow:CACHES@NANOSECONDS"
+                    "{no_policy}; {no_way}; or many, many:KEYS, ref, mrc, fast:CACHES, slow:CACHES@NANOSECONDS"
                 ));
             }
             (Err(no_policy), _) => return Err(no_policy.to_string()),
@@ -111,7 +111,7 @@ impl Named {
         if !self.memory.is_plain() {
             let kind = on_polder::translation_of(self.kind.name);
             let tiers = self.memory.has_tiers();
-            let why = kind.map_or(Some("sizes and tiers are for Polder"), |kind| {
+            let why = kind.map_or(Some("sizes, tiers and mrc are for Polder"), |kind| {
                 kind.why_no_tiers().filter(|_| tiers)
             });
             if let Some(why) = why {

@@ -193,6 +193,7 @@ impl TpccFiles {
             .mode(OpenMode::Open)
             .durability(Durability::None)
             .memory_budget(at_least_least(budget))
+            .miss_ratios(false)
             .translation(kind(translation)?)
             .replacement(replacement)
             .read_mode(hold);

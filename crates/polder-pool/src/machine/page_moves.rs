@@ -72,8 +72,8 @@ impl MoveMode {
 pub enum Moved {
     /// It lies there.
     There,
-    /// The node has no memory left.
-    NoMemory,
+    /// The node takes none: it has no memory left, or the kernel permits it not.
+    Refused,
     /// It lies where it was: it was in use, or has no memory at all.
     Stays,
 }
@@ -82,6 +82,9 @@ pub enum Moved {
 const MOVE: libc::c_int = 1 << 1;
 /// No status: the kernel stored none. It has negative numbers of errors, and nodes.
 const UNTOLD: libc::c_int = libc::c_int::MIN;
+
+/// Errors of a page, or of a call, that another try a moment later would meet again.
+const REFUSALS: [libc::c_int; 4] = [libc::ENOMEM, libc::EACCES, libc::EPERM, libc::ENODEV];
 
 /// Moves whole pages of the kernel, so many by one call at most; gives what became of each, and how many
 /// calls it took.
@@ -99,24 +102,16 @@ pub(crate) unsafe fn move_pages(
         // SAFETY: the caller's.
         let all = unsafe { move_batch(batch, node, mode, &mut told) };
         calls += 1;
-        let without_memory = match &all {
-            Ok(all) => {
-                if !all {
-                    // SAFETY: the caller's.
-                    unsafe { correct(batch, &mut told) };
-                }
-                false
-            }
-            Err(error) => {
-                // SAFETY: the caller's.
-                unsafe { correct(batch, &mut told) };
-                error.raw_os_error() == Some(libc::ENOMEM)
-            }
-        };
+        if !matches!(all, Ok(true)) {
+            // SAFETY: the caller's.
+            unsafe { correct(batch, &mut told) };
+        }
         let here = libc::c_int::from(node.get());
         moved.extend(told.iter().map(|status| match *status {
             at if at == here => Moved::There,
-            error if error == -libc::ENOMEM || without_memory => Moved::NoMemory,
+            error if all.is_err() || REFUSALS.iter().any(|refusal| error == -refusal) => {
+                Moved::Refused
+            }
             _ => Moved::Stays,
         }));
     }
@@ -243,6 +238,6 @@ mod tests {
         let nowhere = NodeId::new(NodeId::MOST as u16 - 1);
         // SAFETY: a page of our own.
         let (moved, _) = unsafe { move_pages(&[mapping.base()], nowhere, (1, MoveMode::Sync)) };
-        assert_eq!(moved, [Moved::Stays]);
+        assert_eq!(moved, [Moved::Refused]);
     }
 }

@@ -43,16 +43,17 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use polder_format::{PageId, PageNo};
 
 use crate::error::PoolError;
 use crate::frame::partitions::PartitionNo;
 use crate::latch::{Exclusive, FrameId, Obstacle, StateCell, StateWord};
+use crate::machine::Moved;
 use crate::paging::admission::StallTimer;
-use crate::paging::kernel_batch::KernelBatch;
 use crate::paging::migrate::Stays;
+use crate::paging::migration_batch::{Done, MigrationBatch};
 use crate::paging::pages_of::PagesOf;
 use crate::paging::write_back::Cause;
 use crate::shared::{Shared, SpaceCore};
@@ -106,8 +107,8 @@ struct Sweep<'p, T: Translation> {
     dirty: Vec<Dirty>,
     /// Held until their memory is given back, all at once; only where it is.
     seized: Vec<Seized<T>>,
-    /// Held until the kernel has moved them to the slower tier; only where it does that.
-    leaving: Option<KernelBatch<'p, T>>,
+    /// What goes to the slower tier, if there is one.
+    leaving: Option<MigrationBatch<'p, T>>,
 }
 
 impl<T: Translation> Shared<T> {
@@ -380,9 +381,8 @@ impl<'p, T: Translation> Sweep<'p, T> {
     fn new(shared: &'p Shared<T>, tier: TierNo) -> Sweep<'p, T> {
         let (dirty, seized, pages) = (Vec::new(), Vec::new(), PagesOf::new(shared));
         let (freed, demoted) = (0, 0);
-        let tiers = shared.core.frames.tiers().filter(|_| T::MEMORY.has_addresses());
-        let slower = tiers.and_then(|tiers| tiers.behind(tier));
-        let leaving = slower.map(|slower| KernelBatch::new(shared, slower));
+        let slower = shared.core.frames.tiers().and_then(|tiers| tiers.behind(tier));
+        let leaving = slower.map(|slower| MigrationBatch::new(shared, slower));
         let (urgent, only_clean) = (false, false);
         Sweep { pages, tier, urgent, only_clean, freed, demoted, dirty, seized, leaving }
     }
@@ -433,45 +433,26 @@ impl<'p, T: Translation> Sweep<'p, T> {
         }
     }
 
-    /// Whether the page in this frame has gone to the next slower tier, or stays for now: where it was
-    /// drawn that it should go there, and there is a free frame (`TIER-3`).
+    /// Whether the page in this frame goes to the next slower tier, or stays for now: where it was drawn
+    /// that it should go there, and there is room (`TIER-3`).
     fn demote(&mut self, frame: FrameId) -> bool {
         let shared = self.pages.shared;
         let frames = &shared.core.frames;
         let Some(tiers) = frames.tiers().filter(|_| !self.only_clean) else { return false };
         let Some(slower) = tiers.behind(self.tier) else { return false };
+        let Some(leaving) = &mut self.leaving else { return false };
         // What came once need not go through every tier.
         let came_once = shared.core.latches.meta(frame).awaits_scan();
         if came_once || frames.free_in(slower) == 0 || !tiers.draw_demotion() {
             return false;
         }
-        let begun = Instant::now();
-        let (moved, demoted) = match &mut self.leaving {
-            // KERNEL-2
-            Some(_) if tiers.is_refused(slower) => return false,
-            Some(batch) => (batch.add(&self.pages, frame), 0),
-            None => {
-                let moved = shared.migrate(&self.pages, frame, slower, self.urgent);
-                (moved, usize::from(moved.is_ok()))
-            }
-        };
-        self.note_demoted(demoted, begun);
-        if self.leaving.as_ref().is_some_and(|batch| batch.len() >= tiers.pages_a_call()) {
-            self.move_by_kernel();
-        }
-        if moved == Err(Stays::Dirty)
+        let goes = leaving.add(&self.pages, frame, self.urgent);
+        if goes == Err(Stays::Dirty)
             && let Some(word) = self.pages.with(frame, |_, _, _, word| word)
         {
             self.note_dirty(frame, word, false);
         }
-        moved != Err(Stays::NoFrame)
-    }
-
-    fn note_demoted(&mut self, pages: usize, begun: Instant) {
-        let nanos = begun.elapsed().as_nanos() as u64;
-        self.pages.shared.core.counters.add(Counter::MigrationNanos, nanos);
-        self.freed += pages;
-        self.demoted += pages;
+        goes != Err(Stays::NoFrame)
     }
 
     /// The page in this frame is to be written before it goes, out of memory or to a slower tier.
@@ -501,21 +482,26 @@ impl<'p, T: Translation> Sweep<'p, T> {
         None
     }
 
-    /// Has the kernel move what was to go to the slower tier. What that has no room for leaves memory.
-    fn move_by_kernel(&mut self) {
-        let Some(batch) = &mut self.leaving else { return };
-        let begun = Instant::now();
-        let (demoted, without_room) = batch.finish();
-        self.note_demoted(demoted, begun);
-        without_room.into_iter().for_each(|frame| self.evict(frame));
+    /// What was to go to the slower tier is there. What its node refuses leaves memory, and if all else
+    /// was tried what the kernel did not move for any reason.
+    fn finish_demotions(&mut self) {
+        let Some(leaving) = &mut self.leaving else { return };
+        let Done { moved, stay } = leaving.finish();
+        self.freed += moved;
+        self.demoted += moved;
+        for (frame, why) in stay {
+            if self.urgent || why == Moved::Refused {
+                self.evict(frame);
+            }
+        }
     }
 
-    /// Gives back the memory of what was seized, and lets it go; before, has the kernel move what was to go
-    /// to the slower tier.
+    /// Gives back the memory of what was seized, and lets it go; and finishes what was to go to the
+    /// slower tier.
     fn give_back(&mut self) {
         // What was seized until now is not held while the kernel moves others.
         self.give_back_seized();
-        self.move_by_kernel();
+        self.finish_demotions();
         self.give_back_seized();
     }
 

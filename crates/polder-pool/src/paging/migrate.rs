@@ -21,7 +21,7 @@
 //! links hold frames (`swizzle`, `array-swizzled`), readers write them into pages under a shared hold and
 //! without a new version, and a write-back takes the lines that have changed since the last one as it
 //! leaves the page: a copy would not see either come and go. There T3 follows T5. Where a page has one
-//! address (`vm`), T3 follows T5 as well, and is the kernel's (`kernel_batch.rs`).
+//! address (`vm`), T3 follows T5 as well, and is the kernel's (`migration_batch.rs`).
 
 #![cfg(not(loom))]
 
@@ -37,7 +37,7 @@ use crate::translation::{Leaving, Translation};
 /// Why a page did not migrate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stays {
-    /// There is no free frame in the other tier.
+    /// There is no free frame in the other tier, or no room on its node (`KERNEL-2`).
     NoFrame,
     /// It is dirty, and the sweep of a checkpoint is under way.
     Dirty,

@@ -10,7 +10,7 @@
 //! | `write_back.rs` | a dirty page is written: W0 to W7 |
 //! | `promote.rs` | a page moves to the frame that it prefers: P1 to P5 |
 //! | `migrate.rs` | a page goes to another tier of memory: T1 to T7 |
-//! | `kernel_batch.rs` | the same by the kernel, for a batch of pages that keep their addresses |
+//! | `migration_batch.rs` | pages that go there together; by the kernel where they keep their addresses |
 //! | `pages_of.rs` | the pages in their frames, as policies see them |
 //! | `shadow.rs` | a page is changed in a copy, while others go on reading it: C1 to C8 |
 //! | `read_ahead.rs` | a thread that loads pages before they are asked for |
@@ -27,10 +27,10 @@ pub(crate) mod evict;
 pub(crate) mod fault;
 pub(crate) mod flights;
 pub(crate) mod group;
-pub(crate) mod kernel_batch;
 #[cfg(feature = "async")]
 pub(crate) mod loader;
 pub(crate) mod migrate;
+pub(crate) mod migration_batch;
 pub(crate) mod open_fault;
 pub(crate) mod page_provider;
 pub(crate) mod pages_of;

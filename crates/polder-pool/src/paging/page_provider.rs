@@ -10,13 +10,13 @@
 #![cfg(not(loom))]
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::core::Core;
 use crate::frame::Provides;
 use crate::latch::FrameId;
 use crate::page::PageRef;
-use crate::paging::kernel_batch::KernelBatch;
+use crate::paging::migration_batch::MigrationBatch;
 use crate::paging::pages_of::PagesOf;
 use crate::paging::watermarks::Watermarks;
 use crate::shared::Shared;
@@ -135,7 +135,10 @@ impl<T: Translation> Shared<T> {
         let missing = reserve.high.saturating_sub(free).max(LEAST_GOAL.max(call));
         let most = self.core.data.batch_pages.min(reserve.high).max(call);
         // What finds no room in the slower tier would leave memory, although colder pages are there.
-        let slower = frames.tiers().and_then(|tiers| tiers.behind(tier));
+        let slower = frames.tiers().and_then(|tiers| {
+            let slower = tiers.behind(tier)?;
+            (!tiers.is_refused(slower)).then_some(slower)
+        });
         let room = slower.map(|slower| frames.free_in(slower)).filter(|room| *room > 0);
         let freed = self.sweep(tier, missing.min(most).min(room.unwrap_or(most)));
         let taken = (free + freed).saturating_sub(frames.free_in(tier));
@@ -167,35 +170,23 @@ impl<T: Translation> Shared<T> {
     fn promote_wanted(&self) -> usize {
         let frames = &self.core.frames;
         let Some(tiers) = frames.tiers() else { return 0 };
-        let (pages, begun) = (PagesOf::new(self), Instant::now());
+        let pages = PagesOf::new(self);
         self.move_to_their_nodes(&pages, tiers.take_elsewhere());
-        let (mut promoted, mut without_room) = (0, Vec::new());
+        let mut without_room = Vec::new();
         let mut batches: Vec<_> =
-            (0..tiers.count()).map(|tier| KernelBatch::new(self, TierNo::new(tier))).collect();
+            (0..tiers.count()).map(|tier| MigrationBatch::new(self, TierNo::new(tier))).collect();
         for frame in tiers.take_wanted() {
             let Some(faster) = tiers.of(frame).faster() else { continue };
             if frames.free_in(faster) <= self.reserve_of(faster).low {
                 without_room.push(frame);
-                continue;
-            }
-            // KERNEL-2  it will be wanted again
-            if tiers.is_refused(faster) {
-                continue;
-            }
-            if !T::MEMORY.has_addresses() {
-                promoted += usize::from(self.migrate(&pages, frame, faster, true).is_ok());
-                continue;
-            }
-            let batch = &mut batches[faster.index()];
-            if batch.add(&pages, frame).is_ok() && batch.len() >= tiers.pages_a_call() {
-                promoted += batch.finish().0;
+            } else {
+                // What stays will be wanted again.
+                let _ = batches[faster.index()].add(&pages, frame, true);
             }
         }
-        promoted += batches.iter_mut().map(|batch| batch.finish().0).sum::<usize>();
+        let promoted = batches.iter_mut().map(|batch| batch.finish().moved).sum();
         tiers.want_again(without_room);
-        let counters = &self.core.counters;
-        counters.add(Counter::TierPromotions, promoted as u64);
-        counters.add(Counter::MigrationNanos, begun.elapsed().as_nanos() as u64);
+        self.core.counters.add(Counter::TierPromotions, promoted as u64);
         promoted
     }
 }

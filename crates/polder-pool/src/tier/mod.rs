@@ -6,7 +6,7 @@
 //! *migrates*: it is *promoted* to the next faster tier, or *demoted* to the next slower one, by a copy
 //! and one store of its word, without the kernel, its page tables and its shootdowns (`paging/migrate.rs`).
 //! Where a page has one address (`vm`) it keeps that, and the kernel moves the memory behind it, a batch
-//! of pages by one call (`paging/kernel_batch.rs`). From each tier pages are evicted to the device.
+//! of pages by one call (`paging/migration_batch.rs`). From each tier pages are evicted to the device.
 //!
 //! Each tier has a replacement policy of its own, for its frames. What goes where is drawn, with four
 //! probabilities ([`Migration`]): whether a page that comes from the device goes to the slower tier

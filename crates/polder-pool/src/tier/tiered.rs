@@ -22,6 +22,9 @@ const BATCH: usize = 16;
 /// Pages that are noted at most; further ones will be wanted again.
 const MOST_WANTED: usize = 1024;
 
+/// Pages of another node that are noted at most.
+const MOST_ELSEWHERE: usize = 2 * PageMoves::MOST as usize;
+
 /// How long a tier whose node has refused pages is left alone.
 const REFUSED_FOR: Duration = Duration::from_millis(100);
 
@@ -162,7 +165,10 @@ impl Tiered {
     /// so many that the kernel should move them.
     pub(crate) fn note_elsewhere(&self, frame: FrameId) -> bool {
         let mut elsewhere = lock(&self.elsewhere);
-        elsewhere.push(frame);
+        // Without a thread that takes them they stay where they are.
+        if elsewhere.len() < MOST_ELSEWHERE {
+            elsewhere.push(frame);
+        }
         elsewhere.len() >= self.pages_a_call()
     }
 

@@ -9,7 +9,7 @@
 //!    the kernel can): a system call that makes all processors forget addresses.
 //! 5. Where memory is in tiers on several nodes (`tier/`), a page that is promoted or demoted, or was
 //!    loaded into a slower tier, keeps its address: the kernel moves the memory behind it, that of a batch
-//!    of pages by one system call (`nodes.rs`, `paging/kernel_batch.rs`).
+//!    of pages by one system call (`nodes.rs`, `paging/migration_batch.rs`).
 //!
 //! The price is step 4, that entries of the kernel's table are never smaller than a page, and that
 //! addresses must be had for all that may ever be used (`arena.rs`).

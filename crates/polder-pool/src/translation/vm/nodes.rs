@@ -62,8 +62,8 @@ impl Placer {
         let moved = self.refused(moved);
         let all = |parts: &[Moved]| {
             let not_there = parts.iter().copied().filter(|moved| *moved != Moved::There);
-            // Without memory nothing helps; what is in use may not be a moment later.
-            not_there.max_by_key(|moved| *moved == Moved::NoMemory).unwrap_or(Moved::There)
+            // A refusal lasts; what is in use may not be a moment later.
+            not_there.max_by_key(|moved| *moved == Moved::Refused).unwrap_or(Moved::There)
         };
         moved.chunks(self.parts_a_page()).map(all).collect()
     }

@@ -1,22 +1,23 @@
-//! Migration by the kernel, where a page has one address: the memory behind it goes to the node of
-//! another tier (vmcache-n-2026, 2.1 and 2.3).
+//! Pages that go to another tier together.
 //!
-//! The page's frame is a number in the pool's accounts, of which each tier has a run: the paper's tier
-//! bits of a state word, and its resident set of each tier. So a page migrates by T1 to T7
-//! (`migrate.rs`) with two differences. What is copied there is moved here, by one system call for a
-//! batch of pages, each of which is held from T4 on. And whether a page has moved is the kernel's to
-//! say: one that has not goes on in its former frame, with its former word.
+//! A page that lies in a frame is copied and is there (`migrate.rs`). Where a page has one address
+//! (`vm`), the kernel moves the memory behind it to the node of the other tier (vmcache-n-2026, 2.1 and
+//! 2.3): the page's frame is a number in the pool's accounts, of which each tier has a run, which is the
+//! paper's tier bits of a state word and its resident set of each tier. There a page migrates by T1 to T7
+//! too, with two differences. What is copied else is moved here, by one system call for many pages, each
+//! of which is held from T4 on. And whether a page has moved is the kernel's to say: one that has not goes
+//! on in its former frame, with its former word.
 //!
-//! * `KERNEL-1` A thread that has a batch waits for no latch, no frame and no device until
-//!   [`KernelBatch::finish`]: its pages are held, and so is the page-move gate. As long as that takes
-//!   others find the pages latched.
-//! * `KERNEL-2` A tier whose node has refused pages, for want of memory or all of a batch for any reason,
-//!   is not asked again for a while: what would go there is evicted, and what would come up stays.
+//! * `KERNEL-1` A thread that holds pages for the kernel waits for no latch, no frame and no device until
+//!   they are moved: the page-move gate is held, too. As long as that takes others find them latched.
+//! * `KERNEL-2` A tier whose node has refused a page, for want of memory or of a permission, has no room
+//!   for a while: what would go there is evicted, and what would come up stays.
 
 #![cfg(not(loom))]
 
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Instant;
 
 use polder_format::PageNo;
 
@@ -26,15 +27,18 @@ use crate::paging::migrate::Stays;
 use crate::paging::pages_of::PagesOf;
 use crate::shared::{Shared, SpaceCore};
 use crate::sync::RwLockReadGuard;
+use crate::thread::Counter;
 use crate::tier::TierNo;
 use crate::translation::{Leaving, Translation};
 
-/// Pages on their way to one tier, held exclusively, each with a frame there.
-pub(crate) struct KernelBatch<'p, T: Translation> {
+/// Pages on their way to one tier.
+pub(crate) struct MigrationBatch<'p, T: Translation> {
     shared: &'p Shared<T>,
     target: TierNo,
     gate: Option<RwLockReadGuard<'p, ()>>,
-    pages: Vec<Held<T>>,
+    /// Held exclusively until the kernel has moved them.
+    held: Vec<Held<T>>,
+    done: Done,
 }
 
 struct Held<T: Translation> {
@@ -44,20 +48,62 @@ struct Held<T: Translation> {
     to: FrameId,
 }
 
-impl<'p, T: Translation> KernelBatch<'p, T> {
+/// What has become of a batch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Done {
+    /// How many pages have migrated.
+    pub(crate) moved: usize,
+    /// The frames of those that were held and stay, and why.
+    pub(crate) stay: Vec<(FrameId, Moved)>,
+}
+
+impl<'p, T: Translation> MigrationBatch<'p, T> {
     /// None yet.
-    pub(crate) fn new(shared: &'p Shared<T>, target: TierNo) -> KernelBatch<'p, T> {
-        KernelBatch { shared, target, gate: None, pages: Vec::new() }
+    pub(crate) fn new(shared: &'p Shared<T>, target: TierNo) -> MigrationBatch<'p, T> {
+        MigrationBatch { shared, target, gate: None, held: Vec::new(), done: Done::default() }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.pages.len()
+    /// The page in this frame migrates, or will when the batch is full or finished. `urgent` is that of
+    /// [`Shared::migrate`].
+    pub(crate) fn add(
+        &mut self,
+        pages: &PagesOf<'_, T>,
+        frame: FrameId,
+        urgent: bool,
+    ) -> Result<(), Stays> {
+        let begun = Instant::now();
+        let added = match T::MEMORY.has_addresses() {
+            true => self.hold(pages, frame),
+            false => self.shared.migrate(pages, frame, self.target, urgent).inspect(|()| {
+                self.done.moved += 1;
+            }),
+        };
+        self.note_time(begun);
+        added
     }
 
-    /// T1, T2, T4 and T5: the page in this frame is held until the batch is finished.
-    pub(crate) fn add(&mut self, pages: &PagesOf<'_, T>, frame: FrameId) -> Result<(), Stays> {
+    /// All pages have migrated, or stay.
+    pub(crate) fn finish(&mut self) -> Done {
+        let begun = Instant::now();
+        self.move_held();
+        self.note_time(begun);
+        std::mem::take(&mut self.done)
+    }
+
+    fn note_time(&self, begun: Instant) {
+        let nanos = begun.elapsed().as_nanos() as u64;
+        self.shared.core.counters.add(Counter::MigrationNanos, nanos);
+    }
+
+    /// T1, T2, T4 and T5: the page in this frame is held until the kernel has moved it.
+    fn hold(&mut self, pages: &PagesOf<'_, T>, frame: FrameId) -> Result<(), Stays> {
         let core = &self.shared.core;
         let frames = &core.frames;
+        let Some(tiers) = frames.tiers() else { return Err(Stays::NoFrame) };
+        // KERNEL-2
+        if tiers.is_refused(self.target) {
+            return Err(Stays::NoFrame);
+        }
         // T1
         if self.gate.is_none() {
             self.gate = Some(frames.moves.enter().ok_or(Stays::Busy)?);
@@ -87,37 +133,31 @@ impl<'p, T: Translation> KernelBatch<'p, T> {
             held.inspect_err(|_| self.shared.give_frame(to))?;
             Ok(Held { space: Arc::clone(space), page: page.page(), from: frame, to })
         });
-        self.pages.push(held.unwrap_or(Err(Stays::Busy))?);
+        self.held.push(held.unwrap_or(Err(Stays::Busy))?);
+        if self.held.len() >= tiers.pages_a_call() {
+            self.move_held();
+        }
         Ok(())
     }
 
-    /// T3, T6 and T7: the kernel moves what is held, and all is released. Gives how many pages have
-    /// moved, and the frames of those for which there is no room on the node (`KERNEL-2`).
-    pub(crate) fn finish(&mut self) -> (usize, Vec<FrameId>) {
+    /// T3, T6 and T7: the kernel moves what is held, and all is released.
+    fn move_held(&mut self) {
         let mut outcomes = self.move_memory();
-        let refused = !outcomes.contains(&Moved::There);
-        let (mut moved, mut without_room) = (0, Vec::new());
-        while let (Some(one), Some(outcome)) = (self.pages.pop(), outcomes.pop()) {
+        while let (Some(one), Some(outcome)) = (self.held.pop(), outcomes.pop()) {
             if outcome == Moved::There {
                 self.publish(one);
-                moved += 1;
+                self.done.moved += 1;
                 continue;
             }
-            if refused || outcome == Moved::NoMemory {
-                without_room.push(one.from);
+            if outcome == Moved::Refused
+                && let Some(tiers) = self.shared.core.frames.tiers()
+            {
+                tiers.note_refusal(self.target);
             }
+            self.done.stay.push((one.from, outcome));
             self.put_back(one);
         }
         self.gate = None;
-        if !without_room.is_empty() {
-            self.shared
-                .core
-                .frames
-                .tiers()
-                .iter()
-                .for_each(|tiers| tiers.note_refusal(self.target));
-        }
-        (moved, without_room)
     }
 
     /// T6 and T7.
@@ -142,7 +182,7 @@ impl<'p, T: Translation> KernelBatch<'p, T> {
 
     /// T3: what became of each. Where no node is named there is nothing to move.
     fn move_memory(&self) -> Vec<Moved> {
-        let pages = &self.pages;
+        let pages = &self.held;
         let (frames, translation) = (&self.shared.core.frames, &self.shared.translation);
         let node = frames.tiers().and_then(|tiers| tiers.node(self.target));
         let Some(node) = node.filter(|_| !pages.is_empty()) else {
@@ -156,10 +196,10 @@ impl<'p, T: Translation> KernelBatch<'p, T> {
     }
 }
 
-impl<T: Translation> Drop for KernelBatch<'_, T> {
+impl<T: Translation> Drop for MigrationBatch<'_, T> {
     /// Where a thread panics its pages are free again.
     fn drop(&mut self) {
-        while let Some(one) = self.pages.pop() {
+        while let Some(one) = self.held.pop() {
             self.put_back(one);
         }
     }
@@ -170,9 +210,10 @@ impl<T: Translation> Drop for KernelBatch<'_, T> {
 mod tests {
     use super::*;
     use crate::machine::check_may_move;
-    use crate::testing::{create, pool_in};
+    use crate::replacement::ReplacementKind;
+    use crate::testing::{config, create, pool_of};
     use crate::tier::{Tier, TierConfig};
-    use crate::{AccessHint, PageMoves, Pool, Space, Vm};
+    use crate::{AccessHint, PageMoves, Pool, PoolConfig, Space, Vm};
 
     const PAGES: u64 = 64;
 
@@ -184,7 +225,9 @@ mod tests {
             page_moves: PageMoves { batch, ..PageMoves::default() },
             ..TierConfig::default()
         };
-        let (dir, pool) = pool_in::<Vm>(8 << 20, tiers);
+        // What came first goes first.
+        let replacement = ReplacementKind::Lru;
+        let (dir, pool) = pool_of::<Vm>(PoolConfig { tiers, replacement, ..config(8 << 20) });
         let space = pool.create_space().unwrap();
         let pages: Vec<_> = (0..PAGES).map(|_| create(&space)).collect();
         for (number, page) in pages.iter().enumerate() {
@@ -204,7 +247,7 @@ mod tests {
     fn is_forbidden() -> bool {
         let forbidden = check_may_move();
         forbidden.as_ref().is_err_and(|why| {
-            println!("skipped: kernel_batch: {why}");
+            println!("skipped: migration_batch: {why}");
             true
         })
     }
@@ -227,12 +270,12 @@ mod tests {
         pages.iter().enumerate().map(is_in_second).filter(|second| *second).count()
     }
 
-    fn migrate(space: &Space<Vm>, pages: &[PageNo], tier: usize) -> (usize, Vec<FrameId>) {
+    fn migrate(space: &Space<Vm>, pages: &[PageNo], tier: usize) -> Done {
         let shared = space.shared();
-        let mut batch = KernelBatch::new(shared, TierNo::new(tier));
+        let mut batch = MigrationBatch::new(shared, TierNo::new(tier));
         let all = PagesOf::new(shared);
         for page in pages {
-            assert_eq!(batch.add(&all, frame_of(space, *page)), Ok(()));
+            assert_eq!(batch.add(&all, frame_of(space, *page), false), Ok(()));
         }
         batch.finish()
     }
@@ -249,12 +292,11 @@ mod tests {
         }
         let (_dir, pool, space, pages) = pool(24);
         let before = free(&pool);
-        let (moved, _) = migrate(&space, &pages, 1);
         let all = PAGES as usize;
-        assert_eq!((moved, in_second(&space, &pages)), (all, all));
+        assert_eq!((migrate(&space, &pages, 1).moved, in_second(&space, &pages)), (all, all));
         assert_eq!(free(&pool), [before[0] + all, before[1] - all]);
         assert_eq!(pool.stats().page_moves, PAGES.div_ceil(24));
-        assert_eq!(migrate(&space, &pages, 0).0, all);
+        assert_eq!(migrate(&space, &pages, 0).moved, all);
         assert_eq!((in_second(&space, &pages), free(&pool)), (0, before));
     }
 
@@ -264,25 +306,21 @@ mod tests {
         if is_forbidden() {
             return;
         }
-        for why in [Moved::Stays, Moved::NoMemory] {
+        for why in [Moved::Stays, Moved::Refused] {
             let (_dir, pool, space, pages) = pool(512);
-            let before = free(&pool);
+            let (before, quarter) = (free(&pool), PAGES as usize / 4);
             pool.shared().translation.refuse_to_move(4, why);
-            let (moved, mut without_room) = migrate(&space, &pages, 1);
-            let quarter = PAGES as usize / 4;
-            assert_eq!(moved, 3 * quarter);
-            assert_eq!(in_second(&space, &pages), moved);
+            let Done { moved, mut stay } = migrate(&space, &pages, 1);
+            assert_eq!((moved, in_second(&space, &pages)), (3 * quarter, 3 * quarter));
             assert_eq!(free(&pool), [before[0] + moved, before[1] - moved]);
-            let expected: Vec<_> = match why {
-                Moved::NoMemory => {
-                    pages.iter().step_by(4).map(|at| frame_of(&space, *at)).collect()
-                }
-                _ => Vec::new(),
-            };
-            without_room.reverse();
-            assert_eq!(without_room, expected);
-            let is_refused = pool.shared().core.frames.tiers().unwrap().is_refused(TierNo::new(1));
-            assert_eq!(is_refused, why == Moved::NoMemory);
+            stay.reverse();
+            let fourth = pages.iter().step_by(4).map(|at| (frame_of(&space, *at), why));
+            assert_eq!(stay, fourth.collect::<Vec<_>>());
+            // KERNEL-2
+            let all = PagesOf::new(space.shared());
+            let again =
+                MigrationBatch::new(space.shared(), TierNo::new(1)).add(&all, stay[0].0, false);
+            assert_eq!(again.is_err(), why == Moved::Refused, "{again:?}");
         }
     }
 
@@ -295,59 +333,67 @@ mod tests {
         let (_dir, pool, space, pages) = pool(512);
         let shared = space.shared();
         let (all, before) = (PagesOf::new(shared), free(&pool));
-        let mut batch = KernelBatch::new(shared, TierNo::new(1));
+        let mut batch = MigrationBatch::new(shared, TierNo::new(1));
         let pinned = shared.core.latches.meta(frame_of(&space, pages[0]));
         pinned.pin();
-        assert_eq!(batch.add(&all, frame_of(&space, pages[0])), Err(Stays::Busy));
+        assert_eq!(batch.add(&all, frame_of(&space, pages[0]), false), Err(Stays::Busy));
         pinned.unpin();
         let cell = shared.state_of(space.space_core(), pages[1]).unwrap();
         let held = cell.latch().unwrap();
-        assert_eq!(batch.add(&all, held.frame()), Err(Stays::Busy));
+        assert_eq!(batch.add(&all, held.frame(), false), Err(Stays::Busy));
         cell.put_back(held);
-        assert_eq!(batch.add(&all, frame_of(&space, pages[2])), Ok(()));
+        assert_eq!(batch.add(&all, frame_of(&space, pages[2]), false), Ok(()));
         // It is held already.
-        assert_eq!(batch.add(&all, frame_of(&space, pages[2])), Err(Stays::Busy));
+        assert_eq!(batch.add(&all, frame_of(&space, pages[2]), false), Err(Stays::Busy));
         let frames = &shared.core.frames;
         let taken: Vec<_> = std::iter::from_fn(|| frames.take_in(TierNo::new(1), None)).collect();
-        assert_eq!(batch.add(&all, frame_of(&space, pages[3])), Err(Stays::NoFrame));
+        assert_eq!(batch.add(&all, frame_of(&space, pages[3]), false), Err(Stays::NoFrame));
         taken.into_iter().for_each(|frame| shared.give_frame(frame));
         // No sweep of a checkpoint begins while pages are on their way.
         assert!(batch.gate.is_some());
-        assert_eq!(batch.finish(), (1, Vec::new()));
+        assert_eq!(batch.finish(), Done { moved: 1, stay: Vec::new() });
         assert!(batch.gate.is_none());
         assert_eq!(free(&pool), [before[0] + 1, before[1] - 1]);
         assert_eq!(in_second(&space, &pages), 1);
         // What a thread leaves behind that panics is free again.
-        assert_eq!(batch.add(&all, frame_of(&space, pages[3])), Ok(()));
+        assert_eq!(batch.add(&all, frame_of(&space, pages[3]), false), Ok(()));
         drop(batch);
         assert_eq!(free(&pool), [before[0] + 1, before[1] - 1]);
         assert_eq!(in_second(&space, &pages), 1);
     }
 
-    /// A kernel that moves no page, or only some, holds nobody up: what makes room leaves memory.
+    /// A kernel that moves no page, or only some, holds nobody up, and no tier keeps for ever what came
+    /// first: what makes room leaves memory.
     #[test]
     fn a_pool_goes_on_where_the_kernel_moves_little() {
         if is_forbidden() {
             return;
         }
-        for (each, why) in [(1, Moved::Stays), (1, Moved::NoMemory), (2, Moved::NoMemory)] {
+        for (each, why) in [(1, Moved::Stays), (1, Moved::Refused), (2, Moved::Refused)] {
             let (_dir, pool, space, pages) = pool(32);
-            let translation = &pool.shared().translation;
-            translation.refuse_to_move(each, why);
+            pool.shared().translation.refuse_to_move(each, why);
             let more: Vec<_> = (0..6000).map(|_| create(&space)).collect();
-            for page in more.iter().chain(&pages) {
+            let number_at = |page: PageNo| {
                 let number = space.run(AccessHint::Normal, |attempt| {
-                    let found = space.page(attempt, *page)?;
+                    let found = space.page(attempt, page)?;
                     let number = found.page().u64(1000);
                     found.validate()?;
                     Ok(number)
                 });
-                let place = pages.iter().position(|one| one == page);
-                assert_eq!(number.unwrap(), place.map_or(0, |place| place as u64));
-            }
+                number.unwrap()
+            };
+            let (shared, frames) = (space.shared(), &pool.shared().core.frames);
+            let is_in_first = |page: &&PageNo| {
+                let word = shared.state_of(space.space_core(), **page).map(|cell| cell.read());
+                word.is_some_and(|word| frames.tiers().unwrap().of(word.frame()) == TierNo::FIRST)
+            };
+            let first_tier = frames.tiers().unwrap().frames(TierNo::FIRST) as usize;
+            let late = more[3000..].iter().filter(is_in_first).count();
+            assert!(late > first_tier / 2, "{each} {why:?}: {late} of {first_tier}");
+            more.iter().for_each(|page| assert_eq!(number_at(*page), 0));
+            (0..).zip(&pages).for_each(|(number, page)| assert_eq!(number_at(*page), number));
             let stats = pool.stats();
-            assert!(stats.evictions > 1000, "{each} {why:?}: {stats:?}");
-            assert_eq!(stats.tier_demotions > 0, each > 1, "{stats:?}");
+            assert_eq!(stats.tier_demotions > 0, each > 1, "{each} {why:?}: {stats:?}");
         }
     }
 }
