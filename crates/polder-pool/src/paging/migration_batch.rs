@@ -10,8 +10,9 @@
 //!
 //! * `KERNEL-1` A thread that holds pages for the kernel waits for no latch, no frame and no device until
 //!   they are moved: the page-move gate is held, too. As long as that takes others find them latched.
-//! * `KERNEL-2` A tier whose node has refused a page, for want of memory or of a permission, has no room
-//!   for a while: what would go there is evicted, and what would come up stays.
+//! * `KERNEL-2` A tier whose node has refused a page, for want of memory or of a permission, or all of
+//!   several pages for any reason, has no room for a while: what would go there is evicted, and what would
+//!   come up stays.
 
 #![cfg(not(loom))]
 
@@ -143,6 +144,9 @@ impl<'p, T: Translation> MigrationBatch<'p, T> {
     /// T3, T6 and T7: the kernel moves what is held, and all is released.
     fn move_held(&mut self) {
         let mut outcomes = self.move_memory();
+        if outcomes.len() > 1 && !outcomes.contains(&Moved::There) {
+            outcomes.fill(Moved::Refused);
+        }
         while let (Some(one), Some(outcome)) = (self.held.pop(), outcomes.pop()) {
             if outcome == Moved::There {
                 self.publish(one);
@@ -216,12 +220,14 @@ mod tests {
     use crate::{AccessHint, PageMoves, Pool, PoolConfig, Space, Vm};
 
     const PAGES: u64 = 64;
+    /// In which there is always room.
+    const SECOND_BYTES: u64 = 32 << 20;
 
     /// A pool whose tiers are both on the first node, and pages in its first tier, each with its number.
     fn pool(batch: u32) -> (tempfile::TempDir, Pool<Vm>, Space<Vm>, Vec<PageNo>) {
         let tiers = TierConfig {
             first_node: Some(0),
-            slower: vec![Tier::new(1 << 20).on_node(0)],
+            slower: vec![Tier::new(SECOND_BYTES).on_node(0)],
             page_moves: PageMoves { batch, ..PageMoves::default() },
             ..TierConfig::default()
         };
@@ -387,11 +393,10 @@ mod tests {
                 let word = shared.state_of(space.space_core(), **page).map(|cell| cell.read());
                 word.is_some_and(|word| frames.tiers().unwrap().of(word.frame()) == TierNo::FIRST)
             };
-            let first_tier = frames.tiers().unwrap().frames(TierNo::FIRST) as usize;
-            let late = more[3000..].iter().filter(is_in_first).count();
-            assert!(late > first_tier / 2, "{each} {why:?}: {late} of {first_tier}");
             more.iter().for_each(|page| assert_eq!(number_at(*page), 0));
             (0..).zip(&pages).for_each(|(number, page)| assert_eq!(number_at(*page), number));
+            let late = more[3000..].iter().filter(is_in_first).count();
+            assert!(late > 200, "{each} {why:?}: {late}");
             let stats = pool.stats();
             assert_eq!(stats.tier_demotions > 0, each > 1, "{each} {why:?}: {stats:?}");
         }
