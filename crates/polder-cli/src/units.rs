@@ -20,6 +20,11 @@ pub fn plural(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(n), if n == 1 { one } else { many })
 }
 
+/// A part of all: `12.50%`.
+pub fn percent(part: f64) -> String {
+    format!("{:.2}%", 100.0 * part)
+}
+
 /// How many in a second; zero if there was no time.
 pub fn per_second(n: u64, time: Duration) -> f64 {
     if time.is_zero() { 0.0 } else { n as f64 / time.as_secs_f64() }

@@ -130,12 +130,12 @@ pub use polder_format::tuple;
 pub use polder_pool::replacement::{ReplacementKind, UnknownReplacement};
 #[doc(inline)]
 pub use polder_pool::{
-    GroupSize, MissRatios, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode, TierMissRatios,
-    TierStats, UnknownReadMode,
+    GroupSize, Migration, MissRatios, NodeId, NodeStats, PrewarmEnd, Prewarmed, ReadMode,
+    TierMissRatios, TierStats, UnknownReadMode,
 };
 #[cfg(feature = "tiers")]
 #[doc(inline)]
-pub use polder_pool::{Migration, MoveMode, PageMoves, Tier};
+pub use polder_pool::{MoveMode, PageMoves, Tier};
 pub use polder_tree::node::MAX_VALUE_BYTES;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;

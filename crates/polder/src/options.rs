@@ -205,7 +205,10 @@ impl Options {
         self
     }
 
-    /// With which probabilities pages go from tier to tier; of use where there are several.
+    /// With which probabilities pages go from tier to tier; of use where there are several. Without
+    /// this the store finds them out, and goes on finding them out while it runs: by how much longer an
+    /// access to a slower tier takes, what a page from the device costs, and the move of a page.
+    /// `Stats` says what they are.
     ///
     /// ```
     /// use polder::{Migration, Options, Tier};
@@ -217,7 +220,7 @@ impl Options {
     /// ```
     #[cfg(feature = "tiers")]
     pub fn migration(mut self, migration: Migration) -> Options {
-        self.tiers.migration = migration;
+        self.tiers.migration = Some(migration);
         self
     }
 

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use polder_pool::device::Way;
-use polder_pool::{MissRatios, NodeStats, PoolStats, SpaceStats, TierStats, Translation};
+use polder_pool::{
+    Migration, MissRatios, NodeStats, PoolStats, SpaceStats, TierStats, Translation,
+};
 
 use crate::any::dispatch;
 use crate::engine::Engine;
@@ -34,6 +36,9 @@ pub struct Stats {
     pub tier_demotions: u64,
     /// Nanoseconds that this has taken.
     pub migration_nanos: u64,
+    /// With which probabilities pages go from tier to tier now, where there are several: those that were
+    /// given, or that the store has found.
+    pub migration: Option<Migration>,
     /// System calls that moved pages from tier to tier (`vm`).
     pub page_moves: u64,
     /// Bytes copied by moving pages from frame to frame.
@@ -269,6 +274,7 @@ fn of_pool(pool: &PoolStats) -> Stats {
         tier_promotions: pool.tier_promotions,
         tier_demotions: pool.tier_demotions,
         migration_nanos: pool.migration_nanos,
+        migration: pool.migration,
         moved_bytes: pool.moved_bytes,
         frames_taken_near: pool.frames_taken_near,
         frames_taken_far: pool.frames_taken_far,

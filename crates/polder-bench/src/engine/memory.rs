@@ -3,7 +3,7 @@
 //! Sizes are in caches, so that one line compares them: `fast:2` is a first tier of twice the cache that
 //! all sides are given, `slow:0.25` a second one of a quarter. Behind an `@` stands how many nanoseconds
 //! longer a line of it takes, simulated; more `slow:` are more tiers. `dr:`, `dw:`, `rr:` and `rw:` are
-//! the probabilities of migration. With `mrc` the store finds out what more memory would give.
+//! the probabilities of migration; without any of them the store finds them out. With `mrc` the store finds out what more memory would give.
 
 use std::fmt;
 use std::time::Duration;
@@ -95,6 +95,15 @@ impl Memory {
         let slow = self.slow.iter().flatten().map(|slow| {
             Tier::new(bytes(slow.caches)).simulated(Duration::from_nanos(slow.nanos.into()))
         });
+        let options = options.tiers([fast].into_iter().chain(slow)).miss_ratios(self.mrc);
+        match self.migration() {
+            Some(migration) => options.migration(migration),
+            None => options,
+        }
+    }
+
+    /// What goes where, if one of the probabilities was said.
+    fn migration(&self) -> Option<Migration> {
         let usual = Migration::default();
         let migration = Migration {
             read_promotes: self.dr.unwrap_or(usual.read_promotes),
@@ -102,8 +111,7 @@ impl Memory {
             loads_to_slower: self.rr.unwrap_or(usual.loads_to_slower),
             evicts_to_slower: self.rw.unwrap_or(usual.evicts_to_slower),
         };
-        let tiers = [fast].into_iter().chain(slow);
-        options.tiers(tiers).migration(migration).miss_ratios(self.mrc)
+        [self.dr, self.dw, self.rr, self.rw].iter().any(Option::is_some).then_some(migration)
     }
 }
 

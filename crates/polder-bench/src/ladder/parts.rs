@@ -73,7 +73,7 @@ const fn of_stores(name: &'static str, sides: &'static str, run: Run) -> Part {
 }
 
 /// All parts, in the order in which they run.
-pub(crate) static PARTS: [Part; 28] = [
+pub(crate) static PARTS: [Part; 29] = [
     part!("scan", engines, scan::run),
     part!("heap", peers, heap::run),
     part!("graph", engines, graph::run),
@@ -102,6 +102,7 @@ pub(crate) static PARTS: [Part; 28] = [
     part!("tier-policies", tiered, tiers::run_policies),
     part!("migration", tiered, migration::run),
     of_stores("tpcc-tiers", "designs", tiers::run_tpcc),
+    of_stores("tpcc-tier-policies", "designs", tiers::run_tpcc_policies),
 ];
 
 impl Part {

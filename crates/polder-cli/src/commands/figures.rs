@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::tables;
 use crate::output::{Columns, Side};
-use crate::units::{bytes, count, plural};
+use crate::units::{bytes, count, percent, plural};
 
 /// Figures for people.
 pub fn page(figures: &Value) -> String {
@@ -49,6 +49,18 @@ pub fn page(figures: &Value) -> String {
         let used = count(frames.saturating_sub(free));
         let found = plural(hits, "page was", "pages were");
         row("", format!("{} in tier {tier}, {used} in use; {found} found there", count(frames)));
+    }
+    if let Some(migration) = figures["migration"].as_object() {
+        let part = |name: &str| percent(migration.get(name).and_then(Value::as_f64).unwrap_or(0.0));
+        let [promotes, loads, evicts] =
+            ["read_promotes", "loads_to_slower", "evicts_to_slower"].map(part);
+        row(
+            "",
+            format!(
+                "to slower memory go {loads} of pages loaded, {evicts} of those that make room"
+            ),
+        );
+        row("", format!("{promotes} of the accesses there bring a page up"));
     }
     row("  to find pages", format!("{} now", bytes(overhead)));
     row("  huge pages", format!("{} of the frames", bytes(number("huge_page_bytes"))));

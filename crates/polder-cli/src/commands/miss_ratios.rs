@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::bar::bar;
 use crate::output::{Columns, Side};
-use crate::units::{bytes, count};
+use crate::units::{bytes, count, percent};
 
 /// Accesses that were noted: fewer tell nothing.
 const ENOUGH: u64 = 200;
@@ -103,10 +103,6 @@ fn curve(figures: &Value) -> Vec<String> {
 /// Memory of so many pages.
 fn size(figures: &Value, frames: u64) -> String {
     bytes(frames.saturating_mul(figures["page_size_bytes"].as_u64().unwrap_or(0)))
-}
-
-fn percent(ratio: f64) -> String {
-    format!("{:.2}%", 100.0 * ratio)
 }
 
 #[cfg(test)]

@@ -18,6 +18,6 @@ pub(crate) use {
     },
     nodes::Nodes,
     page_moves::{Moved, PageMoves, check_may_move, move_pages},
-    policy::NodeId,
+    policy::{NodeId, node_here},
     table::{Table, Zeroed},
 };

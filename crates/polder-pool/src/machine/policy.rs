@@ -111,6 +111,15 @@ pub(crate) unsafe fn prefer(at: NonNull<u8>, len: usize, node: NodeId) -> io::Re
 }
 
 /// On which node the memory behind an address lies, which has been written.
+/// The node on which the calling thread was running a moment ago, if the kernel says so.
+pub(crate) fn node_here() -> Option<NodeId> {
+    let (mut core, mut node): (libc::c_uint, libc::c_uint) = (0, 0);
+    let none = ptr::null_mut::<libc::c_void>();
+    // SAFETY: the call writes two numbers.
+    let done = unsafe { libc::syscall(libc::SYS_getcpu, &raw mut core, &raw mut node, none) };
+    (done == 0).then(|| u16::try_from(node).ok().map(NodeId)).flatten()
+}
+
 #[cfg(test)]
 pub(crate) fn node_of(address: NonNull<u8>) -> Option<NodeId> {
     const NODE_OF_ADDRESS: libc::c_int = 1 | 1 << 1;

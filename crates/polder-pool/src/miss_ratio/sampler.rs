@@ -74,7 +74,8 @@ pub(crate) struct Sampled {
 }
 
 impl Sampled {
-    fn one_in(interval: u64) -> Sampled {
+    /// One page in so many.
+    pub(crate) fn one_in(interval: u64) -> Sampled {
         Sampled { below: u64::MAX / interval }
     }
 

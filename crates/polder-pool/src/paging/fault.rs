@@ -43,6 +43,8 @@
 
 #![cfg(not(loom))]
 
+use std::time::Instant;
+
 use polder_format::{PageId, PageNo, header_at};
 
 use crate::device::Batch;
@@ -109,7 +111,14 @@ impl<T: Translation> Shared<T> {
             let mut open = OpenFault::new((self, space), page, place, spare, claim);
             // F7  nobody waits for it but threads that want this very page
             let device = &self.core.data.device;
+            let tiers = self.core.frames.tiers().filter(|tiers| tiers.is_tuned());
+            let begun = tiers.map(|_| Instant::now());
             let batch = device.complete(device.submit(Batch::One(open.request()?)));
+            if let Some(begun) = begun {
+                let counters = &self.core.counters;
+                counters.add(Counter::TimedLoads, 1);
+                counters.add(Counter::LoadNanos, begun.elapsed().as_nanos() as u64);
+            }
             let read = batch.into_requests().pop();
             // F8 to F10
             return open.finish(read.map_or(Ok(()), |read| read.outcome), hint).map(Some);

@@ -27,6 +27,7 @@ pub(crate) mod evict;
 pub(crate) mod fault;
 pub(crate) mod flights;
 pub(crate) mod group;
+mod latency;
 #[cfg(feature = "async")]
 pub(crate) mod loader;
 pub(crate) mod migrate;

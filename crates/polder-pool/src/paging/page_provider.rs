@@ -97,6 +97,7 @@ impl<T: Translation> Shared<T> {
         let mut is_first = true;
         loop {
             let (mut is_short, mut freed) = (false, 0);
+            self.tune_migration();
             // The slowest first, so that the others can demote.
             for tier in (0..tiers).rev().map(TierNo::new) {
                 if let Some((reserve, free)) = self.shortage_of(tier, |reserve| reserve.high) {
@@ -118,6 +119,15 @@ impl<T: Translation> Shared<T> {
                 return true;
             }
         }
+    }
+
+    /// What goes where from now on, where the pool finds out by itself.
+    fn tune_migration(&self) {
+        let Some(tiers) = self.core.frames.tiers() else { return };
+        if tiers.wants_latencies() {
+            self.measure_latencies(tiers);
+        }
+        tiers.tune(self.core.page_size().bytes() as u64);
     }
 
     /// How many pages of a tier the kernel is asked to move together, where it is the kernel that moves

@@ -16,7 +16,7 @@ use crate::machine::{Groups, kernel_page_bytes};
 use crate::miss_ratio::Sampling;
 use crate::read_mode::ReadMode;
 use crate::replacement::{Heard, ReplacementKind};
-use crate::tier::TierConfig;
+use crate::tier::{TierConfig, Tiered};
 use crate::translation::{Translation, Words};
 
 /// The fewest frames that a pool works with: enough for several threads that each hold the path
@@ -188,14 +188,15 @@ impl PoolConfig {
         if can { self.miss_ratios } else { Sampling::Off }
     }
 
-    /// Memory of replacement, slices and the sampler for each frame.
+    /// Memory of replacement, slices, the sampler and tiers for each frame.
     pub(crate) fn beside_bytes<T: Translation>(&self, groups: Option<&Groups>) -> u64 {
         let slices = groups.map_or(0, GroupPins::bytes_with);
         let sampler = match self.sampling::<T>() {
             Sampling::Off => 0,
             sampling => sampling.bytes_per_frame() + Heard::BYTES_PER_FRAME,
         };
-        self.replacement_for::<T>().bytes_per_frame() + slices + sampler
+        let tuner = if self.tiers.is_tuned() { Tiered::TUNED_BYTES_PER_FRAME } else { 0 };
+        self.replacement_for::<T>().bytes_per_frame() + slices + sampler + tuner
     }
 
     fn frame_cost(size: PageSize, translation_bytes: u64) -> u64 {

@@ -328,7 +328,7 @@ mod real_nodes {
             let tiers = TierConfig {
                 first_node: Some(near.get()),
                 slower: vec![Tier::new(4 << 20).on_node(far.get())],
-                migration: Migration { read_promotes: 1.0, ..Migration::default() },
+                migration: Some(Migration { read_promotes: 1.0, ..Migration::default() }),
                 ..TierConfig::default()
             };
             let (_dir, pool) = pool_in::<T>(4 << 20, tiers);

@@ -18,7 +18,7 @@ use crate::pool::pool::Pool;
 use crate::shared::Shared;
 use crate::sync::lock;
 use crate::thread::Counter;
-use crate::tier::TierNo;
+use crate::tier::{Migration, TierNo};
 use crate::translation::{
     Footprint, Hash, HashInlined, HashOptimistic, HashOptimisticInlined, HashPreferred, Predictive,
     PredictiveHashed, Translation, Words,
@@ -47,6 +47,9 @@ pub struct PoolStats {
     pub tier_demotions: u64,
     /// Nanoseconds that this has taken.
     pub migration_nanos: u64,
+    /// With which probabilities pages go from tier to tier now, where there are several: those that were
+    /// given, or that the pool has found.
+    pub migration: Option<Migration>,
     /// Frames taken for a page by a thread that ran on their node; 0 where they are not
     /// partitioned.
     pub frames_taken_near: u64,
@@ -191,6 +194,7 @@ impl<T: Translation> Pool<T> {
             tier_promotions: sum(Counter::TierPromotions),
             tier_demotions: sum(Counter::TierDemotions),
             migration_nanos: sum(Counter::MigrationNanos),
+            migration: core.frames.tiers().map(|tiers| tiers.migration()),
             frames_taken_near: sum(Counter::FramesNear),
             frames_taken_far: sum(Counter::FramesFar),
             page_size_bytes: size,

@@ -140,7 +140,7 @@ pub trait Replacement: Debug + Send + Sync {
     }
 
     /// Whether the policy has its mark on the page in `frame`, whose word has a mark or not: words bear
-    /// marks for others, too (`MRC-2`, `TIER-1`).
+    /// marks for others, too (`MRC-2`, `TIER-1`, `TUNE-3`).
     fn is_marked(&self, _frame: FrameId, in_word: bool) -> bool {
         in_word
     }

@@ -5,6 +5,8 @@ pub(crate) use loom::sync::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic,
 };
 #[cfg(not(loom))]
+use std::sync::TryLockError;
+#[cfg(not(loom))]
 pub(crate) use std::sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 #[cfg(all(not(loom), not(polder_count)))]
@@ -27,6 +29,16 @@ pub(crate) fn aside<R>(work: impl FnOnce() -> R) -> R {
 /// Locks a mutex whose data stays consistent even if a holder panicked.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The same if no other thread has it.
+#[cfg(not(loom))]
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
 }
 
 /// Stands behind each SeqCst store whose partner stores first and loads then, too: loom orders

@@ -49,15 +49,23 @@ pub(crate) enum Counter {
     TierPromotions,
     TierDemotions,
     MigrationNanos,
+    TimedLoads,
+    LoadNanos,
 }
 
-const COUNTERS: usize = Counter::MigrationNanos as usize + 1;
+const COUNTERS: usize = Counter::LoadNanos as usize + 1;
 
 /// One thread's counters, alone on its cache lines.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Slot {
     counts: [AtomicU64; COUNTERS],
+}
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot { counts: [const { AtomicU64::new(0) }; COUNTERS] }
+    }
 }
 
 impl Slot {

@@ -9,6 +9,7 @@ use polder_format::PageSize;
 use super::TierNo;
 use crate::error::PoolError;
 use crate::machine::PageMoves;
+use crate::sync::atomic::{AtomicU64, Ordering};
 use crate::thread::draw;
 
 /// The most tiers that a pool may have.
@@ -110,8 +111,9 @@ pub struct TierConfig {
     pub first_node: Option<u16>,
     /// The tiers behind the first one, the fastest first. At most three.
     pub slower: Vec<Tier>,
-    /// What goes where.
-    pub migration: Migration,
+    /// What goes where. `None`: the pool finds out with which probabilities an access costs least, by what
+    /// an access to each tier, a load, and the move of a page take (`tier/tuner.rs`).
+    pub migration: Option<Migration>,
     /// How the kernel is asked to move pages, under a translation where pages have addresses (`vm`).
     pub page_moves: PageMoves,
 }
@@ -155,7 +157,7 @@ impl TierConfig {
             return refuse(format!("a batch of {given} pages; it may have 1 to {most}"));
         }
         let Migration { read_promotes, write_promotes, loads_to_slower, evicts_to_slower } =
-            self.migration;
+            self.migration.unwrap_or_default();
         let probabilities = [
             ("read_promotes", read_promotes),
             ("write_promotes", write_promotes),
@@ -177,6 +179,11 @@ impl TierConfig {
         differ.then_some("name the node of each tier, or of none")
     }
 
+    /// Whether the pool finds out what goes where.
+    pub(crate) fn is_tuned(&self) -> bool {
+        !self.slower.is_empty() && self.migration.is_none()
+    }
+
     /// All tiers' nodes, from the first tier on.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = Option<u16>> {
         [self.first_node].into_iter().chain(self.slower.iter().map(|tier| tier.node))
@@ -184,26 +191,26 @@ impl TierConfig {
 }
 
 /// Whether something that is to happen with a probability happens this time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Chance(u64);
+#[derive(Debug, Default)]
+pub(super) struct Chance(AtomicU64);
 
 impl Chance {
     /// From 0 to 1.
-    pub(super) fn new(probability: f64) -> Chance {
-        Chance((probability * (1u64 << 32) as f64) as u64)
+    pub(super) fn set(&self, probability: f64) {
+        self.0.store((probability * (1u64 << 32) as f64) as u64, Ordering::Relaxed);
     }
 
-    pub(super) fn is_possible(self) -> bool {
-        self.0 > 0
+    pub(super) fn get(&self) -> f64 {
+        self.0.load(Ordering::Relaxed) as f64 / (1u64 << 32) as f64
     }
 
-    pub(super) fn draw(self) -> bool {
-        u64::from(draw()) < self.0
+    pub(super) fn draw(&self) -> bool {
+        u64::from(draw()) < self.0.load(Ordering::Relaxed)
     }
 }
 
 /// The chances of a [`Migration`].
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Default)]
 pub(super) struct Chances {
     pub(super) read_promotes: Chance,
     pub(super) write_promotes: Chance,
@@ -213,16 +220,30 @@ pub(super) struct Chances {
 
 impl Chances {
     pub(super) fn of(migration: Migration) -> Chances {
-        Chances {
-            read_promotes: Chance::new(migration.read_promotes),
-            write_promotes: Chance::new(migration.write_promotes),
-            loads_to_slower: Chance::new(migration.loads_to_slower),
-            evicts_to_slower: Chance::new(migration.evicts_to_slower),
+        let chances = Chances::default();
+        chances.set(migration);
+        chances
+    }
+
+    /// Each by itself: a thread may draw with some of them as they were.
+    pub(super) fn set(&self, migration: Migration) {
+        self.read_promotes.set(migration.read_promotes);
+        self.write_promotes.set(migration.write_promotes);
+        self.loads_to_slower.set(migration.loads_to_slower);
+        self.evicts_to_slower.set(migration.evicts_to_slower);
+    }
+
+    pub(super) fn get(&self) -> Migration {
+        Migration {
+            read_promotes: self.read_promotes.get(),
+            write_promotes: self.write_promotes.get(),
+            loads_to_slower: self.loads_to_slower.get(),
+            evicts_to_slower: self.evicts_to_slower.get(),
         }
     }
 
     /// In which of so many tiers a page that comes from the device goes.
-    pub(super) fn draw_for_load(self, tiers: usize) -> TierNo {
+    pub(super) fn draw_for_load(&self, tiers: usize) -> TierNo {
         let slower = (1..tiers).take_while(|_| self.loads_to_slower.draw()).count();
         TierNo::new(slower)
     }
@@ -240,7 +261,7 @@ mod tests {
         assert!(many.validate(PageSize::MIN).unwrap_err().to_string().contains("5 tiers"));
         for p in [-0.1, 1.1, f64::NAN, f64::INFINITY] {
             let migration = Migration { write_promotes: p, ..Migration::default() };
-            let refused = TierConfig { migration, ..ok.clone() };
+            let refused = TierConfig { migration: Some(migration), ..ok.clone() };
             let refused = refused.validate(PageSize::MIN);
             assert!(refused.unwrap_err().to_string().contains("`write_promotes`"), "{p}");
         }
@@ -249,7 +270,9 @@ mod tests {
     #[test]
     fn chances_are_what_they_are_called() {
         for p in [0.0, 0.01, 0.5, 1.0] {
-            let chance = Chance::new(p);
+            let chance = Chance::default();
+            chance.set(p);
+            assert!((chance.get() - p).abs() < 1e-9);
             let hits = (0..100_000).filter(|_| chance.draw()).count() as f64;
             // 5 sigma are 800 at most.
             assert!((hits - p * 100_000.0).abs() <= 800.0 * (p * (1.0 - p)).sqrt() * 2.0, "{p}");

@@ -11,13 +11,14 @@
 //! Each tier has a replacement policy of its own, for its frames. What goes where is drawn, with four
 //! probabilities ([`Migration`]): whether a page that comes from the device goes to the slower tier
 //! (Rr), whether one that makes room in its tier is demoted or leaves memory (Rw), and whether an
-//! access (Dr) or a change (Dw) that finds a page in a slower tier has it promoted. What a scan has
-//! loaded and nobody used is never demoted.
+//! access (Dr) or a change (Dw) that finds a page in a slower tier has it promoted. They are given, or
+//! the pool tunes them (`tuner.rs`). What a scan has loaded and nobody used is never demoted.
 //!
 //! * `TIER-1` All pages of a slower tier bear the mark in their word, from the store that brings them
-//!   there on, whatever the tier's policy wants; what that wants is in `Slower::marks`. So the pool
+//!   there on, whatever the tier's policy wants; what that wants is in `OneTier::marks`. So the pool
 //!   hears of each access to a slower tier, and of none to the first one that it would not hear of
-//!   without tiers: a lookup in the first tier costs what it costs in a pool of one tier. (A mark that
+//!   without tiers, but for a few observed pages (`TUNE-3`): a lookup in the first tier costs what it
+//!   costs in a pool of one tier. (A mark that
 //!   is missing all the same only lets an access go unheard.)
 //! * `TIER-2` A thread that accesses a page moves none. It notes that the page is wanted; the page
 //!   provider, which makes room in each tier, promotes what was noted, in batches, as long as the
@@ -31,7 +32,14 @@
 #![cfg(not(loom))]
 
 pub(crate) mod config;
+mod costs;
+mod observed;
 pub(crate) mod tiered;
+mod trial;
+mod tuner;
+#[cfg(all(test, feature = "tiers"))]
+#[allow(clippy::unwrap_used)]
+mod tuner_tests;
 
 /// A tier, counted from 0, the fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,14 +4,17 @@
 
 use std::fmt;
 use std::hint::spin_loop;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use polder_format::{Heat, PageId};
 
-use super::TierNo;
-use super::config::{Chances, Tier, TierConfig};
+use super::config::{Chances, Migration, Tier, TierConfig};
+use super::costs::Counts;
+use super::tuner::Tuner;
+use super::{MOST_TIERS, TierNo};
 use crate::latch::FrameId;
-use crate::machine::{NodeId, PageMoves};
+use crate::machine::{NodeId, PageMoves, node_here};
 use crate::replacement::{Bits, Look, Pages, Replacement};
 use crate::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use crate::sync::{Mutex, lock};
@@ -36,12 +39,30 @@ const ACCESSES: [Counter; 3] =
 const LOADS: [Counter; 3] =
     [Counter::SecondTierLoads, Counter::ThirdTierLoads, Counter::FourthTierLoads];
 
+/// How often probabilities are tuned, and latencies measured, at most.
+const TUNED_EACH: Duration = Duration::from_millis(1);
+const LATENCY_EACH: Duration = Duration::from_secs(1);
+
+/// How much longer a line of the next slower tier takes, until it is measured.
+const SUPPOSED_LATENCY: Duration = Duration::from_nanos(100);
+
 /// The tiers of a pool that has several.
 pub(crate) struct Tiered {
     tiers: Box<[OneTier]>,
     chances: Chances,
+    /// What tunes the chances, if they are not given.
+    pub(super) tuner: Option<Arc<Tuner>>,
+    /// As nanoseconds behind `begun`.
+    tuned_at: AtomicU64,
+    latency_at: AtomicU64,
+    /// How long it takes to have a cache line of each tier, as far as was measured.
+    latencies: [AtomicU64; MOST_TIERS],
+    simulated: [Duration; MOST_TIERS],
     page_moves: PageMoves,
     begun: Instant,
+    /// What stands for the time since then, in tests.
+    #[cfg(test)]
+    pub(super) time: AtomicU64,
     /// Pages that have memory of another node than their tier, by their frames.
     elsewhere: Mutex<Vec<FrameId>>,
     /// Frames of slower tiers whose pages are wanted in a faster one, each once (`Slower::wanted`).
@@ -64,13 +85,14 @@ struct OneTier {
     node: Option<NodeId>,
     /// Until then, as nanoseconds behind `Tiered::begun`, no page is moved there (`KERNEL-2`).
     refused_until: AtomicU64,
+    /// The marks that the policy wants of pages that bear it anyway (`TIER-1`, `TUNE-3`).
+    marks: Bits,
+    tuner: Option<Arc<Tuner>>,
     slower: Option<Slower>,
 }
 
 /// What only a slower tier has.
 struct Slower {
-    /// The marks that the policy wants (`TIER-1`).
-    marks: Bits,
     /// The pages that are in `Tiered::wanted`.
     wanted: Bits,
     accesses: Counter,
@@ -86,6 +108,9 @@ impl fmt::Debug for Tiered {
 }
 
 impl Tiered {
+    /// Bytes for each frame where the probabilities are tuned; for a few pages somewhat more.
+    pub(crate) const TUNED_BYTES_PER_FRAME: u64 = Tuner::BYTES_PER_FRAME;
+
     /// Tiers whose last frames are `ends`, on these nodes, with a policy for each.
     pub(crate) fn new(
         (ends, nodes): (&[u32], &[Option<NodeId>]),
@@ -94,33 +119,150 @@ impl Tiered {
         counters: Counters,
     ) -> Tiered {
         let first = Tier::new(0);
-        let configs = [&first].into_iter().chain(&config.slower);
+        let configs = || [&first].into_iter().chain(&config.slower);
         let starts = [0].iter().chain(ends);
-        let tiers =
-            starts.zip(ends).zip(configs).enumerate().map(|(number, ((before, end), tier))| {
-                let frames = end - before;
+        let in_tiers: Vec<u32> = starts.clone().zip(ends).map(|(start, end)| end - start).collect();
+        let mut simulated = [Duration::ZERO; MOST_TIERS];
+        simulated.iter_mut().zip(configs()).for_each(|(to, tier)| *to = tier.simulated_latency);
+        // A change is an access before it is a change.
+        let begin = Migration { write_promotes: 0.0, ..Migration::default() };
+        let tuner = match config.migration {
+            Some(_) => None,
+            None => Some(Arc::new(Tuner::new(&in_tiers, longer(simulated), &begin))),
+        };
+        let tiers = starts.zip(&in_tiers).zip(configs()).enumerate().map(
+            |(number, ((before, frames), tier))| {
                 let slower = number.checked_sub(1).map(|slower| Slower {
-                    marks: Bits::new(frames),
-                    wanted: Bits::new(frames),
+                    wanted: Bits::new(*frames),
                     accesses: ACCESSES[slower.min(ACCESSES.len() - 1)],
                     loads: LOADS[slower.min(LOADS.len() - 1)],
                     simulated: tier.simulated_latency * Tier::SIMULATED_LINES,
                 });
-                let (policy, node) = (build(frames), nodes.get(number).copied());
-                let (before, node, refused_until) = (*before, node.flatten(), AtomicU64::new(0));
-                OneTier { before, frames, policy, node, refused_until, slower }
-            });
+                OneTier {
+                    before: *before,
+                    frames: *frames,
+                    policy: build(*frames),
+                    node: nodes.get(number).copied().flatten(),
+                    refused_until: AtomicU64::new(0),
+                    marks: Bits::new(if slower.is_some() || tuner.is_some() { *frames } else { 0 }),
+                    tuner: tuner.clone(),
+                    slower,
+                }
+            },
+        );
         Tiered {
             tiers: tiers.collect(),
-            chances: Chances::of(config.migration),
+            chances: Chances::of(config.migration.unwrap_or(begin)),
+            tuner,
+            simulated,
+            tuned_at: AtomicU64::new(0),
+            latency_at: AtomicU64::new(0),
+            latencies: Default::default(),
             page_moves: config.page_moves,
             begun: Instant::now(),
+            #[cfg(test)]
+            time: AtomicU64::new(0),
             elsewhere: Mutex::default(),
             wanted: Mutex::default(),
             wanted_count: AtomicUsize::new(0),
             is_urgent: AtomicBool::new(false),
             counters,
         }
+    }
+
+    /// Nanoseconds since the pool was opened.
+    fn now(&self) -> u64 {
+        #[cfg(test)]
+        if self.time.load(Ordering::Relaxed) > 0 {
+            return self.time.load(Ordering::Relaxed);
+        }
+        self.begun.elapsed().as_nanos() as u64
+    }
+
+    /// Whether the calling thread is to measure the latencies of the tiers: they tell what promotions are
+    /// worth, where memory is of different nodes. At most once in a while, and from the first tier's node:
+    /// to others that is far.
+    pub(crate) fn wants_latencies(&self) -> bool {
+        let is_near = || self.tiers[0].node.is_none_or(|node| node_here() == Some(node));
+        self.tuner.is_some()
+            && self.are_nodes()
+            && self.is_time(&self.latency_at, LATENCY_EACH)
+            && is_near()
+    }
+
+    /// How long it took of late to have a cache line of this tier.
+    pub(crate) fn note_latency(&self, tier: TierNo, latency: Duration) {
+        let (known, of_late) = (&self.latencies[tier.index()], latency.as_nanos() as u64);
+        let before = known.load(Ordering::Relaxed);
+        let mean = if before == 0 { of_late } else { (before * 3 + of_late) / 4 };
+        known.store(mean, Ordering::Relaxed);
+    }
+
+    /// How long it takes to have a cache line of each tier, beyond what it takes in memory of the node on
+    /// which threads run if all of it is.
+    fn latencies(&self) -> [Duration; MOST_TIERS] {
+        let measured = self.latencies.each_ref().map(|of| of.load(Ordering::Relaxed));
+        let is_measured = measured[..self.tiers.len()].iter().all(|nanos| *nanos > 0);
+        std::array::from_fn(|tier| {
+            let of_nodes = match is_measured {
+                true => Duration::from_nanos(measured[tier]),
+                false if self.are_nodes() => SUPPOSED_LATENCY * tier as u32,
+                false => Duration::ZERO,
+            };
+            self.simulated[tier] + of_nodes
+        })
+    }
+
+    /// Whether tiers are memory of different nodes.
+    fn are_nodes(&self) -> bool {
+        self.tiers.iter().any(|tier| tier.node != self.tiers[0].node)
+    }
+
+    /// Whether so much time has gone by since the last time.
+    fn is_time(&self, last: &AtomicU64, each: Duration) -> bool {
+        let (now, before) = (self.now(), last.load(Ordering::Relaxed));
+        let is_time = before == 0 || now.saturating_sub(before) >= each.as_nanos() as u64;
+        if is_time {
+            last.store(now.max(1), Ordering::Relaxed);
+        }
+        is_time
+    }
+
+    /// Tunes the probabilities, unless they are given. Pages have so many bytes.
+    pub(crate) fn tune(&self, page_bytes: u64) {
+        let Some(tuner) = &self.tuner else { return };
+        if !self.is_time(&self.tuned_at, TUNED_EACH) {
+            return;
+        }
+        let sum = |counter| self.counters.sum(counter);
+        let slower = std::array::from_fn(|tier| {
+            let tier = self.tiers.get(tier).map(|_| TierNo::new(tier));
+            tier.and_then(|tier| self.accesses(tier)).unwrap_or(0)
+        });
+        let counts = Counts {
+            accesses: sum(Counter::PagesRead),
+            slower,
+            loads: sum(Counter::Faults).saturating_sub(sum(Counter::Prewarmed)),
+            written: sum(Counter::EvictedPageBytes) / page_bytes,
+            moves: sum(Counter::TierPromotions) + sum(Counter::TierDemotions),
+            evictions: sum(Counter::Evictions),
+            move_nanos: sum(Counter::MigrationNanos),
+            timed_loads: sum(Counter::TimedLoads),
+            load_nanos: sum(Counter::LoadNanos),
+        };
+        if let Some(migration) = tuner.tune(&counts, longer(self.latencies()), self.now()) {
+            self.chances.set(migration);
+        }
+    }
+
+    /// Whether the probabilities are tuned.
+    pub(crate) fn is_tuned(&self) -> bool {
+        self.tuner.is_some()
+    }
+
+    /// With which probabilities pages go from tier to tier now.
+    pub(crate) fn migration(&self) -> Migration {
+        self.chances.get()
     }
 
     /// How many there are.
@@ -151,14 +293,14 @@ impl Tiered {
 
     /// The kernel does not move pages to a tier's node (`KERNEL-2`).
     pub(crate) fn note_refusal(&self, tier: TierNo) {
-        let until = self.begun.elapsed() + REFUSED_FOR;
-        self.tiers[tier.index()].refused_until.store(until.as_nanos() as u64, Ordering::Relaxed);
+        let until = self.now() + REFUSED_FOR.as_nanos() as u64;
+        self.tiers[tier.index()].refused_until.store(until, Ordering::Relaxed);
     }
 
     /// Whether the kernel has not moved pages to a tier's node of late (`KERNEL-2`).
     pub(crate) fn is_refused(&self, tier: TierNo) -> bool {
         let until = self.tiers[tier.index()].refused_until.load(Ordering::Relaxed);
-        until > 0 && (self.begun.elapsed().as_nanos() as u64) < until
+        until > 0 && self.now() < until
     }
 
     /// The page that comes into this frame has memory of another node than its tier. Whether they are
@@ -291,36 +433,60 @@ impl OneTier {
         self.slower.iter().for_each(|slower| _ = slower.wanted.clear(frame));
     }
 
-    /// The mark that the policy wanted, of a page whose word was seen with this one.
-    fn mark_of(&self, frame: FrameId, in_word: bool) -> bool {
-        self.slower.as_ref().map_or(in_word, |slower| slower.marks.is_set(frame))
+    /// Whether the page bears the mark whatever the policy wants (`TIER-1`, `TUNE-3`).
+    fn keeps_mark(&self, frame: FrameId) -> bool {
+        let is_counted =
+            || self.tuner.as_ref().is_some_and(|by| by.observed.counts(self.outside(frame)));
+        self.slower.is_some() || is_counted()
     }
 
-    /// What the policy wants; gives what the word has (`TIER-1`).
+    /// The mark that the policy wanted, of a page whose word was seen with this one.
+    fn mark_of(&self, frame: FrameId, in_word: bool) -> bool {
+        if self.keeps_mark(frame) { self.marks.is_set(frame) } else { in_word }
+    }
+
+    /// What the policy wants; gives what the word has.
     fn set_mark(&self, frame: FrameId, marked: bool) -> bool {
-        let Some(slower) = &self.slower else { return marked };
-        match marked {
-            true => slower.marks.set(frame),
-            false => slower.marks.clear(frame),
-        };
+        if !self.keeps_mark(frame) {
+            return marked;
+        }
+        self.marks.put(frame, marked);
         true
+    }
+
+    /// The policy hears of an access to a page that bears the mark anyway. Gives whether it wants it.
+    fn access(&self, frame: FrameId) -> bool {
+        let stays = self.marks.is_set(frame) && self.policy.access(frame);
+        if !stays {
+            self.marks.clear(frame);
+        }
+        stays
     }
 }
 
 impl Replacement for Tiered {
     fn admit(&self, frame: FrameId, page: PageId, once: bool) -> bool {
-        let tier = self.tier(frame);
+        let number = self.of(frame);
+        let tier = &self.tiers[number.index()];
+        if let Some(tuner) = self.tuner.as_ref().filter(|_| tier.slower.is_some()) {
+            tuner.observed.loaded(frame, page, number, || self.now());
+        }
         tier.admit(tier.inside(frame), page, once)
     }
 
     fn access(&self, frame: FrameId) -> bool {
-        let tier = self.tier(frame);
+        let number = self.of(frame);
+        let tier = &self.tiers[number.index()];
         let inside = tier.inside(frame);
-        let Some(slower) = &tier.slower else { return tier.policy.access(inside) };
-        self.counters.add(slower.accesses, 1);
-        if slower.marks.is_set(inside) && !tier.policy.access(inside) {
-            slower.marks.clear(inside);
+        if !tier.keeps_mark(inside) {
+            return tier.policy.access(inside);
         }
+        let is_wanted = tier.access(inside);
+        let observed = self.tuner.as_ref().map(|tuner| &tuner.observed);
+        let counts = observed.filter(|observed| observed.counts(frame));
+        let is_counted = counts.is_some_and(|by| by.accessed(frame, number, || self.now()));
+        let Some(slower) = &tier.slower else { return is_wanted || is_counted };
+        self.counters.add(slower.accesses, 1);
         if self.chances.read_promotes.draw() {
             self.want(slower, frame, inside);
         }
@@ -330,7 +496,7 @@ impl Replacement for Tiered {
 
     fn wants_writes(&self) -> bool {
         let mut policies = self.tiers.iter().map(|tier| &tier.policy);
-        self.chances.write_promotes.is_possible() || policies.any(|policy| policy.wants_writes())
+        self.chances.write_promotes.get() > 0.0 || policies.any(|policy| policy.wants_writes())
     }
 
     fn write(&self, frame: FrameId) {
@@ -348,6 +514,7 @@ impl Replacement for Tiered {
 
     fn leave(&self, frame: FrameId, returns_as: Option<PageId>) {
         let tier = self.tier(frame);
+        self.tuner.iter().for_each(|tuner| tuner.observed.left(frame, || self.now()));
         tier.leave(tier.inside(frame), returns_as);
     }
 
@@ -355,18 +522,25 @@ impl Replacement for Tiered {
         debug_assert_eq!(self.of(from), self.of(to), "`moves` is for other tiers");
         let tier = self.tier(from);
         tier.policy.relocate(tier.inside(from), tier.inside(to));
+        self.tuner.iter().for_each(|tuner| tuner.observed.relocated(from, to));
     }
 
     fn moves(&self, from: FrameId, to: FrameId, page: PageId, is_marked: bool) -> bool {
-        let (old, new) = (self.tier(from), self.tier(to));
-        if old.before == new.before {
-            let (from, to) = (old.inside(from), new.inside(to));
-            let is_marked = old.policy.moves(from, to, page, old.mark_of(from, is_marked));
-            return new.set_mark(to, is_marked);
+        let [old_tier, new_tier] = [from, to].map(|frame| self.of(frame));
+        let [old, new] = [old_tier, new_tier].map(|tier| &self.tiers[tier.index()]);
+        let observed = self.tuner.as_ref().map(|tuner| &tuner.observed);
+        if old_tier == new_tier {
+            let (inside, to_inside) = (old.inside(from), new.inside(to));
+            let is_marked = old.mark_of(inside, is_marked);
+            let is_marked = old.policy.moves(inside, to_inside, page, is_marked);
+            observed.iter().for_each(|observed| observed.relocated(from, to));
+            return new.set_mark(to_inside, is_marked);
         }
+        let goes_down = new_tier.index() > old_tier.index();
         // A page that goes down may come back; for the tier that it leaves it was evicted.
-        let returns_as = (new.before > old.before).then_some(page);
-        old.leave(old.inside(from), returns_as);
+        old.leave(old.inside(from), goes_down.then_some(page));
+        let tiers = (old_tier, new_tier);
+        observed.iter().for_each(|observed| observed.moved((from, to), page, tiers, || self.now()));
         new.admit(new.inside(to), page, false)
     }
 
@@ -403,18 +577,21 @@ struct PagesOfTier<'a> {
 impl Pages for PagesOfTier<'_> {
     fn look(&self, frame: FrameId) -> Look {
         let outside = self.tier.outside(frame);
-        match (self.pages.look(outside), &self.tier.slower) {
-            (Look::Nothing, _) => Look::Nothing,
-            (look, None) => look,
-            (_, Some(slower)) if slower.marks.is_set(frame) => Look::Marked,
-            (_, Some(_)) => Look::Plain,
+        match self.pages.look(outside) {
+            Look::Nothing => Look::Nothing,
+            look if !self.tier.keeps_mark(frame) => look,
+            _ if self.tier.marks.is_set(frame) => Look::Marked,
+            _ => Look::Plain,
         }
     }
 
     fn mark(&self, frame: FrameId) -> FrameId {
         let marked = self.pages.mark(self.tier.outside(frame));
         let tier = self.all.tier(marked);
-        tier.set_mark(tier.inside(marked), true);
+        // A page that is held gets no mark.
+        if self.pages.look(marked) != Look::Nothing {
+            tier.set_mark(tier.inside(marked), true);
+        }
         // The page below it may be another tier's.
         if tier.before == self.tier.before {
             return tier.inside(marked);
@@ -422,6 +599,13 @@ impl Pages for PagesOfTier<'_> {
         tier.policy.was_marked(tier.inside(marked));
         frame
     }
+}
+
+/// How much longer an access to each tier takes than to the first, in nanoseconds, by how long it takes to
+/// have a line.
+fn longer(latencies: [Duration; MOST_TIERS]) -> [f64; MOST_TIERS] {
+    let nanos = latencies.map(|latency| (latency * Tier::SIMULATED_LINES).as_nanos() as f64);
+    nanos.map(|nanos_of| (nanos_of - nanos[0]).max(0.0))
 }
 
 /// Keeps the processor busy for so long, as slow memory does.

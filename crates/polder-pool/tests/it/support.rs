@@ -34,6 +34,8 @@ thread_local! {
     static SAMPLING: Cell<Sampling> = const { Cell::new(Sampling::Off) };
     /// How many slower tiers they have.
     static SLOWER_TIERS: Cell<usize> = const { Cell::new(0) };
+    /// What goes where in them; `None`: the pools find out.
+    static MIGRATION: Cell<Option<Migration>> = const { Cell::new(Some(RESTLESS)) };
 }
 
 /// Runs a test in which pools have so many tiers, the slower ones as small as may be, and pages go to
@@ -42,6 +44,13 @@ pub fn in_tiers(tiers: usize, test: fn()) {
     let before = SLOWER_TIERS.replace(tiers - 1);
     test();
     SLOWER_TIERS.set(before);
+}
+
+/// Runs a test in which the pools themselves find out what goes where.
+pub fn tuned(test: fn()) {
+    let before = MIGRATION.replace(None);
+    test();
+    MIGRATION.set(before);
 }
 
 /// Runs a test in which the pools hear of all accesses to one page in so many.
@@ -54,7 +63,7 @@ pub fn sampling(interval: u32, test: fn()) {
 /// So many slower tiers of so many pages.
 pub fn tiers(slower: usize, pages: u64, migration: Migration) -> TierConfig {
     let tier = Tier::new(pages * PAGE_BYTES);
-    TierConfig { slower: vec![tier; slower], migration, ..TierConfig::default() }
+    TierConfig { slower: vec![tier; slower], migration: Some(migration), ..TierConfig::default() }
 }
 
 /// What a frame of a slower tier takes in the first one at most: what is known of it, and its part of
@@ -74,7 +83,7 @@ pub fn holding(hold: ReadMode, test: fn()) {
 /// The least budget, so many times.
 pub fn config(times: u64, file: FileState) -> PoolConfig {
     let (read_mode, slower) = (HOLD.get(), SLOWER_TIERS.get());
-    let tiers = tiers(slower, 64, RESTLESS);
+    let tiers = TierConfig { migration: MIGRATION.get(), ..tiers(slower, 64, RESTLESS) };
     let config = PoolConfig { miss_ratios: SAMPLING.get(), ..pools::config(times, SIZE, file) };
     let sampler = if config.miss_ratios == Sampling::Off { 0 } else { SAMPLER };
     let beside = BESIDE * 64 * slower as u64 + sampler;

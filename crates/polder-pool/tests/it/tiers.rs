@@ -55,6 +55,30 @@ conformance::suite!(
     Vm as vm_by_group in 2 holding Group,
 );
 
+/// The same in tiers between which pages go as the pool finds out.
+macro_rules! in_tuned_tiers {
+    ($($translation:ident as $module:ident in $tiers:literal,)+ => $tests:tt) => {
+        $(mod $module { in_tuned_tiers!(@ $translation $tiers $tests); })+
+    };
+    (@ $translation:ident $tiers:literal [$($test:ident,)+]) => {
+        $(#[test] fn $test() {
+            polder_testkit::if_built!(
+                $translation,
+                super::tuned(|| super::in_tiers(
+                    $tiers,
+                    super::conformance::$test::<polder_pool::$translation>
+                ))
+            );
+        })+
+    };
+}
+conformance::suite!(
+    in_tuned_tiers
+    Array as array_tuned in 2,
+    Swizzle as swizzle_tuned in 3,
+    Vm as vm_tuned in 2,
+);
+
 /// A pool of about 128 frames, and tiers behind it.
 fn open_tiers<T: Translation>(
     disk: &polder_testkit::SimDisk,
@@ -310,4 +334,39 @@ fn impossible_tiers_are_refused() {
     let mut far = tiers(1, 100, usual);
     far.slower[0] = far.slower[0].on_node(999);
     refused::<Array>(far, "no node 999");
+}
+
+/// Promotions are worth nothing where both tiers are as fast; and much where accesses to the second one
+/// wait. The pool finds out, and says so.
+#[test]
+fn a_pool_finds_out_whether_to_promote() {
+    let read_promotes = |latency| {
+        let disk = disk();
+        let slow = Tier::new(400 * PAGE_BYTES).simulated(latency);
+        let tiers = TierConfig { slower: vec![slow], ..TierConfig::default() };
+        let pool = open_tiers::<Array>(&disk, tiers, FileState::NEW).unwrap();
+        let space = pool.create_space().unwrap();
+        let pages = create_many(&space, 450);
+        let mut random = Random::new(1);
+        // Most accesses are to a fifth of the pages, which changes.
+        let mut at = 0;
+        let mut reads = |times: usize| {
+            for _ in 0..times {
+                at += 1;
+                let among = if random.index(10) < 9 { 90 } else { pages.len() };
+                read(&space, pages[(at / 500 + random.index(among)) % pages.len()]).unwrap();
+            }
+            pool.stats().migration.unwrap()
+        };
+        let begin = reads(1);
+        assert_eq!((begin.loads_to_slower, begin.evicts_to_slower), (0.0, 1.0));
+        let goes_up = !latency.is_zero();
+        let found = until(|| {
+            let now = reads(2000).read_promotes;
+            if goes_up { now > 0.2 } else { now < 0.01 }
+        });
+        assert!(found, "{latency:?}: {begin:?}, {:?}", reads(1));
+    };
+    read_promotes(Duration::ZERO);
+    read_promotes(Duration::from_micros(20));
 }

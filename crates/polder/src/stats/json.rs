@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use polder_pool::{MissRatios, NodeStats, TierMissRatios, TierStats};
+use polder_pool::{Migration, MissRatios, NodeStats, TierMissRatios, TierStats};
 
 use super::{Stats, TableStats};
 use crate::recovery::Recovery;
@@ -52,6 +52,11 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
         Some(ratios) if cfg!(feature = "miss-ratios") => miss_ratios(out, ratios)?,
         _ => out.push_str("null"),
     }
+    out.push_str(r#","migration":"#);
+    match &stats.migration {
+        Some(probabilities) if cfg!(feature = "tiers") => migration(out, probabilities)?,
+        _ => out.push_str("null"),
+    }
     out.push_str(r#","nodes":["#);
     list(out, &stats.nodes, |out, node: &NodeStats| {
         let NodeStats { node, frames, frames_free, .. } = node;
@@ -72,6 +77,14 @@ fn write(out: &mut String, about: &About<'_>, stats: &Stats) -> fmt::Result {
     })?;
     out.push_str("]}\n");
     Ok(())
+}
+
+fn migration(out: &mut String, migration: &Migration) -> fmt::Result {
+    let Migration { read_promotes, write_promotes, loads_to_slower, evicts_to_slower } = *migration;
+    let [dr, dw, rr, rw] =
+        [read_promotes, write_promotes, loads_to_slower, evicts_to_slower].map(Ratio);
+    write!(out, r#"{{"read_promotes":{dr},"write_promotes":{dw}"#)?;
+    write!(out, r#","loads_to_slower":{rr},"evicts_to_slower":{rw}}}"#)
 }
 
 /// With as many points of the curve as a picture needs.

@@ -80,7 +80,7 @@ fn moving<T: Translation>(
     let tiers = TierConfig {
         first_node: by_node.then_some(0),
         slower: vec![second],
-        migration: Migration { read_promotes: promotes, ..Migration::default() },
+        migration: Some(Migration { read_promotes: promotes, ..Migration::default() }),
         page_moves: PageMoves { batch, ..PageMoves::default() },
     };
     let (pool, tree) = stored.open_in::<T>(setup, bytes, tiers)?;
