@@ -1,7 +1,7 @@
 //! How much is asked of a test that could go on for ever: seeds, rounds, steps.
 //!
 //! An ordinary run tries a part of what a long one does. A run is long where `POLDER_TEST_LONG` is
-//! set, as `scripts/test --long` does and every run of CI. `POLDER_TEST_SCALE=10` asks ten times as
+//! set, as `scripts/test --long` does. `POLDER_TEST_SCALE=10` asks ten times as
 //! much of either.
 //!
 //! What is generic over translations takes longest to compile, once for each. So which translations are
