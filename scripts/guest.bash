@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# A guest of qemu with two nodes of memory, emulated, that has a kernel and one program, its first
-# process. For other scripts, which source it.
+# A guest of qemu with two nodes of memory, emulated, that has a kernel and one program. For other
+# scripts, which source it.
 
 # Zeros up to a multiple of four.
 pad() {
@@ -19,11 +19,11 @@ entry() {
     pad "$size"
 }
 
-# The guest's files: the program as its first process, and the libraries that it needs.
+# The guest's files: its first process, the program that this becomes, and the libraries of both.
 files() {
     local inode=0 library folder
     local -a libraries folders=()
-    mapfile -t libraries < <(ldd "$1" | grep -o '/[^ ]*')
+    mapfile -t libraries < <(ldd "$1" "$2" | grep -o '^[[:space:]].*' | grep -o '/[^ ]*' | sort -u)
     for library in "${libraries[@]}"; do
         folder=$(dirname "$library")
         while [ "$folder" != / ]; do
@@ -39,16 +39,18 @@ files() {
         entry "${library#/}" 0100755 "$library"
     done
     entry init 0100755 "$1"
+    entry program 0100755 "$2"
     entry 'TRAILER!!!' 0
 }
 
 # Boots a guest and prints its console: its kernel, the program, the program's arguments, and the most
-# seconds that it may take. Files are made in the folder `scratch`.
+# seconds that it may take. Files are made in the folder `scratch`; in the guest, /tmp is in its memory.
 boot() {
     local kernel=$1 program=$2 arguments=$3 most_seconds=$4
     # Without what is for debuggers, which would only take memory.
-    strip -o "$scratch/init" "$program" 2>/dev/null || cp "$program" "$scratch/init"
-    files "$scratch/init" >"$scratch/files"
+    strip -o "$scratch/program" "$program" 2>/dev/null || cp "$program" "$scratch/program"
+    rustc --edition 2024 -O -o "$scratch/init" scripts/guest_init.rs
+    files "$scratch/init" "$scratch/program" >"$scratch/files"
     # The second node is small, so that a program can fill it.
     local -a nodes=(
         -object memory-backend-ram,id=memory0,size=512M

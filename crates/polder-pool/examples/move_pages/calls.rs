@@ -289,13 +289,3 @@ pub fn stay_on(core: usize) {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
     }
 }
-
-/// Makes `/proc` in a guest in which this program is all there is.
-pub fn mount_proc() -> io::Result<()> {
-    std::fs::create_dir_all("/proc")?;
-    // SAFETY: the strings end with zero; no data is given.
-    let done = unsafe {
-        libc::mount(c"proc".as_ptr(), c"/proc".as_ptr(), c"proc".as_ptr(), 0, ptr::null())
-    };
-    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}

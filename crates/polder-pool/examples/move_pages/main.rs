@@ -75,10 +75,6 @@ fn check_arguments() -> Result<(), Box<dyn Error>> {
 
 fn run() -> Result<(), Box<dyn Error>> {
     let arguments = arguments()?;
-    // In a guest we are all there is.
-    if std::process::id() == 1 {
-        calls::mount_proc()?;
-    }
     let &[first, second, ..] = calls::nodes().as_slice() else {
         println!("move_pages: left out, there is one node of memory");
         return Ok(());

@@ -1,13 +1,12 @@
 //! Pools on machines with several nodes: made-up ones, and this one if it is such a machine.
 //!
-//! `scripts/numa` runs these tests in a guest with two nodes, as its first and only process.
+//! `scripts/numa` runs these tests in a guest with two nodes.
 
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashMap;
 use std::ptr::NonNull;
-use std::sync::Once;
 use std::thread;
 use std::time::Duration;
 
@@ -245,31 +244,8 @@ mod made_up_nodes {
 mod real_nodes {
     use super::*;
 
-    /// Mounts what a program finds mounted everywhere but in a guest of which it is the first
-    /// process.
-    fn mount_if_first() {
-        static MOUNT: Once = Once::new();
-        let mount = |kind: &std::ffi::CStr, at: &std::ffi::CStr| {
-            std::fs::create_dir_all(at.to_str().unwrap()).unwrap();
-            // SAFETY: constant texts that end with a zero.
-            let done = unsafe {
-                let (kind, at) = (kind.as_ptr(), at.as_ptr());
-                libc::mount(kind, at, kind, 0, std::ptr::null())
-            };
-            assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
-        };
-        if std::process::id() == 1 {
-            MOUNT.call_once(|| {
-                [(c"proc", c"/proc"), (c"sysfs", c"/sys"), (c"tmpfs", c"/tmp")]
-                    .iter()
-                    .for_each(|(kind, at)| mount(kind, at));
-            });
-        }
-    }
-
     /// The nodes with one core of each; nothing where there is one, which is said.
     fn homes() -> Option<Vec<(NodeId, usize)>> {
-        mount_if_first();
         let ids: Vec<NodeId> = Nodes::of_machine().ids().collect();
         if ids.len() < 2 {
             println!("left out: this machine has one node, or tells of no more");

@@ -3,6 +3,8 @@
 //! `None` each thread finds what it had after some number of its steps. Then it goes on.
 //!
 //! `POLDER_KILLS=200` for a soak.
+//!
+//! The same where memory is in tiers; on a machine with two nodes of memory, of these nodes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +15,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use polder::{Durability, Options, Store, Table, WriteBatch};
+use polder::{Durability, Options, Store, Table, Tier, WriteBatch};
 use polder_testkit::Random;
 
 use crate::support::*;
@@ -25,10 +27,11 @@ const TABLES: [&str; 2] = ["a", "b"];
 const LEVELS: [Durability; 3] =
     [Durability::Sync, Durability::Periodic(Duration::from_millis(5)), Durability::None];
 
-/// What tells the child its work: the store, the level's number, and how many steps each thread has
-/// behind it.
+/// What tells the child its work: the store, the level's number, which memory, and how many steps each
+/// thread has behind it.
 const PATH: &str = "POLDER_TEST_KILL_STORE";
 const LEVEL: &str = "POLDER_TEST_KILL_LEVEL";
+const MEMORY: &str = "POLDER_TEST_KILL_MEMORY";
 const BEGIN: &str = "POLDER_TEST_KILL_BEGIN";
 
 type Content = BTreeMap<(usize, Vec<u8>), Vec<u8>>;
@@ -57,8 +60,20 @@ fn apply(content: &mut Content, changes: Changes) {
     }
 }
 
-fn options(path: &Path, level: usize) -> Options {
-    tight(path).durability(LEVELS[level])
+/// The memory of a store: one tier; two of which no node is named; two on the first two nodes.
+const ONE_TIER: &str = "one tier";
+const TWO_TIERS: &str = "two tiers";
+const TWO_NODES: &str = "two nodes";
+
+fn options(path: &Path, level: usize, memory: &str) -> Options {
+    let options = tight(path).durability(LEVELS[level]);
+    let least = Options::least_memory_budget(4096) + (128 << 10);
+    let tiers = [Tier::new(least), Tier::new(64 * 4096)];
+    match memory {
+        TWO_TIERS => options.tiers(tiers),
+        TWO_NODES => options.tiers((0..).zip(tiers).map(|(node, tier)| tier.on_node(node))),
+        _ => options,
+    }
 }
 
 fn write(store: &Store, tables: &[Table], changes: Changes) {
@@ -85,7 +100,8 @@ fn child_that_writes_until_it_is_killed() {
     let Some(path) = std::env::var_os(PATH) else { return };
     let number = |name| std::env::var(name).unwrap();
     let begin: Vec<u64> = number(BEGIN).split(',').map(|n| n.parse().unwrap()).collect();
-    let store = Store::open(options(Path::new(&path), number(LEVEL).parse().unwrap())).unwrap();
+    let level = number(LEVEL).parse().unwrap();
+    let store = Store::open(options(Path::new(&path), level, &number(MEMORY))).unwrap();
     thread::scope(|scope| {
         for (t, begin) in begin.into_iter().enumerate() {
             let store = &store;
@@ -103,12 +119,13 @@ fn child_that_writes_until_it_is_killed() {
 }
 
 /// The child, and a channel of what it says: a thread and how many of its steps are acknowledged.
-fn child(path: &Path, level: usize, begin: &[u64]) -> (Child, mpsc::Receiver<(usize, u64)>) {
-    let begin = begin.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+fn child(victim: &Victim) -> (Child, mpsc::Receiver<(usize, u64)>) {
+    let begin = victim.steps.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "kill::child_that_writes_until_it_is_killed", "--nocapture"])
-        .env(PATH, path)
-        .env(LEVEL, level.to_string())
+        .env(PATH, &victim.path)
+        .env(LEVEL, victim.level.to_string())
+        .env(MEMORY, victim.memory)
         .env(BEGIN, begin)
         .stdout(Stdio::piped())
         .spawn()
@@ -148,6 +165,7 @@ fn content(store: &Store) -> Vec<Content> {
 struct Victim {
     path: PathBuf,
     level: usize,
+    memory: &'static str,
     /// How many steps of each thread are there, and with what result.
     steps: Vec<u64>,
     contents: Vec<Content>,
@@ -155,7 +173,7 @@ struct Victim {
 
 impl Victim {
     fn live_and_die(&mut self, life: Duration) {
-        let (mut child, said) = child(&self.path, self.level, &self.steps);
+        let (mut child, said) = child(self);
         // From the first word on, so that there is something to lose.
         let mut acknowledged = self.steps.clone();
         let first = said.recv().unwrap();
@@ -179,19 +197,21 @@ impl Victim {
         };
         // To read it recovers nothing, and finds the same.
         let before = files(&copy);
-        let reader = open(to_read(options(&copy, self.level)));
+        let options = || options(&copy, self.level, self.memory);
+        let reader = open(to_read(options()));
         assert_sound(&reader);
         let deep = reader.check_deep(&mut |_, _, _| true).unwrap();
         assert!(deep.is_sound(), "{deep:?}");
         let (read, recovery) = (content(&reader), reader.recovery());
         reader.close().unwrap();
         assert!(files(&copy) == before, "a file has changed");
-        let store = open(options(&copy, self.level));
+        let store = open(options());
         // (How many records are redone depends on which pages were evicted on the way.)
         let told = |r: polder::Recovery| (r.log_bytes, r.groups, r.restored_pages, r.cut_short);
         assert_eq!(told(store.recovery()), told(recovery));
         assert_sound(&store);
         assert!(content(&store) == read, "what was read is not what is recovered");
+        assert_eq!(store.stats().tiers.len() > 1, self.memory != ONE_TIER);
         for (t, found) in content(&store).into_iter().enumerate() {
             self.find(t, acknowledged[t], found);
         }
@@ -221,24 +241,48 @@ impl Victim {
     }
 }
 
-#[test]
-fn killed_children_keep_their_word() {
-    let kills = std::env::var("POLDER_KILLS").ok().and_then(|kills| kills.parse().ok());
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+/// Children that are killed so many times, at each level of durability in turn.
+fn kill_children(dir: &Path, memory: &'static str, kills: u64) {
+    let kills = std::env::var("POLDER_KILLS").map_or(kills, |kills| kills.parse().unwrap());
+    let dir = tempfile::tempdir_in(dir).unwrap();
     let mut victims: Vec<_> = (0..LEVELS.len())
         .map(|level| Victim {
             path: dir.path().join(level.to_string()),
             level,
+            memory,
             steps: vec![0; THREADS as usize],
             contents: vec![Content::new(); THREADS as usize],
         })
         .collect();
     let mut random = Random::new(u64::from(std::process::id()));
-    for kill in 0..kills.unwrap_or(KILLS) {
+    for kill in 0..kills {
         let life = Duration::from_micros(random.below(300_000));
         victims[kill as usize % LEVELS.len()].live_and_die(life);
     }
     for victim in victims {
         assert!(victim.steps.iter().all(|steps| *steps > 0), "{:?}", victim.steps);
+    }
+}
+
+#[test]
+fn killed_children_keep_their_word() {
+    kill_children(Path::new(env!("CARGO_TARGET_TMPDIR")), ONE_TIER, KILLS);
+}
+
+#[test]
+fn killed_children_keep_their_word_in_tiers() {
+    kill_children(Path::new(env!("CARGO_TARGET_TMPDIR")), TWO_TIERS, KILLS / 2);
+}
+
+mod real_nodes {
+    use super::*;
+
+    #[test]
+    fn killed_children_keep_their_word_in_tiers_on_nodes() {
+        if !Path::new("/sys/devices/system/node/node1").exists() {
+            println!("left out: this machine has one node, or tells of no more");
+            return;
+        }
+        kill_children(&std::env::temp_dir(), TWO_NODES, KILLS);
     }
 }
