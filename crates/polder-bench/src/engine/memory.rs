@@ -3,7 +3,8 @@
 //! Sizes are in caches, so that one line compares them: `fast:2` is a first tier of twice the cache that
 //! all sides are given, `slow:0.25` a second one of a quarter. Behind an `@` stands how many nanoseconds
 //! longer a line of it takes, simulated; more `slow:` are more tiers. `dr:`, `dw:`, `rr:` and `rw:` are
-//! the probabilities of migration; without any of them the store finds them out. With `mrc` the store finds out what more memory would give.
+//! the probabilities of migration; without any of them the store finds them out. With `mrc` it
+//! finds out as well what more memory would give.
 
 use std::fmt;
 use std::time::Duration;

@@ -340,6 +340,35 @@ mod tests {
 
     use crate::Array;
     use crate::testing::{create, pool};
+    #[cfg(feature = "tiers")]
+    use crate::{
+        AccessHint,
+        testing::pool_in,
+        thread::Counter,
+        tier::{Migration, Tier, TierConfig},
+    };
+
+    /// Loads are timed where that tells with which probabilities pages should migrate.
+    #[cfg(feature = "tiers")]
+    #[test]
+    fn loads_are_timed_for_those_who_ask() {
+        for migration in [None, Some(Migration::default())] {
+            let slower = vec![Tier::new(1 << 20)];
+            let tiers = TierConfig { slower, migration, ..TierConfig::default() };
+            let (_dir, pool) = pool_in::<Array>(4 << 20, tiers);
+            let space = pool.create_space().unwrap();
+            let pages: Vec<_> = (0..3000).map(|_| create(&space)).collect();
+            for page in pages {
+                space.run(AccessHint::Normal, |at| space.page(at, page)?.validate()).unwrap();
+            }
+            let sum = |counter| pool.shared().core.counters.sum(counter);
+            let loads = sum(Counter::Faults);
+            assert!(loads > 1000);
+            let timed = if migration.is_none() { loads } else { 0 };
+            assert_eq!(sum(Counter::TimedLoads), timed);
+            assert_eq!(sum(Counter::LoadNanos) > 0, migration.is_none());
+        }
+    }
 
     /// Between the look at the map and the page an extent may move, and its resident pages with
     /// it.

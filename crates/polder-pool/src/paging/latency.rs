@@ -58,3 +58,41 @@ fn time_lines(page: PageRef, size: usize) -> Duration {
     black_box(at);
     begun.elapsed()
 }
+
+#[cfg(all(test, feature = "tiers"))]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::Array;
+    use crate::machine::node_here;
+    use crate::testing::{create, pool_in};
+    use crate::tier::{Tier, TierConfig};
+
+    /// Of each tier in which pages lie, and of no other.
+    #[test]
+    fn tiers_with_pages_have_latencies() {
+        let tiers = TierConfig { slower: vec![Tier::new(1 << 20)], ..TierConfig::default() };
+        let (_dir, pool) = pool_in::<Array>(8 << 20, tiers);
+        let (shared, space) = (pool.shared(), pool.create_space().unwrap());
+        let tiers = shared.core.frames.tiers().unwrap();
+        let known = || {
+            shared.measure_latencies(tiers);
+            [0, 1].map(|tier| tiers.measured(TierNo::new(tier)).is_some())
+        };
+        assert_eq!(known(), [false, false]);
+        let frames = tiers.frames(TierNo::FIRST);
+        (0..frames / 2).for_each(|_| _ = create(&space));
+        assert_eq!(known(), [true, false]);
+        (0..frames).for_each(|_| _ = create(&space));
+        assert_eq!(known(), [true, true]);
+    }
+
+    #[test]
+    fn a_thread_is_on_a_node() {
+        let node = node_here().unwrap();
+        let path = format!("/sys/devices/system/node/node{}", node.get());
+        assert!(
+            !std::fs::exists("/sys/devices/system/node").unwrap() || std::fs::exists(path).unwrap()
+        );
+    }
+}

@@ -10,7 +10,7 @@ use crate::tier::MOST_TIERS;
 const SUPPOSED_LOAD: Duration = Duration::from_micros(100);
 const SUPPOSED_MOVE: Duration = Duration::from_micros(2);
 
-/// Fewer events than these are not measured by: they may all have been disturbed.
+/// No mean is taken of fewer: they may all have been disturbed.
 const LEAST_MEASURED: u64 = 64;
 
 /// What counts for a cost, since the pool was opened.
@@ -28,11 +28,20 @@ pub(super) struct Counts {
     pub(super) moves: u64,
     /// Pages that left memory.
     pub(super) evictions: u64,
-    /// How long moves took, in nanoseconds.
-    pub(super) move_nanos: u64,
-    /// Loads of which it is known how long an operation waited, and how long.
-    pub(super) timed_loads: u64,
-    pub(super) load_nanos: u64,
+}
+
+/// What was timed, since the pool was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Timed {
+    pub(super) count: u64,
+    pub(super) nanos: u64,
+}
+
+/// Moves of pages, and loads for which an operation has waited.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Times {
+    pub(super) moves: Timed,
+    pub(super) loads: Timed,
 }
 
 impl Counts {
@@ -46,9 +55,6 @@ impl Counts {
             written: less(self.written, then.written),
             moves: less(self.moves, then.moves),
             evictions: less(self.evictions, then.evictions),
-            move_nanos: less(self.move_nanos, then.move_nanos),
-            timed_loads: less(self.timed_loads, then.timed_loads),
-            load_nanos: less(self.load_nanos, then.load_nanos),
         }
     }
 }
@@ -72,20 +78,10 @@ impl Costs {
         Costs { slower, load, page_move }
     }
 
-    /// Takes over a part of what happened since the last time, if it is enough.
-    pub(super) fn learn(&mut self, last: &mut Counts, now: &Counts) {
-        let loads = (&mut last.load_nanos, now.load_nanos, &mut last.timed_loads, now.timed_loads);
-        let moves = (&mut last.move_nanos, now.move_nanos, &mut last.moves, now.moves);
-        for (cost, (last_nanos, nanos, last_count, count)) in
-            [(&mut self.load, loads), (&mut self.page_move, moves)]
-        {
-            let of_late = count.saturating_sub(*last_count);
-            if of_late >= LEAST_MEASURED {
-                let mean = nanos.saturating_sub(*last_nanos) as f64 / of_late as f64;
-                *cost += (mean - *cost) / 4.0;
-                (*last_nanos, *last_count) = (nanos, count);
-            }
-        }
+    /// Takes over a part of what was timed since the last time, if it is enough.
+    pub(super) fn learn(&mut self, last: &mut Times, now: &Times) {
+        learn(&mut self.page_move, &mut last.moves, now.moves);
+        learn(&mut self.load, &mut last.loads, now.loads);
     }
 
     /// To promote a page and to demote the one that makes room for it.
@@ -113,6 +109,15 @@ impl Costs {
     }
 }
 
+fn learn(cost: &mut f64, last: &mut Timed, now: Timed) {
+    let count = now.count.saturating_sub(last.count);
+    if count >= LEAST_MEASURED {
+        let mean = now.nanos.saturating_sub(last.nanos) as f64 / count as f64;
+        *cost += (mean - *cost) / 4.0;
+        *last = now;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,18 +142,14 @@ mod tests {
     #[test]
     fn costs_come_near_to_what_is_measured() {
         let mut costs = Costs::supposed([0.0; MOST_TIERS]);
-        let few = Counts { moves: 3, move_nanos: 1 << 40, ..Counts::default() };
-        let mut last = Counts::default();
+        let mut last = Times::default();
+        let few = Times { moves: Timed { count: 3, nanos: 1 << 40 }, ..last };
         costs.learn(&mut last, &few);
-        assert_eq!((costs, last), (Costs::supposed([0.0; MOST_TIERS]), Counts::default()));
+        assert_eq!((costs, last), (Costs::supposed([0.0; MOST_TIERS]), Times::default()));
         for times in 1..40 {
-            let now = Counts {
-                moves: times * 1000,
-                move_nanos: times * 7_000_000,
-                timed_loads: times * 100,
-                load_nanos: times * 2_000_000,
-                ..Counts::default()
-            };
+            let moves = Timed { count: times * 1000, nanos: times * 7_000_000 };
+            let loads = Timed { count: times * 100, nanos: times * 2_000_000 };
+            let now = Times { moves, loads };
             costs.learn(&mut last, &now);
             assert_eq!(last, now);
         }

@@ -17,8 +17,8 @@
 //! * `TIER-1` All pages of a slower tier bear the mark in their word, from the store that brings them
 //!   there on, whatever the tier's policy wants; what that wants is in `OneTier::marks`. So the pool
 //!   hears of each access to a slower tier, and of none to the first one that it would not hear of
-//!   without tiers, but for a few observed pages (`TUNE-3`): a lookup in the first tier costs what it
-//!   costs in a pool of one tier. (A mark that
+//!   without tiers, but for a few observed pages (`TUNE-3`): a lookup in the first tier costs what
+//!   it costs in a pool of one tier. (A mark that
 //!   is missing all the same only lets an access go unheard.)
 //! * `TIER-2` A thread that accesses a page moves none. It notes that the page is wanted; the page
 //!   provider, which makes room in each tier, promotes what was noted, in batches, as long as the
@@ -34,6 +34,9 @@
 pub(crate) mod config;
 mod costs;
 mod observed;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod observed_tests;
 pub(crate) mod tiered;
 mod trial;
 mod tuner;

@@ -52,7 +52,7 @@ const WANTED: u32 = 1024;
 const MOST_INTERVAL: u32 = 64;
 
 /// Promotions of a cohort, and by how much Dr is raised or lowered by it.
-const PROMOTIONS: u32 = 16;
+const PROMOTIONS: usize = 16;
 const STEP: f64 = 2.0;
 /// So many times as long as promoted pages stay a cohort is waited for.
 const STAYS: f64 = 8.0;
@@ -121,7 +121,6 @@ enum Came {
     /// After so many accesses in the slower tier.
     Promoted {
         waited: u32,
-        is_of_cohort: bool,
     },
     /// It is known what was to be known.
     Counted,
@@ -130,9 +129,10 @@ enum Came {
 /// The promotions by which Dr is raised or lowered next.
 #[derive(Debug, Default)]
 struct Cohort {
-    begun: u32,
-    ended: u32,
-    /// What those that have ended were worth, by their weights.
+    begun: usize,
+    /// The frames of those that have not ended.
+    open: Vec<FrameId>,
+    /// What the others were worth, by their weights.
     worth: f64,
     /// When the last one began.
     full_at: u64,
@@ -218,9 +218,9 @@ impl Observed {
         if new.index() > old.index() {
             self.begin(&mut ledger, to, (new, Came::Demoted), now);
         } else if was_tracked {
-            let is_of_cohort = ledger.cohort.begin(now);
+            ledger.cohort.begin(to, now);
             // The one by which it was promoted at least.
-            let came = Came::Promoted { waited: waited.max(1), is_of_cohort };
+            let came = Came::Promoted { waited: waited.max(1) };
             self.begin(&mut ledger, to, (new, came), now);
         }
     }
@@ -234,6 +234,7 @@ impl Observed {
         self.tracked.clear(from);
         if let Some(stay) = ledger.stays.remove(&from) {
             ledger.stays.insert(to, stay);
+            ledger.cohort.open.iter_mut().filter(|at| **at == from).for_each(|at| *at = to);
             self.accesses[to.get() as usize].store(self.accesses_to(from), Ordering::Relaxed);
             self.tracked.set(to);
             self.counted.put(to, self.counted.clear(from));
@@ -297,13 +298,9 @@ impl Observed {
 
     /// Raises Dr, or lowers it; those that have not ended count by what they have been worth by now.
     fn decide(&self, ledger: &mut Ledger, now: u64) {
-        let open: Vec<FrameId> = ledger.stays.keys().copied().collect();
-        open.into_iter().for_each(|frame| {
-            let came = ledger.stays.get(&frame).map(|stay| stay.came);
-            if let Some(Came::Promoted { is_of_cohort: true, .. }) = came {
-                self.count(ledger, frame, now);
-            }
-        });
+        while let Some(frame) = ledger.cohort.open.last().copied() {
+            self.count(ledger, frame, now);
+        }
         let factor = if ledger.cohort.worth > 0.0 { STEP } else { 1.0 / STEP };
         ledger.read_promotes = (ledger.read_promotes * factor).min(1.0);
         ledger.cohort = Cohort::default();
@@ -348,7 +345,7 @@ impl Observed {
             std::mem::replace(stay, Stay { came: Came::Counted, ..*stay }),
             self.accesses_to(frame),
         );
-        ledger.count(stay, accesses, now.saturating_sub(stay.since).max(1));
+        ledger.count(frame, stay, (accesses, now.saturating_sub(stay.since).max(1)));
     }
 }
 
@@ -372,14 +369,14 @@ impl Ledger {
         (LEAST_PART * longest / self.costs.exchange().max(1.0)).min(1.0)
     }
 
-    fn count(&mut self, stay: Stay, accesses: u32, time: u64) {
+    fn count(&mut self, frame: FrameId, stay: Stay, (accesses, time): (u32, u64)) {
         match stay.came {
             Came::Loaded | Came::Counted => {}
             Came::Demoted => self.demoted_rates[stay.tier.index()].add(accesses, time),
-            Came::Promoted { waited, is_of_cohort } => {
+            Came::Promoted { waited } => {
                 let mean = self.stay.get_or_insert(time as f64);
                 *mean += (time as f64 - *mean) / OF_LATE;
-                if is_of_cohort {
+                if self.cohort.end(frame) {
                     let tier = stay.tier.index();
                     let demoted = self.demoted_rates.get(tier + 1).copied().unwrap_or_default();
                     // After a pause the rate is that of another time.
@@ -387,7 +384,6 @@ impl Ledger {
                     let (waited, accesses) = (f64::from(waited), f64::from(accesses));
                     let worth = self.longer(tier) * (accesses - lost) - self.costs.exchange();
                     self.cohort.worth += worth * waited / (waited + accesses);
-                    self.cohort.ended += 1;
                 }
             }
         }
@@ -395,18 +391,24 @@ impl Ledger {
 }
 
 impl Cohort {
-    /// A promotion begins. Whether it is of this cohort.
-    fn begin(&mut self, now: u64) -> bool {
-        let is_of_it = self.begun < PROMOTIONS;
-        if is_of_it {
+    /// The first promotions are of this cohort.
+    fn begin(&mut self, to: FrameId, now: u64) {
+        if self.begun < PROMOTIONS {
+            self.open.push(to);
             (self.begun, self.full_at) = (self.begun + 1, now);
         }
-        is_of_it
+    }
+
+    /// It is known what the promotion to this frame was worth. Whether it is of this cohort.
+    fn end(&mut self, frame: FrameId) -> bool {
+        let open = self.open.len();
+        self.open.retain(|at| *at != frame);
+        self.open.len() < open
     }
 
     /// Whether nothing more is waited for, where promoted pages stay so long.
     fn is_over(&self, stay: f64, now: u64) -> bool {
         let waited = now.saturating_sub(self.full_at) as f64;
-        self.begun == PROMOTIONS && (self.ended == PROMOTIONS || waited >= STAYS * stay)
+        self.begun == PROMOTIONS && (self.open.is_empty() || waited >= STAYS * stay)
     }
 }

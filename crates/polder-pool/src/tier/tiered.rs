@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use polder_format::{Heat, PageId};
 
 use super::config::{Chances, Migration, Tier, TierConfig};
-use super::costs::Counts;
+use super::costs::{Counts, Timed, Times};
 use super::tuner::Tuner;
 use super::{MOST_TIERS, TierNo};
 use crate::latch::FrameId;
@@ -198,15 +198,21 @@ impl Tiered {
         known.store(mean, Ordering::Relaxed);
     }
 
+    /// How long it takes to have a cache line of a tier, if it was measured.
+    pub(crate) fn measured(&self, tier: TierNo) -> Option<Duration> {
+        let nanos = self.latencies[tier.index()].load(Ordering::Relaxed);
+        (nanos > 0).then(|| Duration::from_nanos(nanos))
+    }
+
     /// How long it takes to have a cache line of each tier, beyond what it takes in memory of the node on
     /// which threads run if all of it is.
     fn latencies(&self) -> [Duration; MOST_TIERS] {
-        let measured = self.latencies.each_ref().map(|of| of.load(Ordering::Relaxed));
-        let is_measured = measured[..self.tiers.len()].iter().all(|nanos| *nanos > 0);
+        let mut all = (0..self.tiers.len()).map(TierNo::new);
+        let is_measured = all.all(|tier| self.measured(tier).is_some());
         std::array::from_fn(|tier| {
-            let of_nodes = match is_measured {
-                true => Duration::from_nanos(measured[tier]),
-                false if self.are_nodes() => SUPPOSED_LATENCY * tier as u32,
+            let of_nodes = match self.are_nodes() {
+                true if is_measured => self.measured(TierNo::new(tier)).unwrap_or_default(),
+                true => SUPPOSED_LATENCY * tier as u32,
                 false => Duration::ZERO,
             };
             self.simulated[tier] + of_nodes
@@ -246,11 +252,13 @@ impl Tiered {
             written: sum(Counter::EvictedPageBytes) / page_bytes,
             moves: sum(Counter::TierPromotions) + sum(Counter::TierDemotions),
             evictions: sum(Counter::Evictions),
-            move_nanos: sum(Counter::MigrationNanos),
-            timed_loads: sum(Counter::TimedLoads),
-            load_nanos: sum(Counter::LoadNanos),
         };
-        if let Some(migration) = tuner.tune(&counts, longer(self.latencies()), self.now()) {
+        let times = Times {
+            moves: Timed { count: counts.moves, nanos: sum(Counter::MigrationNanos) },
+            loads: Timed { count: sum(Counter::TimedLoads), nanos: sum(Counter::LoadNanos) },
+        };
+        if let Some(migration) = tuner.tune((&counts, &times), longer(self.latencies()), self.now())
+        {
             self.chances.set(migration);
         }
     }
@@ -522,7 +530,6 @@ impl Replacement for Tiered {
         debug_assert_eq!(self.of(from), self.of(to), "`moves` is for other tiers");
         let tier = self.tier(from);
         tier.policy.relocate(tier.inside(from), tier.inside(to));
-        self.tuner.iter().for_each(|tuner| tuner.observed.relocated(from, to));
     }
 
     fn moves(&self, from: FrameId, to: FrameId, page: PageId, is_marked: bool) -> bool {

@@ -8,9 +8,8 @@
 //!
 //! An arm (a term of the multi-armed bandit) is held until half as many pages have left memory as there
 //! is room for, so that much of what is in memory came in under it; and then for as many as tell enough,
-//! by which it is judged. That of the
-//! trial is compared with those before and after it, so that a cost that rises or falls by itself
-//! favours none.
+//! by which it is judged. That of the trial is compared with those before and after it, so that a cost
+//! that rises or falls by itself favours none.
 
 #![cfg(not(loom))]
 
@@ -36,7 +35,7 @@ const CHANGE: f64 = 0.2;
 /// Where pages go.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Arm {
-    /// What comes from the device, to the slower tier (Rr).
+    /// What comes from the device, to the slower tier (Rr); of several, to the last.
     loads_to_slower: bool,
     /// What makes room, mostly out of memory, and not to the slower tier (Rw).
     leaves: bool,

@@ -13,7 +13,7 @@
 
 #![cfg(not(loom))]
 
-use super::costs::{Costs, Counts};
+use super::costs::{Costs, Counts, Times};
 use super::observed::Observed;
 use super::trial::Trials;
 use super::{MOST_TIERS, Migration};
@@ -27,8 +27,8 @@ pub(super) struct Tuner {
 
 struct State {
     costs: Costs,
-    /// What had happened when costs were measured last.
-    measured: Counts,
+    /// What had been timed when costs were learnt last.
+    learnt: Times,
     trials: Trials,
 }
 
@@ -42,7 +42,7 @@ impl Tuner {
             observed: Observed::new(all, in_slower, costs, begin.read_promotes),
             state: Mutex::new(State {
                 costs,
-                measured: Counts::default(),
+                learnt: Times::default(),
                 trials: Trials::new(all.into()),
             }),
         }
@@ -55,13 +55,13 @@ impl Tuner {
     /// much longer an access to each tier takes. `None` if another thread is about to find out.
     pub(super) fn tune(
         &self,
-        counts: &Counts,
+        (counts, times): (&Counts, &Times),
         slower: [f64; MOST_TIERS],
         now: u64,
     ) -> Option<Migration> {
         let mut state = try_lock(&self.state)?;
-        let State { costs, measured, trials } = &mut *state;
-        costs.learn(measured, counts);
+        let State { costs, learnt, trials } = &mut *state;
+        costs.learn(learnt, times);
         costs.slower = slower;
         let read_promotes = self.observed.tune(costs, now);
         Some(trials.next(counts, costs).migration(read_promotes))

@@ -8,6 +8,7 @@ use polder_format::{PageId, PageNo, SpaceId};
 
 use super::costs::{Costs, Counts};
 use crate::latch::FrameId;
+use crate::machine::NodeId;
 use crate::replacement::{Look, Pages, Replacement, ReplacementKind};
 use crate::sync::atomic::Ordering;
 use crate::thread::{Counter, Counters};
@@ -78,8 +79,9 @@ impl Model {
         let config = TierConfig { slower, migration, ..TierConfig::default() };
         let counters = Counters::new();
         let build = |frames| ReplacementKind::default().build(frames);
-        let tiers = Tiered::new((&ends, &[]), &config, build, counters.clone());
-        // So the accesses need not wait.
+        let nodes = [None, NodeId::with_memory(0)];
+        let tiers = Tiered::new((&ends, &nodes), &config, build, counters.clone());
+        // As if it was measured: so accesses need not wait.
         tiers.note_latency(TierNo::FIRST, Duration::from_nanos(100));
         tiers.note_latency(TierNo::new(1), Duration::from_nanos(100 + LONGER));
         let frames = (0..=ends[1]).map(|_| (Cell::new(None), Cell::new(false)));
@@ -281,4 +283,26 @@ fn what_is_known_of_pages_is_bounded() {
     (0..400_000).for_each(|step| model.access(step % PAGES));
     let observed = &model.tiers.tuner.as_ref().unwrap().observed;
     assert!(observed.tracked_pages() <= 2 * FIRST as usize, "{}", observed.tracked_pages());
+}
+
+/// `TUNE-3`: the first tier's policy wants to hear of no access twice.
+#[test]
+fn the_mark_of_a_page_stays_while_its_accesses_are_counted() {
+    let mut model = Model::new(FIRST, 3000, None);
+    // By the latencies.
+    model.tiers.tune(4096);
+    let (behind, frame) = (FrameId::new(FIRST + 1), FrameId::new(1));
+    // As many accesses as have paid, twice over.
+    let accesses = |model: &Model| (0..200).take_while(|_| model.tiers.access(frame)).count();
+    let is_marked = model.tiers.admit(behind, id(7), false);
+    model.put(7, behind.get(), is_marked);
+    model.migrate(behind.get(), frame.get(), Counter::TierPromotions);
+    assert!(model.frames.0[1].1.get(), "it is counted");
+    let counted = accesses(&model);
+    assert!((16..200).contains(&counted), "{counted}");
+    assert_eq!(accesses(&model), 0, "as the policy wants it");
+    // A page of the tier that was never in another one.
+    let is_marked = model.tiers.admit(FrameId::new(2), id(8), false);
+    model.put(8, 2, is_marked);
+    assert!(!model.tiers.access(FrameId::new(2)));
 }
