@@ -13,8 +13,9 @@
 //!   that it fills ([`Space::when_admitted_holding`](crate::Space::when_admitted_holding)); nobody
 //!   else knows these.
 //! * `ADMIT-2` A thread that is not admitted waits for no frame but for a moment: it leaves it to the
-//!   page provider and sweeps, or does not even that while others wait to be admitted, and says that
-//!   the pool is exhausted.
+//!   page provider and sweeps, as long as the device is at work but for two seconds at most, or does not
+//!   even that while others wait to be admitted, and says that the pool is exhausted. (The device needs
+//!   nothing of what the thread holds.)
 //! * `ADMIT-3` Those that are admitted keep at most [`Admission::capacity`] frames between them,
 //!   so that each gets what it needs, and may wait for it wherever it stands.
 //!

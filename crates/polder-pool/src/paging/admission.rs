@@ -40,6 +40,11 @@ impl<'p, T: Translation> StallTimer<'p, T> {
         (self.moved, self.failed, self.since) = (moved, failed, Instant::now());
         true
     }
+
+    /// As long as the device is at work, and not for long: for a thread that others may have to wait for.
+    pub(crate) fn is_left_to_device(&self) -> bool {
+        self.since.elapsed() < PATIENCE && self.shared.awaits_device(true)
+    }
 }
 
 /// An error that may say that no frame was to be had.

@@ -157,7 +157,12 @@ impl<T: Translation> Shared<T> {
                 // back.
                 thread::sleep(Duration::from_micros(100 << try_));
             }
-            if !is_admitted || !patience.is_left() {
+            let goes_on = match is_admitted {
+                true => patience.is_left(),
+                // ADMIT-2
+                false => patience.is_left_to_device(),
+            };
+            if !goes_on {
                 return Err(self.exhausted());
             }
         }

@@ -148,3 +148,33 @@ fn a_borrower_does_not_wait_for_the_rest() {
     });
     assert!(borrower.load(missing).is_ok());
 }
+
+/// `ADMIT-2`: nobody needs what this thread holds to finish a write.
+#[test]
+fn a_thread_that_holds_something_waits_for_the_device() {
+    let (_dir, pool) = pool::<Array>(4 << 20);
+    let space = pool.create_space().unwrap();
+    (0..1500).for_each(|_| _ = create(&space));
+    pool.flush().unwrap();
+    let shared = pool.shared();
+    let take = || shared.take_frame(None, PartitionNo::FIRST);
+    let (mut pins, frames) = take_the_rest(&pool);
+    assert!(take().is_err(), "there is none");
+    drop(pins.pop());
+    let is_left =
+        |frame: &FrameId| !shared.core.latches.meta(*frame).is_pinned() && !frames.contains(frame);
+    let last = shared.core.frames.memory.ids().find(is_left).unwrap();
+    let meta = shared.core.latches.meta(last);
+    assert!(meta.begin_writing());
+    let frame = thread::scope(|scope| {
+        scope.spawn(|| {
+            // Longer than it is left to the page provider.
+            thread::sleep(Duration::from_millis(500));
+            meta.end_writing();
+        });
+        take().unwrap()
+    });
+    assert_eq!(frame, last);
+    drop(pins);
+    frames.into_iter().chain([frame]).for_each(|frame| shared.give_frame(frame));
+}
