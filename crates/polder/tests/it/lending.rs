@@ -155,49 +155,55 @@ fn what_was_lent_is_given_back() {
 /// Whoever finds no frame is told why, in time; and all is well when the values are given back.
 #[test]
 fn a_pool_full_of_lent_values_says_so() {
-    // Each waits for frames, as long as an operation does.
     let most = if effort::is_long() { 8 } else { 4 };
     let modes = [ReadMode::Optimistic, ReadMode::Copy];
     let ways = all_ways().filter(|(kind, mode)| kind.evicts() && modes.contains(mode));
-    for (kind, read_mode) in ways.take(most) {
-        let disk = disk();
-        let store = disk.open(options(kind, read_mode)).unwrap();
-        let table = store.open_table("t").unwrap();
-        let frames = store.stats().frames;
-        let long = |number: u64| vec![number as u8; 9000];
-        for number in 0..frames {
-            table.put(number.to_be_bytes(), long(number)).unwrap();
+    // Each waits for frames, as long as an operation does.
+    thread::scope(|scope| {
+        for (kind, read_mode) in ways.take(most) {
+            scope.spawn(move || lends_until_it_is_full(kind, read_mode));
         }
-        let (mut lent, started) = (Vec::new(), Instant::now());
-        // As long as there is a frame to read by, what finds none to be lent in is copied.
-        let refused = (0..frames).any(|number| match table.get_ref(number.to_be_bytes()) {
-            Ok(found) => {
-                let found = found.unwrap();
-                let is_copy = !found.is_lent();
-                lent.push((number, found));
-                is_copy
-            }
-            Err(error) => {
-                assert!(matches!(error, StoreError::PoolExhausted { .. }), "{kind}: {error}");
-                assert!(full_text(&error).contains("lent"), "{}", full_text(&error));
-                true
-            }
-        });
-        assert!(refused, "{kind}: more is lent than there are frames");
-        assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
-        assert!(lent.len() as u64 > frames / 6, "{kind}: {} of {frames}", lent.len());
-        lent.iter().for_each(|(number, lent)| assert!(lent.to_vec() == long(*number)));
-        lent.truncate(lent.len() / 2);
-        for number in 0..frames {
-            assert_eq!(table.get(number.to_be_bytes()).unwrap(), Some(long(number)));
-            table.put(number.to_be_bytes(), long(number + 1)).unwrap();
-        }
-        lent.iter().for_each(|(number, lent)| assert!(lent.to_vec() == long(*number)));
-        drop(lent);
-        assert_no_frame_is_lost(&store);
-        assert_sound(&store);
-        store.close().unwrap();
+    });
+}
+
+fn lends_until_it_is_full(kind: TranslationKind, read_mode: ReadMode) {
+    let disk = disk();
+    let store = disk.open(options(kind, read_mode)).unwrap();
+    let table = store.open_table("t").unwrap();
+    let frames = store.stats().frames;
+    let long = |number: u64| vec![number as u8; 9000];
+    for number in 0..frames {
+        table.put(number.to_be_bytes(), long(number)).unwrap();
     }
+    let (mut lent, started) = (Vec::new(), Instant::now());
+    // As long as there is a frame to read by, what finds none to be lent in is copied.
+    let refused = (0..frames).any(|number| match table.get_ref(number.to_be_bytes()) {
+        Ok(found) => {
+            let found = found.unwrap();
+            let is_copy = !found.is_lent();
+            lent.push((number, found));
+            is_copy
+        }
+        Err(error) => {
+            assert!(matches!(error, StoreError::PoolExhausted { .. }), "{kind}: {error}");
+            assert!(full_text(&error).contains("lent"), "{}", full_text(&error));
+            true
+        }
+    });
+    assert!(refused, "{kind}: more is lent than there are frames");
+    assert!(started.elapsed() < Duration::from_secs(60), "{:?}", started.elapsed());
+    assert!(lent.len() as u64 > frames / 6, "{kind}: {} of {frames}", lent.len());
+    lent.iter().for_each(|(number, lent)| assert!(lent.to_vec() == long(*number)));
+    lent.truncate(lent.len() / 2);
+    for number in 0..frames {
+        assert_eq!(table.get(number.to_be_bytes()).unwrap(), Some(long(number)));
+        table.put(number.to_be_bytes(), long(number + 1)).unwrap();
+    }
+    lent.iter().for_each(|(number, lent)| assert!(lent.to_vec() == long(*number)));
+    drop(lent);
+    assert_no_frame_is_lost(&store);
+    assert_sound(&store);
+    store.close().unwrap();
 }
 
 /// More loans of one page than are counted: the others are copies. So is what is large for the pool.

@@ -110,9 +110,10 @@ fn zeros_at_the_end_of_the_log_of_a_closed_store_are_damage() {
 /// A moment after the last sync the superblocks know of it too.
 #[test]
 fn zeros_at_the_end_of_a_log_that_was_quiet_are_damage() {
-    for (used_again, blocks) in [(false, 1), (true, 1), (true, 3)] {
-        let sample = Sample::new(used_again);
-        std::thread::sleep(Duration::from_millis(3500));
+    let samples = [(false, 1), (true, 1), (true, 3)]
+        .map(|(used_again, blocks)| (Sample::new(used_again), blocks));
+    std::thread::sleep(Duration::from_millis(3500));
+    for (sample, blocks) in samples {
         let copy = sample.copy();
         lose_end(&copy, blocks);
         assert_damaged(sample.open(&copy));

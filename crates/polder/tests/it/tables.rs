@@ -167,6 +167,12 @@ fn a_table_is_a_btree_map() {
         let options = quick(dir.path()).page_size(page_size).memory_budget(least);
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 1);
     }
+    let disk = disk();
+    lives_as_a_model(|| open_on(&disk), 3);
+}
+
+#[test]
+fn a_table_is_a_btree_map_by_each_translation() {
     for (i, kind) in TranslationKind::ALL.iter().copied().enumerate() {
         let evicts = kind.evicts();
         let dir = tempfile::tempdir().unwrap();
@@ -175,12 +181,20 @@ fn a_table_is_a_btree_map() {
         let options = options.memory_budget(least * if evicts { 1 } else { 32 });
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 10 + i as u64);
     }
+}
+
+#[test]
+fn a_table_is_a_btree_map_whatever_is_replaced() {
     for (i, policy) in ReplacementKind::ALL.iter().copied().enumerate() {
         let dir = tempfile::tempdir().unwrap();
         let options = Options::new(dir.path()).replacement(policy).durability(Durability::None);
         let options = options.memory_budget(Options::least_memory_budget(4096));
         lives_as_a_model(|| Store::open(options.clone()).unwrap(), 20 + i as u64);
     }
+}
+
+#[test]
+fn a_table_is_a_btree_map_in_tiers() {
     for slower in [1, 2, 3] {
         for kind in TranslationKind::EVICTING.iter().filter(|kind| kind.why_no_tiers().is_none()) {
             let dir = tempfile::tempdir().unwrap();
@@ -189,8 +203,6 @@ fn a_table_is_a_btree_map() {
             lives_as_a_model(|| Store::open(options.clone()).unwrap(), 40 + slower);
         }
     }
-    let disk = disk();
-    lives_as_a_model(|| open_on(&disk), 3);
 }
 
 #[test]
