@@ -243,6 +243,11 @@ impl SimDisk {
     pub fn unsynced_changes(&self) -> usize {
         self.state().unsynced.len()
     }
+
+    /// Bytes that were written since then: without room that was only allocated, or given back.
+    pub fn unsynced_bytes(&self) -> u64 {
+        self.state().unsynced_bytes
+    }
 }
 
 impl fmt::Debug for SimDisk {
