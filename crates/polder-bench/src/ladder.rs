@@ -54,7 +54,7 @@ pub(crate) use criteria::{judge, table};
 pub(crate) use graph_file::check_all as check_graphs;
 use measured::Measured;
 use memory_group::{MemoryGroup, check_swap};
-pub(crate) use out::Out;
+pub(crate) use out::{Figures, Out};
 pub(crate) use parts::{PARTS, Part};
 pub(crate) use plan::Terms;
 pub(crate) use results::medians;

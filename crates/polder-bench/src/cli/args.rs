@@ -346,7 +346,10 @@ pub(super) struct TranslationsArgs {
     /// current one].
     #[arg(long, value_name = "DIR")]
     pub(super) out: Option<PathBuf>,
-    /// Put what is printed, and all medians, into the section KEY of a document of results as
+    /// Print what stands in translations.json, and not the table of the criteria.
+    #[arg(long)]
+    pub(super) json: bool,
+    /// Put the table of the criteria, and all medians, into the section KEY of a document of results as
     /// well, with the command line, the day and the machine: docs/results.md#lookups.
     #[arg(long, value_name = "FILE#KEY")]
     pub(super) record: Option<Place>,

@@ -4,9 +4,11 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::args::TranslationsArgs;
-use super::{each_once, listen, own_program, print, record, run_dir};
+use super::{each_once, listen, own_program, print, record, run_dir, to_json};
 use crate::error::BenchError;
-use crate::ladder::{Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge, medians, table};
+use crate::ladder::{
+    Figures, Ladder, Out, PARTS, Part, SharedWrites, check_graphs, judge, medians, table,
+};
 
 pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let parts = parts(args)?;
@@ -33,7 +35,10 @@ pub(super) fn run(args: &TranslationsArgs) -> Result<(), BenchError> {
     let (results, kept) = ladder.run(&interrupt, &out)?;
     let judged = judge(&results);
     let shown = out.show(&results, &judged);
-    print(table(&judged).trim_end())?;
+    match args.json {
+        true => print(&to_json(&Figures::of(&results))?)?,
+        false => print(table(&judged).trim_end())?,
+    }
     kept?;
     shown?;
     record(args.record.as_ref(), || {

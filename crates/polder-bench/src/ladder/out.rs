@@ -25,11 +25,18 @@ pub(crate) struct Out {
 
 /// What stands in the file of figures.
 #[derive(Serialize)]
-struct Figures<'r> {
-    criteria: &'r [Judged],
-    medians: &'r [Summary],
+pub(crate) struct Figures<'r> {
+    criteria: Vec<Judged>,
+    medians: Vec<Summary>,
     #[serde(flatten)]
     results: &'r Results,
+}
+
+impl Figures<'_> {
+    /// All that is known of a run.
+    pub(crate) fn of(results: &Results) -> Figures<'_> {
+        Figures { criteria: judge(results), medians: results.summaries(), results }
+    }
 }
 
 impl Out {
@@ -68,9 +75,7 @@ impl Out {
 
     /// Writes down the figures that are known by now.
     pub(crate) fn keep(&self, results: &Results) -> Result<(), BenchError> {
-        let (criteria, medians) = (judge(results), results.summaries());
-        let figures = Figures { criteria: &criteria, medians: &medians, results };
-        let text = serde_json::to_string_pretty(&figures)
+        let text = serde_json::to_string_pretty(&Figures::of(results))
             .map_err(|error| BenchError::Options(error.to_string()))?;
         replace(&self.json, &text)
     }

@@ -255,11 +255,12 @@ fn every_side_of_every_part_is_measured_and_shown() {
             let arguments = [&["--parts", parts][..], more].concat();
             scope.spawn(move || translations(dir, &arguments))
         };
-        let [pools, stores] = [(0, &more[..]), (1, &more[..0])]
+        let [pools, stores] = [(0, &more[..]), (1, &["--json"])]
             .map(|(half, more)| run(&dirs[half], halves[half].as_str(), more));
         [pools.join().unwrap(), stores.join().unwrap()]
     });
     let [of_pools, of_stores] = [0, 1].map(|half| shown(&dirs[half], &outputs[half]));
+    assert!(outputs[1].stdout.starts_with(b"{"), "--json");
     for (part, metrics, sides) in EXPECTED {
         let of_part = names[..first].contains(part);
         let results = if of_part { &of_pools } else { &of_stores };
@@ -317,8 +318,12 @@ fn shown(dir: &Path, output: &Output) -> Value {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let results = results(dir);
     assert_eq!((&results["complete"], &results["size"]), (&true.into(), &"small".into()));
-    let printed = String::from_utf8_lossy(&output.stdout);
-    assert_eq!(printed.lines().count(), CRITERIA);
+    match serde_json::from_slice::<Value>(&output.stdout) {
+        Ok(printed) => assert_eq!(printed, results),
+        Err(_) => {
+            assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), CRITERIA);
+        }
+    }
     let html = fs::read_to_string(dir.join("out/translations.html")).unwrap();
     for elsewhere in ["http", "src=", "href=", "@import", "url("] {
         assert!(!html.contains(elsewhere), "{elsewhere}");
