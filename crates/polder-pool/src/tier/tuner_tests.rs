@@ -306,3 +306,44 @@ fn the_mark_of_a_page_stays_while_its_accesses_are_counted() {
     model.put(8, 2, is_marked);
     assert!(!model.tiers.access(FrameId::new(2)));
 }
+
+/// Lookups of keys of which some are asked for far more often than others (zipfian, 0.99), in pages of 27
+/// of them that lie next to each other by chance, as keys do that are hashed; all in memory, and the tiers
+/// are nearly as large as each other. The best that can be is that the pages that are used most lie in the
+/// first one.
+#[test]
+fn pages_lie_nearly_as_well_as_they_can() {
+    const RECORDS: u32 = 2_000_000;
+    const KEYS: usize = 27;
+    const ALL: usize = 2200;
+    const STEPS: u32 = 4_000_000;
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut of_a_key = || f64::from(random.u32(1..=RECORDS)).powf(-0.99);
+    let heats: Vec<f64> = (0..ALL).map(|_| (0..KEYS).map(|_| of_a_key()).sum()).collect();
+    let sum: f64 = heats.iter().sum();
+    let mut most: Vec<f64> = heats.iter().map(|heat| heat / sum).collect();
+    most.sort_by(|one, other| other.total_cmp(one));
+    let best: f64 = most[FIRST as usize..].iter().sum();
+    let until = |below: &mut f64, heat: &f64| {
+        *below += heat / sum;
+        Some(*below)
+    };
+    let below: Vec<f64> = heats.iter().scan(0.0, until).collect();
+
+    let mut model = Model::new(FIRST + FIRST / 3, 3000, None);
+    let mut before = Counts::default();
+    for step in 0..STEPS {
+        if step == STEPS / 2 {
+            before = model.counts();
+        }
+        let at = random.f64();
+        model.access(below.partition_point(|below| *below < at).min(ALL - 1) as u32);
+    }
+    let counts = model.counts().since(&before);
+    let slow = counts.slower[1] as f64 / counts.accesses as f64;
+    let moved = counts.moves as f64 / counts.accesses as f64;
+    println!(
+        "{slow:.3} of all accesses are to the second tier, {best:.3} at best; {moved:.4} moves"
+    );
+    assert!(slow < best * 1.15 && moved < 0.005, "{slow} of {best}, {moved}");
+}
