@@ -43,24 +43,24 @@ files() {
     entry 'TRAILER!!!' 0
 }
 
-# Boots a guest and prints its console: its kernel, the program, the program's arguments, and the most
-# seconds that it may take. Files are made in the folder `scratch`; in the guest, /tmp is in its memory.
+# Boots a guest and prints its console: its kernel, the program, the program's arguments, the most
+# seconds that it may take, and how many times as much memory it has as the least. Files are made in the folder `scratch`; in the guest, /tmp is in its memory.
 boot() {
-    local kernel=$1 program=$2 arguments=$3 most_seconds=$4
+    local kernel=$1 program=$2 arguments=$3 most_seconds=$4 times=${5:-1}
     # Without what is for debuggers, which would only take memory.
     strip -o "$scratch/program" "$program" 2>/dev/null || cp "$program" "$scratch/program"
     rustc --edition 2024 -O -o "$scratch/init" scripts/guest_init.rs
     files "$scratch/init" "$scratch/program" >"$scratch/files"
     # The second node is small, so that a program can fill it.
     local -a nodes=(
-        -object memory-backend-ram,id=memory0,size=512M
+        -object memory-backend-ram,id=memory0,size=$((512 * times))M
         -numa node,nodeid=0,cpus=0-1,memdev=memory0
-        -object memory-backend-ram,id=memory1,size=256M
+        -object memory-backend-ram,id=memory1,size=$((256 * times))M
         -numa node,nodeid=1,cpus=2-3,memdev=memory1
     )
     # What is behind -- are the program's arguments. Its end is the guest's: the kernel gives up without
     # its first process, and does not start again. What clears a screen begins a new line instead.
-    timeout "$most_seconds" qemu-system-x86_64 -accel tcg -cpu max -smp 4 -m 768M "${nodes[@]}" \
+    timeout "$most_seconds" qemu-system-x86_64 -accel tcg -cpu max -smp 4 -m $((768 * times))M "${nodes[@]}" \
         -nographic -nic none -no-reboot -kernel "$kernel" -initrd "$scratch/files" \
         -append "console=ttyS0 quiet panic=-1 -- $arguments" </dev/null 2>&1 |
         tr -d '\r' | sed -u 's/\x1bc/\n/g; s/\x1b\[[0-9?]*[A-Za-z]//g'
