@@ -14,8 +14,9 @@ thread_local! {
 ///
 /// For structures with locks of their own: while a thread has such a lock and makes or loads pages,
 /// it has one of these, too. Where the pool has no frame it then gets
-/// [`PoolError::Exhausted`](crate::PoolError) and does not wait; its operation, run by
-/// [`Space::when_admitted`](crate::Space::when_admitted), releases the lock and begins again.
+/// [`PoolError::Exhausted`](crate::PoolError) and waits for nobody, at most for the device; its
+/// operation, run by [`Space::when_admitted`](crate::Space::when_admitted), releases the lock and
+/// begins again.
 ///
 /// ```
 /// use std::sync::Mutex;
