@@ -44,7 +44,8 @@ files() {
 }
 
 # Boots a guest and prints its console: its kernel, the program, the program's arguments, the most
-# seconds that it may take, and how many times as much memory it has as the least. Files are made in the folder `scratch`; in the guest, /tmp is in its memory.
+# seconds that it may take, and by how much its memory is multiplied. Files are made in the folder
+# `scratch`; in the guest, /tmp is in its memory.
 boot() {
     local kernel=$1 program=$2 arguments=$3 most_seconds=$4 times=${5:-1}
     # Without what is for debuggers, which would only take memory.

@@ -33,17 +33,23 @@ impl<'p, T: Translation> StallTimer<'p, T> {
             return true;
         }
         let moved = self.shared.moves();
-        let failed = self.shared.core.counters.sum(Counter::FailedWrites);
-        if moved == self.moved && !self.shared.awaits_device(failed == self.failed) {
+        if moved == self.moved && !self.awaits_device() {
             return false;
         }
-        (self.moved, self.failed, self.since) = (moved, failed, Instant::now());
+        *self = StallTimer::new(self.shared);
         true
     }
 
-    /// As long as the device is at work, and not for long: for a thread that others may have to wait for.
+    /// For a thread that is not admitted (`ADMIT-2`): as long as the device is at work, but not for long.
     pub(crate) fn is_left_to_device(&self) -> bool {
-        self.since.elapsed() < PATIENCE && self.shared.awaits_device(true)
+        self.since.elapsed() < PATIENCE
+            && !self.shared.core.frames.admission.is_crowded()
+            && self.awaits_device()
+    }
+
+    fn awaits_device(&self) -> bool {
+        let failed = self.shared.core.counters.sum(Counter::FailedWrites);
+        self.shared.awaits_device(failed == self.failed)
     }
 }
 

@@ -157,12 +157,7 @@ impl<T: Translation> Shared<T> {
                 // back.
                 thread::sleep(Duration::from_micros(100 << try_));
             }
-            let goes_on = match is_admitted {
-                true => patience.is_left(),
-                // ADMIT-2
-                false => patience.is_left_to_device(),
-            };
-            if !goes_on {
+            if !if is_admitted { patience.is_left() } else { patience.is_left_to_device() } {
                 return Err(self.exhausted());
             }
         }

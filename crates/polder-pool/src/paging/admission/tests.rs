@@ -1,4 +1,4 @@
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex};
 use std::thread;
 
@@ -8,6 +8,7 @@ use super::*;
 use crate::Pool;
 use crate::frame::partitions::PartitionNo;
 use crate::latch::FrameId;
+use crate::latch::meta::FrameMeta;
 use crate::sync::lock;
 use crate::testing::{create, pool};
 use crate::{AccessHint, Array, Pin};
@@ -149,6 +150,22 @@ fn a_borrower_does_not_wait_for_the_rest() {
     assert!(borrower.load(missing).is_ok());
 }
 
+/// One frame that nobody has pinned, with a page that is being written.
+fn being_written<'p>(
+    pool: &'p Pool<Array>,
+    pins: &mut Vec<Pin<'_>>,
+    frames: &[FrameId],
+) -> (FrameId, &'p FrameMeta) {
+    drop(pins.pop());
+    let core = &pool.shared().core;
+    let is_left =
+        |frame: &FrameId| !core.latches.meta(*frame).is_pinned() && !frames.contains(frame);
+    let frame = core.frames.memory.ids().find(is_left).unwrap();
+    let meta = core.latches.meta(frame);
+    assert!(meta.begin_writing());
+    (frame, meta)
+}
+
 /// `ADMIT-2`: nobody needs what this thread holds to finish a write.
 #[test]
 fn a_thread_that_holds_something_waits_for_the_device() {
@@ -160,12 +177,7 @@ fn a_thread_that_holds_something_waits_for_the_device() {
     let take = || shared.take_frame(None, PartitionNo::FIRST);
     let (mut pins, frames) = take_the_rest(&pool);
     assert!(take().is_err(), "there is none");
-    drop(pins.pop());
-    let is_left =
-        |frame: &FrameId| !shared.core.latches.meta(*frame).is_pinned() && !frames.contains(frame);
-    let last = shared.core.frames.memory.ids().find(is_left).unwrap();
-    let meta = shared.core.latches.meta(last);
-    assert!(meta.begin_writing());
+    let (last, meta) = being_written(&pool, &mut pins, &frames);
     let frame = thread::scope(|scope| {
         scope.spawn(|| {
             // Longer than it is left to the page provider.
@@ -177,4 +189,40 @@ fn a_thread_that_holds_something_waits_for_the_device() {
     assert_eq!(frame, last);
     drop(pins);
     frames.into_iter().chain([frame]).for_each(|frame| shared.give_frame(frame));
+}
+
+/// `ADMIT-2`, also if they come later.
+#[test]
+fn those_that_wait_to_be_admitted_go_first() {
+    let (_dir, pool) = pool::<Array>(4 << 20);
+    let space = pool.create_space().unwrap();
+    (0..1500).for_each(|_| _ = create(&space));
+    pool.flush().unwrap();
+    let shared = pool.shared();
+    let (mut pins, frames) = take_the_rest(&pool);
+    let (_, meta) = being_written(&pool, &mut pins, &frames);
+    let admission = &shared.core.frames.admission;
+    let (admitted, is_over) = (Barrier::new(2), AtomicBool::new(false));
+    let began = Instant::now();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let _all = admission.enter(u32::MAX, || true).unwrap();
+            admitted.wait();
+            while !is_over.load(Ordering::Relaxed) {
+                thread::sleep(Duration::from_millis(1));
+            }
+        });
+        scope.spawn(|| {
+            admitted.wait();
+            thread::sleep(Duration::from_millis(300));
+            admission.enter(1, || !is_over.load(Ordering::Relaxed));
+        });
+        assert!(shared.take_frame(None, PartitionNo::FIRST).is_err());
+        is_over.store(true, Ordering::Relaxed);
+    });
+    let waited = began.elapsed();
+    assert!(Duration::from_millis(300) < waited && waited < PATIENCE / 2, "{waited:?}");
+    meta.end_writing();
+    drop(pins);
+    frames.into_iter().for_each(|frame| shared.give_frame(frame));
 }
