@@ -298,7 +298,7 @@ impl Observed {
 
     /// Raises Dr, or lowers it; those that have not ended count by what they have been worth by now.
     fn decide(&self, ledger: &mut Ledger, now: u64) {
-        while let Some(frame) = ledger.cohort.open.last().copied() {
+        for frame in ledger.cohort.open.clone() {
             self.count(ledger, frame, now);
         }
         let factor = if ledger.cohort.worth > 0.0 { STEP } else { 1.0 / STEP };
