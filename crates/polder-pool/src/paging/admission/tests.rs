@@ -66,8 +66,11 @@ fn operations_that_hold_all_frames_let_go_at_once() {
     const THREADS: usize = 10;
     let (_dir, pool) = pool::<Array>(1500 << 10);
     let space = pool.create_space().unwrap();
-    let ways: Vec<PageNo> = (0..THREADS * (WAY + 1) + 400).map(|_| create(&space)).collect();
+    let pages: Vec<PageNo> = (0..500).map(|_| create(&space)).collect();
     pool.flush().unwrap();
+    // Pages that are resident already would not be pinned.
+    let ways: Vec<PageNo> = pages.into_iter().filter(|page| !space.is_resident(*page)).collect();
+    assert!(ways.len() >= THREADS * (WAY + 1));
     let (pinned, taken) = (Barrier::new(THREADS + 1), Barrier::new(THREADS + 1));
     let (slowest, done) = (Mutex::new(Duration::ZERO), AtomicU64::new(0));
     thread::scope(|scope| {
@@ -98,6 +101,9 @@ fn operations_that_hold_all_frames_let_go_at_once() {
         }
         pinned.wait();
         let shared = pool.shared();
+        let is_pinned = |frame: &FrameId| shared.core.latches.meta(*frame).is_pinned();
+        // Those that are admitted find room in what they all have pinned now (ADMIT-3).
+        assert!(shared.core.frames.memory.ids().filter(is_pinned).count() >= THREADS * WAY);
         let map = PageNo::new(space.space_core().map.root().get()).unwrap();
         shared.discard(&shared.file, shared.latch_resident(&shared.file, map).unwrap());
         let (pins, frames) = take_the_rest(&pool);
