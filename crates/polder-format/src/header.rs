@@ -47,6 +47,10 @@ impl PageKind {
     pub const HASH_NODE: PageKind = PageKind(32);
     /// A bucket of a hash index.
     pub const HASH_BUCKET: PageKind = PageKind(33);
+    /// What a proximity graph is, and where searches of it begin.
+    pub const HNSW_META: PageKind = PageKind(40);
+    /// Nodes of a proximity graph.
+    pub const HNSW_NODES: PageKind = PageKind(41);
 }
 
 /// The decoded header of a page.

@@ -48,6 +48,7 @@
 #[cfg_attr(all(target_arch = "x86_64", not(miri)), path = "bytes/x86_64.rs")]
 #[cfg_attr(not(all(target_arch = "x86_64", not(miri))), path = "bytes/portable.rs")]
 mod raw;
+mod run;
 
 #[cfg(test)]
 mod tests;
@@ -63,6 +64,8 @@ use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64};
 
 use polder_format::log::Lines;
 use polder_format::{PageSize, header_at};
+
+pub use run::Run;
 
 /// Bytes behind every page that a read may touch (`BYTES-2`).
 pub const OVERRUN_BYTES: usize = 64;

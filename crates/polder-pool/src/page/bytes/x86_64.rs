@@ -1,7 +1,7 @@
 //! Loads and stores that the compiler can neither split, join nor assume things about.
 
 use std::arch::asm;
-use std::arch::x86_64::{__m128i, _MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
+use std::arch::x86_64::{__m128i, __m256i, _MM_HINT_T0, _mm_prefetch, _mm_setzero_si128};
 use std::arch::x86_64::{_mm_loadu_si128, _mm_storeu_si128};
 
 /// What is moved by one turn of [`move_blocks`].
@@ -43,11 +43,23 @@ unsafe fn load_u8(at: *const u8) -> u8 {
 }
 
 #[inline(always)]
-unsafe fn load_128(at: *const u8) -> __m128i {
+pub(super) unsafe fn load_128(at: *const u8) -> __m128i {
     let word;
     // SAFETY: the caller promises 16 mapped bytes.
     unsafe {
         asm!("movups {}, xmmword ptr [{}]", out(xmm_reg) word, in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    word
+}
+
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) unsafe fn load_256(at: *const u8) -> __m256i {
+    let word;
+    // SAFETY: the caller promises 32 mapped bytes.
+    unsafe {
+        asm!("vmovups {}, ymmword ptr [{}]", out(ymm_reg) word, in(reg) at,
             options(nostack, preserves_flags, readonly));
     }
     word

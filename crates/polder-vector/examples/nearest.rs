@@ -1,0 +1,91 @@
+//! Builds an index of the vectors of a `.fvecs` file, and looks for those of another one: how long that
+//! takes, and how many of the nearest are found.
+//!
+//!     cargo run --release -p polder-vector --example nearest base.fvecs queries.fvecs [threads [links [width]]]
+
+use std::error::Error;
+use std::time::Instant;
+use std::{env, fs, thread};
+
+use polder_format::{ChecksumSeed, PageSize, StoreId};
+use polder_pool::device::{FileDevice, OpenKind};
+use polder_pool::{Array, Pool, PoolConfig};
+use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+
+/// How many of the nearest are looked for.
+const COUNT: usize = 10;
+
+/// Rows of a count of 4 bytes and as many f32.
+fn rows(path: &str) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
+    let bytes = fs::read(path)?;
+    let (mut rows, mut rest) = (Vec::new(), bytes.as_slice());
+    while let Some((count, behind)) = rest.split_first_chunk::<4>() {
+        let bytes = 4 * u32::from_le_bytes(*count) as usize;
+        let (row, behind) = behind.split_at_checked(bytes).ok_or("a row is cut off")?;
+        let (numbers, _) = row.as_chunks::<4>();
+        rows.push(numbers.iter().map(|number| f32::from_le_bytes(*number)).collect());
+        rest = behind;
+    }
+    Ok(rows)
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let [base, queries, ..] = arguments.as_slice() else {
+        return Err("which vectors, and what to look for? give two .fvecs files".into());
+    };
+    let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
+    let (threads, links, width) = (number(2, 1)?, number(3, 16)?, number(4, 128)?);
+    let (base, queries) = (rows(base)?, rows(queries)?);
+    let dimensions = base.first().ok_or("there is no vector")?.len();
+
+    let folder = tempfile::tempdir()?;
+    let size = PageSize::new(8192)?;
+    let budget = 4 * base.len() * (4 * dimensions + 400) + (64 << 20);
+    let config = PoolConfig::new(budget as u64, size, ChecksumSeed::new(StoreId([1; 16])));
+    let device = FileDevice::open(folder.path().join("data"), OpenKind::Create)?;
+    let pool: Pool<Array> = Pool::open(Box::new(device), &config, &KINDS)?;
+    let shape = VectorShape { element: ElementKind::F32, dimensions, metric: Metric::L2 };
+    let options = HnswOptions { links, insert_width: width, ..HnswOptions::new(shape) };
+    let index = HnswIndex::create(pool.create_space()?, &options)?;
+
+    let begun = Instant::now();
+    thread::scope(|scope| {
+        let inserts: Vec<_> = (0..threads)
+            .map(|thread| {
+                let (base, index) = (&base, &index);
+                scope.spawn(move || {
+                    let mine = base.iter().enumerate().skip(thread).step_by(threads);
+                    mine.map(|(label, vector)| index.insert(label as u64, vector))
+                        .try_for_each(|inserted| inserted.map(drop))
+                })
+            })
+            .collect();
+        inserts.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
+    })?;
+    let seconds = begun.elapsed().as_secs_f64();
+    let pages = index.space().pages_in_use()?;
+    println!(
+        "{} vectors in {seconds:.1} s, {:.0} a second",
+        base.len(),
+        base.len() as f64 / seconds
+    );
+    println!("{} bytes a vector", pages * 8192 / base.len() as u64);
+    let exact = queries.iter().map(|query| index.search_exact(query, COUNT));
+    let exact = exact.collect::<Result<Vec<_>, _>>()?;
+    for width in [10, 20, 30, 40, 60, 80, 120, 200, 400] {
+        let (mut best, mut hits) = (f64::MAX, 0);
+        for _ in 0..3 {
+            hits = 0;
+            let begun = Instant::now();
+            for (query, exact) in queries.iter().zip(&exact) {
+                let found = index.search(query, COUNT, width)?;
+                hits += found.iter().filter(|one| exact.contains(one)).count();
+            }
+            best = best.min(begun.elapsed().as_secs_f64());
+        }
+        let recall = hits as f64 / (COUNT * queries.len()) as f64;
+        println!("width {width}: recall {recall:.4}, {:.0} a second", queries.len() as f64 / best);
+    }
+    Ok(())
+}

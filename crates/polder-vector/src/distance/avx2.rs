@@ -1,0 +1,183 @@
+//! For processors of x86-64 with AVX2, FMA and F16C: nearly all since 2013.
+
+use std::arch::x86_64::*;
+
+use polder_pool::bytes::Run;
+
+use super::Sum;
+use crate::element::ElementKind;
+
+/// The kernel for these, if the processor has what it needs.
+pub(super) fn kernel(element: ElementKind, sum: Sum) -> Option<unsafe fn(Run<'_>, Run<'_>) -> f32> {
+    let is_here = is_x86_feature_detected!("avx2")
+        && is_x86_feature_detected!("fma")
+        && is_x86_feature_detected!("f16c")
+        && is_x86_feature_detected!("popcnt");
+    is_here.then_some(match (element, sum) {
+        (ElementKind::F32, Sum::Products) => products_f32,
+        (ElementKind::F32, _) => differences_f32,
+        (ElementKind::F16, Sum::Products) => products_f16,
+        (ElementKind::F16, _) => differences_f16,
+        (ElementKind::Bf16, Sum::Products) => products_bf16,
+        (ElementKind::Bf16, _) => differences_bf16,
+        (ElementKind::I8, Sum::Products) => products_i8,
+        (ElementKind::I8, _) => differences_i8,
+        (ElementKind::Bit, _) => different_bits,
+    })
+}
+
+/// Numbers in a register of floats.
+const LANES: usize = 8;
+/// Registers that are summed independently of each other: the latency of an addition, times those
+/// that are begun in one cycle.
+const SUMS: usize = 4;
+
+/// For each kind of floats: how eight of them become f32. The last ones are cut off by a mask, since
+/// what lies behind a vector is not zero.
+macro_rules! floats {
+    ($bytes:literal, $load:expr, $products:ident, $differences:ident) => {
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn $products(one: Run<'_>, other: Run<'_>) -> f32 {
+            floats!(one, other, $bytes, $load, |sum, a, b| _mm256_fmadd_ps(a, b, sum))
+        }
+
+        #[target_feature(enable = "avx2,fma,f16c")]
+        fn $differences(one: Run<'_>, other: Run<'_>) -> f32 {
+            floats!(one, other, $bytes, $load, |sum, a, b| {
+                let difference = _mm256_sub_ps(a, b);
+                _mm256_fmadd_ps(difference, difference, sum)
+            })
+        }
+    };
+    ($one:ident, $other:ident, $bytes:literal, $load:expr, |$sum:ident, $a:ident, $b:ident| $step:expr) => {{
+        let count = $one.len().min($other.len()) / $bytes;
+        let mut sums = [_mm256_setzero_ps(); SUMS];
+        let mut done = 0;
+        while done + SUMS * LANES <= count {
+            for (i, place) in sums.iter_mut().enumerate() {
+                let at = $bytes * (done + i * LANES);
+                let ($sum, $a, $b) = (*place, $load($one, at), $load($other, at));
+                *place = $step;
+            }
+            done += SUMS * LANES;
+        }
+        while done < count {
+            let mask = first(count - done);
+            let ($sum, $a, $b) = (
+                sums[0],
+                _mm256_and_ps($load($one, $bytes * done), mask),
+                _mm256_and_ps($load($other, $bytes * done), mask),
+            );
+            sums[0] = $step;
+            done += LANES;
+        }
+        let [a, b, c, d] = sums;
+        total(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)))
+    }};
+}
+
+floats!(4, load_f32, products_f32, differences_f32);
+floats!(2, load_f16, products_f16, differences_f16);
+floats!(2, load_bf16, products_bf16, differences_bf16);
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_f32(run: Run<'_>, at: usize) -> __m256 {
+    _mm256_castsi256_ps(run.load_256(at))
+}
+
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+fn load_f16(run: Run<'_>, at: usize) -> __m256 {
+    _mm256_cvtph_ps(run.load_128(at))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_bf16(run: Run<'_>, at: usize) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(run.load_128(at))))
+}
+
+/// All bits of the first `count` lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first(count: usize) -> __m256 {
+    let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+    _mm256_castsi256_ps(_mm256_cmpgt_epi32(_mm256_set1_epi32(count.min(LANES) as i32), lanes))
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn total(sums: __m256) -> f32 {
+    let four = _mm_add_ps(_mm256_castps256_ps128(sums), _mm256_extractf128_ps::<1>(sums));
+    let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
+}
+
+/// Sixteen bytes a step, as numbers of two bytes, whose products are added in pairs. A lane has an
+/// eighth of them: of the longest vectors that fit a page, 2^13 of at most 2^16 each.
+macro_rules! bytes {
+    ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
+        #[target_feature(enable = "avx2")]
+        fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
+            let count = one.len().min(other.len());
+            let mut sums = [_mm256_setzero_si256(); 2];
+            let mut done = 0;
+            while done + 32 <= count {
+                for (i, sum) in sums.iter_mut().enumerate() {
+                    let $a = _mm256_cvtepi8_epi16(one.load_128(done + 16 * i));
+                    let $b = _mm256_cvtepi8_epi16(other.load_128(done + 16 * i));
+                    *sum = _mm256_add_epi32(*sum, $pairs);
+                }
+                done += 32;
+            }
+            while done < count {
+                let mask = first_bytes(count - done);
+                let $a = _mm256_cvtepi8_epi16(_mm_and_si128(one.load_128(done), mask));
+                let $b = _mm256_cvtepi8_epi16(_mm_and_si128(other.load_128(done), mask));
+                sums[0] = _mm256_add_epi32(sums[0], $pairs);
+                done += 16;
+            }
+            let sum = _mm256_add_epi32(sums[0], sums[1]);
+            let mut lanes = [0_i32; LANES];
+            lanes[0] = _mm256_extract_epi32::<0>(sum);
+            lanes[1] = _mm256_extract_epi32::<1>(sum);
+            lanes[2] = _mm256_extract_epi32::<2>(sum);
+            lanes[3] = _mm256_extract_epi32::<3>(sum);
+            lanes[4] = _mm256_extract_epi32::<4>(sum);
+            lanes[5] = _mm256_extract_epi32::<5>(sum);
+            lanes[6] = _mm256_extract_epi32::<6>(sum);
+            lanes[7] = _mm256_extract_epi32::<7>(sum);
+            lanes.into_iter().map(i64::from).sum::<i64>() as f32
+        }
+    };
+}
+
+bytes!(products_i8, |a, b| _mm256_madd_epi16(a, b));
+bytes!(differences_i8, |a, b| {
+    let difference = _mm256_sub_epi16(a, b);
+    _mm256_madd_epi16(difference, difference)
+});
+
+/// All bits of the first `count` bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn first_bytes(count: usize) -> __m128i {
+    let bytes = _mm_setr_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    _mm_cmpgt_epi8(_mm_set1_epi8(count.min(16) as i8), bytes)
+}
+
+#[target_feature(enable = "popcnt")]
+fn different_bits(one: Run<'_>, other: Run<'_>) -> f32 {
+    let count = one.len().min(other.len());
+    let (mut sum, mut done) = (0, 0);
+    while done + 8 <= count {
+        sum += (one.u64(done) ^ other.u64(done)).count_ones();
+        done += 8;
+    }
+    if done < count {
+        let differ = one.u64(done) ^ other.u64(done);
+        sum += (differ << (64 - 8 * (count - done))).count_ones();
+    }
+    sum as f32
+}

@@ -1,0 +1,65 @@
+//! Sums over the dimensions of two vectors, of which distances are made.
+//!
+//! A vector is read where it lies, in a page that may change meanwhile, by the registers that
+//! [`Run`] loads: a library's kernels take memory that nobody writes. Which kernel is used is found
+//! out once, when an index is opened ([`Kernel::of`]); `portable.rs` says what each of them computes,
+//! and tests compare the others with it.
+
+#[cfg(all(target_arch = "x86_64", not(miri)))]
+mod avx2;
+mod portable;
+
+use polder_pool::bytes::Run;
+
+use crate::element::ElementKind;
+
+/// What is summed over the dimensions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sum {
+    /// Squares of differences.
+    SquaredDifferences,
+    /// Products.
+    Products,
+    /// Bits that differ.
+    DifferentBits,
+}
+
+/// Sums over two vectors of the same length, which is a whole number of elements.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kernel {
+    name: &'static str,
+    /// Called where the processor has what it needs.
+    run: unsafe fn(Run<'_>, Run<'_>) -> f32,
+}
+
+impl Kernel {
+    /// The fastest one for this processor.
+    pub(crate) fn of(element: ElementKind, sum: Sum) -> Kernel {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(run) = avx2::kernel(element, sum) {
+            return Kernel { name: "avx2", run };
+        }
+        Kernel::portable(element, sum)
+    }
+
+    /// The one for any processor.
+    pub(crate) fn portable(element: ElementKind, sum: Sum) -> Kernel {
+        Kernel { name: "portable", run: portable::kernel(element, sum) }
+    }
+
+    /// What it is for.
+    pub(crate) fn name(self) -> &'static str {
+        self.name
+    }
+
+    /// The sum.
+    #[inline(always)]
+    pub(crate) fn sum(self, one: Run<'_>, other: Run<'_>) -> f32 {
+        // SAFETY: `of` has found that the processor has what the kernel needs; the portable ones need
+        // nothing.
+        unsafe { (self.run)(one, other) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,81 @@
+use half::{bf16, f16};
+use polder_pool::bytes::OVERRUN_BYTES;
+
+use super::*;
+use crate::element::{Bits, Element};
+
+/// Words that begin with these bytes, and go on with others that count for nothing.
+fn words(bytes: &[u8]) -> Vec<u64> {
+    let mut bytes = bytes.to_vec();
+    let len = bytes.len();
+    bytes.resize(len.next_multiple_of(8) + OVERRUN_BYTES, 0xa5);
+    bytes.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect()
+}
+
+fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> (f32, f32) {
+    let bytes = |elements: &[E]| {
+        let mut bytes = Vec::new();
+        elements.iter().for_each(|element| element.append_to(&mut bytes));
+        bytes
+    };
+    let (a, b) = (bytes(a), bytes(b));
+    let (len, a, b) = (a.len(), words(&a), words(&b));
+    let (a, b) = (Run::of(&a).part(0, len), Run::of(&b).part(0, len));
+    (Kernel::of(E::KIND, sum).sum(a, b), Kernel::portable(E::KIND, sum).sum(a, b))
+}
+
+/// Of whole numbers below 2^24 in all, which floats add without an error, so that the order does not
+/// matter.
+fn compare<E: Element>(element: impl Fn(i8) -> E, exact: impl Fn(i64, i64) -> i64, sum: Sum) {
+    let mut random = fastrand::Rng::with_seed(7);
+    for dimensions in 0..300 {
+        let numbers: Vec<(i8, i8)> =
+            (0..dimensions).map(|_| (random.i8(-100..100), random.i8(-100..100))).collect();
+        let (a, b): (Vec<E>, Vec<E>) =
+            numbers.iter().map(|(a, b)| (element(*a), element(*b))).unzip();
+        let expected: i64 = numbers.iter().map(|(a, b)| exact((*a).into(), (*b).into())).sum();
+        let expected = expected as f32;
+        assert_eq!(sums(&a, &b, sum), (expected, expected), "{dimensions} of {}", E::KIND);
+    }
+}
+
+#[test]
+fn every_kernel_sums_what_the_portable_one_does() {
+    let square = |a: i64, b: i64| (a - b) * (a - b);
+    let product = |a: i64, b: i64| a * b;
+    compare(f32::from, square, Sum::SquaredDifferences);
+    compare(f32::from, product, Sum::Products);
+    compare(|value| f16::from_f32(value.into()), square, Sum::SquaredDifferences);
+    compare(|value| f16::from_f32(value.into()), product, Sum::Products);
+    compare(|value| bf16::from_f32(value.into()), square, Sum::SquaredDifferences);
+    compare(|value| bf16::from_f32(value.into()), product, Sum::Products);
+    compare(|value| value, square, Sum::SquaredDifferences);
+    compare(|value| value, product, Sum::Products);
+    let different = |a: i64, b: i64| i64::from((a as u8 ^ b as u8).count_ones());
+    compare(|value| Bits(value as u8), different, Sum::DifferentBits);
+}
+
+/// The longest vectors of a page: nothing overflows.
+#[test]
+fn the_longest_vectors_have_sums() {
+    let (low, high) = ([i8::MIN; 1 << 16], [i8::MAX; 1 << 16]);
+    let expected = (255.0_f32 * 255.0) * 65536.0;
+    assert_eq!(sums(&low, &high, Sum::SquaredDifferences), (expected, expected));
+    let (a, b) = sums(&low, &low, Sum::Products);
+    assert_eq!((a, b), (16384.0 * 65536.0, 16384.0 * 65536.0));
+}
+
+/// Numbers that are no whole ones differ by what is rounded.
+#[test]
+fn floats_are_summed_as_exactly_as_they_can_be() {
+    let mut random = fastrand::Rng::with_seed(8);
+    for dimensions in [1, 3, 31, 128, 129, 960, 1536] {
+        let mut vector = || -> Vec<f32> { (0..dimensions).map(|_| random.f32() - 0.5).collect() };
+        let (a, b) = (vector(), vector());
+        let exact: f64 = a.iter().zip(&b).map(|(a, b)| f64::from(a - b).powi(2)).sum();
+        let (fast, portable) = sums(&a, &b, Sum::SquaredDifferences);
+        for sum in [fast, portable] {
+            assert!((f64::from(sum) / exact - 1.0).abs() < 1e-5, "{sum}, and exactly {exact}");
+        }
+    }
+}

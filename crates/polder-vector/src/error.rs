@@ -1,0 +1,88 @@
+//! What can go wrong in a vector index.
+
+use polder_pool::PoolError;
+
+use crate::element::ElementKind;
+use crate::metric::Metric;
+
+/// Why a vector index could not do what it was asked.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum VectorError {
+    /// The vector has more or fewer dimensions than those of the index.
+    #[error("the vector has {given} dimensions, and the index is for vectors of {wanted}")]
+    Dimensions {
+        /// How many it has.
+        given: usize,
+        /// How many it must have.
+        wanted: usize,
+    },
+    /// A number of the vector is infinite or no number.
+    #[error("dimension {dimension} of the vector is {value}, which has no distance to anything")]
+    NotFinite {
+        /// Which one, counted from 0.
+        dimension: usize,
+        /// What it is.
+        value: f32,
+    },
+    /// All numbers of the vector are zero, and it has no direction.
+    #[error(
+        "all dimensions of the vector are zero: it has no direction, which the cosine is about"
+    )]
+    NoDirection,
+    /// The numbers of the vector are of another kind than those of the index.
+    #[error("the vector is of {given}, and the index is for vectors of {wanted}")]
+    Elements {
+        /// What they are.
+        given: ElementKind,
+        /// What they must be.
+        wanted: ElementKind,
+    },
+    /// There is no such distance between vectors of such numbers.
+    #[error(
+        "vectors of {element} cannot be compared by {metric}: bits are, and only they, by hamming"
+    )]
+    Metric {
+        /// The numbers.
+        element: ElementKind,
+        /// The distance.
+        metric: Metric,
+    },
+    /// An option is out of its range.
+    #[error("{what} is {given}, and must be {least} to {most}")]
+    Option {
+        /// Which one.
+        what: &'static str,
+        /// What it is.
+        given: usize,
+        /// The least that is allowed.
+        least: usize,
+        /// The most that is allowed.
+        most: usize,
+    },
+    /// A vector with its links does not fit a page.
+    #[error(
+        "a vector with its links has {bytes} bytes, and a page has room for {room}: \
+         take larger pages, fewer dimensions, smaller elements, or fewer links"
+    )]
+    TooLong {
+        /// Bytes of a vector with the links of all its levels.
+        bytes: usize,
+        /// Bytes that are there for it.
+        room: usize,
+    },
+    /// The pool could not.
+    #[error(transparent)]
+    Pool(#[from] PoolError),
+}
+
+polder_structure::exhaustion_of!(VectorError);
+
+impl From<VectorError> for PoolError {
+    fn from(error: VectorError) -> PoolError {
+        match error {
+            VectorError::Pool(error) => error,
+            other => PoolError::of_structure(other),
+        }
+    }
+}

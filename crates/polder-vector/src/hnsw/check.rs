@@ -1,0 +1,106 @@
+//! Finding what is broken.
+
+use std::collections::HashMap;
+
+use polder_format::{PageKind, header_at};
+use polder_pool::{PoolError, Translation};
+use polder_structure::check::Walk;
+use polder_structure::levels::root;
+
+use super::HnswIndex;
+use super::meta;
+use super::node::{HIGHEST, NodePage, State};
+use crate::Report;
+use crate::node_id::NodeId;
+
+impl<T: Translation> HnswIndex<T> {
+    /// Looks at all pages, while nobody writes: that they are what their kind demands, that nodes and
+    /// lists are (`HNSW-1` to `HNSW-3`), that links lead to pages of nodes, and that the entry is a node
+    /// of its level (`HNSW-4`). The report's entries are the vectors; its levels those above the lowest.
+    ///
+    /// `progress` is told how many pages are done, and stops the check by returning false.
+    ///
+    /// # Errors
+    /// Those of the allocation maps. What is wrong with the index is in the report.
+    pub fn check(&self, progress: &mut dyn FnMut(u64) -> bool) -> Result<Report, PoolError> {
+        let layout = &self.core.layout;
+        let mut walk = Walk::new(&self.space);
+        let (mut entry, mut links) = (None, Vec::new());
+        // Pages of nodes with the level of each, and the first page that leads to each page.
+        let (mut levels, mut led_to) = (HashMap::new(), HashMap::new());
+        // Pages in chains, and the one behind each; where the chains begin.
+        let (mut chained, mut chains) = (HashMap::new(), Vec::new());
+        for number in self.space.used_pages()? {
+            if !progress(walk.report.pages) {
+                walk.report.stopped = true;
+                break;
+            }
+            let Some(copy) = walk.visit(number) else { continue };
+            let page = copy.page();
+            if number == root() {
+                let is_one = page.u8(header_at::KIND) == PageKind::HNSW_META.0;
+                walk.note(number, if is_one { Ok(()) } else { Err("the index has no first page") });
+                walk.note(number, meta::options(page).map(drop));
+                entry = meta::entry(page);
+                chains.extend((0..=HIGHEST).map(|level| (level, meta::chain(page, level))));
+                continue;
+            }
+            let nodes = NodePage::new(page);
+            if !nodes.is_one() {
+                walk.fault(number, "this is no page of a vector index");
+                continue;
+            }
+            let seen = nodes.verify_whole();
+            walk.note(number, seen);
+            if seen.is_err() {
+                continue;
+            }
+            levels.insert(number, nodes.level());
+            chained.extend(nodes.chained().map(|next| (number, next)));
+            walk.report.levels = walk.report.levels.max(nodes.level());
+            for slot in 0..nodes.slots() {
+                let node = nodes.node(layout, slot);
+                walk.report.entries += u64::from(node.state() == State::Live);
+                for level in (0..=nodes.level()).filter(|_| node.state() != State::Free) {
+                    node.links(layout, level, &mut links);
+                }
+            }
+            links.drain(..).for_each(|link: NodeId| {
+                led_to.entry(link.page()).or_insert(number);
+            });
+        }
+        if !walk.report.stopped {
+            for (page, from) in led_to.iter().filter(|(page, _)| !levels.contains_key(page)) {
+                walk.fault(*from, format!("a link leads to {page:?}, which has no nodes"));
+            }
+            // HNSW-6
+            for (level, mut next) in chains {
+                while let Some(page) = next {
+                    let Some(behind) = chained.remove(&page) else {
+                        let what = format!("the chain of level {level} leads to {page:?} wrongly");
+                        walk.fault(root(), what);
+                        break;
+                    };
+                    let right = levels.get(&page) == Some(&level);
+                    walk.note(
+                        page,
+                        if right { Ok(()) } else { Err("the page is in a wrong chain") },
+                    );
+                    next = behind;
+                }
+            }
+            for page in chained.into_keys() {
+                walk.fault(page, "the page is in no chain, and says that it is");
+            }
+            if let Some(entry) = entry {
+                let level = levels.get(&entry.node.page());
+                if level != Some(&entry.level) {
+                    walk.fault(root(), "the entry is no node of its level");
+                }
+            } else if walk.report.entries > 0 {
+                walk.fault(root(), "there are vectors, and no entry");
+            }
+        }
+        walk.finish()
+    }
+}

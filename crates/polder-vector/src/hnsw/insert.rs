@@ -1,0 +1,358 @@
+//! Inserting a vector (algorithm 1 of the paper).
+//!
+//! ```text
+//! 1  the level of the node is drawn
+//! 2  from the entry down: the nearest nodes of each level that the node has, and which of them it
+//!     links to
+//! 3  what the lists of those on the lowest level become (`relink.rs`)
+//! 4  one edit: the node with its links, in a page that has room, and the links back of 3. If one of
+//!     those lists is another one by now: 3 again
+//! 5  level by level, highest first: other links back
+//! 6  if its level is the highest: it becomes the entry
+//! ```
+//!
+//! From step 4 on the node is in the index, and links lead to it: a crash leaves all of that or nothing, and
+//! of the higher levels what there is time for.
+
+use polder_format::{PageId, PageKind, PageNo};
+use polder_pool::{PoolError, Restart, Translation};
+use polder_structure::levels::root;
+use polder_structure::page::broken;
+use polder_structure::{Edit, edit};
+
+use super::meta::{self, Entry};
+use super::node::{NodePage, NodePageMut};
+use super::relink::{AT_ONCE, IntoRing, MOST_PLANS, Plan, Wish};
+use super::{Core, HnswIndex};
+use crate::element::Element;
+use crate::error::VectorError;
+use crate::near::Near;
+use crate::node_id::{MOST_PAGES, NodeId};
+use crate::vectors::Vector;
+
+/// Pages that one edit takes out of a chain: others may have filled them, as those of neighbours.
+const MOST_UNCHAINED: usize = 16;
+/// Pages of neighbours in which a new node looks for room.
+const NEIGHBOURS: usize = 4;
+
+/// A node that is to be made: its links on each of its levels, the lowest first.
+struct New<'n> {
+    label: u64,
+    vector: &'n Vector,
+    links: Vec<Vec<NodeId>>,
+}
+
+impl New<'_> {
+    fn level(&self) -> u8 {
+        (self.links.len() - 1) as u8
+    }
+}
+
+/// A page in which there may be room.
+#[derive(Clone, Copy)]
+struct Room {
+    page: PageNo,
+    /// Whether this thread fills it, and nobody else does meanwhile.
+    is_filled: bool,
+}
+
+/// What came of trying to make a node.
+enum Tried {
+    /// It is there; and whether its page has room for more.
+    Made(NodeId, bool),
+    /// Others have filled the page.
+    NoRoom,
+    /// Others have changed a list that was to be written.
+    Changed,
+}
+
+impl<T: Translation> HnswIndex<T> {
+    /// Inserts a vector with a label, which need not be the only one that has it. Gives where it lies,
+    /// for [`HnswIndex::remove`].
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of loading, making and logging pages.
+    /// If one of the pool's own comes in the middle, the vector may be in the index.
+    pub fn insert<E: Element>(&self, label: u64, vector: &[E]) -> Result<NodeId, VectorError> {
+        let vector = self.core.distances.vector(vector)?;
+        Ok(self.insert_vector(label, &vector)?)
+    }
+
+    fn insert_vector(&self, label: u64, vector: &Vector) -> Result<NodeId, PoolError> {
+        // 1
+        let level = self.core.draw_level(label);
+        // 2
+        let (links, entry) = self.links_of(vector, level, None)?;
+        let mut new = New { label, vector, links };
+        // 3 and 4
+        let (node, done) = self.make_linked(&mut new)?;
+        // 5
+        self.link_back(node, &new, done)?;
+        // 6
+        let is_higher = entry.is_none_or(|entry| level > entry.level);
+        if is_higher && !self.enter(Entry { node, level }, entry)? {
+            // Another thread was the first: the node is not linked with what came meanwhile.
+            let (links, entry) = self.links_of(vector, level, Some(node))?;
+            let new = New { links, ..new };
+            self.set_links(node, &new)?;
+            self.link_back(node, &new, 0)?;
+            if entry.is_none_or(|entry| level > entry.level) {
+                self.enter(Entry { node, level }, entry)?;
+            }
+        }
+        Ok(node)
+    }
+
+    /// What a node with this vector links to, for each level up to `highest`, and where the search
+    /// began. `own` is the node itself, if it is there already.
+    fn links_of(
+        &self,
+        vector: &Vector,
+        highest: u8,
+        own: Option<NodeId>,
+    ) -> Result<(Vec<Vec<NodeId>>, Option<Entry>), PoolError> {
+        let mut links = vec![Vec::new(); usize::from(highest) + 1];
+        let mut near = vec![Vec::new(); links.len()];
+        let entry = self.walk(vector, |walk| {
+            let Some((start, level)) = walk.start()? else { return Ok(None) };
+            let nearest = walk.descend(start, level, highest)?;
+            let mut from = vec![nearest];
+            for level in (0..=level.min(highest)).rev() {
+                let found = walk.level(&from, self.core.options.insert_width, level)?;
+                if let Some(nearest) = found.first() {
+                    from = vec![*nearest];
+                }
+                near[usize::from(level)] = found;
+            }
+            Ok(Some(Entry { node: start.node, level }))
+        })?;
+        for (level, near) in near.iter_mut().enumerate() {
+            near.retain(|near: &Near| Some(near.node) != own);
+            links[level] = self.select(near, self.core.options.links, None)?;
+        }
+        Ok((links, entry))
+    }
+
+    /// Steps 3 and 4: makes the node, and links to it on the lowest level from its first neighbours. Gives from
+    /// how many of them that was tried.
+    fn make_linked(&self, new: &mut New<'_>) -> Result<(NodeId, usize), PoolError> {
+        let level = new.level();
+        let mut room = self.neighbour_with_room(new)?;
+        let (mut rounds, mut plans) = (0, self.plan_links_to(new)?);
+        loop {
+            let tried = edit(&self.space, |edit| {
+                let place = match &room {
+                    Some(room) => self.room_in(edit, room.page, level)?,
+                    None => Some(self.room_in_new(edit, level)?),
+                };
+                let Some(node) = place else { return Ok(Tried::NoRoom) };
+                if !self.write(edit, &plans, 0, node)?.is_empty() {
+                    return Ok(Tried::Changed);
+                }
+                let mut page = NodePageMut::new(edit.page_mut(node.page())?);
+                page.insert(&self.core.layout, node.slot(), new.label, new.vector);
+                self.core.put_links(&mut page, node, new);
+                Ok(Tried::Made(node, page.has_room()))
+            })?;
+            match tried {
+                Tried::Made(node, has_room) => {
+                    if has_room && room.is_none_or(|room| room.is_filled) {
+                        self.core.fill_later(level, node.page());
+                    }
+                    let planned = if rounds < MOST_PLANS { AT_ONCE } else { 0 };
+                    return Ok((node, planned));
+                }
+                Tried::NoRoom => room = self.page_to_fill(level)?,
+                Tried::Changed if rounds < MOST_PLANS => {
+                    rounds += 1;
+                    plans = self.plan_links_to(new)?;
+                }
+                // Lists that others change all the time are left to step 5.
+                Tried::Changed => plans.clear(),
+            }
+        }
+    }
+
+    /// Step 3, of as many neighbours as one edit links back from.
+    fn plan_links_to(&self, new: &mut New<'_>) -> Result<Vec<Plan>, PoolError> {
+        let mut plans = Vec::new();
+        let neighbours = new.links[0].clone();
+        // HNSW-7: what the new node comes before, if there are others with its vector.
+        let mut before: Option<Option<NodeId>> = None;
+        for neighbour in neighbours.iter().take(AT_ONCE) {
+            match self.plan_ring(*neighbour, new.vector)? {
+                Some(IntoRing { plans: ring, next }) if before.is_none() => {
+                    before = Some(next);
+                    plans.extend(ring);
+                    new.links[0].retain(|link| Some(*link) != next);
+                    new.links[0].extend(next);
+                }
+                Some(_) if before == Some(Some(*neighbour)) => {}
+                Some(_) => new.links[0].retain(|link| link != neighbour),
+                None => {
+                    plans.extend(self.plan(*neighbour, 0, Wish::Add(NodeId::NEW, new.vector))?);
+                }
+            }
+        }
+        // HNSW-5
+        let is_reached = plans.iter().any(|plan| plan.leads_to(NodeId::NEW));
+        if !is_reached && let Some(other) = plans.first_mut().and_then(Plan::replaced_by_new) {
+            new.links[0].retain(|link| *link != other);
+            new.links[0].truncate(self.core.layout.capacity(0) - 1);
+            new.links[0].push(other);
+        }
+        Ok(plans)
+    }
+
+    /// The page of a neighbour on the highest level of the node that has room.
+    fn neighbour_with_room(&self, new: &New<'_>) -> Result<Option<Room>, PoolError> {
+        let level = new.level();
+        for neighbour in new.links[usize::from(level)].iter().take(NEIGHBOURS) {
+            let has_room = self.read_node(*neighbour, |nodes, _| {
+                nodes.level() == level && nodes.used() < nodes.slots()
+            })?;
+            if has_room == Some(true) {
+                return Ok(Some(Room { page: neighbour.page(), is_filled: false }));
+            }
+        }
+        self.page_to_fill(level)
+    }
+
+    /// A page that is being filled, or one of the chain. `None` if there must be a new one.
+    fn page_to_fill(&self, level: u8) -> Result<Option<Room>, PoolError> {
+        let page = match self.core.take_filling(level) {
+            Some(page) => Some(page),
+            None => self.take_chained(level)?,
+        };
+        Ok(page.map(|page| Room { page, is_filled: true }))
+    }
+
+    /// Takes a page with free places out of the chain (`HNSW-6`).
+    fn take_chained(&self, level: u8) -> Result<Option<PageNo>, PoolError> {
+        edit(&self.space, |edit| {
+            let mut first = meta::chain(edit.page(root())?, level);
+            let mut found = None;
+            for _ in 0..MOST_UNCHAINED {
+                let Some(page) = first else { break };
+                let nodes = NodePage::new(edit.page(page)?);
+                if !nodes.is_one() {
+                    let what = "the chain of pages with room leads to a page without nodes";
+                    return Err(edit.fail(broken(PageId::new(self.space.id(), page), what)));
+                }
+                first = nodes.chained().flatten();
+                let has_room = nodes.used() < nodes.slots();
+                NodePageMut::new(edit.page_mut(page)?).set_chained(None);
+                if has_room {
+                    found = Some(page);
+                    break;
+                }
+            }
+            if meta::chain(edit.page(root())?, level) != first {
+                meta::set_chain(&mut edit.page_mut(root())?, level, first);
+            }
+            Ok(found)
+        })
+    }
+
+    /// A free place of a page, if it has one.
+    fn room_in(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        page: PageNo,
+        level: u8,
+    ) -> Result<Option<NodeId>, Restart> {
+        let nodes = NodePage::new(edit.page(page)?);
+        if !nodes.is_one() || nodes.level() != level {
+            return Ok(None);
+        }
+        let slot = nodes.free_slot(&self.core.layout);
+        Ok(slot.and_then(|slot| NodeId::new(page, level, slot)))
+    }
+
+    /// The first place of a new page.
+    fn room_in_new(&self, edit: &mut Edit<'_, '_, T>, level: u8) -> Result<NodeId, Restart> {
+        let page = edit.create(PageKind::HNSW_NODES)?;
+        NodePageMut::new(edit.page_mut(page)?).init(&self.core.layout, level);
+        NodeId::new(page, level, 0).ok_or_else(|| {
+            let (what, limit) = ("the number of pages of a vector index", MOST_PAGES);
+            edit.fail(PoolError::Limit { what, limit })
+        })
+    }
+
+    fn set_links(&self, node: NodeId, new: &New<'_>) -> Result<(), PoolError> {
+        edit(&self.space, |edit| {
+            let mut page = NodePageMut::new(edit.page_mut(node.page())?);
+            self.core.put_links(&mut page, node, new);
+            Ok(())
+        })
+    }
+
+    /// Links back to a node, but from the first `done` of its neighbours on the lowest level.
+    fn link_back(&self, node: NodeId, new: &New<'_>, done: usize) -> Result<(), PoolError> {
+        for (level, links) in new.links.iter().enumerate().rev() {
+            let done = if level == 0 { done.min(links.len()) } else { 0 };
+            self.relink(&links[done..], level as u8, Wish::Add(node, new.vector))?;
+        }
+        Ok(())
+    }
+
+    /// Makes a node the entry instead of what was that when its insert began. False if there was none
+    /// then, and is one now: searches begin there, and the node is not reached from it.
+    fn enter(&self, new: Entry, was: Option<Entry>) -> Result<bool, PoolError> {
+        edit(&self.space, |edit| {
+            let entry = meta::entry(edit.page(root())?);
+            if was.is_none() && entry.is_some() {
+                return Ok(false);
+            }
+            if entry.is_none_or(|entry| new.level > entry.level) {
+                meta::set_entry(&mut edit.page_mut(root())?, Some(new));
+            }
+            Ok(true)
+        })
+    }
+}
+
+impl Core {
+    /// The level of a node: each is `links` times less likely than the one below. It follows from the
+    /// label, so that the same inserts in the same order make the same graph.
+    fn draw_level(&self, label: u64) -> u8 {
+        let highest = self.layout.highest();
+        let mut bits = mix(label);
+        let links = self.options.links as u64;
+        let mut level = 0;
+        while level < highest && bits.is_multiple_of(links) {
+            bits = mix(bits / links);
+            level += 1;
+        }
+        level
+    }
+
+    fn put_links(&self, page: &mut NodePageMut<'_>, node: NodeId, new: &New<'_>) {
+        for (level, links) in new.links.iter().enumerate() {
+            // HNSW-2: a node that was found may have left, and this one have its place.
+            let links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
+            page.set_links(&self.layout, node.slot(), level as u8, &links);
+        }
+    }
+
+    /// A page of nodes of this level that has room, which nobody else takes meanwhile.
+    fn take_filling(&self, level: u8) -> Option<PageNo> {
+        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let at = filling.iter().position(|(of, _)| *of == level)?;
+        Some(filling.swap_remove(at).1)
+    }
+
+    /// A page that has room for more.
+    fn fill_later(&self, level: u8, page: PageNo) {
+        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        filling.push((level, page));
+    }
+}
+
+/// A number without pattern, of one that may have some (the finaliser of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    bits ^ bits >> 31
+}

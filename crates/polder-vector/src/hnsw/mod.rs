@@ -1,0 +1,280 @@
+//! HNSW: a proximity graph of several levels (Malkov and Yashunin, "Efficient and robust approximate
+//! nearest neighbor search using Hierarchical Navigable Small World graphs", 2018), in pages.
+//!
+//! ```text
+//!   level 2        o -------------------- o            a node in M^2, at random
+//!                  |                      |
+//!   level 1        o ------- o ---------- o            a node in M
+//!                  |         |            |
+//!   level 0     o--o--o---o--o--o---o--o--o--o         all of them
+//! ```
+//!
+//! A search goes from the entry, a node of the highest level, to the node of each level that is
+//! nearest, and on the lowest keeps the `width` nearest that it has seen (`ef` in the paper). An insert
+//! searches in the same way on each level that the new node has, and links it with the nearest of
+//! those that are found of which none is nearer to another one chosen than to the new node: so links
+//! lead in all directions (algorithm 4).
+//!
+//! **Nodes are in pages.** A node is a vector, a label and its links on all of its levels, in one
+//! place of one page ([`node`](self)). Links are page numbers with places, so that there is no table of
+//! nodes and no most of them.
+//!
+//! **A search reads as any reader.** It latches nothing, pins nothing, and reads vectors where they
+//! lie; what it has read of a page counts once that has validated. For the neighbours of a node the
+//! state words are asked for together, then the lines of their vectors, and those that are not resident
+//! are read by one submission and compared in the order in which they come (group prefetch,
+//! calico-2026, 5.1; `polder_pool::Interleaved`).
+//!
+//! **An insert is some small changes, and not one.** The node is made with its links; then those that
+//! it links to get links back, level by level. Each step is an edit of its own, and the graph is sound
+//! between any two. A crash in between leaves a node to which fewer links lead than it would have.
+//!
+//! **A removed place is free at once.** Those that are found to lead to the node get links to its
+//! neighbours instead (as in "In-place updates of a graph index for streaming approximate nearest
+//! neighbor search", 2025, which repairs a DiskANN graph so). Links that were not found are stale
+//! (`HNSW-2`); they lead nowhere, or to the node that has the place next, until their list is written.
+//! Pages of nodes are never freed: a stale link always leads to a page of nodes.
+//!
+//! **A new node goes where there is room near it**: into the page of a neighbour if that has a free
+//! place, else into a page that its thread fills. So what is inserted after removals fills their places
+//! without a list of them.
+//!
+//! | file | |
+//! |---|---|
+//! | `meta.rs` | the first page |
+//! | `node.rs` | pages of nodes |
+//! | `search.rs` | going through the graph |
+//! | `select.rs` | which of many to link with |
+//! | `insert.rs`, `remove.rs`, `relink.rs` | changes, and writing lists in them |
+//! | `exact.rs` | comparing with all vectors |
+//! | `check.rs` | finding what is broken |
+
+mod check;
+mod exact;
+mod insert;
+mod meta;
+mod node;
+mod relink;
+mod remove;
+mod search;
+mod select;
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use polder_format::{PageId, PageKind, PageNo, header_at};
+use polder_pool::bytes::PageRef;
+use polder_pool::{AccessHint, KindOps, PoolError, Space, Translation};
+use polder_structure::create_root;
+use polder_structure::levels::root;
+use polder_structure::page::broken;
+
+use crate::element::Element;
+use crate::error::VectorError;
+use crate::node_id::NodeId;
+use crate::vectors::{Distances, VectorShape};
+use meta::Entry;
+use node::{Layout, NodePage, NodeRef};
+
+/// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
+pub const KINDS: [KindOps; 2] = [
+    KindOps::plain(PageKind::HNSW_META, "hnsw index", |page| meta::options(page).map(drop)),
+    KindOps::plain(PageKind::HNSW_NODES, "hnsw nodes", |page| NodePage::new(page).verify_shape()),
+];
+
+/// What an index is. It stays so.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HnswOptions {
+    /// What its vectors are.
+    pub shape: VectorShape,
+    /// Links of a node on each level, at most; twice as many on the lowest (`M` in the paper). 2 to
+    /// 100; more cost memory and time, and find more in data of many dimensions.
+    pub links: usize,
+    /// How many of the nearest nodes an insert keeps in sight (`efConstruction` in the paper). 1 to
+    /// 65536; more make inserts slower and the graph better.
+    pub insert_width: usize,
+}
+
+impl HnswOptions {
+    /// 16 links, and inserts that keep 128 nodes in sight.
+    pub fn new(shape: VectorShape) -> HnswOptions {
+        HnswOptions { shape, links: 16, insert_width: 128 }
+    }
+}
+
+/// A vector that was found.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Found {
+    /// What it was inserted with.
+    pub label: u64,
+    /// How far it is from what was looked for; see [`Metric`](crate::Metric).
+    pub distance: f32,
+    /// Where it lies, for [`HnswIndex::remove`].
+    pub node: NodeId,
+}
+
+/// A proximity graph in a space of a pool. Cheap to clone.
+///
+/// ```
+/// # use polder_format::PageSize;
+/// # use polder_pool::{Array, FileState, Pool};
+/// # use polder_testkit::pools;
+/// use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+///
+/// # let config = pools::config(4, PageSize::MIN, FileState::NEW);
+/// let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &KINDS)?;
+/// let shape = VectorShape { element: ElementKind::F32, dimensions: 3, metric: Metric::L2 };
+/// let index = HnswIndex::create(pool.create_space()?, &HnswOptions::new(shape))?;
+///
+/// let red = index.insert(1, &[1.0_f32, 0.0, 0.0])?;
+/// index.insert(2, &[0.0_f32, 1.0, 0.0])?;
+/// let nearest = index.search(&[0.9_f32, 0.2, 0.0], 1, 50)?;
+/// assert_eq!((nearest[0].label, nearest[0].node), (1, red));
+///
+/// assert!(index.remove(1, red)?);
+/// assert_eq!(index.search(&[0.9_f32, 0.2, 0.0], 10, 50)?.len(), 1);
+/// // What has no distance is refused.
+/// assert!(index.insert(3, &[f32::NAN, 0.0, 0.0]).is_err());
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct HnswIndex<T: Translation> {
+    pub(crate) space: Space<T>,
+    pub(crate) core: Arc<Core>,
+}
+
+/// What all handles of an index share.
+pub(crate) struct Core {
+    pub(crate) options: HnswOptions,
+    pub(crate) layout: Layout,
+    pub(crate) distances: Distances,
+    /// Pages of nodes with room that no thread fills at the moment, each with its level. In memory
+    /// alone: what is forgotten is found by `insert.rs` beside neighbours.
+    pub(crate) filling: Mutex<Vec<(u8, PageNo)>>,
+}
+
+impl<T: Translation> Clone for HnswIndex<T> {
+    fn clone(&self) -> HnswIndex<T> {
+        HnswIndex { space: self.space.clone(), core: Arc::clone(&self.core) }
+    }
+}
+
+impl<T: Translation> fmt::Debug for HnswIndex<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "HnswIndex({:?}, {:?})", self.space, self.core.options)
+    }
+}
+
+impl<T: Translation> HnswIndex<T> {
+    /// Makes an empty index in a new space.
+    ///
+    /// # Errors
+    /// [`VectorError::Option`], [`VectorError::Metric`] and [`VectorError::TooLong`] for options that
+    /// are not possible; those of making a page; [`PoolError::Broken`] if the space is not empty.
+    pub fn create(space: Space<T>, options: &HnswOptions) -> Result<HnswIndex<T>, VectorError> {
+        let core = Core::new(options, &space)?;
+        create_root(&space, "the space of a new vector index is not empty", |page| {
+            let mut meta = page.page_mut();
+            meta.set_u8(header_at::KIND, PageKind::HNSW_META.0);
+            meta.set_u8(header_at::LAYOUT, 1);
+            meta::init(&mut meta, options);
+            meta::hole(page.page())
+        })?;
+        Ok(HnswIndex { space, core: Arc::new(core) })
+    }
+
+    /// The index of a space that has one.
+    ///
+    /// # Errors
+    /// Those of loading its first page; [`PoolError::Broken`] if that is none of such an index.
+    pub fn open(space: Space<T>) -> Result<HnswIndex<T>, VectorError> {
+        let read = space.run(AccessHint::Normal, |attempt| {
+            let page = space.page(attempt, root())?;
+            let is_one = page.page().u8(header_at::KIND) == PageKind::HNSW_META.0;
+            let options = meta::options(page.page());
+            page.validate()?;
+            Ok(if is_one { options } else { Err("the space has no vector index") })
+        })?;
+        let options = read.map_err(|what| broken(PageId::new(space.id(), root()), what))?;
+        let core = Arc::new(Core::new(&options, &space)?);
+        Ok(HnswIndex { space, core })
+    }
+
+    /// Its space.
+    pub fn space(&self) -> &Space<T> {
+        &self.space
+    }
+
+    /// What it is.
+    pub fn options(&self) -> HnswOptions {
+        self.core.options
+    }
+
+    /// What computes distances on this processor: `avx2`, or `portable`.
+    pub fn kernel(&self) -> &'static str {
+        self.core.distances.kernel_name()
+    }
+
+    /// The vector of a node, if that is there and has this label.
+    ///
+    /// # Errors
+    /// [`VectorError::Elements`], and those of loading a page.
+    pub fn get<E: Element>(&self, label: u64, node: NodeId) -> Result<Option<Vec<E>>, VectorError> {
+        let wanted = self.core.options.shape.element;
+        if E::KIND != wanted {
+            return Err(VectorError::Elements { given: E::KIND, wanted });
+        }
+        let vector = self.read_node(node, |_, found| {
+            (found.state() == node::State::Live && found.label() == label)
+                .then(|| found.copy(&self.core.layout))
+        })?;
+        Ok(vector.flatten().map(|vector| self.core.distances.elements(&vector)))
+    }
+
+    /// Where searches begin.
+    pub(crate) fn entry(&self) -> Result<Option<Entry>, PoolError> {
+        self.space.run(AccessHint::Normal, |attempt| {
+            let page = self.space.page(attempt, root())?;
+            let entry = meta::entry(page.page());
+            page.validate()?;
+            Ok(entry)
+        })
+    }
+
+    /// What `read` makes of a node, for which it may wait. `None` if the page has no such place.
+    pub(crate) fn read_node<R>(
+        &self,
+        node: NodeId,
+        mut read: impl FnMut(NodePage<'_>, NodeRef<'_>) -> R,
+    ) -> Result<Option<R>, PoolError> {
+        self.space.run(AccessHint::Normal, |attempt| {
+            let page = self.space.page(attempt, node.page())?;
+            let result = self.core.node_in(page.page(), node, &mut read);
+            page.validate()?;
+            result.map_err(|what| attempt.fail(broken(page.id(), what)))
+        })
+    }
+}
+
+impl Core {
+    fn new<T: Translation>(options: &HnswOptions, space: &Space<T>) -> Result<Core, VectorError> {
+        let layout = options.layout(space.page_size())?;
+        let distances = Distances::new(options.shape);
+        Ok(Core { options: *options, layout, distances, filling: Mutex::default() })
+    }
+
+    /// What `read` makes of a node in its page, which may be changing; `None` if there is no such
+    /// place.
+    pub(crate) fn node_in<R>(
+        &self,
+        page: PageRef<'_>,
+        node: NodeId,
+        read: impl FnOnce(NodePage<'_>, NodeRef<'_>) -> R,
+    ) -> Result<Option<R>, &'static str> {
+        let nodes = NodePage::new(page);
+        if !nodes.is_one() {
+            return Err("a link of a vector index leads to a page without nodes");
+        }
+        let is_there = node.slot() < nodes.slots() && node.is_above() == (nodes.level() > 0);
+        Ok(is_there.then(|| read(nodes, nodes.node(&self.layout, node.slot()))))
+    }
+}

@@ -1,0 +1,398 @@
+//! Pages of nodes, and nodes.
+//!
+//! ```text
+//!   page   | header, 32 | level 1 | - 1 | used 2 | stride 4 | vector 4 | links 1 | - 3 | next 8 | - 8 | node | node | ...
+//!   node   | vector, padded to 8 | label 8 | scale 4 | state 1 | list of level 0 | list of level 1 | ...
+//!   list   | count 1 | links of 5 bytes: 2M on level 0, M above |
+//! ```
+//!
+//! All nodes of a page have the same level, so that all are equally long. A node's id says whether it is
+//! above level 0; if not, as nearly all, where it lies follows from the id, so that a search reads nothing
+//! of the page but the vector, for whose lines it has asked before. Nodes begin at lines of the
+//! processor's cache where that costs none of them. State and label are behind the vector: a search
+//! looks at them for what is near enough.
+//!
+//! * `HNSW-1` A node has a list for each level from 0 to that of its page, and never another level.
+//! * `HNSW-2` A list leads to no node twice, and not to its own. A link may be *stale*: its node has
+//!   been removed, or the place is another node's by now, perhaps of a lower level. Readers pass over
+//!   what is not there, and whoever writes a list leaves out what it has seen to be stale.
+//! * `HNSW-3` The page says how many of its nodes are in use.
+//! * `HNSW-6` A page in which a place became free is in the chain of its level, which the index's first
+//!   page begins, once, until somebody takes it from there to fill it.
+
+use polder_format::{PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
+use polder_pool::bytes::{PageMut, PageRef, Run};
+use polder_structure::page::ensure;
+
+use crate::error::VectorError;
+use crate::node_id::{MOST_SLOTS, NodeId};
+use crate::vectors::{Vector, VectorShape};
+
+/// Fields of a page of nodes.
+mod at {
+    use super::PAGE_HEADER_BYTES;
+
+    /// The level of its nodes, 1 byte.
+    pub(super) const LEVEL: usize = PAGE_HEADER_BYTES;
+    /// How many of them are in use, 2 bytes.
+    pub(super) const USED: usize = PAGE_HEADER_BYTES + 2;
+    /// How long a node is, 4 bytes.
+    pub(super) const STRIDE: usize = PAGE_HEADER_BYTES + 4;
+    /// How long its vector is, 4 bytes, and the links of its lists, 1 byte: what a page can be read
+    /// by that has lost its index.
+    pub(super) const VECTOR_BYTES: usize = PAGE_HEADER_BYTES + 8;
+    pub(super) const LINKS: usize = PAGE_HEADER_BYTES + 12;
+    /// The next page of the chain, 8 bytes: its number, and one; the page itself is in none if this is 0,
+    /// and the last one if it is 1.
+    pub(super) const NEXT: usize = PAGE_HEADER_BYTES + 16;
+    /// The first node.
+    pub(super) const NODES: usize = 64;
+}
+
+/// Fields behind the vector.
+const LABEL: usize = 0;
+const SCALE: usize = 8;
+const STATE: usize = 12;
+const LISTS: usize = 13;
+
+/// The highest level that there is. With 8 links a level has an eighth of the nodes of the one below.
+pub(crate) const HIGHEST: u8 = 15;
+
+/// Links of a node above level 0, at least and at most; on level 0 it has twice as many.
+pub(crate) const LEAST_LINKS: usize = 2;
+pub(crate) const MOST_LINKS: usize = 100;
+
+/// Whether a place is used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum State {
+    /// By nobody.
+    Free,
+    /// By a node that is found.
+    Live,
+    /// By a node that is being removed: searches go through it, and do not find it.
+    Leaving,
+}
+
+/// Where in pages of an index everything lies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    page: PageSize,
+    vector: usize,
+    /// Where in a node the label begins.
+    tail: usize,
+    links: usize,
+    /// From one node of level 0 to the next.
+    lowest_stride: usize,
+}
+
+impl Layout {
+    /// For vectors of this shape with so many links.
+    ///
+    /// # Errors
+    /// [`VectorError::TooLong`].
+    pub(crate) fn new(
+        page: PageSize,
+        shape: VectorShape,
+        links: usize,
+    ) -> Result<Layout, VectorError> {
+        let layout = Layout::of(page, shape.bytes(), links);
+        let (bytes, room) = (layout.node_bytes(0), page.bytes() - at::NODES);
+        match bytes <= room {
+            true => Ok(layout),
+            false => Err(VectorError::TooLong { bytes, room }),
+        }
+    }
+
+    fn of(page: PageSize, vector: usize, links: usize) -> Layout {
+        let tail = vector.next_multiple_of(8);
+        let layout = Layout { page, vector, tail, links, lowest_stride: 0 };
+        Layout { lowest_stride: layout.stride(0), ..layout }
+    }
+
+    /// The highest level that a node may have: one that fits a page.
+    pub(crate) fn highest(&self) -> u8 {
+        let fits = |level: &u8| self.node_bytes(*level) <= self.page.bytes() - at::NODES;
+        (0..=HIGHEST).rev().find(fits).unwrap_or(0)
+    }
+
+    /// Links on a level, at most.
+    #[inline(always)]
+    pub(crate) fn capacity(&self, level: u8) -> usize {
+        if level == 0 { 2 * self.links } else { self.links }
+    }
+
+    /// Bytes of a node of this level.
+    fn node_bytes(&self, level: u8) -> usize {
+        self.list(level) + self.list_bytes(level)
+    }
+
+    fn list_bytes(&self, level: u8) -> usize {
+        1 + NodeId::BYTES * self.capacity(level)
+    }
+
+    /// Where in a node the list of a level begins.
+    #[inline(always)]
+    fn list(&self, level: u8) -> usize {
+        let before = match level {
+            0 => 0,
+            _ => self.list_bytes(0) + usize::from(level - 1) * self.list_bytes(1),
+        };
+        self.tail + LISTS + before
+    }
+
+    /// From the beginning of a node of this level to that of the next, in bytes.
+    fn stride(&self, level: u8) -> usize {
+        let room = self.page.bytes() - at::NODES;
+        let bytes = self.node_bytes(level).next_multiple_of(8);
+        let aligned = bytes.next_multiple_of(64);
+        if room / aligned == room / bytes { aligned } else { bytes }
+    }
+
+    /// Where a node of level 0 lies in a page.
+    #[inline(always)]
+    pub(crate) fn lowest<'a>(&self, page: PageRef<'a>, slot: usize) -> NodeRef<'a> {
+        NodeRef { page, tail: self.tail, at: at::NODES + slot * self.lowest_stride }
+    }
+}
+
+/// A page of nodes to read. It may change meanwhile: answers count once it has been validated.
+#[derive(Clone, Copy)]
+pub(crate) struct NodePage<'a> {
+    page: PageRef<'a>,
+}
+
+impl<'a> NodePage<'a> {
+    #[inline(always)]
+    pub(crate) fn new(page: PageRef<'a>) -> NodePage<'a> {
+        NodePage { page }
+    }
+
+    /// Whether it is a page of nodes at all.
+    #[inline(always)]
+    pub(crate) fn is_one(self) -> bool {
+        self.page.u8(header_at::KIND) == PageKind::HNSW_NODES.0
+    }
+
+    /// The level of its nodes.
+    #[inline(always)]
+    pub(crate) fn level(self) -> u8 {
+        self.page.u8(at::LEVEL).min(HIGHEST)
+    }
+
+    /// How many of its nodes are in use.
+    pub(crate) fn used(self) -> usize {
+        self.page.u16(at::USED).into()
+    }
+
+    /// Whether it is in a chain, and the page behind it there.
+    pub(crate) fn chained(self) -> Option<Option<PageNo>> {
+        let next = self.page.u64(at::NEXT).checked_sub(1)?;
+        Some(PageNo::new(next).filter(|next| next.get() > 0))
+    }
+
+    /// How many there can be.
+    pub(crate) fn slots(self) -> usize {
+        let stride = (self.page.u32(at::STRIDE) as usize).max(1);
+        ((self.page.size() - at::NODES) / stride).min(MOST_SLOTS)
+    }
+
+    /// The node in a place, whatever is there.
+    #[inline(always)]
+    pub(crate) fn node(self, layout: &Layout, slot: usize) -> NodeRef<'a> {
+        let stride = self.page.u32(at::STRIDE) as usize;
+        NodeRef { page: self.page, tail: layout.tail, at: at::NODES + slot * stride }
+    }
+
+    /// The first place that nobody uses.
+    pub(crate) fn free_slot(self, layout: &Layout) -> Option<usize> {
+        let slots = self.slots();
+        if self.used() >= slots {
+            return None;
+        }
+        (0..slots).find(|slot| self.node(layout, *slot).state() == State::Free)
+    }
+
+    /// What every page of nodes must be, whichever its index is.
+    pub(crate) fn verify_shape(self) -> Result<(), &'static str> {
+        let page = self.page;
+        let level = page.u8(at::LEVEL);
+        ensure(level <= HIGHEST, "nodes are on a level that there is not")?;
+        let links = usize::from(page.u8(at::LINKS));
+        let is_linked = (LEAST_LINKS..=MOST_LINKS).contains(&links);
+        ensure(is_linked, "nodes have a number of links that is not allowed")?;
+        let vector = page.u32(at::VECTOR_BYTES) as usize;
+        ensure((1..page.size()).contains(&vector), "vectors are longer than the page")?;
+        let layout = self.own_layout();
+        let fits = layout.node_bytes(level) <= page.size() - at::NODES;
+        ensure(fits, "nodes are longer than the page")?;
+        let right = page.u32(at::STRIDE) as usize == layout.stride(level);
+        ensure(right, "nodes do not lie where they should")?;
+        ensure(self.used() <= self.slots(), "more nodes are in use than fit in the page")
+    }
+
+    /// As [`NodePage::verify_shape`], and what lies in the nodes (`HNSW-1` to `HNSW-3`).
+    pub(crate) fn verify_whole(self) -> Result<(), &'static str> {
+        self.verify_shape()?;
+        let (layout, page) = (self.own_layout(), self.page);
+        let nodes = || (0..self.slots()).map(|slot| (slot, self.node(&layout, slot)));
+        let used = nodes().filter(|(_, node)| node.state() != State::Free).count();
+        ensure(used == self.used(), "another number of nodes is in use than the page says")?;
+        let number = polder_structure::page::id(page).page();
+        for (slot, node) in nodes().filter(|(_, node)| node.state() != State::Free) {
+            for level in 0..=self.level() {
+                let count = usize::from(page.u8(node.at + layout.list(level)));
+                ensure(count <= layout.capacity(level), "a list has more links than it can have")?;
+                let mut links = Vec::new();
+                node.links(&layout, level, &mut links);
+                ensure(links.len() == count, "a link leads nowhere")?;
+                let own = NodeId::new(number, self.level(), slot);
+                ensure(links.iter().all(|link| Some(*link) != own), "a node leads to itself")?;
+                links.sort_unstable();
+                let once = links.windows(2).all(|pair| pair[0] != pair[1]);
+                ensure(once, "a list leads to a node twice")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The layout that the page itself tells of.
+    pub(crate) fn own_layout(self) -> Layout {
+        let size = PageSize::new(self.page.size() as u32).expect("a page was made with a PageSize");
+        let vector = self.page.u32(at::VECTOR_BYTES) as usize;
+        Layout::of(size, vector, self.page.u8(at::LINKS).into())
+    }
+}
+
+/// A node to read.
+#[derive(Clone, Copy)]
+pub(crate) struct NodeRef<'a> {
+    page: PageRef<'a>,
+    tail: usize,
+    at: usize,
+}
+
+impl<'a> NodeRef<'a> {
+    #[inline(always)]
+    pub(crate) fn vector(self, layout: &Layout) -> Run<'a> {
+        self.page.run(self.at, layout.vector)
+    }
+
+    #[inline(always)]
+    pub(crate) fn scale(self) -> f32 {
+        f32::from_bits(self.page.u32(self.at + self.tail + SCALE))
+    }
+
+    pub(crate) fn label(self) -> u64 {
+        self.page.u64(self.at + self.tail + LABEL)
+    }
+
+    #[inline(always)]
+    pub(crate) fn state(self) -> State {
+        match self.page.u8(self.at + self.tail + STATE) {
+            1 => State::Live,
+            2 => State::Leaving,
+            _ => State::Free,
+        }
+    }
+
+    /// Appends the links of a level. Those that lead nowhere are left out.
+    #[inline]
+    pub(crate) fn links(self, layout: &Layout, level: u8, links: &mut Vec<NodeId>) {
+        let list = self.at + layout.list(level);
+        let count = usize::from(self.page.u8(list)).min(layout.capacity(level));
+        let link = |i| self.page.unaligned_u64(list + 1 + NodeId::BYTES * i);
+        links.extend((0..count).filter_map(|i| NodeId::from_bits(link(i))));
+    }
+
+    /// Asks the processor for the vector, and what is behind it.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, layout: &Layout, with_tail: bool) {
+        let tail = if with_tail { LISTS } else { 0 };
+        self.page.run(self.at, layout.vector + tail).prefetch();
+    }
+
+    /// Asks the processor for the list of a level.
+    #[inline(always)]
+    pub(crate) fn prefetch_links(self, layout: &Layout, level: u8) {
+        self.page.run(self.at + layout.list(level), layout.list_bytes(level)).prefetch();
+    }
+
+    /// A copy of its vector.
+    pub(crate) fn copy(self, layout: &Layout) -> Vector {
+        Vector::copy_of(self.vector(layout), self.scale())
+    }
+}
+
+/// A page of nodes, to be changed.
+pub(crate) struct NodePageMut<'a> {
+    page: PageMut<'a>,
+}
+
+impl<'a> NodePageMut<'a> {
+    pub(crate) fn new(page: PageMut<'a>) -> NodePageMut<'a> {
+        NodePageMut { page }
+    }
+
+    /// Makes an empty page of nodes of this level.
+    pub(crate) fn init(&mut self, layout: &Layout, level: u8) {
+        self.page.set_u8(at::LEVEL, level);
+        self.page.set_u32(at::STRIDE, layout.stride(level) as u32);
+        self.page.set_u32(at::VECTOR_BYTES, layout.vector as u32);
+        self.page.set_u8(at::LINKS, layout.links as u8);
+    }
+
+    fn view(&self) -> NodePage<'_> {
+        NodePage::new(self.page.as_ref())
+    }
+
+    /// Whether a place is free.
+    pub(crate) fn has_room(&self) -> bool {
+        self.view().used() < self.view().slots()
+    }
+
+    /// Puts a node in a place that is free. Its lists are empty.
+    pub(crate) fn insert(&mut self, layout: &Layout, slot: usize, label: u64, vector: &Vector) {
+        let node = self.view().node(layout, slot).at;
+        self.page.write(node, &vector.to_bytes());
+        self.page.write_u64(node + layout.tail + LABEL, label);
+        self.page.write(node + layout.tail + SCALE, &vector.scale.to_bits().to_le_bytes());
+        for level in 0..=self.view().level() {
+            self.page.set_u8(node + layout.list(level), 0);
+        }
+        self.set_state(layout, slot, State::Live);
+        let used = self.view().used() + 1;
+        self.page.set_u16(at::USED, used as u16);
+    }
+
+    /// The page is in a chain before `next`; or in none.
+    pub(crate) fn set_chained(&mut self, chained: Option<Option<PageNo>>) {
+        let next = |next: Option<PageNo>| next.map_or(0, PageNo::get) + 1;
+        self.page.set_u64(at::NEXT, chained.map_or(0, next));
+    }
+
+    /// Makes a place free.
+    pub(crate) fn remove(&mut self, layout: &Layout, slot: usize) {
+        self.set_state(layout, slot, State::Free);
+        let used = self.view().used().saturating_sub(1);
+        self.page.set_u16(at::USED, used as u16);
+    }
+
+    pub(crate) fn set_state(&mut self, layout: &Layout, slot: usize, state: State) {
+        let node = self.view().node(layout, slot).at;
+        let state = match state {
+            State::Free => 0,
+            State::Live => 1,
+            State::Leaving => 2,
+        };
+        self.page.set_u8(node + layout.tail + STATE, state);
+    }
+
+    /// Gives a node these links on a level.
+    pub(crate) fn set_links(&mut self, layout: &Layout, slot: usize, level: u8, links: &[NodeId]) {
+        let list = self.view().node(layout, slot).at + layout.list(level);
+        let links = &links[..links.len().min(layout.capacity(level))];
+        let mut bytes = vec![links.len() as u8];
+        links.iter().for_each(|link| bytes.extend(&link.to_bits().to_le_bytes()[..NodeId::BYTES]));
+        self.page.write(list, &bytes);
+    }
+}

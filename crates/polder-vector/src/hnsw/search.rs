@@ -1,0 +1,384 @@
+//! Going through the graph.
+//!
+//! ```text
+//!   candidates: seen, and their neighbours not yet        found: the nearest of all that were seen
+//!
+//!   while the nearest candidate is nearer than the farthest that was found, or few were found:
+//!       its links are read; of those that lead to what was not seen:
+//!           the state words are asked for, all of them
+//!           the vectors are asked for, some ahead of the one that is compared
+//!           a page that is missing is asked of the device, all of them together
+//!           those are compared as they come
+//! ```
+//!
+//! A node that is being removed is gone through and not found.
+
+use std::cell::Cell;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use polder_format::PageId;
+use polder_pool::bytes::{PageRef, Run};
+use polder_pool::{
+    AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Translation,
+};
+
+use super::node::{NodePage, NodeRef, State};
+use super::{Core, Found, HnswIndex};
+use crate::element::Element;
+use crate::error::VectorError;
+use crate::metric::Metric;
+use crate::near::Near;
+use crate::node_id::NodeId;
+use crate::vectors::Vector;
+use crate::visited::Visited;
+
+/// Nodes whose state words are asked for together.
+const TOGETHER: usize = 32;
+/// Vectors that are asked for before the first of them is compared.
+const AHEAD: usize = 2;
+
+/// Memory of a search, which the next one of the thread uses again.
+pub(super) struct Scratch {
+    visited: Visited,
+    /// The nearest first.
+    candidates: BinaryHeap<Reverse<Near>>,
+    /// The farthest first.
+    found: BinaryHeap<Near>,
+    links: Vec<NodeId>,
+    /// Nodes whose page is on its way, each with its flight.
+    awaited: Vec<(usize, NodeId)>,
+    /// Nodes that are to be waited for when no page is on its way.
+    later: Vec<NodeId>,
+}
+
+thread_local! {
+    static SCRATCH: Cell<Option<Box<Scratch>>> = const { Cell::new(None) };
+}
+
+impl Scratch {
+    fn new() -> Scratch {
+        Scratch {
+            visited: Visited::new(),
+            candidates: BinaryHeap::new(),
+            found: BinaryHeap::new(),
+            links: Vec::new(),
+            awaited: Vec::new(),
+            later: Vec::new(),
+        }
+    }
+
+    /// Runs `search` with the memory of this thread, or new one where that is in use.
+    fn with<R>(search: impl FnOnce(&mut Scratch) -> R) -> R {
+        let mut scratch = SCRATCH.take().unwrap_or_else(|| Box::new(Scratch::new()));
+        let result = search(&mut scratch);
+        SCRATCH.set(Some(scratch));
+        result
+    }
+}
+
+/// What was seen of a node.
+#[derive(Clone, Copy)]
+struct Sight {
+    distance: f32,
+    state: State,
+}
+
+/// One search.
+pub(super) struct Walk<'w, 'p, T: Translation> {
+    core: &'w Core,
+    index: &'p HnswIndex<T>,
+    way: &'w mut Interleaved<'p, T>,
+    scratch: &'w mut Scratch,
+    query: &'w Vector,
+    /// Its bytes.
+    bytes: Run<'w>,
+    /// Whether all that is compared needs what lies behind the vector.
+    is_scaled: bool,
+    /// The level that is gone through, and how many of its nodes are kept in sight.
+    level: u8,
+    width: usize,
+}
+
+impl<T: Translation> HnswIndex<T> {
+    /// The `count` vectors nearest to `query` that are found, nearest first: fewer if there are not so
+    /// many. The search keeps the `width` nearest in sight that it has seen (`ef` in the paper), at
+    /// least `count`; with more it finds more of the nearest and takes longer.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of loading pages.
+    pub fn search<E: Element>(
+        &self,
+        query: &[E],
+        count: usize,
+        width: usize,
+    ) -> Result<Vec<Found>, VectorError> {
+        let query = self.core.distances.vector(query)?;
+        if count == 0 {
+            return Ok(Vec::new());
+        }
+        let near = self.walk(&query, |walk| {
+            let Some((start, level)) = walk.start()? else { return Ok(Vec::new()) };
+            let start = walk.descend(start, level, 0)?;
+            walk.level(&[start], width.max(count), 0)
+        })?;
+        let mut found = Vec::with_capacity(count.min(near.len()));
+        for Near { distance, node } in near {
+            if found.len() == count {
+                break;
+            }
+            let label = self
+                .read_node(node, |_, node| (node.state() == State::Live).then(|| node.label()))?;
+            found.extend(label.flatten().map(|label| Found { label, distance, node }));
+        }
+        Ok(found)
+    }
+
+    /// Runs one search.
+    pub(super) fn walk<'p, R>(
+        &'p self,
+        query: &Vector,
+        search: impl FnOnce(&mut Walk<'_, 'p, T>) -> Result<R, PoolError>,
+    ) -> Result<R, PoolError> {
+        Scratch::with(|scratch| {
+            self.space.interleave(AccessHint::Normal, |way| {
+                let core = &*self.core;
+                let is_scaled = core.options.shape.metric == Metric::Cosine;
+                let bytes = query.run();
+                let (level, width) = (0, 0);
+                let index = self;
+                search(&mut Walk {
+                    core,
+                    index,
+                    way,
+                    scratch,
+                    query,
+                    bytes,
+                    is_scaled,
+                    level,
+                    width,
+                })
+            })
+        })
+    }
+}
+
+impl<'p, T: Translation> Walk<'_, 'p, T> {
+    /// The entry and its level. None in an empty index.
+    pub(super) fn start(&mut self) -> Result<Option<(Near, u8)>, PoolError> {
+        let Some(entry) = self.index.entry()? else { return Ok(None) };
+        let seen = self.wait_for(entry.node)?;
+        // A stale entry has another vector, from which a search can begin as well.
+        let distance = seen.map_or(f32::INFINITY, |seen| seen.distance);
+        Ok(Some((Near { distance, node: entry.node }, entry.level)))
+    }
+
+    /// Goes down from `level` to the one above `last`; gives the nearest node there, or `start`.
+    pub(super) fn descend(&mut self, start: Near, level: u8, last: u8) -> Result<Near, PoolError> {
+        let mut nearest = start;
+        for level in (last + 1..=level).rev() {
+            let found = self.level(&[nearest], 1, level)?;
+            nearest = found.first().copied().unwrap_or(nearest);
+        }
+        Ok(nearest)
+    }
+
+    /// The `width` nearest nodes of a level that are reached from `start`, nearest first.
+    pub(super) fn level(
+        &mut self,
+        start: &[Near],
+        width: usize,
+        level: u8,
+    ) -> Result<Vec<Near>, PoolError> {
+        (self.level, self.width) = (level, width);
+        let scratch = &mut *self.scratch;
+        scratch.visited.clear();
+        scratch.candidates.clear();
+        scratch.found.clear();
+        for near in start {
+            scratch.visited.insert(near.node);
+            scratch.candidates.push(Reverse(*near));
+        }
+        for near in start {
+            // It is compared once more: it may have left since.
+            if let Some(Sight { distance, state: State::Live }) = self.wait_for(near.node)? {
+                self.scratch.found.push(Near { distance, node: near.node });
+            }
+        }
+        while let Some(Reverse(nearest)) = self.scratch.candidates.pop() {
+            let farthest = self.scratch.found.peek();
+            let is_full = self.scratch.found.len() >= width;
+            if is_full && farthest.is_some_and(|farthest| nearest.distance > farthest.distance) {
+                break;
+            }
+            self.read_links(nearest.node)?;
+            self.compare()?;
+        }
+        let mut found: Vec<Near> = self.scratch.found.drain().collect();
+        found.sort_unstable();
+        Ok(found)
+    }
+
+    /// The links of a node that lead to what was not seen.
+    fn read_links(&mut self, node: NodeId) -> Result<(), PoolError> {
+        let (layout, level) = (&self.core.layout, self.level);
+        let mut links = std::mem::take(&mut self.scratch.links);
+        links.clear();
+        let seen = self.look(node, |found| found.links(layout, level, &mut links));
+        if seen.is_err() || level > 0 && !node.is_above() {
+            self.index.read_node(node, |nodes, found| {
+                links.clear();
+                if nodes.level() >= level {
+                    found.links(layout, level, &mut links);
+                }
+            })?;
+        }
+        links.retain(|link| self.scratch.visited.insert(*link));
+        self.scratch.links = links;
+        Ok(())
+    }
+
+    /// Compares the nodes of `links`, of which none was seen before.
+    fn compare(&mut self) -> Result<(), PoolError> {
+        let links = std::mem::take(&mut self.scratch.links);
+        for links in links.chunks(TOGETHER) {
+            let mut expected = [None; TOGETHER];
+            for (page, node) in expected.iter_mut().zip(links) {
+                *page = self.way.prefetch(self.link(*node));
+            }
+            for (page, node) in expected.iter().zip(links).take(AHEAD) {
+                self.ask(*page, *node);
+            }
+            for (i, node) in links.iter().enumerate() {
+                if let (Some(page), Some(node)) = (expected.get(i + AHEAD), links.get(i + AHEAD)) {
+                    self.ask(*page, *node);
+                }
+                match self.sight(*node) {
+                    Ok(sight) => self.take(*node, sight),
+                    Err(Restart) => self.await_page(*node),
+                }
+            }
+        }
+        self.scratch.links = links;
+        if !self.scratch.awaited.is_empty() {
+            self.land_all();
+        }
+        // No page is on its way: what waits, waits here (MANY-4).
+        while let Some(node) = self.scratch.later.pop() {
+            let sight = self.wait_for(node)?;
+            self.take(node, sight);
+        }
+        Ok(())
+    }
+
+    /// A node could not be read: its page is asked of the device, or waited for later.
+    #[cold]
+    fn await_page(&mut self, node: NodeId) {
+        if let Blocked::Missing(page, parent) = self.way.blocked()
+            && let Loading::Flies(flight) = self.way.load(page, parent)
+        {
+            self.scratch.awaited.push((flight, node));
+            return;
+        }
+        self.scratch.later.push(node);
+    }
+
+    /// Compares those whose pages are on their way, as they come.
+    #[cold]
+    fn land_all(&mut self) {
+        self.way.hand_over(false);
+        while let Some((landed, pin)) = self.way.land(true) {
+            let mut awaited = std::mem::take(&mut self.scratch.awaited);
+            awaited.retain(|(flight, node)| {
+                if *flight != landed {
+                    return true;
+                }
+                // An error is met again by whoever waits for the page.
+                match pin.as_ref().ok().and_then(|_| self.sight(*node).ok()) {
+                    Some(sight) => self.take(*node, sight),
+                    None => self.scratch.later.push(*node),
+                }
+                false
+            });
+            self.scratch.awaited = awaited;
+        }
+        debug_assert!(self.scratch.awaited.is_empty(), "a flight has landed that was not open");
+    }
+
+    /// A node that was compared becomes a candidate if it is near enough.
+    #[inline(always)]
+    fn take(&mut self, node: NodeId, sight: Option<Sight>) {
+        let Some(Sight { distance, state }) = sight else { return };
+        if state == State::Free {
+            return;
+        }
+        let Scratch { found, candidates, .. } = &mut *self.scratch;
+        let is_full = found.len() >= self.width;
+        if is_full && found.peek().is_some_and(|farthest| distance >= farthest.distance) {
+            return;
+        }
+        candidates.push(Reverse(Near { distance, node }));
+        if state == State::Live {
+            if is_full {
+                found.pop();
+            }
+            found.push(Near { distance, node });
+        }
+    }
+
+    #[inline(always)]
+    fn link(&self, node: NodeId) -> LinkRef<'p> {
+        LinkRef::Id(PageId::new(self.index.space.id(), node.page()))
+    }
+
+    /// Asks the processor for the vector of a node, in the page where it is expected.
+    #[inline(always)]
+    fn ask(&self, page: Option<PageRef<'p>>, node: NodeId) {
+        if let Some(page) = page {
+            let (layout, is_scaled) = (&self.core.layout, self.is_scaled);
+            layout.lowest(page, node.slot()).prefetch(layout, is_scaled);
+        }
+    }
+
+    /// A node, if its page is here and does not change, and the node is near enough to be a candidate.
+    #[inline(always)]
+    fn sight(&mut self, node: NodeId) -> Result<Option<Sight>, Restart> {
+        let (core, query, bytes, level) = (self.core, self.query, self.bytes, self.level);
+        let is_full = self.scratch.found.len() >= self.width;
+        let farthest = self.scratch.found.peek().filter(|_| is_full);
+        let bound = farthest.map_or(f32::INFINITY, |farthest| farthest.distance);
+        self.look(node, |found| {
+            let sum = core.distances.sum(bytes, found.vector(&core.layout));
+            let distance = core.distances.of_sum(sum, || query.scale * found.scale());
+            if distance >= bound {
+                return None;
+            }
+            // It will be a candidate, and its links will be read.
+            found.prefetch_links(&core.layout, level);
+            Some(Sight { distance, state: found.state() })
+        })
+    }
+
+    /// A node, for which it may wait. `None` if it is not there.
+    fn wait_for(&mut self, node: NodeId) -> Result<Option<Sight>, PoolError> {
+        let (core, query) = (self.core, self.query);
+        self.index.read_node(node, |_, found| Sight {
+            distance: core.distances.between(query, found.vector(&core.layout), found.scale()),
+            state: found.state(),
+        })
+    }
+
+    /// What `read` makes of a node, whose page is here and does not change.
+    #[inline(always)]
+    fn look<R>(&mut self, node: NodeId, read: impl FnOnce(NodeRef<'_>) -> R) -> Result<R, Restart> {
+        let page = self.way.follow(self.link(node), None)?;
+        // Damage is met again, and named, by whoever waits for the page.
+        let found = match node.is_above() {
+            false => self.core.layout.lowest(page.page(), node.slot()),
+            true => NodePage::new(page.page()).node(&self.core.layout, node.slot()),
+        };
+        let seen = read(found);
+        page.validate()?;
+        Ok(seen)
+    }
+}

@@ -1,0 +1,179 @@
+//! What vectors an index is for, and how far two of them are from each other.
+
+use polder_pool::bytes::{OVERRUN_BYTES, Run};
+
+use crate::distance::{Kernel, Sum};
+use crate::element::{Element, ElementKind};
+use crate::error::VectorError;
+use crate::metric::Metric;
+
+/// What the vectors of an index are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct VectorShape {
+    /// What their numbers are.
+    pub element: ElementKind,
+    /// How many numbers each has; of bits, a multiple of 8.
+    pub dimensions: usize,
+    /// How they are compared.
+    pub metric: Metric,
+}
+
+/// Dimensions of the longest vectors: more would not fit the largest page.
+pub(crate) const MOST_DIMENSIONS: usize = 1 << 19;
+
+impl VectorShape {
+    /// Whether there can be such vectors.
+    ///
+    /// # Errors
+    /// [`VectorError::Option`] for the dimensions, [`VectorError::Metric`].
+    pub fn validate(self) -> Result<(), VectorError> {
+        let VectorShape { element, dimensions, metric } = self;
+        let is_whole = element != ElementKind::Bit || dimensions.is_multiple_of(8);
+        if !(1..=MOST_DIMENSIONS).contains(&dimensions) || !is_whole {
+            let what = match is_whole {
+                true => "the number of dimensions",
+                false => "the number of dimensions, in bits and a multiple of 8,",
+            };
+            let (given, least) = (dimensions, if is_whole { 1 } else { 8 });
+            return Err(VectorError::Option { what, given, least, most: MOST_DIMENSIONS });
+        }
+        match metric.is_for(element) {
+            true => Ok(()),
+            false => Err(VectorError::Metric { element, metric }),
+        }
+    }
+
+    /// Bytes of a vector.
+    pub(crate) fn bytes(self) -> usize {
+        self.element.bytes(self.dimensions)
+    }
+}
+
+/// A vector in private memory: one that is looked for or inserted, or a copy of one of a page.
+#[derive(Debug, Clone)]
+pub(crate) struct Vector {
+    /// Its bytes, and padding.
+    words: Vec<u64>,
+    bytes: usize,
+    /// What its inner products are multiplied by: under the cosine one by its length, else 1.
+    pub(crate) scale: f32,
+}
+
+impl Vector {
+    /// A copy of these bytes.
+    pub(crate) fn copy_of(run: Run<'_>, scale: f32) -> Vector {
+        let mut words = vec![0; (run.len() + OVERRUN_BYTES).div_ceil(8)];
+        run.copy_to(&mut words);
+        Vector { words, bytes: run.len(), scale }
+    }
+
+    #[inline(always)]
+    pub(crate) fn run(&self) -> Run<'_> {
+        Run::of(&self.words).part(0, self.bytes)
+    }
+
+    /// Its bytes, as they lie in a page.
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let bytes = self.words.iter().flat_map(|word| word.to_ne_bytes());
+        bytes.take(self.bytes).collect()
+    }
+}
+
+/// Vectors of one shape, with the distance between them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Distances {
+    pub(crate) shape: VectorShape,
+    kernel: Kernel,
+}
+
+impl Distances {
+    pub(crate) fn new(shape: VectorShape) -> Distances {
+        let sum = match shape.metric {
+            Metric::L2 => Sum::SquaredDifferences,
+            Metric::InnerProduct | Metric::Cosine => Sum::Products,
+            Metric::Hamming => Sum::DifferentBits,
+        };
+        Distances { shape, kernel: Kernel::of(shape.element, sum) }
+    }
+
+    /// What computes them.
+    pub(crate) fn kernel_name(&self) -> &'static str {
+        self.kernel.name()
+    }
+
+    /// How far the vector of these bytes is from another one, both with the scales that they have.
+    #[inline(always)]
+    pub(crate) fn between(&self, one: &Vector, other: Run<'_>, scale: f32) -> f32 {
+        self.of_sum(self.kernel.sum(one.run(), other), || one.scale * scale)
+    }
+
+    /// The distance that follows from a sum over the dimensions, and the scales of both vectors where
+    /// these count.
+    #[inline(always)]
+    pub(crate) fn of_sum(&self, sum: f32, scales: impl FnOnce() -> f32) -> f32 {
+        match self.shape.metric {
+            Metric::L2 | Metric::Hamming => sum,
+            Metric::InnerProduct => 1.0 - sum,
+            Metric::Cosine => 1.0 - sum * scales(),
+        }
+    }
+
+    /// The sum over the dimensions.
+    #[inline(always)]
+    pub(crate) fn sum(&self, one: Run<'_>, other: Run<'_>) -> f32 {
+        self.kernel.sum(one, other)
+    }
+
+    /// The vector of these numbers.
+    ///
+    /// # Errors
+    /// [`VectorError::Elements`], [`VectorError::Dimensions`], [`VectorError::NotFinite`], and
+    /// [`VectorError::NoDirection`] under the cosine.
+    pub(crate) fn vector<E: Element>(&self, elements: &[E]) -> Result<Vector, VectorError> {
+        let VectorShape { element, dimensions: wanted, metric } = self.shape;
+        if E::KIND != element {
+            return Err(VectorError::Elements { given: E::KIND, wanted: element });
+        }
+        let given = elements.len() * if element == ElementKind::Bit { 8 } else { 1 };
+        if given != wanted {
+            return Err(VectorError::Dimensions { given, wanted });
+        }
+        if let Some(dimension) = elements.iter().position(|element| !element.value().is_finite()) {
+            let value = elements[dimension].value();
+            return Err(VectorError::NotFinite { dimension, value });
+        }
+        let mut bytes = Vec::with_capacity(self.shape.bytes() + OVERRUN_BYTES);
+        elements.iter().for_each(|element| element.append_to(&mut bytes));
+        let mut vector = Vector::copy_of_bytes(&bytes);
+        if metric == Metric::Cosine {
+            // In f64: the square of a number that is finite may not be.
+            let square: f64 =
+                elements.iter().map(|element| f64::from(element.value()).powi(2)).sum();
+            vector.scale = (1.0 / square.sqrt()) as f32;
+            if square == 0.0 || !vector.scale.is_finite() {
+                return Err(VectorError::NoDirection);
+            }
+        }
+        Ok(vector)
+    }
+
+    /// The numbers of a vector.
+    pub(crate) fn elements<E: Element>(&self, vector: &Vector) -> Vec<E> {
+        vector.to_bytes().chunks_exact(E::KIND.bytes(1)).map(E::from_bytes).collect()
+    }
+}
+
+impl Vector {
+    fn copy_of_bytes(bytes: &[u8]) -> Vector {
+        let mut words: Vec<u64> = Vec::with_capacity((bytes.len() + OVERRUN_BYTES).div_ceil(8));
+        let (whole, rest) = bytes.as_chunks::<8>();
+        words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
+        if !rest.is_empty() {
+            let mut word = [0; 8];
+            word[..rest.len()].copy_from_slice(rest);
+            words.push(u64::from_ne_bytes(word));
+        }
+        words.resize(words.len() + OVERRUN_BYTES / 8, 0);
+        Vector { words, bytes: bytes.len(), scale: 1.0 }
+    }
+}

@@ -1,0 +1,100 @@
+//! Which nodes a search has seen.
+
+use crate::node_id::NodeId;
+
+/// A set of nodes that is emptied at once: an open-addressing table, of which an entry says in which
+/// search it was made.
+#[derive(Debug)]
+pub(crate) struct Visited {
+    /// `search: 24 | node: 40`; a power of two of them.
+    entries: Vec<u64>,
+    search: u64,
+    count: usize,
+}
+
+/// Searches that can be told apart.
+const MOST_SEARCHES: u64 = 1 << 24;
+const NODE_BITS: u32 = 40;
+const LEAST_ENTRIES: usize = 1 << 12;
+
+impl Visited {
+    pub(crate) fn new() -> Visited {
+        Visited { entries: vec![0; LEAST_ENTRIES], search: 1, count: 0 }
+    }
+
+    /// Another search begins.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+        self.search += 1;
+        if self.search == MOST_SEARCHES {
+            self.entries.fill(0);
+            self.search = 1;
+        }
+    }
+
+    /// Whether the node was not in it; it is now.
+    #[inline(always)]
+    pub(crate) fn insert(&mut self, node: NodeId) -> bool {
+        if 2 * self.count >= self.entries.len() {
+            self.grow();
+        }
+        let is_new = self.put(self.search << NODE_BITS | node.to_bits());
+        self.count += usize::from(is_new);
+        is_new
+    }
+
+    #[inline(always)]
+    fn put(&mut self, entry: u64) -> bool {
+        let mask = self.entries.len() - 1;
+        let hash = (entry & ((1 << NODE_BITS) - 1)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let mut at = hash as usize & mask;
+        loop {
+            match self.entries[at] {
+                same if same == entry => return false,
+                other if other >> NODE_BITS == self.search => at = (at + 1) & mask,
+                _ => {
+                    self.entries[at] = entry;
+                    return true;
+                }
+            }
+        }
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let old = std::mem::take(&mut self.entries);
+        self.entries = vec![0; 2 * old.len()];
+        for entry in old {
+            if entry >> NODE_BITS == self.search {
+                self.put(entry);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn it_is_a_set_that_is_emptied_at_once() {
+        let (mut visited, mut random) = (Visited::new(), fastrand::Rng::with_seed(1));
+        for nodes in [10, 100_000, 1000, 3] {
+            let mut model = HashSet::new();
+            visited.clear();
+            for _ in 0..nodes {
+                let node = NodeId::from_bits(random.u64(1 << 9..1 << 18)).unwrap();
+                assert_eq!(visited.insert(node), model.insert(node));
+            }
+        }
+        // The last search that can be told from others, and the first again.
+        visited.search = MOST_SEARCHES - 2;
+        for _ in 0..3 {
+            visited.clear();
+            let node = NodeId::from_bits(1 << 20).unwrap();
+            assert!(visited.insert(node) && !visited.insert(node));
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What cannot be done is refused, by what is wrong with it, and nothing has changed.
+
+use polder_format::PageSize;
+use polder_pool::{Array, FileState, Pool};
+use polder_testkit::pools::{disk, tight};
+use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorError, VectorShape};
+
+use crate::support::*;
+
+#[test]
+fn vectors_that_are_none_of_the_index() {
+    let disk = disk();
+    let shape = VectorShape { metric: Metric::Cosine, ..l2(3) };
+    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &HnswOptions::new(shape), 1);
+    let node = index.insert(1, &[1.0_f32, 2.0, 3.0]).unwrap();
+    let says = |error: VectorError, text: &str| assert_eq!(error.to_string(), text);
+    says(
+        index.insert(2, &[1.0_f32, 2.0]).unwrap_err(),
+        "the vector has 2 dimensions, and the index is for vectors of 3",
+    );
+    says(
+        index.search(&[1.0_f32, f32::NAN, 2.0], 1, 10).unwrap_err(),
+        "dimension 1 of the vector is NaN, which has no distance to anything",
+    );
+    says(
+        index.insert(2, &[f32::INFINITY, 1.0, 2.0]).unwrap_err(),
+        "dimension 0 of the vector is inf, which has no distance to anything",
+    );
+    says(
+        index.search_exact(&[0.0_f32; 3], 1).unwrap_err(),
+        "all dimensions of the vector are zero: it has no direction, which the cosine is about",
+    );
+    says(
+        index.insert(2, &[1_i8, 2, 3]).unwrap_err(),
+        "the vector is of i8, and the index is for vectors of f32",
+    );
+    says(
+        index.get::<i8>(1, node).unwrap_err(),
+        "the vector is of i8, and the index is for vectors of f32",
+    );
+    assert_sound(&index, 1);
+    assert_eq!(index.search(&[1.0_f32, 2.0, 3.0], 0, 10).unwrap(), []);
+    // As small and as large as numbers can be: their directions are known all the same.
+    for (label, number) in [(2, 1e-30_f32), (3, 1e30)] {
+        let node = index.insert(label, &[number, 0.0, number]).unwrap();
+        assert_eq!(index.get::<f32>(label, node).unwrap(), Some(vec![number, 0.0, number]));
+    }
+    // A node is no link: where it leads is found out first.
+    assert!(!index.remove(7, node).unwrap());
+    assert_sound(&index, 3);
+}
+
+#[test]
+fn options_that_are_not_possible() {
+    let refused = |options: HnswOptions, text: &str| {
+        let config = tight::<Array>(PageSize::MIN, FileState::NEW);
+        let pool: Pool<Array> = Pool::open(Box::new(disk()), &config, &KINDS).unwrap();
+        let space = pool.create_space().unwrap();
+        let error = HnswIndex::create(space.clone(), &options).unwrap_err();
+        assert_eq!(error.to_string(), text);
+        assert_eq!(space.used_pages().unwrap(), [], "nothing was made");
+    };
+    let options = HnswOptions::new(l2(3));
+    refused(HnswOptions { links: 1, ..options }, "the number of links is 1, and must be 2 to 100");
+    refused(
+        HnswOptions { insert_width: 0, ..options },
+        "the width of inserts is 0, and must be 1 to 65536",
+    );
+    refused(HnswOptions::new(l2(0)), "the number of dimensions is 0, and must be 1 to 524288");
+    refused(
+        HnswOptions::new(l2(1024)),
+        "a vector with its links has 4270 bytes, and a page has room for 4032: take larger pages, \
+         fewer dimensions, smaller elements, or fewer links",
+    );
+    let shape = VectorShape { element: ElementKind::Bit, dimensions: 8, metric: Metric::L2 };
+    refused(
+        HnswOptions::new(shape),
+        "vectors of bit cannot be compared by l2: bits are, and only they, by hamming",
+    );
+    let shape = VectorShape { dimensions: 9, metric: Metric::Hamming, ..shape };
+    refused(
+        HnswOptions::new(shape),
+        "the number of dimensions, in bits and a multiple of 8, is 9, and must be 8 to 524288",
+    );
+}
+
+/// A space with something else, or with nothing.
+#[test]
+fn spaces_without_an_index() {
+    let disk = disk();
+    let (pool, index) = new_index::<Array>(&disk, PageSize::MIN, &HnswOptions::new(l2(3)), 2);
+    let again = HnswIndex::create(index.space().clone(), &HnswOptions::new(l2(3))).unwrap_err();
+    assert!(again.to_string().contains("is not empty"), "{again}");
+    assert!(HnswIndex::open(pool.create_space().unwrap()).is_err());
+    assert_sound(&index, 0);
+}

@@ -1,0 +1,11 @@
+//! Integration tests of the indexes, in one program: what they share is compiled and linked once.
+#![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
+
+mod support;
+
+mod bad_input;
+mod hostile;
+mod model;
+mod redo;
+mod sift;
+mod threads;

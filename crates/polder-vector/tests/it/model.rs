@@ -1,0 +1,172 @@
+//! An index finds what is nearest, on a pool of the least budget, however much was removed, and stays
+//! sound.
+
+use polder_format::PageSize;
+use polder_pool::{
+    Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation, Vm,
+};
+use polder_testkit::effort::steps;
+use polder_testkit::pools::disk;
+use polder_testkit::{Random, if_built};
+use polder_vector::half::{bf16, f16};
+use polder_vector::{Bits, Element, HnswIndex, Metric, VectorShape};
+
+use crate::support::*;
+
+const DIMENSIONS: usize = 12;
+const COUNT: usize = 10;
+
+/// Searches, both ways, for something near what is there.
+fn look<T: Translation>(
+    index: &HnswIndex<T>,
+    model: &Model,
+    random: &mut Random,
+) -> (usize, usize) {
+    let query = vector(random, DIMENSIONS);
+    let nearest = nearest(model, &query, COUNT);
+    let exact = index.search_exact(&query, COUNT).unwrap();
+    assert_eq!(labels(&exact), nearest);
+    assert_true(&exact, model, &query);
+    let found = index.search(&query, COUNT, 60).unwrap();
+    assert_true(&found, model, &query);
+    (hits(&found, &nearest), nearest.len())
+}
+
+/// Grows, changes, shrinks, is opened again in between, and loses everything at the end.
+fn life<T: Translation>() {
+    let (disk, mut random) = (disk(), Random::new(3));
+    let (mut pool, mut index) = new_index::<T>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 1);
+    let (mut model, mut next) = (Model::new(), 0);
+    let (mut hits, mut wanted) = (0, 0);
+    for removes in [1, 5, 9, 4] {
+        for _ in 0..steps(400, 2000) {
+            if random.below(10) < removes {
+                let label = random.below(next + 1);
+                let known = model.remove(&label);
+                if let Some((node, _)) = known {
+                    assert!(!index.remove(label + 1_000_000, node).unwrap(), "another label");
+                    assert!(index.remove(label, node).unwrap());
+                    assert!(!index.remove(label, node).unwrap(), "it is gone");
+                }
+            } else {
+                let vector = vector(&mut random, DIMENSIONS);
+                let node = index.insert(next, &vector).unwrap();
+                model.insert(next, (node, vector));
+                next += 1;
+            }
+        }
+        for _ in 0..20 {
+            let (of_these, of_all) = look(&index, &model, &mut random);
+            (hits, wanted) = (hits + of_these, wanted + of_all);
+        }
+        assert_has(&index, &model);
+        (pool, index) = reopen(&disk, pool, index);
+    }
+    assert!(hits * 100 >= wanted * 97, "{hits} of {wanted}");
+    let pages = assert_sound(&index, model.len());
+    for (label, (node, _)) in std::mem::take(&mut model) {
+        assert!(index.remove(label, node).unwrap());
+    }
+    assert_sound(&index, 0);
+    assert_eq!(index.search(&vector(&mut random, DIMENSIONS), COUNT, 60).unwrap(), []);
+    // Places that became free are used again.
+    for label in 0..200 {
+        let vector = vector(&mut random, DIMENSIONS);
+        let node = index.insert(label, &vector).unwrap();
+        model.insert(label, (node, vector));
+    }
+    assert_has(&index, &model);
+    let more = assert_sound(&index, model.len());
+    assert!(more <= pages + 3, "{more} pages, of {pages} that were there");
+    drop(pool);
+}
+
+macro_rules! lives {
+    ($($name:ident: $translation:ident),+ $(,)?) => {
+        $(#[test] fn $name() { if_built!($translation, life::<$translation>()); })+
+    };
+}
+
+lives!(
+    array: Array,
+    direct: Direct,
+    hash: Hash,
+    open: Open,
+    predictive: Predictive,
+    simd: Simd,
+    swizzle: Swizzle,
+    array_swizzled: ArraySwizzled,
+    vm: Vm,
+);
+
+/// Vectors of these elements are found by what is nearest to themselves, by every metric there is for
+/// them; pages of every size.
+fn elements<E: Element + PartialEq + std::fmt::Debug>(element: impl Fn(&mut Random) -> E) {
+    let bits = if E::KIND.bytes(8) == 1 { 8 } else { 1 };
+    for (metric, size) in Metric::ALL.into_iter().zip([4096, 8192, 16384, 65536]) {
+        if !metric.is_for(E::KIND) {
+            continue;
+        }
+        let shape = VectorShape { element: E::KIND, dimensions: 21 * bits, metric };
+        let (disk, mut random) = (disk(), Random::new(5));
+        let size = PageSize::new(size).unwrap();
+        let (_pool, index) = new_index::<Array>(&disk, size, &narrow(shape), 4);
+        let mut model = Model::new();
+        for label in 0..300 {
+            let vector: Vec<E> = (0..21).map(|_| element(&mut random)).collect();
+            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        }
+        assert_has(&index, &model);
+        let (mut found, mut first) = (0, 0);
+        for (label, (_, vector)) in &model {
+            let exact = index.search_exact(vector, COUNT).unwrap();
+            let these = index.search(vector, COUNT, 60).unwrap();
+            // Of equally near ones any may be found.
+            let farthest = exact.last().unwrap().distance;
+            found += these.iter().filter(|one| one.distance <= farthest).count();
+            first += usize::from(exact[0].label == *label && exact[0].distance.abs() < 1e-3);
+        }
+        assert!(found * 100 >= model.len() * COUNT * 97, "{found} by {metric} of {}", E::KIND);
+        // A vector may have a greater product with others than with itself.
+        assert!(first == model.len() || metric == Metric::InnerProduct, "{first} by {metric}");
+    }
+}
+
+#[test]
+fn vectors_of_all_elements_by_all_metrics() {
+    let number = |random: &mut Random| random.below(2001) as f32 / 1000.0 - 1.0;
+    elements::<f32>(number);
+    elements::<f16>(|random| f16::from_f32(number(random)));
+    elements::<bf16>(|random| bf16::from_f32(number(random)));
+    elements::<i8>(|random| random.below(256) as u8 as i8);
+    elements::<Bits>(|random| Bits(random.below(256) as u8));
+}
+
+/// Many labels have the same vector: lists lead in no direction, and all are found, in and out of order,
+/// also when some have gone.
+#[test]
+fn the_same_vector_many_times() {
+    for metric in [Metric::L2, Metric::Cosine] {
+        let disk = disk();
+        let shape = VectorShape { metric, ..l2(4) };
+        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(shape), 2);
+        let (mut model, mut random) = (Model::new(), Random::new(6));
+        for label in 0..300 {
+            let vector = match label % 3 {
+                0 => vec![1.1, 2.2, 3.3, 4.4],
+                _ => vector(&mut random, 4),
+            };
+            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        }
+        let same = |model: &Model| model.keys().filter(|label| *label % 3 == 0).count();
+        for kept in [300, 150] {
+            model.retain(|label, (node, _)| {
+                *label % 300 < kept || !index.remove(*label, *node).unwrap()
+            });
+            assert_has(&index, &model);
+            let found = index.search(&[1.1_f32, 2.2, 3.3, 4.4], 300, 300).unwrap();
+            let these = found.iter().filter(|one| one.label % 3 == 0).count();
+            assert_eq!(these, same(&model), "by {metric}");
+        }
+    }
+}

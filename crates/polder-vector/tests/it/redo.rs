@@ -1,0 +1,79 @@
+//! What the log says of an index, done again after a crash: at every point of the log the index is
+//! sound, and it has every vector whose insert had ended, and none whose removal had.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use polder_format::PageSize;
+use polder_pool::{Array, FileState, Pool, PoolConfig};
+use polder_testkit::effort::steps;
+use polder_testkit::pools::tight;
+use polder_testkit::recovery::{self, MemoryLog};
+use polder_testkit::{FaultPlan, Random, SimDisk};
+use polder_vector::HnswIndex;
+
+use crate::support::*;
+
+const DIMENSIONS: usize = 6;
+
+/// After so many groups of the log these labels are there; one more may be, or not.
+type History = Vec<(usize, BTreeSet<u64>)>;
+
+fn work(index: &HnswIndex<Array>, log: &MemoryLog) -> History {
+    let (mut random, mut model) = (Random::new(11), Model::new());
+    let mut history = vec![(log.count(), BTreeSet::new())];
+    for label in 0..steps(250, 1000) {
+        if label > 100 && random.chance(0.4) {
+            let at = random.index(model.len());
+            let known = model.iter().nth(at).map(|(label, (node, _))| (*label, *node));
+            if let Some((label, node)) = known {
+                assert!(index.remove(label, node).unwrap());
+                model.remove(&label);
+            }
+        } else {
+            let vector = vector(&mut random, DIMENSIONS);
+            let node = index.insert(label, &vector).unwrap();
+            model.insert(label, (node, vector));
+        }
+        history.push((log.count(), model.keys().copied().collect()));
+    }
+    history
+}
+
+#[test]
+fn at_every_point_of_the_log() {
+    let (disk, log) = (SimDisk::new(FaultPlan::new(1)), Arc::<MemoryLog>::default());
+    let config = log.behind(tight::<Array>(PageSize::MIN, FileState::NEW));
+    let config = PoolConfig { memory_budget: config.memory_budget * 4, ..config };
+    let pool: Pool<Array> = open_pool(&disk, &config);
+    let index = HnswIndex::create(pool.create_space().unwrap(), &narrow(l2(DIMENSIONS))).unwrap();
+    let begun = log.count();
+    let history = work(&index, &log);
+    let groups = log.groups();
+    let every = (groups.len() / steps(60, 600) as usize).max(1);
+    let mut random = Random::new(12);
+    for end in (begun..=groups.len()).step_by(every) {
+        let disk = SimDisk::new(FaultPlan::new(1));
+        let config = tight::<Array>(PageSize::MIN, FileState::NEW);
+        let config = PoolConfig { memory_budget: config.memory_budget * 4, ..config };
+        let pool: Pool<Array> = open_pool(&disk, &config);
+        recovery::replay(&pool, &[SPACE], &groups[..end]);
+        let index = HnswIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
+        let report = index.check(&mut |_| true).unwrap();
+        assert_eq!(report.faults, [], "after {end} groups");
+        let query = vector(&mut random, DIMENSIONS);
+        let found: BTreeSet<u64> =
+            labels(&index.search_exact(&query, 10_000).unwrap()).into_iter().collect();
+        let at = history.partition_point(|(count, _)| *count <= end) - 1;
+        let (before, after) = (&history[at].1, &history.get(at + 1).unwrap_or(&history[at]).1);
+        assert!(found == *before || found == *after, "after {end} groups");
+        let near = index.search(&query, 10, 60).unwrap();
+        assert!(near.iter().all(|one| found.contains(&one.label)));
+        assert!(near.len() >= found.len().min(10), "after {end} groups: {} found", near.len());
+        // Life goes on.
+        let node = index.insert(1 << 40, &query).unwrap();
+        assert_eq!(index.search(&query, 1, 60).unwrap()[0].distance, 0.0);
+        assert!(index.remove(1 << 40, node).unwrap());
+    }
+    drop(pool);
+}

@@ -1,0 +1,109 @@
+//! Many threads on one index and a pool of the least budget: inserts, removals and searches go on at
+//! the same places all the time.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use polder_format::PageSize;
+use polder_pool::{Array, Hash, Swizzle, Translation};
+use polder_testkit::effort::steps;
+use polder_testkit::pools::disk;
+use polder_testkit::{Random, if_built};
+
+use crate::support::*;
+
+const THREADS: u64 = 6;
+const DIMENSIONS: usize = 8;
+
+/// Each thread has labels of its own, and knows what must be there.
+fn all_at_once<T: Translation>() {
+    let disk = disk();
+    let (_pool, index) = new_index::<T>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 2);
+    let ended = AtomicBool::new(false);
+    let models: Vec<Model> = thread::scope(|scope| {
+        let (index, ended) = (&index, &ended);
+        let searching = scope.spawn(move || {
+            let mut random = Random::new(99);
+            while !ended.load(Ordering::Relaxed) {
+                let query = vector(&mut random, DIMENSIONS);
+                let found = index.search(&query, 20, 40).unwrap();
+                assert!(found.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
+            }
+        });
+        let threads: Vec<_> = (0..THREADS)
+            .map(|t| {
+                scope.spawn(move || {
+                    let (mut random, mut model) = (Random::new(t), Model::new());
+                    for step in 0..steps(300, 2000) {
+                        let label = step * THREADS + t;
+                        if step > 50 && random.chance(0.45) {
+                            let at = random.index(model.len());
+                            let known =
+                                model.iter().nth(at).map(|(label, (node, _))| (*label, *node));
+                            let Some((label, node)) = known else { continue };
+                            assert!(index.remove(label, node).unwrap());
+                            model.remove(&label);
+                        } else {
+                            let vector = vector(&mut random, DIMENSIONS);
+                            let node = index.insert(label, &vector).unwrap();
+                            model.insert(label, (node, vector));
+                        }
+                    }
+                    model
+                })
+            })
+            .collect();
+        let models = threads.into_iter().map(|thread| thread.join().unwrap()).collect();
+        ended.store(true, Ordering::Relaxed);
+        searching.join().unwrap();
+        models
+    });
+    let model: Model = models.into_iter().flatten().collect();
+    assert_has(&index, &model);
+    let (mut random, mut found) = (Random::new(7), 0);
+    for _ in 0..50 {
+        let query = vector(&mut random, DIMENSIONS);
+        let these = index.search(&query, 10, 80).unwrap();
+        assert_true(&these, &model, &query);
+        found += hits(&these, &nearest(&model, &query, 10));
+    }
+    assert!(found >= 475, "{found} of 500");
+}
+
+#[test]
+fn array() {
+    all_at_once::<Array>();
+}
+
+#[test]
+fn hash() {
+    if_built!(Hash, all_at_once::<Hash>());
+}
+
+#[test]
+fn swizzle() {
+    if_built!(Swizzle, all_at_once::<Swizzle>());
+}
+
+/// The first vectors come from several threads at once: each is reached.
+#[test]
+fn the_first_ones_come_together() {
+    for round in 0..steps(30, 300) {
+        let disk = disk();
+        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(4)), 1);
+        thread::scope(|scope| {
+            for t in 0..4 {
+                let index = &index;
+                scope.spawn(move || {
+                    let mut random = Random::new(round * 4 + t);
+                    (0..3).for_each(|i| {
+                        index.insert(t * 3 + i, &vector(&mut random, 4)).unwrap();
+                    });
+                });
+            }
+        });
+        assert_sound(&index, 12);
+        let found = index.search(&[0.0_f32; 4], 12, 50).unwrap();
+        assert_eq!(found.len(), 12, "in round {round}");
+    }
+}
