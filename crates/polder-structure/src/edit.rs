@@ -38,6 +38,8 @@ use crate::page::{broken, lsn_of};
 pub const MOST_PAGES: usize = 32;
 /// Bytes that are compared at a time, and that runs of changes are multiples of.
 const WORD: usize = 8;
+/// Bytes that are compared at once first: a size of pages is a multiple of it.
+const BLOCK: usize = 128;
 /// A gap between two changes that is not longer than the header of a record is logged with them.
 const GAP: usize = 24;
 
@@ -431,12 +433,22 @@ impl Written<'_, '_> {
 /// The words in which two pages differ, as runs: kind and layout, and all behind the header.
 fn differences(old: &[u8], new: &[u8]) -> Vec<Range<usize>> {
     let mut runs: Vec<Range<usize>> = Vec::new();
-    let words = std::iter::once(0).chain((PAGE_HEADER_BYTES..new.len()).step_by(WORD));
-    for at in words.filter(|at| old[*at..at + WORD] != new[*at..at + WORD]) {
+    let mut compare = |at: usize| {
+        if old[at..at + WORD] == new[at..at + WORD] {
+            return;
+        }
         match runs.last_mut() {
             // What lies between the header's first word and its end is the pool's.
             Some(last) if last.start > 0 && at - last.end <= GAP => last.end = at + WORD,
             _ => runs.push(at..at + WORD),
+        }
+    };
+    compare(0);
+    (PAGE_HEADER_BYTES..BLOCK).step_by(WORD).for_each(&mut compare);
+    // Most of a page is the same, and is found to be so at once.
+    for block in (BLOCK..new.len()).step_by(BLOCK) {
+        if old[block..block + BLOCK] != new[block..block + BLOCK] {
+            (block..block + BLOCK).step_by(WORD).for_each(&mut compare);
         }
     }
     runs

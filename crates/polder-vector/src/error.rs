@@ -30,6 +30,16 @@ pub enum VectorError {
         "all dimensions of the vector are zero: it has no direction, which the cosine is about"
     )]
     NoDirection,
+    /// The vector is so long, or under the cosine so short, that its distances are no numbers of an f32.
+    #[error("the length of the vector is {length:e}, and must be {least:e} to {most:e}")]
+    Length {
+        /// What it is: the root of the sum of the squares of its numbers.
+        length: f64,
+        /// The least that is allowed.
+        least: f64,
+        /// The most that is allowed.
+        most: f64,
+    },
     /// The numbers of the vector are of another kind than those of the index.
     #[error("the vector is of {given}, and the index is for vectors of {wanted}")]
     Elements {
@@ -62,11 +72,11 @@ pub enum VectorError {
     },
     /// A vector with its links does not fit a page.
     #[error(
-        "a vector with its links has {bytes} bytes, and a page has room for {room}: \
+        "a vector with the links of the lowest level has {bytes} bytes, and a page has room for {room}: \
          take larger pages, fewer dimensions, smaller elements, or fewer links"
     )]
     TooLong {
-        /// Bytes of a vector with the links of all its levels.
+        /// Bytes of a vector with the links of the lowest level.
         bytes: usize,
         /// Bytes that are there for it.
         room: usize,
@@ -75,8 +85,6 @@ pub enum VectorError {
     #[error(transparent)]
     Pool(#[from] PoolError),
 }
-
-polder_structure::exhaustion_of!(VectorError);
 
 impl From<VectorError> for PoolError {
     fn from(error: VectorError) -> PoolError {

@@ -33,3 +33,155 @@ impl PartialEq for Near {
 }
 
 impl Eq for Near {}
+
+/// The nearest nodes that a search has seen, in order, and which of them it has gone through: what HNSW
+/// keeps in two heaps, of candidates and of what was found, as one sorted array (as the searches of
+/// DiskANN and NSG do).
+#[derive(Debug, Default)]
+pub(crate) struct Nearest {
+    /// So many nodes that count are kept.
+    width: usize,
+    /// `distance, as a number of the same order: 32 | place in nodes: 30 | counts: 1 | gone through: 1`,
+    /// in order.
+    entries: Vec<u64>,
+    /// In the order in which they came.
+    nodes: Vec<NodeId>,
+    /// Of the entries those that count.
+    counted: usize,
+    /// No entry before this one is still to be gone through.
+    next: usize,
+}
+
+const DONE: u64 = 1;
+const COUNTS: u64 = 2;
+const PLACE_SHIFT: u32 = 2;
+const DISTANCE_SHIFT: u32 = 32;
+
+impl Nearest {
+    /// Keeps nothing any more, and `width` nodes from here on.
+    pub(crate) fn clear(&mut self, width: usize) {
+        self.entries.clear();
+        self.nodes.clear();
+        (self.width, self.counted, self.next) = (width, 0, 0);
+    }
+
+    /// What is not nearer than this is not kept.
+    #[inline(always)]
+    pub(crate) fn bound(&self) -> f32 {
+        match self.entries.last() {
+            Some(last) if self.counted >= self.width => distance_of(*last),
+            _ => f32::INFINITY,
+        }
+    }
+
+    /// A node was seen, which is nearer than the bound. It is kept for its links, and, if it counts, as
+    /// one of the nearest.
+    #[inline]
+    pub(crate) fn insert(&mut self, near: Near, counts: bool) {
+        let place = (self.nodes.len() as u64) << PLACE_SHIFT;
+        let order = u64::from(order_of(near.distance)) << DISTANCE_SHIFT;
+        let entry = order | place | if counts { COUNTS } else { 0 };
+        self.nodes.push(near.node);
+        let at = self.entries.partition_point(|other| *other < entry);
+        self.entries.insert(at, entry);
+        self.next = self.next.min(at);
+        self.counted += usize::from(counts);
+        // The last one is the farthest of those that count.
+        while let Some(last) = self.entries.last().filter(|_| self.counted >= self.width) {
+            let counts = last & COUNTS != 0;
+            if counts && self.counted == self.width {
+                break;
+            }
+            self.entries.pop();
+            self.counted -= usize::from(counts);
+        }
+    }
+
+    /// The nearest node that is still to be gone through.
+    #[inline]
+    pub(crate) fn take_next(&mut self) -> Option<NodeId> {
+        while let Some(entry) = self.entries.get_mut(self.next) {
+            self.next += 1;
+            if *entry & DONE == 0 {
+                *entry |= DONE;
+                return Some(self.nodes[place_of(*entry)]);
+            }
+        }
+        None
+    }
+
+    /// Those that count, nearest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Near> {
+        let counted = self.entries.iter().filter(|entry| **entry & COUNTS != 0);
+        counted
+            .map(|entry| Near { distance: distance_of(*entry), node: self.nodes[place_of(*entry)] })
+    }
+}
+
+#[inline(always)]
+fn place_of(entry: u64) -> usize {
+    (entry as u32 >> PLACE_SHIFT) as usize
+}
+
+/// A number that is in the order of the distance, as [`f32::total_cmp`].
+#[inline(always)]
+fn order_of(distance: f32) -> u32 {
+    let bits = distance.to_bits();
+    bits ^ ((bits as i32 >> 31) as u32 | 1 << 31)
+}
+
+#[inline(always)]
+fn distance_of(entry: u64) -> f32 {
+    let order = (entry >> DISTANCE_SHIFT) as u32;
+    f32::from_bits(order ^ ((!order as i32 >> 31) as u32 | 1 << 31))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_keeps_what_a_sorted_list_does() {
+        let mut random = fastrand::Rng::with_seed(4);
+        let mut nearest = Nearest::default();
+        for width in [1, 2, 10, 100] {
+            nearest.clear(width);
+            let (mut model, mut gone) = (Vec::<(Near, bool)>::new(), Vec::new());
+            for number in 0..1000 {
+                let node = NodeId::from_bits((number + 1) << 9).unwrap();
+                let distance = random.f32() * 4.0 - 2.0;
+                let counts = random.u8(..10) > 0;
+                if distance < nearest.bound() {
+                    nearest.insert(Near { distance, node }, counts);
+                    model.push((Near { distance, node }, counts));
+                    model.sort_by_key(|(near, _)| *near);
+                    let last = model.iter().filter(|(_, counts)| *counts).nth(width - 1);
+                    if let Some(last) = last.map(|(near, _)| *near) {
+                        model.retain(|(near, _)| *near <= last);
+                    }
+                }
+                if random.u8(..3) == 0 {
+                    let next = model.iter().find(|(near, _)| !gone.contains(&near.node));
+                    assert_eq!(nearest.take_next(), next.map(|(near, _)| near.node));
+                    gone.extend(next.map(|(near, _)| near.node));
+                }
+            }
+            let counted: Vec<Near> =
+                model.iter().filter(|(_, counts)| *counts).map(|(near, _)| *near).collect();
+            assert_eq!(nearest.iter().collect::<Vec<_>>(), counted);
+        }
+    }
+
+    #[test]
+    fn distances_have_an_order_and_come_back() {
+        let distances =
+            [f32::NEG_INFINITY, -3.5, -1e-30, -0.0, 0.0, 1e-30, 1.0, 3.5, f32::INFINITY];
+        for pair in distances.windows(2) {
+            assert!(order_of(pair[0]) < order_of(pair[1]));
+        }
+        for distance in distances {
+            let back = distance_of(u64::from(order_of(distance)) << DISTANCE_SHIFT);
+            assert_eq!(back.to_bits(), distance.to_bits());
+        }
+    }
+}

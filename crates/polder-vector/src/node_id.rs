@@ -31,14 +31,15 @@ impl NodeId {
         is_known.then_some(NodeId(page.get() << PAGE_SHIFT | above | slot as u64))
     }
 
-    /// Of 5 bytes, the least first. None for page 0.
+    /// The node of a number that [`NodeId::to_bits`] gave; of any other, perhaps none. Bits above the
+    /// lowest 40 count for nothing.
     #[inline(always)]
-    pub(crate) fn from_bits(bits: u64) -> Option<NodeId> {
+    pub fn from_bits(bits: u64) -> Option<NodeId> {
         let bits = bits & ((1 << 40) - 1);
         (bits >> PAGE_SHIFT != 0).then_some(NodeId(bits))
     }
 
-    /// As a number of 40 bits.
+    /// As a number of 40 bits, to be kept somewhere.
     pub fn to_bits(self) -> u64 {
         self.0
     }

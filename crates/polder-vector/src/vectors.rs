@@ -18,6 +18,10 @@ pub struct VectorShape {
     pub metric: Metric,
 }
 
+/// The greatest length of a vector: the square of twice as much is an f32.
+const LONGEST: f64 = 9e18;
+/// The least length of a vector whose direction counts: its square is an f32 with all its digits.
+const SHORTEST: f64 = 1e-18;
 /// Dimensions of the longest vectors: more would not fit the largest page.
 pub(crate) const MOST_DIMENSIONS: usize = 1 << 19;
 
@@ -127,8 +131,8 @@ impl Distances {
     /// The vector of these numbers.
     ///
     /// # Errors
-    /// [`VectorError::Elements`], [`VectorError::Dimensions`], [`VectorError::NotFinite`], and
-    /// [`VectorError::NoDirection`] under the cosine.
+    /// [`VectorError::Elements`], [`VectorError::Dimensions`], [`VectorError::NotFinite`],
+    /// [`VectorError::Length`], and [`VectorError::NoDirection`] under the cosine.
     pub(crate) fn vector<E: Element>(&self, elements: &[E]) -> Result<Vector, VectorError> {
         let VectorShape { element, dimensions: wanted, metric } = self.shape;
         if E::KIND != element {
@@ -145,14 +149,18 @@ impl Distances {
         let mut bytes = Vec::with_capacity(self.shape.bytes() + OVERRUN_BYTES);
         elements.iter().for_each(|element| element.append_to(&mut bytes));
         let mut vector = Vector::copy_of_bytes(&bytes);
+        // In f64: the square of a number that is finite may not be.
+        let square: f64 = elements.iter().map(|element| f64::from(element.value()).powi(2)).sum();
+        let length = square.sqrt();
+        let least = if metric == Metric::Cosine { SHORTEST } else { 0.0 };
+        if metric == Metric::Cosine && square == 0.0 {
+            return Err(VectorError::NoDirection);
+        }
+        if !(least..=LONGEST).contains(&length) {
+            return Err(VectorError::Length { length, least, most: LONGEST });
+        }
         if metric == Metric::Cosine {
-            // In f64: the square of a number that is finite may not be.
-            let square: f64 =
-                elements.iter().map(|element| f64::from(element.value()).powi(2)).sum();
-            vector.scale = (1.0 / square.sqrt()) as f32;
-            if square == 0.0 || !vector.scale.is_finite() {
-                return Err(VectorError::NoDirection);
-            }
+            vector.scale = (1.0 / length) as f32;
         }
         Ok(vector)
     }

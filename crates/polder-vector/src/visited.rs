@@ -32,15 +32,20 @@ impl Visited {
         }
     }
 
-    /// Whether the node was not in it; it is now.
-    #[inline(always)]
-    pub(crate) fn insert(&mut self, node: NodeId) -> bool {
-        if 2 * self.count >= self.entries.len() {
+    /// Leaves of these nodes those that were not in it; they are now.
+    #[inline]
+    pub(crate) fn insert_all(&mut self, nodes: &mut Vec<NodeId>) {
+        while 2 * (self.count + nodes.len()) > self.entries.len() {
             self.grow();
         }
-        let is_new = self.put(self.search << NODE_BITS | node.to_bits());
-        self.count += usize::from(is_new);
-        is_new
+        let mut kept = 0;
+        for i in 0..nodes.len() {
+            let node = nodes[i];
+            nodes[kept] = node;
+            kept += usize::from(self.put(self.search << NODE_BITS | node.to_bits()));
+        }
+        nodes.truncate(kept);
+        self.count += kept;
     }
 
     #[inline(always)]
@@ -81,12 +86,16 @@ mod tests {
     #[test]
     fn it_is_a_set_that_is_emptied_at_once() {
         let (mut visited, mut random) = (Visited::new(), fastrand::Rng::with_seed(1));
-        for nodes in [10, 100_000, 1000, 3] {
+        for nodes in [1, 10_000, 100, 3] {
             let mut model = HashSet::new();
             visited.clear();
             for _ in 0..nodes {
-                let node = NodeId::from_bits(random.u64(1 << 9..1 << 18)).unwrap();
-                assert_eq!(visited.insert(node), model.insert(node));
+                let node = |_| NodeId::from_bits(random.u64(1 << 9..1 << 18)).unwrap();
+                let mut nodes: Vec<NodeId> = (0..10).map(node).collect();
+                let new: Vec<_> =
+                    nodes.iter().copied().filter(|node| model.insert(*node)).collect();
+                visited.insert_all(&mut nodes);
+                assert_eq!(nodes, new);
             }
         }
         // The last search that can be told from others, and the first again.
@@ -94,7 +103,9 @@ mod tests {
         for _ in 0..3 {
             visited.clear();
             let node = NodeId::from_bits(1 << 20).unwrap();
-            assert!(visited.insert(node) && !visited.insert(node));
+            let mut nodes = vec![node, node];
+            visited.insert_all(&mut nodes);
+            assert_eq!(nodes, [node]);
         }
     }
 }

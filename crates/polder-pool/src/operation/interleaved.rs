@@ -108,6 +108,16 @@ impl<'p, T: Translation> Interleaved<'p, T> {
         self.view.follow(&mut self.attempt, link, parent)
     }
 
+    /// The same from a link that stands in no page, to a page of which the lines that are wanted have
+    /// been asked for ([`Interleaved::prefetch`]): nothing else of it is fetched.
+    ///
+    /// # Errors
+    /// As [`Interleaved::follow`].
+    #[inline(always)]
+    pub fn visit(&mut self, link: LinkRef<'p>) -> Result<Optimistic<'p>, Restart> {
+        self.view.follow_to::<false>(&mut self.attempt, link, None)
+    }
+
     /// Why the last step did not lead to a page.
     #[cold]
     #[inline(never)]

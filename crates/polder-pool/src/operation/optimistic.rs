@@ -21,6 +21,17 @@ impl<'p, T: Translation> View<'p, T> {
         link: LinkRef<'p>,
         parent: Option<&Optimistic<'p>>,
     ) -> Result<Optimistic<'p>, Restart> {
+        self.follow_to::<true>(attempt, link, parent)
+    }
+
+    /// The same; without `HEAD`, for a reader that begins elsewhere than at the head of the page.
+    #[inline(always)]
+    pub(crate) fn follow_to<const HEAD: bool>(
+        self,
+        attempt: &mut Attempt<'p>,
+        link: LinkRef<'p>,
+        parent: Option<&Optimistic<'p>>,
+    ) -> Result<Optimistic<'p>, Restart> {
         let core = &self.shared.core;
         let wraps = core.latches.wraps.get();
         if let Some(found) = self.resolve(link)
@@ -29,7 +40,9 @@ impl<'p, T: Translation> View<'p, T> {
             && !(T::SWIZZLES && found.misplaced)
         {
             let page = Optimistic::new(&core.latches, found, wraps);
-            page.page().prefetch(0);
+            if HEAD {
+                page.page().prefetch(0);
+            }
             if found.word.is_marked() {
                 core.access(attempt.hint, found.cell, found.word);
             }

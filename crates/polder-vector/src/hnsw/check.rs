@@ -1,6 +1,6 @@
 //! Finding what is broken.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use polder_format::{PageKind, header_at};
 use polder_pool::{PoolError, Translation};
@@ -11,12 +11,15 @@ use super::HnswIndex;
 use super::meta;
 use super::node::{HIGHEST, NodePage, State};
 use crate::Report;
+use crate::error::VectorError;
 use crate::node_id::NodeId;
 
 impl<T: Translation> HnswIndex<T> {
     /// Looks at all pages, while nobody writes: that they are what their kind demands, that nodes and
-    /// lists are (`HNSW-1` to `HNSW-3`), that links lead to pages of nodes, and that the entry is a node
-    /// of its level (`HNSW-4`). The report's entries are the vectors; its levels those above the lowest.
+    /// lists are (`HNSW-1` to `HNSW-3`), that links lead to places of nodes of their level, that chains
+    /// have the pages that say so (`HNSW-6`), and that the entry is a node of its level (`HNSW-4`). The
+    /// report's entries are the vectors; its levels those above the lowest. A node that is leaving, whose
+    /// removal was cut off, is no fault.
     ///
     /// `progress` is told how many pages are done, and stops the check by returning false.
     ///
@@ -26,8 +29,9 @@ impl<T: Translation> HnswIndex<T> {
         let layout = &self.core.layout;
         let mut walk = Walk::new(&self.space);
         let (mut entry, mut links) = (None, Vec::new());
-        // Pages of nodes with the level of each, and the first page that leads to each page.
+        // Pages of nodes with the level of each; where links lead, and from which page first.
         let (mut levels, mut led_to) = (HashMap::new(), HashMap::new());
+        let mut there = HashSet::new();
         // Pages in chains, and the one behind each; where the chains begin.
         let (mut chained, mut chains) = (HashMap::new(), Vec::new());
         for number in self.space.used_pages()? {
@@ -46,7 +50,7 @@ impl<T: Translation> HnswIndex<T> {
                 continue;
             }
             let nodes = NodePage::new(page);
-            if !nodes.is_one() {
+            if !nodes.is_of(&self.core.layout) {
                 walk.fault(number, "this is no page of a vector index");
                 continue;
             }
@@ -61,17 +65,26 @@ impl<T: Translation> HnswIndex<T> {
             for slot in 0..nodes.slots() {
                 let node = nodes.node(layout, slot);
                 walk.report.entries += u64::from(node.state() == State::Live);
+                if node.state() != State::Free {
+                    there.extend(NodeId::new(number, nodes.level(), slot));
+                }
                 for level in (0..=nodes.level()).filter(|_| node.state() != State::Free) {
                     node.links(layout, level, &mut links);
+                    for link in links.drain(..) {
+                        // The highest slot and list that are asked for of a page.
+                        let wanted = led_to.entry(link.page()).or_insert((number, 0, 0));
+                        wanted.1 = wanted.1.max(link.slot());
+                        wanted.2 = wanted.2.max(level);
+                    }
                 }
             }
-            links.drain(..).for_each(|link: NodeId| {
-                led_to.entry(link.page()).or_insert(number);
-            });
         }
         if !walk.report.stopped {
-            for (page, from) in led_to.iter().filter(|(page, _)| !levels.contains_key(page)) {
-                walk.fault(*from, format!("a link leads to {page:?}, which has no nodes"));
+            for (page, (from, slot, level)) in led_to {
+                let found = levels.get(&page);
+                if found.is_none_or(|of_page| *of_page < level || slot >= layout.slots(*of_page)) {
+                    walk.fault(from, format!("a link leads to {page:?}, which has no such node"));
+                }
             }
             // HNSW-6
             for (level, mut next) in chains {
@@ -97,10 +110,39 @@ impl<T: Translation> HnswIndex<T> {
                 if level != Some(&entry.level) {
                     walk.fault(root(), "the entry is no node of its level");
                 }
+                if !there.contains(&entry.node) {
+                    walk.fault(root(), "the entry is a place that no node has");
+                }
             } else if walk.report.entries > 0 {
                 walk.fault(root(), "there are vectors, and no entry");
             }
         }
         walk.finish()
+    }
+
+    /// How many vectors are reached from the entry along the lowest level: of an index to which nobody
+    /// writes, nearly all. What is not reached, no search finds.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn count_reached(&self) -> Result<u64, VectorError> {
+        let layout = &self.core.layout;
+        let (mut seen, mut count) = (HashSet::new(), 0);
+        let mut next: Vec<NodeId> = self.entry()?.map(|entry| entry.node).into_iter().collect();
+        seen.extend(next.iter().copied());
+        let mut links = Vec::new();
+        while let Some(node) = next.pop() {
+            let state = self.read_node(node, |_, found| {
+                links.clear();
+                found.links(layout, 0, &mut links);
+                found.state()
+            })?;
+            if state.is_none_or(|state| state == State::Free) {
+                continue;
+            }
+            count += u64::from(state == Some(State::Live));
+            next.extend(links.iter().copied().filter(|link| seen.insert(*link)));
+        }
+        Ok(count)
     }
 }

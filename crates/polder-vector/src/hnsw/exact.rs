@@ -107,7 +107,7 @@ impl<T: Translation> HnswIndex<T> {
                     guard.validate()
                 })?;
                 let nodes = NodePage::new(copy.page());
-                if nodes.is_one() {
+                if nodes.is_of(&self.core.layout) {
                     show(nodes, *page);
                 }
             }

@@ -5,14 +5,15 @@
 //! 2  from the entry down: the nearest nodes of each level that the node has, and which of them it
 //!     links to
 //! 3  what the lists of those on the lowest level become (`relink.rs`)
-//! 4  one edit: the node with its links, in a page that has room, and the links back of 3. If one of
-//!     those lists is another one by now: 3 again
+//! 4  one edit: if those lists are what they were, the node with its links, in a page that has room, and
+//!     the links back of 3; the node becomes the entry, if nothing was found in 2. Else 3 again, or,
+//!     where all that was found has left, 2
 //! 5  level by level, highest first: other links back
 //! 6  if its level is the highest: it becomes the entry
 //! ```
 //!
-//! From step 4 on the node is in the index, and links lead to it: a crash leaves all of that or nothing, and
-//! of the higher levels what there is time for.
+//! From step 4 on the node is in the index, and is reached (`HNSW-5`): a crash leaves all of that or
+//! nothing, and of the higher levels what there is time for.
 
 use polder_format::{PageId, PageKind, PageNo};
 use polder_pool::{PoolError, Restart, Translation};
@@ -21,12 +22,11 @@ use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
 
 use super::meta::{self, Entry};
-use super::node::{NodePage, NodePageMut};
-use super::relink::{AT_ONCE, IntoRing, MOST_PLANS, Plan, Wish};
+use super::node::{NodePage, NodePageMut, State};
+use super::relink::{AT_ONCE, MOST_PLANS, Plan, Wish};
 use super::{Core, HnswIndex};
 use crate::element::Element;
 use crate::error::VectorError;
-use crate::near::Near;
 use crate::node_id::{MOST_PAGES, NodeId};
 use crate::vectors::Vector;
 
@@ -64,6 +64,17 @@ enum Tried {
     NoRoom,
     /// Others have changed a list that was to be written.
     Changed,
+    /// Nothing was found, and by now there is something.
+    Lost,
+}
+
+/// Where an insert begins.
+struct Start {
+    /// What the node links to on each of its levels, the lowest first.
+    links: Vec<Vec<NodeId>>,
+    entry: Option<Entry>,
+    /// Nothing was found on the lowest level.
+    is_alone: bool,
 }
 
 impl<T: Translation> HnswIndex<T> {
@@ -80,74 +91,82 @@ impl<T: Translation> HnswIndex<T> {
 
     fn insert_vector(&self, label: u64, vector: &Vector) -> Result<NodeId, PoolError> {
         // 1
-        let level = self.core.draw_level(label);
-        // 2
-        let (links, entry) = self.links_of(vector, level, None)?;
-        let mut new = New { label, vector, links };
-        // 3 and 4
-        let (node, done) = self.make_linked(&mut new)?;
-        // 5
-        self.link_back(node, &new, done)?;
-        // 6
-        let is_higher = entry.is_none_or(|entry| level > entry.level);
-        if is_higher && !self.enter(Entry { node, level }, entry)? {
-            // Another thread was the first: the node is not linked with what came meanwhile.
-            let (links, entry) = self.links_of(vector, level, Some(node))?;
-            let new = New { links, ..new };
-            self.set_links(node, &new)?;
-            self.link_back(node, &new, 0)?;
-            if entry.is_none_or(|entry| level > entry.level) {
-                self.enter(Entry { node, level }, entry)?;
+        let level = self.core.draw_level(label, vector);
+        // Each time that it begins again, others have changed what was found.
+        loop {
+            // 2
+            let start = self.search_for(vector, level)?;
+            let mut new = New { label, vector, links: start.links };
+            // 3 and 4
+            let mut room = self.neighbour_with_room(&new)?;
+            let made = self.make_linked(&mut new, (start.entry, start.is_alone), &mut room);
+            if let Some(room) = room.filter(|room| room.is_filled) {
+                self.core.fill_later(level, room.page);
             }
+            let Some((node, linked)) = made? else { continue };
+            // 5
+            self.link_back(node, &new, &linked)?;
+            // 6
+            if !start.is_alone && start.entry.is_none_or(|entry| level > entry.level) {
+                self.enter(label, Entry { node, level })?;
+            }
+            return Ok(node);
         }
-        Ok(node)
     }
 
-    /// What a node with this vector links to, for each level up to `highest`, and where the search
-    /// began. `own` is the node itself, if it is there already.
-    fn links_of(
-        &self,
-        vector: &Vector,
-        highest: u8,
-        own: Option<NodeId>,
-    ) -> Result<(Vec<Vec<NodeId>>, Option<Entry>), PoolError> {
-        let mut links = vec![Vec::new(); usize::from(highest) + 1];
-        let mut near = vec![Vec::new(); links.len()];
+    /// Step 2: what a node with this vector links to, for each level up to `highest`.
+    fn search_for(&self, vector: &Vector, highest: u8) -> Result<Start, PoolError> {
+        let mut near = vec![Vec::new(); usize::from(highest) + 1];
         let entry = self.walk(vector, |walk| {
             let Some((start, level)) = walk.start()? else { return Ok(None) };
-            let nearest = walk.descend(start, level, highest)?;
-            let mut from = vec![nearest];
+            let mut from = walk.descend(start, level, highest)?;
             for level in (0..=level.min(highest)).rev() {
-                let found = walk.level(&from, self.core.options.insert_width, level)?;
-                if let Some(nearest) = found.first() {
-                    from = vec![*nearest];
-                }
+                let found = walk.level(&[from], self.core.options.insert_width, level)?;
+                from = found.first().copied().unwrap_or(from);
                 near[usize::from(level)] = found;
             }
             Ok(Some(Entry { node: start.node, level }))
         })?;
-        for (level, near) in near.iter_mut().enumerate() {
-            near.retain(|near: &Near| Some(near.node) != own);
-            links[level] = self.select(near, self.core.options.links, None)?;
-        }
-        Ok((links, entry))
+        let is_alone = near[0].is_empty();
+        let links = near.iter().map(|near| self.select(near, self.core.options.links, None));
+        let links = links.collect::<Result<Vec<_>, PoolError>>()?;
+        Ok(Start { links, entry, is_alone })
     }
 
-    /// Steps 3 and 4: makes the node, and links to it on the lowest level from its first neighbours. Gives from
-    /// how many of them that was tried.
-    fn make_linked(&self, new: &mut New<'_>) -> Result<(NodeId, usize), PoolError> {
+    /// Steps 3 and 4. Gives the node, and which of its neighbours on the lowest level that was tried with.
+    /// `None` if others have changed what was found. `room` is left where there is more of it.
+    fn make_linked(
+        &self,
+        new: &mut New<'_>,
+        (entry, is_alone): (Option<Entry>, bool),
+        room: &mut Option<Room>,
+    ) -> Result<Option<(NodeId, Vec<NodeId>)>, PoolError> {
         let level = new.level();
-        let mut room = self.neighbour_with_room(new)?;
-        let (mut rounds, mut plans) = (0, self.plan_links_to(new)?);
-        loop {
+        for _ in 0..MOST_PLANS {
+            let plans = self.plan_links_to(new)?;
+            // HNSW-5
+            if !is_alone && !plans.iter().any(|plan| plan.leads_to(NodeId::NEW)) {
+                return Ok(None);
+            }
             let tried = edit(&self.space, |edit| {
-                let place = match &room {
+                if !self.are_as_planned(edit, &plans, 0)? {
+                    return Ok(Tried::Changed);
+                }
+                let begins = meta::entry(edit.page(root())?).map(|entry| entry.node);
+                if is_alone && begins != entry.map(|entry| entry.node) {
+                    return Ok(Tried::Lost);
+                }
+                let place = match room {
                     Some(room) => self.room_in(edit, room.page, level)?,
                     None => Some(self.room_in_new(edit, level)?),
                 };
                 let Some(node) = place else { return Ok(Tried::NoRoom) };
-                if !self.write(edit, &plans, 0, node)?.is_empty() {
-                    return Ok(Tried::Changed);
+                for plan in &plans {
+                    self.put(edit, plan, 0, node)?;
+                }
+                if is_alone {
+                    let entry = Some(Entry { node, level });
+                    meta::set_entry(&mut edit.page_mut(root())?, entry);
                 }
                 let mut page = NodePageMut::new(edit.page_mut(node.page())?);
                 page.insert(&self.core.layout, node.slot(), new.label, new.vector);
@@ -156,21 +175,16 @@ impl<T: Translation> HnswIndex<T> {
             })?;
             match tried {
                 Tried::Made(node, has_room) => {
-                    if has_room && room.is_none_or(|room| room.is_filled) {
-                        self.core.fill_later(level, node.page());
-                    }
-                    let planned = if rounds < MOST_PLANS { AT_ONCE } else { 0 };
-                    return Ok((node, planned));
+                    let is_filled = room.is_none_or(|room| room.is_filled);
+                    *room = has_room.then_some(Room { page: node.page(), is_filled });
+                    return Ok(Some((node, plans.iter().map(Plan::node).collect())));
                 }
-                Tried::NoRoom => room = self.page_to_fill(level)?,
-                Tried::Changed if rounds < MOST_PLANS => {
-                    rounds += 1;
-                    plans = self.plan_links_to(new)?;
-                }
-                // Lists that others change all the time are left to step 5.
-                Tried::Changed => plans.clear(),
+                Tried::NoRoom => *room = self.page_to_fill(level)?,
+                Tried::Changed => {}
+                Tried::Lost => return Ok(None),
             }
         }
+        Ok(None)
     }
 
     /// Step 3, of as many neighbours as one edit links back from.
@@ -181,11 +195,12 @@ impl<T: Translation> HnswIndex<T> {
         let mut before: Option<Option<NodeId>> = None;
         for neighbour in neighbours.iter().take(AT_ONCE) {
             match self.plan_ring(*neighbour, new.vector)? {
-                Some(IntoRing { plans: ring, next }) if before.is_none() => {
-                    before = Some(next);
-                    plans.extend(ring);
-                    new.links[0].retain(|link| Some(*link) != next);
-                    new.links[0].extend(next);
+                Some(into) if before.is_none() => {
+                    before = Some(into.next);
+                    plans.extend(into.plans);
+                    let more: Vec<_> = into.next.into_iter().chain(into.evicted).collect();
+                    new.links[0].retain(|link| !more.contains(link));
+                    new.links[0].extend(more);
                 }
                 Some(_) if before == Some(Some(*neighbour)) => {}
                 Some(_) => new.links[0].retain(|link| link != neighbour),
@@ -196,7 +211,9 @@ impl<T: Translation> HnswIndex<T> {
         }
         // HNSW-5
         let is_reached = plans.iter().any(|plan| plan.leads_to(NodeId::NEW));
-        if !is_reached && let Some(other) = plans.first_mut().and_then(Plan::replaced_by_new) {
+        if !is_reached
+            && let Some(other) = plans.first_mut().and_then(|plan| plan.replace_last(NodeId::NEW))
+        {
             new.links[0].retain(|link| *link != other);
             new.links[0].truncate(self.core.layout.capacity(0) - 1);
             new.links[0].push(other);
@@ -235,7 +252,7 @@ impl<T: Translation> HnswIndex<T> {
             for _ in 0..MOST_UNCHAINED {
                 let Some(page) = first else { break };
                 let nodes = NodePage::new(edit.page(page)?);
-                if !nodes.is_one() {
+                if !nodes.is_of(&self.core.layout) {
                     let what = "the chain of pages with room leads to a page without nodes";
                     return Err(edit.fail(broken(PageId::new(self.space.id(), page), what)));
                 }
@@ -262,7 +279,7 @@ impl<T: Translation> HnswIndex<T> {
         level: u8,
     ) -> Result<Option<NodeId>, Restart> {
         let nodes = NodePage::new(edit.page(page)?);
-        if !nodes.is_one() || nodes.level() != level {
+        if !nodes.is_of(&self.core.layout) || nodes.level() != level {
             return Ok(None);
         }
         let slot = nodes.free_slot(&self.core.layout);
@@ -279,45 +296,52 @@ impl<T: Translation> HnswIndex<T> {
         })
     }
 
-    fn set_links(&self, node: NodeId, new: &New<'_>) -> Result<(), PoolError> {
-        edit(&self.space, |edit| {
-            let mut page = NodePageMut::new(edit.page_mut(node.page())?);
-            self.core.put_links(&mut page, node, new);
-            Ok(())
-        })
-    }
-
-    /// Links back to a node, but from the first `done` of its neighbours on the lowest level.
-    fn link_back(&self, node: NodeId, new: &New<'_>, done: usize) -> Result<(), PoolError> {
+    /// Links back to a node, but from those neighbours on the lowest level that link already.
+    fn link_back(&self, node: NodeId, new: &New<'_>, linked: &[NodeId]) -> Result<(), PoolError> {
         for (level, links) in new.links.iter().enumerate().rev() {
-            let done = if level == 0 { done.min(links.len()) } else { 0 };
-            self.relink(&links[done..], level as u8, Wish::Add(node, new.vector))?;
+            let is_left = |link: &&NodeId| level > 0 || !linked.contains(*link);
+            let left: Vec<NodeId> = links.iter().filter(is_left).copied().collect();
+            self.relink(&left, level as u8, Wish::Add(node, new.vector))?;
         }
         Ok(())
     }
 
-    /// Makes a node the entry instead of what was that when its insert began. False if there was none
-    /// then, and is one now: searches begin there, and the node is not reached from it.
-    fn enter(&self, new: Entry, was: Option<Entry>) -> Result<bool, PoolError> {
+    /// Makes a node the entry, if it is still there, and higher than what is the entry now.
+    fn enter(&self, label: u64, new: Entry) -> Result<(), PoolError> {
         edit(&self.space, |edit| {
             let entry = meta::entry(edit.page(root())?);
-            if was.is_none() && entry.is_some() {
-                return Ok(false);
-            }
-            if entry.is_none_or(|entry| new.level > entry.level) {
+            if entry.is_none_or(|entry| new.level > entry.level)
+                && self.is_live(edit, new.node, Some(label))?
+            {
                 meta::set_entry(&mut edit.page_mut(root())?, Some(new));
             }
-            Ok(true)
+            Ok(())
         })
+    }
+
+    /// Whether a node is found, and has this label if one is given.
+    pub(super) fn is_live(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        node: NodeId,
+        label: Option<u64>,
+    ) -> Result<bool, Restart> {
+        let nodes = NodePage::new(edit.page(node.page())?);
+        if !nodes.is_of(&self.core.layout) || !nodes.has(node) {
+            return Ok(false);
+        }
+        let found = nodes.node(&self.core.layout, node.slot());
+        Ok(found.state() == State::Live && label.is_none_or(|label| found.label() == label))
     }
 }
 
 impl Core {
-    /// The level of a node: each is `links` times less likely than the one below. It follows from the
-    /// label, so that the same inserts in the same order make the same graph.
-    fn draw_level(&self, label: u64) -> u8 {
+    /// The level of a node: each is `links` times less likely than the one below. It follows from label
+    /// and vector, so that the same inserts in the same order make the same graph.
+    fn draw_level(&self, label: u64, vector: &Vector) -> u8 {
         let highest = self.layout.highest();
-        let mut bits = mix(label);
+        let run = vector.run();
+        let mut bits = (0..run.len()).step_by(8).fold(label, |bits, at| mix(bits ^ run.u64(at)));
         let links = self.options.links as u64;
         let mut level = 0;
         while level < highest && bits.is_multiple_of(links) {

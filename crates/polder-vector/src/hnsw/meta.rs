@@ -4,8 +4,8 @@
 //!   header, 32 | element 1 | metric 1 | links 1 | - 1 | dimensions 4 | width 4 | - 4 | entry 8 | chains 8 each
 //! ```
 //!
-//! * `HNSW-4` The entry is a node of the highest level to which links lead; none while the index is
-//!   empty. It may be stale for a moment, when it was just removed.
+//! * `HNSW-4` The entry is a node, none while the index is empty, and of the highest level unless the last
+//!   one of that was removed. No place becomes free whose node is the entry.
 
 use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
 use polder_pool::bytes::{PageMut, PageRef};

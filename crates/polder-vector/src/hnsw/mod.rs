@@ -25,12 +25,11 @@
 //! are read by one submission and compared in the order in which they come (group prefetch,
 //! calico-2026, 5.1; `polder_pool::Interleaved`).
 //!
-//! **An insert is some small changes, and not one.** The node is made with its links; then those that
-//! it links to get links back, level by level. Each step is an edit of its own, and the graph is sound
-//! between any two. A crash in between leaves a node to which fewer links lead than it would have.
+//! **An insert is one change on the lowest level**: the node with its links, and links to it from those.
+//! The links of the higher levels are changes of their own, without which it is found all the same.
 //!
-//! **A removed place is free at once.** Those that are found to lead to the node get links to its
-//! neighbours instead (as in "In-place updates of a graph index for streaming approximate nearest
+//! **A removed place is free at once.** The node is found no more; then those that are found to lead to it
+//! get links to its neighbours instead, and its place is free (as in "In-place updates of a graph index for streaming approximate nearest
 //! neighbor search", 2025, which repairs a DiskANN graph so). Links that were not found are stale
 //! (`HNSW-2`); they lead nowhere, or to the node that has the place next, until their list is written.
 //! Pages of nodes are never freed: a stale link always leads to a page of nodes.
@@ -223,11 +222,27 @@ impl<T: Translation> HnswIndex<T> {
         if E::KIND != wanted {
             return Err(VectorError::Elements { given: E::KIND, wanted });
         }
+        if !self.is_page_of_nodes(node)? {
+            return Ok(None);
+        }
         let vector = self.read_node(node, |_, found| {
             (found.state() == node::State::Live && found.label() == label)
                 .then(|| found.copy(&self.core.layout))
         })?;
         Ok(vector.flatten().map(|vector| self.core.distances.elements(&vector)))
+    }
+
+    /// Whether the page of a node that a caller gives, and no link does, is one of nodes.
+    fn is_page_of_nodes(&self, node: NodeId) -> Result<bool, PoolError> {
+        if node.page() == root() || !self.space.is_used(node.page())? {
+            return Ok(false);
+        }
+        self.space.run(AccessHint::Normal, |attempt| {
+            let page = self.space.page(attempt, node.page())?;
+            let is_one = NodePage::new(page.page()).is_of(&self.core.layout);
+            page.validate()?;
+            Ok(is_one)
+        })
     }
 
     /// Where searches begin.
@@ -271,10 +286,9 @@ impl Core {
         read: impl FnOnce(NodePage<'_>, NodeRef<'_>) -> R,
     ) -> Result<Option<R>, &'static str> {
         let nodes = NodePage::new(page);
-        if !nodes.is_one() {
-            return Err("a link of a vector index leads to a page without nodes");
+        if !nodes.is_of(&self.layout) {
+            return Err("a link of a vector index leads to a page without nodes of that index");
         }
-        let is_there = node.slot() < nodes.slots() && node.is_above() == (nodes.level() > 0);
-        Ok(is_there.then(|| read(nodes, nodes.node(&self.layout, node.slot()))))
+        Ok(nodes.has(node).then(|| read(nodes, nodes.node(&self.layout, node.slot()))))
     }
 }

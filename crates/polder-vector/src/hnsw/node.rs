@@ -14,8 +14,8 @@
 //!
 //! * `HNSW-1` A node has a list for each level from 0 to that of its page, and never another level.
 //! * `HNSW-2` A list leads to no node twice, and not to its own. A link may be *stale*: its node has
-//!   been removed, or the place is another node's by now, perhaps of a lower level. Readers pass over
-//!   what is not there, and whoever writes a list leaves out what it has seen to be stale.
+//!   been removed, or the place is another node's by now. Readers pass over what is not there, and whoever
+//!   writes a list leaves out what it has seen to be stale.
 //! * `HNSW-3` The page says how many of its nodes are in use.
 //! * `HNSW-6` A page in which a place became free is in the chain of its level, which the index's first
 //!   page begins, once, until somebody takes it from there to fill it.
@@ -81,8 +81,8 @@ pub(crate) struct Layout {
     /// Where in a node the label begins.
     tail: usize,
     links: usize,
-    /// From one node of level 0 to the next.
-    lowest_stride: usize,
+    /// For each level, from the beginning of a node to that of the next, in bytes.
+    strides: [u32; HIGHEST as usize + 1],
 }
 
 impl Layout {
@@ -105,8 +105,9 @@ impl Layout {
 
     fn of(page: PageSize, vector: usize, links: usize) -> Layout {
         let tail = vector.next_multiple_of(8);
-        let layout = Layout { page, vector, tail, links, lowest_stride: 0 };
-        Layout { lowest_stride: layout.stride(0), ..layout }
+        let mut layout = Layout { page, vector, tail, links, strides: [0; HIGHEST as usize + 1] };
+        layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
+        layout
     }
 
     /// The highest level that a node may have: one that fits a page.
@@ -140,18 +141,23 @@ impl Layout {
         self.tail + LISTS + before
     }
 
-    /// From the beginning of a node of this level to that of the next, in bytes.
-    fn stride(&self, level: u8) -> usize {
+    fn stride_of(&self, level: u8) -> usize {
         let room = self.page.bytes() - at::NODES;
         let bytes = self.node_bytes(level).next_multiple_of(8);
         let aligned = bytes.next_multiple_of(64);
         if room / aligned == room / bytes { aligned } else { bytes }
     }
 
+    /// How many nodes of a level a page has room for.
+    pub(crate) fn slots(&self, level: u8) -> usize {
+        let stride = self.strides[usize::from(level.min(HIGHEST))] as usize;
+        ((self.page.bytes() - at::NODES) / stride).min(MOST_SLOTS)
+    }
+
     /// Where a node of level 0 lies in a page.
     #[inline(always)]
     pub(crate) fn lowest<'a>(&self, page: PageRef<'a>, slot: usize) -> NodeRef<'a> {
-        NodeRef { page, tail: self.tail, at: at::NODES + slot * self.lowest_stride }
+        NodeRef { page, tail: self.tail, at: at::NODES + slot * self.strides[0] as usize }
     }
 }
 
@@ -167,10 +173,19 @@ impl<'a> NodePage<'a> {
         NodePage { page }
     }
 
-    /// Whether it is a page of nodes at all.
-    #[inline(always)]
-    pub(crate) fn is_one(self) -> bool {
-        self.page.u8(header_at::KIND) == PageKind::HNSW_NODES.0
+    /// Whether it is a page of nodes of an index with this layout.
+    pub(crate) fn is_of(self, layout: &Layout) -> bool {
+        let page = self.page;
+        page.u8(header_at::KIND) == PageKind::HNSW_NODES.0
+            && page.u8(at::LEVEL) <= HIGHEST
+            && page.u32(at::VECTOR_BYTES) as usize == layout.vector
+            && usize::from(page.u8(at::LINKS)) == layout.links
+            && page.u32(at::STRIDE) == layout.strides[usize::from(self.level())]
+    }
+
+    /// Whether a node is one of its places.
+    pub(crate) fn has(self, node: NodeId) -> bool {
+        node.slot() < self.slots() && node.is_above() == (self.level() > 0)
     }
 
     /// The level of its nodes.
@@ -225,7 +240,7 @@ impl<'a> NodePage<'a> {
         let layout = self.own_layout();
         let fits = layout.node_bytes(level) <= page.size() - at::NODES;
         ensure(fits, "nodes are longer than the page")?;
-        let right = page.u32(at::STRIDE) as usize == layout.stride(level);
+        let right = page.u32(at::STRIDE) == layout.strides[usize::from(level)];
         ensure(right, "nodes do not lie where they should")?;
         ensure(self.used() <= self.slots(), "more nodes are in use than fit in the page")
     }
@@ -304,6 +319,16 @@ impl<'a> NodeRef<'a> {
         links.extend((0..count).filter_map(|i| NodeId::from_bits(link(i))));
     }
 
+    /// The links of all levels up to that of the node, the lowest first.
+    pub(crate) fn all_links(self, layout: &Layout, highest: u8) -> Vec<Vec<NodeId>> {
+        let of = |level| {
+            let mut links = Vec::new();
+            self.links(layout, level, &mut links);
+            links
+        };
+        (0..=highest).map(of).collect()
+    }
+
     /// Asks the processor for the vector, and what is behind it.
     #[inline(always)]
     pub(crate) fn prefetch(self, layout: &Layout, with_tail: bool) {
@@ -336,7 +361,7 @@ impl<'a> NodePageMut<'a> {
     /// Makes an empty page of nodes of this level.
     pub(crate) fn init(&mut self, layout: &Layout, level: u8) {
         self.page.set_u8(at::LEVEL, level);
-        self.page.set_u32(at::STRIDE, layout.stride(level) as u32);
+        self.page.set_u32(at::STRIDE, layout.strides[usize::from(level)]);
         self.page.set_u32(at::VECTOR_BYTES, layout.vector as u32);
         self.page.set_u8(at::LINKS, layout.links as u8);
     }

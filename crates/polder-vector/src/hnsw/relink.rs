@@ -4,9 +4,12 @@
 //! the list was. Then the lists of several plans are written by one edit; one whose list is another one
 //! by then is planned again.
 //!
-//! * `HNSW-5` A link leads to each node when it is made: if it would be left out of all lists of its
-//!   neighbours, because these are full of nearer ones, it takes the place of the last link of the
-//!   nearest neighbour, and leads to that node itself, so that both are reached.
+//! * `HNSW-5` When a node is made, a link leads to it from one that is found, unless there is none, and
+//!   then the node is the entry. If it would be left out of all lists of its neighbours, because these
+//!   are full of nearer ones, it takes the place of the last link of the nearest neighbour, and leads to
+//!   that node itself, so that both are reached. When one is removed, those that it leads to are looked
+//!   for without it, and linked with what is found where they are not. (When lists are full, the last link
+//!   to a node may be left out for others that are nearer, and lead there in most cases.)
 //! * `HNSW-7` Nodes with the same vector are a ring, in both directions: each leads to two of the others
 //!   on the lowest level, and to no more of them, since these lead nowhere else. A new one comes between
 //!   two, and one that goes leaves its neighbours beside each other.
@@ -36,10 +39,28 @@ pub(super) enum Wish<'w> {
 }
 
 /// How a new node comes into a ring (`HNSW-7`): lists of the two between which it comes, and the second of
-/// them, if there is one.
+/// them, if there is one; and links that had to make room for it, which become its own (`HNSW-5`).
 pub(super) struct IntoRing {
     pub(super) plans: Vec<Plan>,
     pub(super) next: Option<NodeId>,
+    pub(super) evicted: Vec<NodeId>,
+}
+
+impl IntoRing {
+    /// A list leads to the new node: in the place of `gone`, or else of the last one where all are taken.
+    fn add(&mut self, node: NodeId, was: Vec<NodeId>, gone: Option<NodeId>, capacity: usize) {
+        let mut becomes = was.clone();
+        let at = match gone {
+            Some(gone) => becomes.iter().position(|link| *link == gone),
+            None => becomes.len().checked_sub(1).filter(|_| was.len() == capacity),
+        };
+        match at {
+            Some(at) if gone.is_some() => becomes[at] = NodeId::NEW,
+            Some(at) => self.evicted.push(std::mem::replace(&mut becomes[at], NodeId::NEW)),
+            None => becomes.push(NodeId::NEW),
+        }
+        self.plans.push(Plan { node, was, becomes });
+    }
 }
 
 /// The list of a node on the lowest level, and those in it that have the same vector.
@@ -61,10 +82,14 @@ impl Plan {
         self.becomes.contains(&node)
     }
 
-    /// The list leads to the new node instead of to its last one, which it gives.
-    pub(super) fn replaced_by_new(&mut self) -> Option<NodeId> {
+    pub(super) fn node(&self) -> NodeId {
+        self.node
+    }
+
+    /// The list leads to `node` instead of to its last one, which it gives.
+    pub(super) fn replace_last(&mut self, node: NodeId) -> Option<NodeId> {
         let last = self.becomes.last_mut()?;
-        Some(std::mem::replace(last, NodeId::NEW))
+        Some(std::mem::replace(last, node))
     }
 }
 
@@ -86,9 +111,7 @@ impl<T: Translation> HnswIndex<T> {
                 if plans.is_empty() {
                     break;
                 }
-                let write =
-                    |edit: &mut Edit<'_, '_, T>| self.write(edit, &plans, level, NodeId::NEW);
-                nodes = edit(&self.space, write)?;
+                nodes = edit(&self.space, |edit| self.write(edit, &plans, level))?;
                 if nodes.is_empty() {
                     break;
                 }
@@ -97,7 +120,8 @@ impl<T: Translation> HnswIndex<T> {
         Ok(())
     }
 
-    /// What a list is to become. `None` if it stays as it is, or its node has left.
+    /// What a list is to become. `None` if it stays as it is, or its node has left; a node that is
+    /// leaving gets no more links, but loses those that others lose.
     pub(super) fn plan(
         &self,
         node: NodeId,
@@ -110,7 +134,11 @@ impl<T: Translation> HnswIndex<T> {
         let mut vector = None;
         let is_there = self.read_node(node, |nodes, found| {
             was.clear();
-            let is_there = found.state() != State::Free && nodes.level() >= level;
+            let is_there = match found.state() {
+                State::Free => false,
+                State::Live => nodes.level() >= level,
+                State::Leaving => nodes.level() >= level && matches!(wish, Wish::Replace(..)),
+            };
             if is_there {
                 found.links(layout, level, &mut was);
                 let is_full = was.len() == capacity;
@@ -133,10 +161,18 @@ impl<T: Translation> HnswIndex<T> {
                 wanted.extend(others.iter().filter(is_new));
             }
         }
-        let becomes = match vector {
+        let mut becomes = match vector {
             None => wanted,
             Some(vector) => self.nearest_of(&vector, &wanted, level, wish)?,
         };
+        if let Wish::Replace(gone, _) = wish {
+            // No link is lost because of one that goes.
+            let mut kept: Vec<_> = was.iter().copied().filter(|link| *link != gone).collect();
+            becomes.retain(|link| !kept.contains(link));
+            kept.append(&mut becomes);
+            kept.truncate(capacity);
+            becomes = kept;
+        }
         Ok(Some(Plan { node, was, becomes }))
     }
 
@@ -150,19 +186,17 @@ impl<T: Translation> HnswIndex<T> {
         let Some(Ring { list: was, same: ring }) = self.ring_of(node, vector)? else {
             return Ok(None);
         };
-        let Some(next) = ring.first().copied() else {
-            let becomes = self.with_new(&was, None);
-            return Ok(Some(IntoRing { plans: vec![Plan { node, was, becomes }], next: None }));
-        };
-        let gone = (ring.len() > 1).then_some(next);
-        let becomes = self.with_new(&was, gone);
-        let mut plans = vec![Plan { node, was, becomes }];
-        if let Some(Ring { list: was, same: ring }) = self.ring_of(next, vector)? {
+        let mut into =
+            IntoRing { plans: Vec::new(), next: ring.first().copied(), evicted: Vec::new() };
+        let gone = into.next.filter(|_| ring.len() > 1);
+        into.add(node, was, gone, self.core.layout.capacity(0));
+        if let Some(next) = into.next
+            && let Some(Ring { list: was, same: ring }) = self.ring_of(next, vector)?
+        {
             let gone = ring.into_iter().find(|other| gone.is_some() && *other == node);
-            let becomes = self.with_new(&was, gone);
-            plans.push(Plan { node: next, was, becomes });
+            into.add(next, was, gone, self.core.layout.capacity(0));
         }
-        Ok(Some(IntoRing { plans, next: Some(next) }))
+        Ok(Some(into))
     }
 
     /// The list of a node with this very vector on the lowest level, and those in it with this vector.
@@ -189,19 +223,49 @@ impl<T: Translation> HnswIndex<T> {
         Ok(Some(Ring { list: was, same: ring }))
     }
 
-    /// A list with the new node: in the place of `gone`, or else of the last one where all are taken.
-    fn with_new(&self, list: &[NodeId], gone: Option<NodeId>) -> Vec<NodeId> {
-        let mut list = list.to_vec();
-        let is_full = list.len() == self.core.layout.capacity(0);
-        let at = match gone {
-            Some(gone) => list.iter().position(|link| *link == gone),
-            None => list.len().checked_sub(1).filter(|_| is_full),
-        };
-        match at {
-            Some(at) => list[at] = NodeId::NEW,
-            None => list.push(NodeId::NEW),
+    /// Makes links from these nodes, which are nearest to it and reached, lead to a node on the lowest level
+    /// (`HNSW-5`).
+    pub(super) fn lead_to(
+        &self,
+        node: NodeId,
+        vector: &Vector,
+        from: &[NodeId],
+    ) -> Result<(), PoolError> {
+        let capacity = self.core.layout.capacity(0);
+        for _ in 0..MOST_PLANS {
+            let mut plans = Vec::new();
+            for other in from.iter().take(AT_ONCE) {
+                let Some(plan) = self.plan(*other, 0, Wish::Add(node, vector))? else {
+                    return Ok(());
+                };
+                plans.push(plan);
+            }
+            if !plans.iter().any(|plan| plan.leads_to(node))
+                && let Some(evicted) = plans.first_mut().and_then(|plan| plan.replace_last(node))
+                && let Some(was) = self.read_node(node, |_, found| {
+                    let mut was = Vec::new();
+                    found.links(&self.core.layout, 0, &mut was);
+                    was
+                })?
+                && !was.contains(&evicted)
+            {
+                let mut becomes = was.clone();
+                becomes.truncate(capacity - 1);
+                becomes.push(evicted);
+                plans.push(Plan { node, was, becomes });
+            }
+            let is_done = edit(&self.space, |edit| {
+                let is_possible = self.are_as_planned(edit, &plans, 0)?;
+                for plan in plans.iter().filter(|_| is_possible) {
+                    self.put(edit, plan, 0, NodeId::NEW)?;
+                }
+                Ok(is_possible)
+            })?;
+            if is_done {
+                break;
+            }
         }
-        list
+        Ok(())
     }
 
     /// Those of the nodes to link with from where `vector` is.
@@ -225,7 +289,7 @@ impl<T: Translation> HnswIndex<T> {
                 }
                 _ => {
                     let seen = self.read_node(*node, |page, found| {
-                        let is_there = found.state() == State::Live && page.level() >= level;
+                        let is_there = found.state() != State::Free && page.level() >= level;
                         is_there
                             .then(|| distances.between(vector, found.vector(layout), found.scale()))
                     })?;
@@ -238,40 +302,75 @@ impl<T: Translation> HnswIndex<T> {
         self.select(&near, layout.capacity(level), known)
     }
 
-    /// Writes these lists, with `made` in the place of [`NodeId::NEW`], but for those that have changed:
-    /// gives the nodes of these.
-    pub(super) fn write(
+    /// Writes these lists, but for those that have changed: gives the nodes of these.
+    fn write(
         &self,
         edit: &mut Edit<'_, '_, T>,
         plans: &[Plan],
         level: u8,
-        made: NodeId,
     ) -> Result<Vec<NodeId>, Restart> {
-        let layout = &self.core.layout;
-        let (mut changed, mut now, mut links) = (Vec::new(), Vec::new(), Vec::new());
-        for Plan { node, was, becomes } in plans {
-            let nodes = NodePage::new(edit.page(node.page())?);
-            let found = nodes.node(layout, node.slot());
-            if nodes.level() < level || found.state() == State::Free {
-                continue;
+        let mut changed = Vec::new();
+        for plan in plans {
+            match self.state_of(edit, plan, level)? {
+                Some(_) => self.put(edit, plan, level, NodeId::NEW)?,
+                None => changed.push(plan.node),
             }
-            now.clear();
-            found.links(layout, level, &mut now);
-            if now != *was {
-                changed.push(*node);
-                continue;
-            }
-            links.clear();
-            let real = |link: &NodeId| if *link == NodeId::NEW { made } else { *link };
-            // HNSW-2: a stale link may lead to the place that the new node gets.
-            for link in becomes.iter().map(real).filter(|link| link != node) {
-                if !links.contains(&link) {
-                    links.push(link);
-                }
-            }
-            let page = edit.page_mut(node.page())?;
-            NodePageMut::new(page).set_links(layout, node.slot(), level, &links);
         }
         Ok(changed)
+    }
+
+    /// Whether all lists are what they were, and those of nodes that are found. An edit asks this before
+    /// it changes anything.
+    pub(super) fn are_as_planned(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plans: &[Plan],
+        level: u8,
+    ) -> Result<bool, Restart> {
+        for plan in plans {
+            if self.state_of(edit, plan, level)? != Some(State::Live) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// The state of a node whose list is what it was.
+    fn state_of(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plan: &Plan,
+        level: u8,
+    ) -> Result<Option<State>, Restart> {
+        let layout = &self.core.layout;
+        let nodes = NodePage::new(edit.page(plan.node.page())?);
+        if !nodes.is_of(layout) || nodes.level() < level {
+            return Ok(None);
+        }
+        let found = nodes.node(layout, plan.node.slot());
+        let mut now = Vec::with_capacity(plan.was.len());
+        found.links(layout, level, &mut now);
+        Ok((now == plan.was).then(|| found.state()))
+    }
+
+    /// Writes a list, with `made` in the place of [`NodeId::NEW`].
+    pub(super) fn put(
+        &self,
+        edit: &mut Edit<'_, '_, T>,
+        plan: &Plan,
+        level: u8,
+        made: NodeId,
+    ) -> Result<(), Restart> {
+        let mut links = Vec::with_capacity(plan.becomes.len());
+        for link in &plan.becomes {
+            let link = if *link == NodeId::NEW { made } else { *link };
+            // HNSW-2: a stale link may lead to the place that the new node gets.
+            if link != plan.node && !links.contains(&link) {
+                links.push(link);
+            }
+        }
+        let mut page = NodePageMut::new(edit.page_mut(plan.node.page())?);
+        page.set_links(&self.core.layout, plan.node.slot(), level, &links);
+        Ok(())
     }
 }

@@ -1,12 +1,19 @@
 //! Removing a vector.
 //!
 //! ```text
-//! 1  one edit: the node is found no more, and gone through as before
+//! 1  one edit: the node is *leaving*: found no more, and gone through as before
 //! 2  if it is the entry: another one is
 //! 3  level by level: lists that lead to the node lead to its neighbours instead. Known of them are
-//!     those of its neighbours, and of the nodes that are nearest to it
-//! 4  one edit: the place is free, and its page is in the chain of those with room (HNSW-6)
+//!     those of its neighbours, and of the nodes that are nearest to it. On the lowest level: what it leads
+//!     to is reached without it, and without any node that is leaving, or is made so. (Of two nodes that
+//!     leave together one sees that the other does)
+//! 4  one edit: if its lists are those of step 3, and it is not the entry, the place is free, and its page
+//!     in the chain of those with room (HNSW-6). Else 2 again
 //! ```
+//!
+//! A crash or an error behind step 1 leaves it leaving; whoever removes it again goes on.
+
+use std::collections::HashSet;
 
 use polder_pool::{PoolError, Translation};
 use polder_structure::edit;
@@ -20,6 +27,18 @@ use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
 
+/// How often a search begins again that has come to a node that is leaving.
+const MOST_STARTS: usize = 8;
+
+/// What came of freeing a place.
+enum Freed {
+    Now,
+    /// Somebody else removes the same node.
+    ByOthers,
+    /// It is the entry, or its lists are these by now.
+    NotYet(Vec<Vec<NodeId>>),
+}
+
 /// A node that leaves: its vector, and its links on each of its levels.
 struct Leaving {
     vector: Vector,
@@ -31,95 +50,179 @@ impl<T: Translation> HnswIndex<T> {
     ///
     /// # Errors
     /// Those of loading and logging pages. If one comes in the middle, the vector is not found any more,
-    /// and its place may stay used.
+    /// and to remove it again goes on.
     pub fn remove(&self, label: u64, node: NodeId) -> Result<bool, VectorError> {
-        // 1
-        let Some(leaving) = self.leave(label, node)? else { return Ok(false) };
-        // 2
-        if self.entry()?.is_some_and(|entry| entry.node == node) {
-            self.replace_entry(node, &leaving)?;
+        if !self.is_page_of_nodes(node)? {
+            return Ok(false);
         }
-        // 3
+        // 1
+        let Some(mut leaving) = self.leave(label, node)? else { return Ok(false) };
+        // Each time that it begins again, others have changed its lists.
+        loop {
+            // 2
+            self.replace_entry(node, &leaving.links)?;
+            // 3
+            self.lead_around(node, &leaving)?;
+            // 4
+            match self.free_place(label, node, &leaving)? {
+                Freed::Now => return Ok(true),
+                Freed::ByOthers => return Ok(false),
+                Freed::NotYet(links) => leaving.links = links,
+            }
+        }
+    }
+
+    /// Step 3.
+    fn lead_around(&self, node: NodeId, leaving: &Leaving) -> Result<(), PoolError> {
         for (level, links) in leaving.links.iter().enumerate().rev() {
             let level = level as u8;
-            let mut nodes = links.clone();
-            let near = self.walk(&leaving.vector, |walk| {
-                let Some((start, top)) = walk.start()? else { return Ok(Vec::new()) };
-                let nearest = walk.descend(start, top, level)?;
-                walk.level(&[nearest], self.core.options.insert_width, level)
+            let near = self.walk(&leaving.vector, |walk| match walk.start()? {
+                Some((start, top)) if top >= level => {
+                    let nearest = walk.descend(start, top, level)?;
+                    walk.level(&[nearest], self.core.options.insert_width, level)
+                }
+                _ => Ok(Vec::new()),
             })?;
+            let mut nodes = links.clone();
             let others = near.iter().map(|near| near.node).filter(|near| !links.contains(near));
             nodes.extend(others);
             self.relink(&nodes, level, Wish::Replace(node, links))?;
         }
-        // 4
+        // HNSW-5
+        let found = self.nearest_that_stay(&leaving.vector)?;
+        let (mut reached, mut links) = (HashSet::<NodeId>::from_iter(found.clone()), Vec::new());
+        for found in found {
+            links.clear();
+            self.read_node(found, |_, found| found.links(&self.core.layout, 0, &mut links))?;
+            reached.extend(&links);
+        }
+        for link in leaving.links[0].iter().filter(|link| !reached.contains(*link)) {
+            self.reconnect(*link)?;
+        }
+        Ok(())
+    }
+
+    /// The nodes of the lowest level that are nearest to a vector, and found without going through any that
+    /// is leaving.
+    fn nearest_that_stay(&self, vector: &Vector) -> Result<Vec<NodeId>, PoolError> {
+        // Whoever removes the entry may not have come to step 2.
+        while let Some(entry) = self.entry()? {
+            let links = self.read_node(entry.node, |nodes, found| {
+                let links = || found.all_links(&self.core.layout, nodes.level());
+                (found.state() != State::Live).then(links)
+            })?;
+            let Some(links) = links.flatten() else { break };
+            self.replace_entry(entry.node, &links)?;
+        }
+        let mut near = Vec::new();
+        for _ in 0..MOST_STARTS {
+            near = self.walk(vector, |walk| {
+                let Some((start, top)) = walk.start()? else { return Ok(Vec::new()) };
+                let nearest = walk.descend(start, top, 0)?;
+                walk.without_leaving = true;
+                walk.level(&[nearest], self.core.options.insert_width, 0)
+            })?;
+            // Else the search came to a node that began to leave.
+            if !near.is_empty() {
+                break;
+            }
+        }
+        Ok(near.into_iter().map(|near| near.node).collect())
+    }
+
+    /// Links a node with those that are nearest to it, if it is found, but not by going through nodes that
+    /// stay.
+    fn reconnect(&self, node: NodeId) -> Result<(), PoolError> {
+        let vector = self.read_node(node, |_, found| {
+            (found.state() == State::Live).then(|| found.copy(&self.core.layout))
+        })?;
+        let Some(vector) = vector.flatten() else { return Ok(()) };
+        let near = self.nearest_that_stay(&vector)?;
+        match near.contains(&node) {
+            true => Ok(()),
+            false => self.lead_to(node, &vector, &near[..near.len().min(self.core.options.links)]),
+        }
+    }
+
+    /// Step 4.
+    fn free_place(&self, label: u64, node: NodeId, leaving: &Leaving) -> Result<Freed, PoolError> {
+        let layout = &self.core.layout;
         edit(&self.space, |edit| {
             let nodes = NodePage::new(edit.page(node.page())?);
+            let found = nodes.node(layout, node.slot());
+            if found.state() != State::Leaving || found.label() != label {
+                return Ok(Freed::ByOthers);
+            }
+            let links = found.all_links(layout, nodes.level());
             let (level, is_chained) = (nodes.level(), nodes.chained().is_some());
-            let mut page = NodePageMut::new(edit.page_mut(node.page())?);
-            page.remove(&self.core.layout, node.slot());
+            let is_entry = meta::entry(edit.page(root())?).is_some_and(|entry| entry.node == node);
+            if links != leaving.links || is_entry {
+                return Ok(Freed::NotYet(links));
+            }
+            NodePageMut::new(edit.page_mut(node.page())?).remove(layout, node.slot());
             if !is_chained {
                 let first = meta::chain(edit.page(root())?, level);
                 NodePageMut::new(edit.page_mut(node.page())?).set_chained(Some(first));
                 meta::set_chain(&mut edit.page_mut(root())?, level, Some(node.page()));
             }
-            Ok(())
-        })?;
-        Ok(true)
+            Ok(Freed::Now)
+        })
     }
 
+    /// Step 1.
     fn leave(&self, label: u64, node: NodeId) -> Result<Option<Leaving>, PoolError> {
         let layout = &self.core.layout;
-        if node.page() == root() {
-            return Ok(None);
-        }
-        // The caller's node is no link of the index: its page may be any, or none.
-        if !self.space.is_used(node.page())? {
-            return Ok(None);
-        }
         edit(&self.space, |edit| {
             let nodes = NodePage::new(edit.page(node.page())?);
-            let is_there = node.slot() < nodes.slots() && node.is_above() == (nodes.level() > 0);
-            if !nodes.is_one() || !is_there {
+            if !nodes.is_of(layout) || !nodes.has(node) {
                 return Ok(None);
             }
             let found = nodes.node(layout, node.slot());
-            if found.state() != State::Live || found.label() != label {
+            let state = found.state();
+            if state == State::Free || found.label() != label {
                 return Ok(None);
             }
-            let mut links = vec![Vec::new(); usize::from(nodes.level()) + 1];
-            for (level, links) in links.iter_mut().enumerate() {
-                found.links(layout, level as u8, links);
-            }
+            let links = found.all_links(layout, nodes.level());
             let vector = found.copy(layout);
-            let page = edit.page_mut(node.page())?;
-            NodePageMut::new(page).set_state(layout, node.slot(), State::Leaving);
+            if state == State::Live {
+                let page = edit.page_mut(node.page())?;
+                NodePageMut::new(page).set_state(layout, node.slot(), State::Leaving);
+            }
             Ok(Some(Leaving { vector, links }))
         })
     }
 
-    /// Makes another node the entry: a neighbour, on the highest level that has one; if there is none,
-    /// any node.
-    fn replace_entry(&self, old: NodeId, leaving: &Leaving) -> Result<(), PoolError> {
-        let mut new = None;
-        for node in leaving.links.iter().rev().flatten() {
-            let level = self.read_node(*node, |nodes, found| {
-                (found.state() == State::Live).then(|| nodes.level())
+    /// Step 2: makes another node the entry: a neighbour, on the highest level that has one; if there is
+    /// none, any node.
+    fn replace_entry(&self, old: NodeId, links: &[Vec<NodeId>]) -> Result<(), PoolError> {
+        while self.entry()?.is_some_and(|entry| entry.node == old) {
+            let mut new = None;
+            for node in links.iter().rev().flatten() {
+                let level = self.read_node(*node, |nodes, found| {
+                    (found.state() == State::Live).then(|| nodes.level())
+                })?;
+                if let Some(level) = level.flatten() {
+                    new = Some(Entry { node: *node, level });
+                    break;
+                }
+            }
+            if new.is_none() {
+                new = self.highest()?;
+            }
+            edit(&self.space, |edit| {
+                let is_old = meta::entry(edit.page(root())?).is_some_and(|entry| entry.node == old);
+                // It may have left since it was seen: then again.
+                let is_there = match new {
+                    Some(new) => self.is_live(edit, new.node, None)?,
+                    None => true,
+                };
+                if is_old && is_there {
+                    meta::set_entry(&mut edit.page_mut(root())?, new);
+                }
+                Ok(())
             })?;
-            if let Some(level) = level.flatten() {
-                new = Some(Entry { node: *node, level });
-                break;
-            }
         }
-        if new.is_none() {
-            new = self.highest()?;
-        }
-        edit(&self.space, |edit| {
-            if meta::entry(edit.page(root())?).is_some_and(|entry| entry.node == old) {
-                meta::set_entry(&mut edit.page_mut(root())?, new);
-            }
-            Ok(())
-        })
+        Ok(())
     }
 
     /// A node of the highest level that there is.

@@ -1,10 +1,10 @@
 //! Going through the graph.
 //!
 //! ```text
-//!   candidates: seen, and their neighbours not yet        found: the nearest of all that were seen
+//!   nearest: of the nodes that were seen, as many as the search is wide
 //!
-//!   while the nearest candidate is nearer than the farthest that was found, or few were found:
-//!       its links are read; of those that lead to what was not seen:
+//!   while there is one of which the links were not read, of the nearest such one:
+//!       the links are read; of those that lead to what was not seen:
 //!           the state words are asked for, all of them
 //!           the vectors are asked for, some ahead of the one that is compared
 //!           a page that is missing is asked of the device, all of them together
@@ -14,8 +14,7 @@
 //! A node that is being removed is gone through and not found.
 
 use std::cell::Cell;
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::cmp::Ordering;
 
 use polder_format::PageId;
 use polder_pool::bytes::{PageRef, Run};
@@ -28,7 +27,7 @@ use super::{Core, Found, HnswIndex};
 use crate::element::Element;
 use crate::error::VectorError;
 use crate::metric::Metric;
-use crate::near::Near;
+use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
 use crate::visited::Visited;
@@ -41,10 +40,7 @@ const AHEAD: usize = 2;
 /// Memory of a search, which the next one of the thread uses again.
 pub(super) struct Scratch {
     visited: Visited,
-    /// The nearest first.
-    candidates: BinaryHeap<Reverse<Near>>,
-    /// The farthest first.
-    found: BinaryHeap<Near>,
+    nearest: Nearest,
     links: Vec<NodeId>,
     /// Nodes whose page is on its way, each with its flight.
     awaited: Vec<(usize, NodeId)>,
@@ -60,8 +56,7 @@ impl Scratch {
     fn new() -> Scratch {
         Scratch {
             visited: Visited::new(),
-            candidates: BinaryHeap::new(),
-            found: BinaryHeap::new(),
+            nearest: Nearest::default(),
             links: Vec::new(),
             awaited: Vec::new(),
             later: Vec::new(),
@@ -95,9 +90,10 @@ pub(super) struct Walk<'w, 'p, T: Translation> {
     bytes: Run<'w>,
     /// Whether all that is compared needs what lies behind the vector.
     is_scaled: bool,
-    /// The level that is gone through, and how many of its nodes are kept in sight.
+    /// The level that is gone through.
     level: u8,
-    width: usize,
+    /// Nodes that are leaving are not gone through, as if they were not there.
+    pub(super) without_leaving: bool,
 }
 
 impl<T: Translation> HnswIndex<T> {
@@ -127,8 +123,12 @@ impl<T: Translation> HnswIndex<T> {
             if found.len() == count {
                 break;
             }
-            let label = self
-                .read_node(node, |_, node| (node.state() == State::Live).then(|| node.label()))?;
+            let Core { distances, layout, .. } = &*self.core;
+            let label = self.read_node(node, |_, node| {
+                let now = distances.between(&query, node.vector(layout), node.scale());
+                // The place may be another node's by now.
+                (node.state() == State::Live && now == distance).then(|| node.label())
+            })?;
             found.extend(label.flatten().map(|label| Found { label, distance, node }));
         }
         Ok(found)
@@ -145,8 +145,9 @@ impl<T: Translation> HnswIndex<T> {
                 let core = &*self.core;
                 let is_scaled = core.options.shape.metric == Metric::Cosine;
                 let bytes = query.run();
-                let (level, width) = (0, 0);
+                let level = 0;
                 let index = self;
+                let without_leaving = false;
                 search(&mut Walk {
                     core,
                     index,
@@ -156,7 +157,7 @@ impl<T: Translation> HnswIndex<T> {
                     bytes,
                     is_scaled,
                     level,
-                    width,
+                    without_leaving,
                 })
             })
         })
@@ -190,33 +191,29 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         width: usize,
         level: u8,
     ) -> Result<Vec<Near>, PoolError> {
-        (self.level, self.width) = (level, width);
-        let scratch = &mut *self.scratch;
-        scratch.visited.clear();
-        scratch.candidates.clear();
-        scratch.found.clear();
-        for near in start {
-            scratch.visited.insert(near.node);
-            scratch.candidates.push(Reverse(*near));
-        }
+        self.level = level;
+        self.scratch.visited.clear();
+        self.scratch.nearest.clear(width);
+        // An error may have left something.
+        self.scratch.awaited.clear();
+        self.scratch.later.clear();
+        let links = &mut self.scratch.links;
+        links.clear();
+        links.extend(start.iter().map(|near| near.node));
+        self.scratch.visited.insert_all(links);
         for near in start {
             // It is compared once more: it may have left since.
-            if let Some(Sight { distance, state: State::Live }) = self.wait_for(near.node)? {
-                self.scratch.found.push(Near { distance, node: near.node });
+            let state = self.wait_for(near.node)?.map_or(State::Free, |seen| seen.state);
+            if state != State::Live && self.without_leaving {
+                continue;
             }
+            self.scratch.nearest.insert(*near, state == State::Live);
         }
-        while let Some(Reverse(nearest)) = self.scratch.candidates.pop() {
-            let farthest = self.scratch.found.peek();
-            let is_full = self.scratch.found.len() >= width;
-            if is_full && farthest.is_some_and(|farthest| nearest.distance > farthest.distance) {
-                break;
-            }
-            self.read_links(nearest.node)?;
+        while let Some(node) = self.scratch.nearest.take_next() {
+            self.read_links(node)?;
             self.compare()?;
         }
-        let mut found: Vec<Near> = self.scratch.found.drain().collect();
-        found.sort_unstable();
-        Ok(found)
+        Ok(self.scratch.nearest.iter().collect())
     }
 
     /// The links of a node that lead to what was not seen.
@@ -224,8 +221,10 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         let (layout, level) = (&self.core.layout, self.level);
         let mut links = std::mem::take(&mut self.scratch.links);
         links.clear();
-        let seen = self.look(node, |found| found.links(layout, level, &mut links));
-        if seen.is_err() || level > 0 && !node.is_above() {
+        let is_read =
+            level == 0 && self.look(node, |found| found.links(layout, level, &mut links)).is_ok();
+        if !is_read {
+            links.clear();
             self.index.read_node(node, |nodes, found| {
                 links.clear();
                 if nodes.level() >= level {
@@ -233,7 +232,7 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
                 }
             })?;
         }
-        links.retain(|link| self.scratch.visited.insert(*link));
+        self.scratch.visited.insert_all(&mut links);
         self.scratch.links = links;
         Ok(())
     }
@@ -309,20 +308,12 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     #[inline(always)]
     fn take(&mut self, node: NodeId, sight: Option<Sight>) {
         let Some(Sight { distance, state }) = sight else { return };
-        if state == State::Free {
+        if state == State::Free || state == State::Leaving && self.without_leaving {
             return;
         }
-        let Scratch { found, candidates, .. } = &mut *self.scratch;
-        let is_full = found.len() >= self.width;
-        if is_full && found.peek().is_some_and(|farthest| distance >= farthest.distance) {
-            return;
-        }
-        candidates.push(Reverse(Near { distance, node }));
-        if state == State::Live {
-            if is_full {
-                found.pop();
-            }
-            found.push(Near { distance, node });
+        let nearest = &mut self.scratch.nearest;
+        if distance < nearest.bound() {
+            nearest.insert(Near { distance, node }, state == State::Live);
         }
     }
 
@@ -344,13 +335,12 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     #[inline(always)]
     fn sight(&mut self, node: NodeId) -> Result<Option<Sight>, Restart> {
         let (core, query, bytes, level) = (self.core, self.query, self.bytes, self.level);
-        let is_full = self.scratch.found.len() >= self.width;
-        let farthest = self.scratch.found.peek().filter(|_| is_full);
-        let bound = farthest.map_or(f32::INFINITY, |farthest| farthest.distance);
+        let bound = self.scratch.nearest.bound();
         self.look(node, |found| {
             let sum = core.distances.sum(bytes, found.vector(&core.layout));
             let distance = core.distances.of_sum(sum, || query.scale * found.scale());
-            if distance >= bound {
+            // Of a damaged vector the distance may be no number.
+            if distance.partial_cmp(&bound) != Some(Ordering::Less) {
                 return None;
             }
             // It will be a candidate, and its links will be read.
@@ -371,7 +361,7 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     /// What `read` makes of a node, whose page is here and does not change.
     #[inline(always)]
     fn look<R>(&mut self, node: NodeId, read: impl FnOnce(NodeRef<'_>) -> R) -> Result<R, Restart> {
-        let page = self.way.follow(self.link(node), None)?;
+        let page = self.way.visit(self.link(node))?;
         // Damage is met again, and named, by whoever waits for the page.
         let found = match node.is_above() {
             false => self.core.layout.lowest(page.page(), node.slot()),

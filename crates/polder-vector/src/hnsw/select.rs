@@ -47,7 +47,7 @@ impl<T: Translation> HnswIndex<T> {
                     Some((!is_covered(&chosen, vector.run(), vector.scale)).then(|| vector.clone()))
                 }
                 _ => self.read_node(*node, |_, found| {
-                    let is_chosen = found.state() == State::Live
+                    let is_chosen = found.state() != State::Free
                         && !is_covered(&chosen, found.vector(layout), found.scale());
                     is_chosen.then(|| found.copy(layout))
                 })?,

@@ -3,7 +3,9 @@
 use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
 use polder_testkit::pools::{disk, tight};
-use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorError, VectorShape};
+use polder_vector::{
+    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorShape,
+};
 
 use crate::support::*;
 
@@ -40,13 +42,30 @@ fn vectors_that_are_none_of_the_index() {
     );
     assert_sound(&index, 1);
     assert_eq!(index.search(&[1.0_f32, 2.0, 3.0], 0, 10).unwrap(), []);
-    // As small and as large as numbers can be: their directions are known all the same.
-    for (label, number) in [(2, 1e-30_f32), (3, 1e30)] {
-        let node = index.insert(label, &[number, 0.0, number]).unwrap();
-        assert_eq!(index.get::<f32>(label, node).unwrap(), Some(vec![number, 0.0, number]));
+    says(
+        index.insert(2, &[1e30_f32, 0.0, 0.0]).unwrap_err(),
+        "the length of the vector is 1.0000000150474662e30, and must be 1e-18 to 9e18",
+    );
+    // As short and as long as vectors can be: their directions are known all the same.
+    for (label, number) in [(2, 2e-18_f32), (3, 6e18)] {
+        let vector = [number, 0.0, number];
+        let node = index.insert(label, &vector).unwrap();
+        assert_eq!(index.get::<f32>(label, node).unwrap(), Some(vector.to_vec()));
+        for found in
+            [index.search(&vector, 3, 10).unwrap(), index.search_exact(&vector, 3).unwrap()]
+        {
+            assert!(found.iter().any(|one| one.label == label && one.distance.abs() < 1e-6));
+            assert_eq!(found.len() as u64, label);
+        }
     }
-    // A node is no link: where it leads is found out first.
+    // A node is no link: where it leads is found out first, also of one that was made up.
     assert!(!index.remove(7, node).unwrap());
+    for bits in [node.to_bits() + 1, node.to_bits() + (1 << 9), 1 << 9, (1 << 40) - 1] {
+        let made_up = NodeId::from_bits(bits).unwrap();
+        assert!(!index.remove(1, made_up).unwrap());
+        assert_eq!(index.get::<f32>(1, made_up).unwrap(), None);
+    }
+    assert_eq!(NodeId::from_bits(node.to_bits()), Some(node));
     assert_sound(&index, 3);
 }
 
@@ -69,8 +88,8 @@ fn options_that_are_not_possible() {
     refused(HnswOptions::new(l2(0)), "the number of dimensions is 0, and must be 1 to 524288");
     refused(
         HnswOptions::new(l2(1024)),
-        "a vector with its links has 4270 bytes, and a page has room for 4032: take larger pages, \
-         fewer dimensions, smaller elements, or fewer links",
+        "a vector with the links of the lowest level has 4270 bytes, and a page has room for 4032: \
+         take larger pages, fewer dimensions, smaller elements, or fewer links",
     );
     let shape = VectorShape { element: ElementKind::Bit, dimensions: 8, metric: Metric::L2 };
     refused(

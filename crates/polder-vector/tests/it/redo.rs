@@ -10,32 +10,34 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::tight;
 use polder_testkit::recovery::{self, MemoryLog};
 use polder_testkit::{FaultPlan, Random, SimDisk};
-use polder_vector::HnswIndex;
+use polder_vector::{HnswIndex, NodeId};
 
 use crate::support::*;
 
 const DIMENSIONS: usize = 6;
 
-/// After so many groups of the log these labels are there; one more may be, or not.
-type History = Vec<(usize, BTreeSet<u64>)>;
+/// After so many groups of the log these labels are there; and what was removed then.
+type History = Vec<(usize, BTreeSet<u64>, Option<(u64, NodeId)>)>;
 
 fn work(index: &HnswIndex<Array>, log: &MemoryLog) -> History {
     let (mut random, mut model) = (Random::new(11), Model::new());
-    let mut history = vec![(log.count(), BTreeSet::new())];
+    let mut history = vec![(log.count(), BTreeSet::new(), None)];
     for label in 0..steps(250, 1000) {
+        let mut removed = None;
         if label > 100 && random.chance(0.4) {
             let at = random.index(model.len());
             let known = model.iter().nth(at).map(|(label, (node, _))| (*label, *node));
             if let Some((label, node)) = known {
                 assert!(index.remove(label, node).unwrap());
                 model.remove(&label);
+                removed = Some((label, node));
             }
         } else {
             let vector = vector(&mut random, DIMENSIONS);
             let node = index.insert(label, &vector).unwrap();
             model.insert(label, (node, vector));
         }
-        history.push((log.count(), model.keys().copied().collect()));
+        history.push((log.count(), model.keys().copied().collect(), removed));
     }
     history
 }
@@ -64,12 +66,22 @@ fn at_every_point_of_the_log() {
         let query = vector(&mut random, DIMENSIONS);
         let found: BTreeSet<u64> =
             labels(&index.search_exact(&query, 10_000).unwrap()).into_iter().collect();
-        let at = history.partition_point(|(count, _)| *count <= end) - 1;
-        let (before, after) = (&history[at].1, &history.get(at + 1).unwrap_or(&history[at]).1);
+        let at = history.partition_point(|(count, ..)| *count <= end) - 1;
+        let (_, before, _) = &history[at];
+        let (_, after, removed) = history.get(at + 1).unwrap_or(&history[at]);
         assert!(found == *before || found == *after, "after {end} groups");
         let near = index.search(&query, 10, 60).unwrap();
         assert!(near.iter().all(|one| found.contains(&one.label)));
         assert!(near.len() >= found.len().min(10), "after {end} groups: {} found", near.len());
+        let reached = index.count_reached().unwrap();
+        assert!(reached == found.len() as u64, "after {end} groups: {reached} are reached");
+        // A removal that was cut off is made again, and its place is free.
+        if let Some((label, node)) = removed {
+            let is_left = index.remove(*label, *node).unwrap();
+            assert!(is_left || *before != found, "after {end} groups");
+            assert_sound(&index, after.len());
+            assert!(!index.remove(*label, *node).unwrap());
+        }
         // Life goes on.
         let node = index.insert(1 << 40, &query).unwrap();
         assert_eq!(index.search(&query, 1, 60).unwrap()[0].distance, 0.0);

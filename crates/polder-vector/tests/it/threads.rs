@@ -107,3 +107,49 @@ fn the_first_ones_come_together() {
         assert_eq!(found.len(), 12, "in round {round}");
     }
 }
+
+/// A few vectors that come and go, from several threads: each is a neighbour of all others, the entry
+/// leaves again and again, and sometimes nothing is left.
+#[test]
+fn a_few_that_come_and_go() {
+    for round in 0..steps(20, 200) {
+        let disk = disk();
+        let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(4)), 1);
+        let models: Vec<Model> = thread::scope(|scope| {
+            let threads: Vec<_> = (0..4)
+                .map(|t| {
+                    let index = &index;
+                    scope.spawn(move || {
+                        let (mut random, mut model) = (Random::new(round * 4 + t), Model::new());
+                        for step in 0..100 {
+                            let label = step * 4 + t;
+                            if random.below(8) < model.len() as u64 * 2 {
+                                let (label, (node, vector)) = model.pop_first().unwrap();
+                                assert_eq!(index.get(label, node).unwrap(), Some(vector));
+                                assert!(index.remove(label, node).unwrap());
+                            } else {
+                                let vector = vector(&mut random, 4);
+                                let node = index.insert(label, &vector).unwrap();
+                                model.insert(label, (node, vector));
+                            }
+                        }
+                        model
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+        });
+        let model: Model = models.into_iter().flatten().collect();
+        assert_has(&index, &model);
+        for (label, (node, vector)) in &model {
+            let found = index.search(vector, 1, 50).unwrap();
+            assert_eq!((found[0].distance, found[0].node == *node), (0.0, true), "label {label}");
+        }
+        // As many pages as its vectors need on each level, and one for each thread.
+        assert!(index.space().pages_in_use().unwrap() <= 20);
+        for (label, (node, _)) in model {
+            assert!(index.remove(label, node).unwrap());
+        }
+        assert_sound(&index, 0);
+    }
+}

@@ -89,11 +89,15 @@ impl<'a> Run<'a> {
     }
 
     /// The 16 bytes from `at` on.
+    ///
+    /// # Safety
+    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
     #[cfg(all(target_arch = "x86_64", not(miri)))]
-    #[inline(always)]
+    #[inline]
+    #[target_feature(enable = "avx")]
     pub fn load_128(self, at: usize) -> std::arch::x86_64::__m128i {
-        // SAFETY: 16 bytes are mapped at `at`.
-        unsafe { raw::load_128(self.at(at)) }
+        // SAFETY: 16 bytes are mapped at `at`; the caller runs where there is AVX.
+        unsafe { raw::load_128_by_avx(self.at(at)) }
     }
 
     /// The 32 bytes from `at` on.

@@ -43,11 +43,24 @@ unsafe fn load_u8(at: *const u8) -> u8 {
 }
 
 #[inline(always)]
-pub(super) unsafe fn load_128(at: *const u8) -> __m128i {
+unsafe fn load_128(at: *const u8) -> __m128i {
     let word;
     // SAFETY: the caller promises 16 mapped bytes.
     unsafe {
         asm!("movups {}, xmmword ptr [{}]", out(xmm_reg) word, in(reg) at,
+            options(nostack, preserves_flags, readonly));
+    }
+    word
+}
+
+/// Among instructions of AVX one that is none of them is slow.
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) unsafe fn load_128_by_avx(at: *const u8) -> __m128i {
+    let word;
+    // SAFETY: the caller promises 16 mapped bytes.
+    unsafe {
+        asm!("vmovups {}, xmmword ptr [{}]", out(xmm_reg) word, in(reg) at,
             options(nostack, preserves_flags, readonly));
     }
     word
