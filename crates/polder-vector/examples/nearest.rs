@@ -1,7 +1,7 @@
 //! Builds an index of the vectors of a `.fvecs` file, and looks for those of another one: how long that
-//! takes, and how many of the nearest are found.
+//! takes, and how many of the nearest are found. Without files, of some thousands that are made up.
 //!
-//!     cargo run --release -p polder-vector --example nearest base.fvecs queries.fvecs [threads [links [width]]]
+//!     cargo run --release -p polder-vector --example nearest [base.fvecs queries.fvecs [threads [links [width]]]]
 
 use std::error::Error;
 use std::time::Instant;
@@ -29,14 +29,26 @@ fn rows(path: &str) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
     Ok(rows)
 }
 
+/// Vectors around a hundred centres.
+fn made_up(count: usize, seed: u64) -> Vec<Vec<f32>> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let number = |centre: usize, at: usize| ((centre * 31 + at * 17) % 97) as f32 / 97.0;
+    let mut vector = || {
+        let centre = random.usize(..100);
+        (0..32).map(|at| number(centre, at) + random.f32()).collect()
+    };
+    (0..count).map(|_| vector()).collect()
+}
+
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let [base, queries, ..] = arguments.as_slice() else {
-        return Err("which vectors, and what to look for? give two .fvecs files".into());
-    };
     let number = |at: usize, default| arguments.get(at).map_or(Ok(default), |text| text.parse());
     let (threads, links, width) = (number(2, 1)?, number(3, 16)?, number(4, 128)?);
-    let (base, queries) = (rows(base)?, rows(queries)?);
+    let (base, queries) = match arguments.as_slice() {
+        [base, queries, ..] => (rows(base)?, rows(queries)?),
+        [] => (made_up(5000, 1), made_up(100, 2)),
+        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
+    };
     let dimensions = base.first().ok_or("there is no vector")?.len();
 
     let folder = tempfile::tempdir()?;

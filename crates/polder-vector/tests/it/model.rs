@@ -170,3 +170,49 @@ fn the_same_vector_many_times() {
         }
     }
 }
+
+/// Half of the vectors are removed at random and others inserted, five times over: searches find as many
+/// of the nearest as before, and there are no more pages.
+#[test]
+fn recall_outlasts_removals() {
+    let (disk, mut random) = (disk(), Random::new(8));
+    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 4);
+    let mut model = Model::new();
+    let count = steps(1500, 10_000);
+    let grow = |model: &mut Model, random: &mut Random, first: u64| {
+        for label in first.. {
+            if model.len() as u64 == count {
+                break;
+            }
+            let vector = vector(random, DIMENSIONS);
+            model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        }
+    };
+    let recall = |model: &Model| {
+        let mut random = Random::new(9);
+        let mut found = 0;
+        for _ in 0..100 {
+            let query = vector(&mut random, DIMENSIONS);
+            let these = index.search(&query, COUNT, 20).unwrap();
+            found += hits(&these, &nearest(model, &query, COUNT));
+        }
+        found
+    };
+    grow(&mut model, &mut random, 0);
+    let (before, pages) = (recall(&model), assert_sound(&index, model.len()));
+    for round in 1..=5 {
+        for (label, (node, vector)) in std::mem::take(&mut model) {
+            match random.chance(0.5) {
+                true => assert!(index.remove(label, node).unwrap()),
+                false => {
+                    model.insert(label, (node, vector));
+                }
+            }
+        }
+        grow(&mut model, &mut random, round * 100_000);
+    }
+    assert_has(&index, &model);
+    let (after, more) = (recall(&model), assert_sound(&index, model.len()));
+    assert!(after + 10 >= before, "{after} of 1000 are found, {before} before");
+    assert!(more * 10 <= pages * 11, "{more} pages, {pages} before");
+}
