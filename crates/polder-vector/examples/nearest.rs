@@ -2,18 +2,23 @@
 //! takes, and how many of the nearest are found. Without files, of some thousands that are made up.
 //!
 //!     cargo run --release -p polder-vector --example nearest [base.fvecs queries.fvecs [threads [links [width]]]]
+//!
+//! With `turns` as the last argument it searches whenever a line is read, and prints numbers alone:
+//! `scripts/vector-peers` has it take turns with other indexes.
 
 use std::error::Error;
 use std::time::Instant;
-use std::{env, fs, thread};
+use std::{env, fs, io, thread};
 
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{Array, Pool, PoolConfig};
-use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorError, VectorShape};
 
 /// How many of the nearest are looked for.
 const COUNT: usize = 10;
+/// Of how many nodes that are kept in sight.
+const WIDTHS: [usize; 8] = [10, 15, 20, 30, 40, 60, 80, 120];
 
 /// Rows of a count of 4 bytes and as many f32.
 fn rows(path: &str) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
@@ -75,29 +80,35 @@ fn main() -> Result<(), Box<dyn Error>> {
             .collect();
         inserts.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
     })?;
-    let seconds = begun.elapsed().as_secs_f64();
-    let pages = index.space().pages_in_use()?;
-    println!(
-        "{} vectors in {seconds:.1} s, {:.0} a second",
-        base.len(),
-        base.len() as f64 / seconds
-    );
-    println!("{} bytes a vector", pages * 8192 / base.len() as u64);
+    let rate = base.len() as f64 / begun.elapsed().as_secs_f64();
+    let bytes = index.space().pages_in_use()? * 8192 / base.len() as u64;
     let exact = queries.iter().map(|query| index.search_exact(query, COUNT));
     let exact = exact.collect::<Result<Vec<_>, _>>()?;
-    for width in [10, 20, 30, 40, 60, 80, 120, 200, 400] {
-        let (mut best, mut hits) = (f64::MAX, 0);
-        for _ in 0..3 {
-            hits = 0;
-            let begun = Instant::now();
-            for (query, exact) in queries.iter().zip(&exact) {
-                let found = index.search(query, COUNT, width)?;
-                hits += found.iter().filter(|one| exact.contains(one)).count();
-            }
-            best = best.min(begun.elapsed().as_secs_f64());
+    let search = |width| -> Result<(f64, f64), VectorError> {
+        let (mut hits, begun) = (0, Instant::now());
+        let found = queries.iter().map(|query| index.search(query, COUNT, width));
+        let found = found.collect::<Result<Vec<_>, _>>()?;
+        let seconds = begun.elapsed().as_secs_f64();
+        for (found, exact) in found.iter().zip(&exact) {
+            hits += found.iter().filter(|one| exact.contains(one)).count();
         }
-        let recall = hits as f64 / (COUNT * queries.len()) as f64;
-        println!("width {width}: recall {recall:.4}, {:.0} a second", queries.len() as f64 / best);
+        Ok((hits as f64 / (COUNT * queries.len()) as f64, queries.len() as f64 / seconds))
+    };
+    if arguments.last().is_some_and(|last| last == "turns") {
+        println!("build {rate} {bytes}");
+        for line in io::stdin().lines() {
+            line?;
+            let results = WIDTHS.iter().map(|width| {
+                search(*width).map(|(recall, rate)| format!("{width} {recall} {rate}"))
+            });
+            println!("{}", results.collect::<Result<Vec<_>, _>>()?.join(" "));
+        }
+        return Ok(());
+    }
+    println!("{} vectors, {rate:.0} a second, {bytes} bytes each", base.len());
+    for width in WIDTHS {
+        let (recall, rate) = search(width)?;
+        println!("width {width}: recall {recall:.4}, {rate:.0} a second");
     }
     Ok(())
 }

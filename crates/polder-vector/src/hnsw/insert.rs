@@ -205,7 +205,9 @@ impl<T: Translation> HnswIndex<T> {
                 Some(_) if before == Some(Some(*neighbour)) => {}
                 Some(_) => new.links[0].retain(|link| link != neighbour),
                 None => {
-                    plans.extend(self.plan(*neighbour, 0, Wish::Add(NodeId::NEW, new.vector))?);
+                    let wish = Wish::Add(NodeId::NEW, new.vector);
+                    let plan = self.plan(*neighbour, 0, wish, &plans)?;
+                    plans.extend(plan);
                 }
             }
         }

@@ -8,11 +8,13 @@
 //!   then the node is the entry. If it would be left out of all lists of its neighbours, because these
 //!   are full of nearer ones, it takes the place of the last link of the nearest neighbour, and leads to
 //!   that node itself, so that both are reached. When one is removed, those that it leads to are looked
-//!   for without it, and linked with what is found where they are not. (When lists are full, the last link
-//!   to a node may be left out for others that are nearer, and lead there in most cases.)
+//!   for without it, and linked with what is found where they are not. When a list is full, a link is left
+//!   out only if another one of it leads to a node that links there, or for want of room.
 //! * `HNSW-7` Nodes with the same vector are a ring, in both directions: each leads to two of the others
 //!   on the lowest level, and to no more of them, since these lead nowhere else. A new one comes between
 //!   two, and one that goes leaves its neighbours beside each other.
+
+use std::collections::HashMap;
 
 use polder_pool::{PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
@@ -106,7 +108,8 @@ impl<T: Translation> HnswIndex<T> {
             for _ in 0..MOST_PLANS {
                 let mut plans = Vec::with_capacity(nodes.len());
                 for node in &nodes {
-                    plans.extend(self.plan(*node, level, wish)?);
+                    let plan = self.plan(*node, level, wish, &plans)?;
+                    plans.extend(plan);
                 }
                 if plans.is_empty() {
                     break;
@@ -121,12 +124,14 @@ impl<T: Translation> HnswIndex<T> {
     }
 
     /// What a list is to become. `None` if it stays as it is, or its node has left; a node that is
-    /// leaving gets no more links, but loses those that others lose.
+    /// leaving gets no more links, but loses those that others lose. `earlier` plans are carried out together
+    /// with this one.
     pub(super) fn plan(
         &self,
         node: NodeId,
         level: u8,
         wish: Wish<'_>,
+        earlier: &[Plan],
     ) -> Result<Option<Plan>, PoolError> {
         let layout = &self.core.layout;
         let capacity = layout.capacity(level);
@@ -162,9 +167,12 @@ impl<T: Translation> HnswIndex<T> {
             }
         }
         let mut becomes = match vector {
-            None => wanted,
+            None => wanted.clone(),
             Some(vector) => self.nearest_of(&vector, &wanted, level, wish)?,
         };
+        if matches!(wish, Wish::Add(..)) && becomes.len() < wanted.len() {
+            self.keep_reached(&mut becomes, &wanted, (level, earlier))?;
+        }
         if let Wish::Replace(gone, _) = wish {
             // No link is lost because of one that goes.
             let mut kept: Vec<_> = was.iter().copied().filter(|link| *link != gone).collect();
@@ -174,6 +182,58 @@ impl<T: Translation> HnswIndex<T> {
             becomes = kept;
         }
         Ok(Some(Plan { node, was, becomes }))
+    }
+
+    /// A node that a list no longer leads to is reached by a node that it does lead to: else the link stays,
+    /// in the place of one that is reached so itself, if there is one.
+    fn keep_reached(
+        &self,
+        becomes: &mut Vec<NodeId>,
+        wanted: &[NodeId],
+        (level, earlier): (u8, &[Plan]),
+    ) -> Result<(), PoolError> {
+        let mut lists = HashMap::with_capacity(wanted.len());
+        for node in wanted.iter().filter(|node| **node != NodeId::NEW) {
+            let mut list = Vec::new();
+            match earlier.iter().find(|plan| plan.node == *node) {
+                Some(plan) => list.clone_from(&plan.becomes),
+                None => {
+                    self.read_node(*node, |nodes, found| {
+                        list.clear();
+                        if nodes.level() >= level {
+                            found.links(&self.core.layout, level, &mut list);
+                        }
+                    })?;
+                }
+            }
+            lists.insert(*node, list);
+        }
+        let is_reached = |node: NodeId, by: &[NodeId]| {
+            let leads = |other: &NodeId| lists.get(other).is_some_and(|list| list.contains(&node));
+            node == NodeId::NEW || by.contains(&node) || by.iter().any(leads)
+        };
+        let capacity = self.core.layout.capacity(level);
+        for lost in wanted {
+            if is_reached(*lost, becomes) {
+                continue;
+            }
+            if becomes.len() < capacity {
+                becomes.push(*lost);
+                continue;
+            }
+            let swapped =
+                (0..becomes.len()).rev().filter(|at| becomes[*at] != NodeId::NEW).find_map(|at| {
+                    let mut others = becomes.clone();
+                    others[at] = *lost;
+                    let was_reached = |node: &&NodeId| is_reached(**node, becomes);
+                    let stays = |node: &NodeId| is_reached(*node, &others);
+                    wanted.iter().filter(was_reached).all(stays).then_some(others)
+                });
+            if let Some(others) = swapped {
+                *becomes = others;
+            }
+        }
+        Ok(())
     }
 
     /// What lists of nodes with this very vector become if a new one comes behind `node` in the ring, and
@@ -235,7 +295,7 @@ impl<T: Translation> HnswIndex<T> {
         for _ in 0..MOST_PLANS {
             let mut plans = Vec::new();
             for other in from.iter().take(AT_ONCE) {
-                let Some(plan) = self.plan(*other, 0, Wish::Add(node, vector))? else {
+                let Some(plan) = self.plan(*other, 0, Wish::Add(node, vector), &plans)? else {
                     return Ok(());
                 };
                 plans.push(plan);

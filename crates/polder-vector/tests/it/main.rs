@@ -4,6 +4,7 @@
 mod support;
 
 mod bad_input;
+mod beyond_memory;
 mod hostile;
 mod model;
 mod redo;
