@@ -121,7 +121,7 @@ impl<T: Translation> HnswIndex<T> {
     }
 
     /// How many vectors are reached from the entry along the lowest level: of an index to which nobody
-    /// writes, nearly all. What is not reached, no search finds.
+    /// writes, all, or nearly all where many threads have inserted and removed at the same places.
     ///
     /// # Errors
     /// Those of loading pages.

@@ -6,7 +6,7 @@
 //!     links to
 //! 3  what the lists of those on the lowest level become (`relink.rs`)
 //! 4  one edit: if those lists are what they were, the node with its links, in a page that has room, and
-//!     the links back of 3; the node becomes the entry, if nothing was found in 2. Else 3 again, or,
+//!     the links back of 3; the node becomes the entry, if there is none. Else 3 again, or,
 //!     where all that was found has left, 2
 //! 5  level by level, highest first: other links back
 //! 6  if its level is the highest: it becomes the entry
@@ -22,7 +22,7 @@ use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
 
 use super::meta::{self, Entry};
-use super::node::{NodePage, NodePageMut, State};
+use super::node::{NodePage, NodePageMut};
 use super::relink::{AT_ONCE, MOST_PLANS, Plan, Wish};
 use super::{Core, HnswIndex};
 use crate::element::Element;
@@ -64,7 +64,7 @@ enum Tried {
     NoRoom,
     /// Others have changed a list that was to be written.
     Changed,
-    /// Nothing was found, and by now there is something.
+    /// The index was empty, and is no more.
     Lost,
 }
 
@@ -73,8 +73,6 @@ struct Start {
     /// What the node links to on each of its levels, the lowest first.
     links: Vec<Vec<NodeId>>,
     entry: Option<Entry>,
-    /// Nothing was found on the lowest level.
-    is_alone: bool,
 }
 
 impl<T: Translation> HnswIndex<T> {
@@ -95,11 +93,16 @@ impl<T: Translation> HnswIndex<T> {
         // Each time that it begins again, others have changed what was found.
         loop {
             // 2
+            let entry = self.live_entry()?;
             let start = self.search_for(vector, level)?;
+            let is_alone = entry.is_none() && start.entry.is_none();
+            if start.links[0].is_empty() && !is_alone {
+                continue;
+            }
             let mut new = New { label, vector, links: start.links };
             // 3 and 4
             let mut room = self.neighbour_with_room(&new)?;
-            let made = self.make_linked(&mut new, (start.entry, start.is_alone), &mut room);
+            let made = self.make_linked(&mut new, is_alone, &mut room);
             if let Some(room) = room.filter(|room| room.is_filled) {
                 self.core.fill_later(level, room.page);
             }
@@ -107,8 +110,10 @@ impl<T: Translation> HnswIndex<T> {
             // 5
             self.link_back(node, &new, &linked)?;
             // 6
-            if !start.is_alone && start.entry.is_none_or(|entry| level > entry.level) {
+            if let Some(old) = start.entry.filter(|old| level > old.level) {
                 self.enter(label, Entry { node, level })?;
+                // Searches began there until now.
+                self.reconnect(old.node)?;
             }
             return Ok(node);
         }
@@ -127,10 +132,9 @@ impl<T: Translation> HnswIndex<T> {
             }
             Ok(Some(Entry { node: start.node, level }))
         })?;
-        let is_alone = near[0].is_empty();
         let links = near.iter().map(|near| self.select(near, self.core.options.links, None));
         let links = links.collect::<Result<Vec<_>, PoolError>>()?;
-        Ok(Start { links, entry, is_alone })
+        Ok(Start { links, entry })
     }
 
     /// Steps 3 and 4. Gives the node, and which of its neighbours on the lowest level that was tried with.
@@ -138,11 +142,13 @@ impl<T: Translation> HnswIndex<T> {
     fn make_linked(
         &self,
         new: &mut New<'_>,
-        (entry, is_alone): (Option<Entry>, bool),
+        is_alone: bool,
         room: &mut Option<Room>,
     ) -> Result<Option<(NodeId, Vec<NodeId>)>, PoolError> {
         let level = new.level();
+        let searched = new.links[0].clone();
         for _ in 0..MOST_PLANS {
+            new.links[0].clone_from(&searched);
             let plans = self.plan_links_to(new)?;
             // HNSW-5
             if !is_alone && !plans.iter().any(|plan| plan.leads_to(NodeId::NEW)) {
@@ -152,8 +158,7 @@ impl<T: Translation> HnswIndex<T> {
                 if !self.are_as_planned(edit, &plans, 0)? {
                     return Ok(Tried::Changed);
                 }
-                let begins = meta::entry(edit.page(root())?).map(|entry| entry.node);
-                if is_alone && begins != entry.map(|entry| entry.node) {
+                if is_alone && meta::entry(edit.page(root())?).is_some() {
                     return Ok(Tried::Lost);
                 }
                 let place = match room {
@@ -193,14 +198,15 @@ impl<T: Translation> HnswIndex<T> {
         let neighbours = new.links[0].clone();
         // HNSW-7: what the new node comes before, if there are others with its vector.
         let mut before: Option<Option<NodeId>> = None;
+        // What it must lead to, because others no longer do.
+        let mut must = Vec::new();
         for neighbour in neighbours.iter().take(AT_ONCE) {
             match self.plan_ring(*neighbour, new.vector)? {
                 Some(into) if before.is_none() => {
                     before = Some(into.next);
                     plans.extend(into.plans);
-                    let more: Vec<_> = into.next.into_iter().chain(into.evicted).collect();
-                    new.links[0].retain(|link| !more.contains(link));
-                    new.links[0].extend(more);
+                    must.extend(into.next);
+                    must.extend(into.evicted);
                 }
                 Some(_) if before == Some(Some(*neighbour)) => {}
                 Some(_) => new.links[0].retain(|link| link != neighbour),
@@ -216,9 +222,17 @@ impl<T: Translation> HnswIndex<T> {
         if !is_reached
             && let Some(other) = plans.first_mut().and_then(|plan| plan.replace_last(NodeId::NEW))
         {
-            new.links[0].retain(|link| *link != other);
-            new.links[0].truncate(self.core.layout.capacity(0) - 1);
-            new.links[0].push(other);
+            must.push(other);
+        }
+        must.extend(plans.iter().flat_map(|plan| plan.lost.iter().copied()));
+        let capacity = self.core.layout.capacity(0);
+        let links = &mut new.links[0];
+        links.retain(|link| !must.contains(link));
+        links.truncate(capacity.saturating_sub(must.len()));
+        for link in must {
+            if links.len() < capacity && !links.contains(&link) {
+                links.push(link);
+            }
         }
         Ok(plans)
     }
@@ -307,34 +321,6 @@ impl<T: Translation> HnswIndex<T> {
         }
         Ok(())
     }
-
-    /// Makes a node the entry, if it is still there, and higher than what is the entry now.
-    fn enter(&self, label: u64, new: Entry) -> Result<(), PoolError> {
-        edit(&self.space, |edit| {
-            let entry = meta::entry(edit.page(root())?);
-            if entry.is_none_or(|entry| new.level > entry.level)
-                && self.is_live(edit, new.node, Some(label))?
-            {
-                meta::set_entry(&mut edit.page_mut(root())?, Some(new));
-            }
-            Ok(())
-        })
-    }
-
-    /// Whether a node is found, and has this label if one is given.
-    pub(super) fn is_live(
-        &self,
-        edit: &mut Edit<'_, '_, T>,
-        node: NodeId,
-        label: Option<u64>,
-    ) -> Result<bool, Restart> {
-        let nodes = NodePage::new(edit.page(node.page())?);
-        if !nodes.is_of(&self.core.layout) || !nodes.has(node) {
-            return Ok(false);
-        }
-        let found = nodes.node(&self.core.layout, node.slot());
-        Ok(found.state() == State::Live && label.is_none_or(|label| found.label() == label))
-    }
 }
 
 impl Core {
@@ -356,7 +342,14 @@ impl Core {
     fn put_links(&self, page: &mut NodePageMut<'_>, node: NodeId, new: &New<'_>) {
         for (level, links) in new.links.iter().enumerate() {
             // HNSW-2: a node that was found may have left, and this one have its place.
-            let links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
+            let mut links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
+            let mut seen = Vec::with_capacity(links.len());
+            links.retain(|link| {
+                !seen.contains(link) && {
+                    seen.push(*link);
+                    true
+                }
+            });
             page.set_links(&self.layout, node.slot(), level as u8, &links);
         }
     }

@@ -4,8 +4,8 @@
 //!   header, 32 | element 1 | metric 1 | links 1 | - 1 | dimensions 4 | width 4 | - 4 | entry 8 | chains 8 each
 //! ```
 //!
-//! * `HNSW-4` The entry is a node, none while the index is empty, and of the highest level unless the last
-//!   one of that was removed. No place becomes free whose node is the entry.
+//! * `HNSW-4` The entry is a node; there is none while the index is empty. It is of a high level: of the
+//!   highest, until that is removed. No place becomes free whose node is the entry.
 
 use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
 use polder_pool::bytes::{PageMut, PageRef};

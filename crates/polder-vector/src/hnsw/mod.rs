@@ -1,5 +1,5 @@
-//! HNSW: a proximity graph of several levels (Malkov and Yashunin, "Efficient and robust approximate
-//! nearest neighbor search using Hierarchical Navigable Small World graphs", 2018), in pages.
+//! HNSW: a proximity graph of several levels, in pages (Malkov and Yashunin, "Efficient and Robust
+//! Approximate Nearest Neighbor Search Using Hierarchical Navigable Small World Graphs", 2020).
 //!
 //! ```text
 //!   level 2        o -------------------- o            a node in M^2, at random
@@ -12,31 +12,40 @@
 //! A search goes from the entry, a node of the highest level, to the node of each level that is
 //! nearest, and on the lowest keeps the `width` nearest that it has seen (`ef` in the paper). An insert
 //! searches in the same way on each level that the new node has, and links it with the nearest of
-//! those that are found of which none is nearer to another one chosen than to the new node: so links
-//! lead in all directions (algorithm 4).
+//! those that are found of which none is much nearer to another one chosen than to the new node: so
+//! links lead in all directions (algorithm 4; `select.rs`).
 //!
 //! **Nodes are in pages.** A node is a vector, a label and its links on all of its levels, in one
-//! place of one page ([`node`](self)). Links are page numbers with places, so that there is no table of
+//! place of one page (`node.rs`). Links are page numbers with places, so that there is no table of
 //! nodes and no most of them.
 //!
-//! **A search reads as any reader.** It latches nothing, pins nothing, and reads vectors where they
-//! lie; what it has read of a page counts once that has validated. For the neighbours of a node the
-//! state words are asked for together, then the lines of their vectors, and those that are not resident
-//! are read by one submission and compared in the order in which they come (group prefetch,
-//! calico-2026, 5.1; `polder_pool::Interleaved`).
+//! **A search reads as any reader.** It latches nothing, and reads vectors where they lie; what it has
+//! read of a page counts once that has validated. For the neighbours of a node the state words are asked
+//! for together, then the lines of their vectors, and those that are not resident are read by one
+//! submission and compared in the order in which they come (group prefetch, `calico-2026` 5.1;
+//! `polder_pool::Interleaved`).
 //!
-//! **An insert is one change on the lowest level**: the node with its links, and links to it from those.
-//! The links of the higher levels are changes of their own, without which it is found all the same.
+//! **An insert is one change on the lowest level**: the node with its links, and links to it from the 16
+//! nearest of those. Other links, and those of higher levels, are changes of their own, without which it
+//! is found all the same.
 //!
-//! **A removed place is free at once.** The node is found no more; then those that are found to lead to it
-//! get links to its neighbours instead, and its place is free (as in "In-place updates of a graph index for streaming approximate nearest
-//! neighbor search", 2025, which repairs a DiskANN graph so). Links that were not found are stale
-//! (`HNSW-2`); they lead nowhere, or to the node that has the place next, until their list is written.
-//! Pages of nodes are never freed: a stale link always leads to a page of nodes.
+//! **Every node is reached.** A list that is full leaves a link out only where another one of it leads to
+//! a node that links there, or the new node does (`HNSW-5`); in the paper, what is farthest is left out,
+//! and clusters that lie far from all others are lost to searches. (A link that is left out because of
+//! another one is not safe from a thread that takes that away at the same moment: what is lost so,
+//! `count_reached` shows.)
+//!
+//! **A removed place is free at once.** The node is found no more; those that are found to lead to it get
+//! links to its neighbours instead; and then another node may have its place (Xu et al., "In-Place
+//! Updates of a Graph Index for Streaming Approximate Nearest Neighbor Search", 2025, repair a graph of
+//! DiskANN so). Links that were not found are stale (`HNSW-2`): they lead nowhere, or to the node that
+//! has the place next, until their list is written. Pages of nodes are never freed: a stale link always
+//! leads to a page of nodes.
 //!
 //! **A new node goes where there is room near it**: into the page of a neighbour if that has a free
-//! place, else into a page that its thread fills. So what is inserted after removals fills their places
-//! without a list of them.
+//! place; else into a page that its thread fills, or one of those in which a place became free
+//! (`HNSW-6`); else into a new page. (A page that was being filled is forgotten when the index is closed,
+//! and found again beside neighbours, or when a place in it becomes free.)
 //!
 //! | file | |
 //! |---|---|
@@ -44,15 +53,19 @@
 //! | `node.rs` | pages of nodes |
 //! | `search.rs` | going through the graph |
 //! | `select.rs` | which of many to link with |
-//! | `insert.rs`, `remove.rs`, `relink.rs` | changes, and writing lists in them |
+//! | `entry.rs` | where searches begin |
+//! | `insert.rs`, `remove.rs` | changes |
+//! | `relink.rs`, `reconnect.rs` | writing lists in them, and ways to what would not be reached |
 //! | `exact.rs` | comparing with all vectors |
 //! | `check.rs` | finding what is broken |
 
 mod check;
+mod entry;
 mod exact;
 mod insert;
 mod meta;
 mod node;
+mod reconnect;
 mod relink;
 mod remove;
 mod search;

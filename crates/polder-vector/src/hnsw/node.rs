@@ -14,8 +14,8 @@
 //!
 //! * `HNSW-1` A node has a list for each level from 0 to that of its page, and never another level.
 //! * `HNSW-2` A list leads to no node twice, and not to its own. A link may be *stale*: its node has
-//!   been removed, or the place is another node's by now. Readers pass over what is not there, and whoever
-//!   writes a list leaves out what it has seen to be stale.
+//!   been removed, or the place is another node's by now. Readers pass over what is not there, and a list
+//!   that is full leaves that out.
 //! * `HNSW-3` The page says how many of its nodes are in use.
 //! * `HNSW-6` A page in which a place became free is in the chain of its level, which the index's first
 //!   page begins, once, until somebody takes it from there to fill it.

@@ -9,10 +9,10 @@
 //!   are full of nearer ones, it takes the place of the last link of the nearest neighbour, and leads to
 //!   that node itself, so that both are reached. When one is removed, those that it leads to are looked
 //!   for without it, and linked with what is found where they are not. When a list is full, a link is left
-//!   out only if another one of it leads to a node that links there, or for want of room.
-//! * `HNSW-7` Nodes with the same vector are a ring, in both directions: each leads to two of the others
-//!   on the lowest level, and to no more of them, since these lead nowhere else. A new one comes between
-//!   two, and one that goes leaves its neighbours beside each other.
+//!   out only if another one of it leads to a node that links there; if there is none, the new node does.
+//! * `HNSW-7` Nodes with the same vector, bit for bit, are a ring in both directions where inserts find
+//!   them: each leads to two of the others on the lowest level, since these lead nowhere else. A new one
+//!   comes between two, and one that goes leaves its neighbours beside each other.
 
 use std::collections::HashMap;
 
@@ -31,13 +31,16 @@ pub(super) const AT_ONCE: usize = 16;
 /// How often a list is planned that others change. It stays as it is then: each link is one of many.
 pub(super) const MOST_PLANS: usize = 64;
 
+/// Links of a full list that are tried for one that can make room.
+const MOST_SWAPS: usize = 32;
+
 /// How a list is to be changed.
 #[derive(Clone, Copy)]
 pub(super) enum Wish<'w> {
     /// It leads to this node as well, which has this vector.
     Add(NodeId, &'w Vector),
-    /// It does not lead to this node, but to what is nearest of these.
-    Replace(NodeId, &'w [NodeId]),
+    /// It does not lead to this node, which is leaving and has this label, but to what is nearest of these.
+    Replace(NodeId, u64, &'w [NodeId]),
 }
 
 /// How a new node comes into a ring (`HNSW-7`): lists of the two between which it comes, and the second of
@@ -50,18 +53,24 @@ pub(super) struct IntoRing {
 
 impl IntoRing {
     /// A list leads to the new node: in the place of `gone`, or else of the last one where all are taken.
-    fn add(&mut self, node: NodeId, was: Vec<NodeId>, gone: Option<NodeId>, capacity: usize) {
+    fn add(&mut self, node: NodeId, ring: Ring, gone: Option<NodeId>, capacity: usize) {
+        let Ring { list: was, same } = ring;
         let mut becomes = was.clone();
         let at = match gone {
             Some(gone) => becomes.iter().position(|link| *link == gone),
-            None => becomes.len().checked_sub(1).filter(|_| was.len() == capacity),
+            // Not one of the ring, and none that made room in another list.
+            None if was.len() == capacity => becomes
+                .iter()
+                .rposition(|link| !same.contains(link) && !self.evicted.contains(link)),
+            None => None,
         };
         match at {
             Some(at) if gone.is_some() => becomes[at] = NodeId::NEW,
             Some(at) => self.evicted.push(std::mem::replace(&mut becomes[at], NodeId::NEW)),
             None => becomes.push(NodeId::NEW),
         }
-        self.plans.push(Plan { node, was, becomes });
+        becomes.truncate(capacity);
+        self.plans.push(Plan { node, was, becomes, lost: Vec::new() });
     }
 }
 
@@ -76,6 +85,8 @@ pub(super) struct Plan {
     node: NodeId,
     was: Vec<NodeId>,
     becomes: Vec<NodeId>,
+    /// What the list no longer leads to for want of room, and none of its nodes does.
+    pub(super) lost: Vec<NodeId>,
 }
 
 impl Plan {
@@ -114,7 +125,7 @@ impl<T: Translation> HnswIndex<T> {
                 if plans.is_empty() {
                     break;
                 }
-                nodes = edit(&self.space, |edit| self.write(edit, &plans, level))?;
+                nodes = edit(&self.space, |edit| self.write(edit, &plans, level, wish))?;
                 if nodes.is_empty() {
                     break;
                 }
@@ -159,8 +170,8 @@ impl<T: Translation> HnswIndex<T> {
         match wish {
             Wish::Add(new, _) if new == node || was.contains(&new) => return Ok(None),
             Wish::Add(new, _) => wanted.push(new),
-            Wish::Replace(gone, _) if !was.contains(&gone) => return Ok(None),
-            Wish::Replace(gone, others) => {
+            Wish::Replace(gone, ..) if !was.contains(&gone) => return Ok(None),
+            Wish::Replace(gone, _, others) => {
                 wanted.retain(|link| *link != gone);
                 let is_new = |other: &&NodeId| **other != node && !was.contains(*other);
                 wanted.extend(others.iter().filter(is_new));
@@ -170,10 +181,11 @@ impl<T: Translation> HnswIndex<T> {
             None => wanted.clone(),
             Some(vector) => self.nearest_of(&vector, &wanted, level, wish)?,
         };
+        let mut lost = Vec::new();
         if matches!(wish, Wish::Add(..)) && becomes.len() < wanted.len() {
-            self.keep_reached(&mut becomes, &wanted, (level, earlier))?;
+            lost = self.keep_reached(&mut becomes, &wanted, (level, earlier))?;
         }
-        if let Wish::Replace(gone, _) = wish {
+        if let Wish::Replace(gone, ..) = wish {
             // No link is lost because of one that goes.
             let mut kept: Vec<_> = was.iter().copied().filter(|link| *link != gone).collect();
             becomes.retain(|link| !kept.contains(link));
@@ -181,59 +193,64 @@ impl<T: Translation> HnswIndex<T> {
             kept.truncate(capacity);
             becomes = kept;
         }
-        Ok(Some(Plan { node, was, becomes }))
+        Ok(Some(Plan { node, was, becomes, lost }))
     }
 
     /// A node that a list no longer leads to is reached by a node that it does lead to: else the link stays,
-    /// in the place of one that is reached so itself, if there is one.
+    /// in the place of one that is reached so itself. Gives those for which there is no such place.
     fn keep_reached(
         &self,
         becomes: &mut Vec<NodeId>,
         wanted: &[NodeId],
         (level, earlier): (u8, &[Plan]),
-    ) -> Result<(), PoolError> {
+    ) -> Result<Vec<NodeId>, PoolError> {
+        // Of those that are there; a node that is leaving leads nowhere soon.
         let mut lists = HashMap::with_capacity(wanted.len());
         for node in wanted.iter().filter(|node| **node != NodeId::NEW) {
             let mut list = Vec::new();
-            match earlier.iter().find(|plan| plan.node == *node) {
-                Some(plan) => list.clone_from(&plan.becomes),
-                None => {
-                    self.read_node(*node, |nodes, found| {
-                        list.clear();
-                        if nodes.level() >= level {
-                            found.links(&self.core.layout, level, &mut list);
-                        }
-                    })?;
+            let state = self.read_node(*node, |nodes, found| {
+                list.clear();
+                if nodes.level() >= level && found.state() == State::Live {
+                    found.links(&self.core.layout, level, &mut list);
                 }
+                found.state()
+            })?;
+            if let Some(plan) = earlier.iter().find(|plan| plan.node == *node) {
+                list.clone_from(&plan.becomes);
             }
-            lists.insert(*node, list);
+            if state.is_some_and(|state| state != State::Free) {
+                lists.insert(*node, list);
+            }
         }
         let is_reached = |node: NodeId, by: &[NodeId]| {
             let leads = |other: &NodeId| lists.get(other).is_some_and(|list| list.contains(&node));
             node == NodeId::NEW || by.contains(&node) || by.iter().any(leads)
         };
         let capacity = self.core.layout.capacity(level);
-        for lost in wanted {
-            if is_reached(*lost, becomes) {
+        let mut lost = Vec::new();
+        for node in wanted.iter().filter(|node| lists.contains_key(*node)) {
+            if is_reached(*node, becomes) {
                 continue;
             }
             if becomes.len() < capacity {
-                becomes.push(*lost);
+                becomes.push(*node);
                 continue;
             }
-            let swapped =
-                (0..becomes.len()).rev().filter(|at| becomes[*at] != NodeId::NEW).find_map(|at| {
-                    let mut others = becomes.clone();
-                    others[at] = *lost;
-                    let was_reached = |node: &&NodeId| is_reached(**node, becomes);
-                    let stays = |node: &NodeId| is_reached(*node, &others);
-                    wanted.iter().filter(was_reached).all(stays).then_some(others)
-                });
-            if let Some(others) = swapped {
-                *becomes = others;
+            let swap = |at: usize| {
+                let mut others = becomes.clone();
+                others[at] = *node;
+                let was_reached = |node: &&NodeId| is_reached(**node, becomes);
+                let stays = |node: &NodeId| is_reached(*node, &others);
+                wanted.iter().filter(was_reached).all(stays).then_some(others)
+            };
+            let places = (0..becomes.len()).rev().filter(|at| becomes[*at] != NodeId::NEW);
+            match places.take(MOST_SWAPS).find_map(swap) {
+                Some(others) => *becomes = others,
+                None => lost.push(*node),
             }
         }
-        Ok(())
+        lost.retain(|node| !is_reached(*node, becomes));
+        Ok(lost)
     }
 
     /// What lists of nodes with this very vector become if a new one comes behind `node` in the ring, and
@@ -243,18 +260,16 @@ impl<T: Translation> HnswIndex<T> {
         node: NodeId,
         vector: &Vector,
     ) -> Result<Option<IntoRing>, PoolError> {
-        let Some(Ring { list: was, same: ring }) = self.ring_of(node, vector)? else {
-            return Ok(None);
-        };
-        let mut into =
-            IntoRing { plans: Vec::new(), next: ring.first().copied(), evicted: Vec::new() };
-        let gone = into.next.filter(|_| ring.len() > 1);
-        into.add(node, was, gone, self.core.layout.capacity(0));
-        if let Some(next) = into.next
-            && let Some(Ring { list: was, same: ring }) = self.ring_of(next, vector)?
+        let Some(ring) = self.ring_of(node, vector)? else { return Ok(None) };
+        let next = ring.same.first().copied();
+        let mut into = IntoRing { plans: Vec::new(), next, evicted: Vec::new() };
+        let gone = next.filter(|_| ring.same.len() > 1);
+        into.add(node, ring, gone, self.core.layout.capacity(0));
+        if let Some(next) = next
+            && let Some(ring) = self.ring_of(next, vector)?
         {
-            let gone = ring.into_iter().find(|other| gone.is_some() && *other == node);
-            into.add(next, was, gone, self.core.layout.capacity(0));
+            let gone = ring.same.iter().copied().find(|other| gone.is_some() && *other == node);
+            into.add(next, ring, gone, self.core.layout.capacity(0));
         }
         Ok(Some(into))
     }
@@ -283,36 +298,52 @@ impl<T: Translation> HnswIndex<T> {
         Ok(Some(Ring { list: was, same: ring }))
     }
 
-    /// Makes links from these nodes, which are nearest to it and reached, lead to a node on the lowest level
-    /// (`HNSW-5`).
+    /// Makes a link from one of these nodes, which are nearest to it and reached, lead to a node on the lowest
+    /// level (`HNSW-5`). False if they have left.
     pub(super) fn lead_to(
         &self,
         node: NodeId,
         vector: &Vector,
         from: &[NodeId],
-    ) -> Result<(), PoolError> {
-        let capacity = self.core.layout.capacity(0);
+    ) -> Result<bool, PoolError> {
+        let (layout, capacity) = (&self.core.layout, self.core.layout.capacity(0));
         for _ in 0..MOST_PLANS {
-            let mut plans = Vec::new();
+            let mut plans: Vec<Plan> = Vec::new();
+            let mut links = Vec::new();
             for other in from.iter().take(AT_ONCE) {
-                let Some(plan) = self.plan(*other, 0, Wish::Add(node, vector), &plans)? else {
-                    return Ok(());
-                };
-                plans.push(plan);
+                let is_live = self.read_node(*other, |_, found| {
+                    links.clear();
+                    found.links(layout, 0, &mut links);
+                    found.state() == State::Live
+                })?;
+                if is_live == Some(true) && links.contains(&node) {
+                    return Ok(true);
+                }
+                let plan = self.plan(*other, 0, Wish::Add(node, vector), &plans)?;
+                plans.extend(plan);
             }
-            if !plans.iter().any(|plan| plan.leads_to(node))
-                && let Some(evicted) = plans.first_mut().and_then(|plan| plan.replace_last(node))
-                && let Some(was) = self.read_node(node, |_, found| {
-                    let mut was = Vec::new();
-                    found.links(&self.core.layout, 0, &mut was);
-                    was
-                })?
-                && !was.contains(&evicted)
-            {
-                let mut becomes = was.clone();
-                becomes.truncate(capacity - 1);
-                becomes.push(evicted);
-                plans.push(Plan { node, was, becomes });
+            if plans.is_empty() {
+                return Ok(false);
+            }
+            let mut left_out: Vec<_> =
+                plans.iter_mut().flat_map(|plan| plan.lost.drain(..)).collect();
+            if !plans.iter().any(|plan| plan.leads_to(node)) {
+                left_out.extend(plans.first_mut().and_then(|plan| plan.replace_last(node)));
+            }
+            links.clear();
+            self.read_node(node, |_, found| {
+                links.clear();
+                found.links(layout, 0, &mut links);
+            })?;
+            left_out.retain(|link| *link != node && !links.contains(link));
+            if !left_out.is_empty() {
+                let (was, mut becomes) = (links.clone(), links);
+                becomes.truncate(capacity.saturating_sub(left_out.len()));
+                becomes.extend(left_out);
+                becomes.truncate(capacity);
+                let wanted = [&was[..], &becomes[..]].concat();
+                let lost = self.keep_reached(&mut becomes, &wanted, (0, &plans))?;
+                plans.push(Plan { node, was, becomes, lost });
             }
             let is_done = edit(&self.space, |edit| {
                 let is_possible = self.are_as_planned(edit, &plans, 0)?;
@@ -322,10 +353,10 @@ impl<T: Translation> HnswIndex<T> {
                 Ok(is_possible)
             })?;
             if is_done {
-                break;
+                return Ok(true);
             }
         }
-        Ok(())
+        Ok(false)
     }
 
     /// Those of the nodes to link with from where `vector` is.
@@ -368,8 +399,17 @@ impl<T: Translation> HnswIndex<T> {
         edit: &mut Edit<'_, '_, T>,
         plans: &[Plan],
         level: u8,
+        wish: Wish<'_>,
     ) -> Result<Vec<NodeId>, Restart> {
         let mut changed = Vec::new();
+        if let Wish::Replace(gone, label, _) = wish {
+            let nodes = NodePage::new(edit.page(gone.page())?);
+            let found = nodes.node(&self.core.layout, gone.slot());
+            if found.state() != State::Leaving || found.label() != label {
+                // Somebody else has removed it, and the place may be another node's.
+                return Ok(changed);
+            }
+        }
         for plan in plans {
             match self.state_of(edit, plan, level)? {
                 Some(_) => self.put(edit, plan, level, NodeId::NEW)?,

@@ -20,15 +20,12 @@ use polder_structure::edit;
 use polder_structure::levels::root;
 
 use super::HnswIndex;
-use super::meta::{self, Entry};
+use super::meta;
 use super::node::{NodePage, NodePageMut, State};
 use super::relink::Wish;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
-
-/// How often a search begins again that has come to a node that is leaving.
-const MOST_STARTS: usize = 8;
 
 /// What came of freeing a place.
 enum Freed {
@@ -62,7 +59,7 @@ impl<T: Translation> HnswIndex<T> {
             // 2
             self.replace_entry(node, &leaving.links)?;
             // 3
-            self.lead_around(node, &leaving)?;
+            self.lead_around(label, node, &leaving)?;
             // 4
             match self.free_place(label, node, &leaving)? {
                 Freed::Now => return Ok(true),
@@ -73,7 +70,7 @@ impl<T: Translation> HnswIndex<T> {
     }
 
     /// Step 3.
-    fn lead_around(&self, node: NodeId, leaving: &Leaving) -> Result<(), PoolError> {
+    fn lead_around(&self, label: u64, node: NodeId, leaving: &Leaving) -> Result<(), PoolError> {
         for (level, links) in leaving.links.iter().enumerate().rev() {
             let level = level as u8;
             let near = self.walk(&leaving.vector, |walk| match walk.start()? {
@@ -86,62 +83,22 @@ impl<T: Translation> HnswIndex<T> {
             let mut nodes = links.clone();
             let others = near.iter().map(|near| near.node).filter(|near| !links.contains(near));
             nodes.extend(others);
-            self.relink(&nodes, level, Wish::Replace(node, links))?;
+            self.relink(&nodes, level, Wish::Replace(node, label, links))?;
         }
         // HNSW-5
         let found = self.nearest_that_stay(&leaving.vector)?;
         let (mut reached, mut links) = (HashSet::<NodeId>::from_iter(found.clone()), Vec::new());
         for found in found {
-            links.clear();
-            self.read_node(found, |_, found| found.links(&self.core.layout, 0, &mut links))?;
+            self.read_node(found, |_, found| {
+                links.clear();
+                found.links(&self.core.layout, 0, &mut links);
+            })?;
             reached.extend(&links);
         }
         for link in leaving.links[0].iter().filter(|link| !reached.contains(*link)) {
             self.reconnect(*link)?;
         }
         Ok(())
-    }
-
-    /// The nodes of the lowest level that are nearest to a vector, and found without going through any that
-    /// is leaving.
-    fn nearest_that_stay(&self, vector: &Vector) -> Result<Vec<NodeId>, PoolError> {
-        // Whoever removes the entry may not have come to step 2.
-        while let Some(entry) = self.entry()? {
-            let links = self.read_node(entry.node, |nodes, found| {
-                let links = || found.all_links(&self.core.layout, nodes.level());
-                (found.state() != State::Live).then(links)
-            })?;
-            let Some(links) = links.flatten() else { break };
-            self.replace_entry(entry.node, &links)?;
-        }
-        let mut near = Vec::new();
-        for _ in 0..MOST_STARTS {
-            near = self.walk(vector, |walk| {
-                let Some((start, top)) = walk.start()? else { return Ok(Vec::new()) };
-                let nearest = walk.descend(start, top, 0)?;
-                walk.without_leaving = true;
-                walk.level(&[nearest], self.core.options.insert_width, 0)
-            })?;
-            // Else the search came to a node that began to leave.
-            if !near.is_empty() {
-                break;
-            }
-        }
-        Ok(near.into_iter().map(|near| near.node).collect())
-    }
-
-    /// Links a node with those that are nearest to it, if it is found, but not by going through nodes that
-    /// stay.
-    fn reconnect(&self, node: NodeId) -> Result<(), PoolError> {
-        let vector = self.read_node(node, |_, found| {
-            (found.state() == State::Live).then(|| found.copy(&self.core.layout))
-        })?;
-        let Some(vector) = vector.flatten() else { return Ok(()) };
-        let near = self.nearest_that_stay(&vector)?;
-        match near.contains(&node) {
-            true => Ok(()),
-            false => self.lead_to(node, &vector, &near[..near.len().min(self.core.options.links)]),
-        }
     }
 
     /// Step 4.
@@ -190,54 +147,5 @@ impl<T: Translation> HnswIndex<T> {
             }
             Ok(Some(Leaving { vector, links }))
         })
-    }
-
-    /// Step 2: makes another node the entry: a neighbour, on the highest level that has one; if there is
-    /// none, any node.
-    fn replace_entry(&self, old: NodeId, links: &[Vec<NodeId>]) -> Result<(), PoolError> {
-        while self.entry()?.is_some_and(|entry| entry.node == old) {
-            let mut new = None;
-            for node in links.iter().rev().flatten() {
-                let level = self.read_node(*node, |nodes, found| {
-                    (found.state() == State::Live).then(|| nodes.level())
-                })?;
-                if let Some(level) = level.flatten() {
-                    new = Some(Entry { node: *node, level });
-                    break;
-                }
-            }
-            if new.is_none() {
-                new = self.highest()?;
-            }
-            edit(&self.space, |edit| {
-                let is_old = meta::entry(edit.page(root())?).is_some_and(|entry| entry.node == old);
-                // It may have left since it was seen: then again.
-                let is_there = match new {
-                    Some(new) => self.is_live(edit, new.node, None)?,
-                    None => true,
-                };
-                if is_old && is_there {
-                    meta::set_entry(&mut edit.page_mut(root())?, new);
-                }
-                Ok(())
-            })?;
-        }
-        Ok(())
-    }
-
-    /// A node of the highest level that there is.
-    fn highest(&self) -> Result<Option<Entry>, PoolError> {
-        let mut highest: Option<Entry> = None;
-        self.for_each_page(&mut |nodes, page| {
-            let level = nodes.level();
-            if highest.is_none_or(|highest| level > highest.level) {
-                let is_live =
-                    |slot: &usize| nodes.node(&self.core.layout, *slot).state() == State::Live;
-                let slot = (0..nodes.slots()).find(is_live);
-                let node = slot.and_then(|slot| NodeId::new(page, level, slot));
-                highest = node.map(|node| Entry { node, level }).or(highest);
-            }
-        })?;
-        Ok(highest)
     }
 }

@@ -216,3 +216,53 @@ fn recall_outlasts_removals() {
     assert!(after + 10 >= before, "{after} of 1000 are found, {before} before");
     assert!(more * 10 <= pages * 11, "{more} pages, {pages} before");
 }
+
+/// One vector in the middle of others that are as far from each other as can be: all of them want to be
+/// linked with that one alone, which has no room for them.
+#[test]
+fn a_star_is_reached() {
+    let disk = disk();
+    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(150)), 4);
+    let mut model = Model::new();
+    for label in 0..150 {
+        let mut vector = vec![0.0; 150];
+        if label > 0 {
+            vector[label as usize] = 10.0;
+        }
+        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+    }
+    assert_has(&index, &model);
+    assert_eq!(index.count_reached().unwrap(), 150);
+    // Without the middle.
+    let (label, (node, _)) = model.pop_first().unwrap();
+    assert!(index.remove(label, node).unwrap());
+    assert_has(&index, &model);
+    assert_eq!(index.count_reached().unwrap(), 149);
+}
+
+/// A vector whose list is full of others comes again, many times.
+#[test]
+fn the_same_vector_beside_many_others() {
+    let disk = disk();
+    let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 4);
+    let (mut model, mut random) = (Model::new(), Random::new(12));
+    let middle = vec![1.0; DIMENSIONS];
+    for label in 0..140 {
+        let mut near =
+            || (0..DIMENSIONS).map(|_| 1.0 + random.below(200) as f32 / 1e4 - 0.01).collect();
+        let vector = match label {
+            0 | 40.. => middle.clone(),
+            _ => near(),
+        };
+        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+    }
+    assert_has(&index, &model);
+    assert_eq!(index.count_reached().unwrap(), 140);
+    let found = index.search(&middle, 101, 120).unwrap();
+    assert!(found.iter().all(|one| one.distance == 0.0), "{found:?}");
+    assert_eq!(found.len(), 101);
+    for (label, (node, _)) in model.extract_if(.., |label, _| label % 2 == 0).collect::<Vec<_>>() {
+        assert!(index.remove(label, node).unwrap());
+    }
+    assert_has(&index, &model);
+}
