@@ -158,7 +158,10 @@ impl<T: Translation> Shared<T> {
                 thread::sleep(Duration::from_micros(100 << try_));
             }
             if !if is_admitted { patience.is_left() } else { patience.is_left_to_device() } {
-                return Err(self.exhausted());
+                // The device may have ended behind the last sweep.
+                let freed = self.sweep_any(FOREGROUND_GOAL);
+                core.counters.add(Counter::ForegroundEvictions, freed as u64);
+                return take().ok_or_else(|| self.exhausted());
             }
         }
     }
