@@ -70,5 +70,14 @@ macro_rules! if_built {
     };
 }
 
+/// A test for each of these translations, by its name, of what a function does with it; see
+/// [`if_built!`](crate::if_built).
+#[macro_export]
+macro_rules! test_with {
+    ($run:ident: $($name:ident: $translation:ident),+ $(,)?) => {
+        $(#[test] fn $name() { $crate::if_built!($translation, $run::<$translation>()); })+
+    };
+}
+
 /// Why a test of a translation is skipped; `scripts/test` counts these together.
 pub const NOT_BUILT: &str = "not built, but for `scripts/test --long`";

@@ -35,6 +35,11 @@ impl ElementKind {
         }
     }
 
+    /// How many bytes so many [`Element`]s have; of bits, eight are one.
+    pub(crate) fn bytes_of(self, elements: usize) -> usize {
+        self.bytes(if self == ElementKind::Bit { 8 * elements } else { elements })
+    }
+
     /// Its number in a page.
     pub(crate) fn to_byte(self) -> u8 {
         match self {
@@ -72,13 +77,13 @@ pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// What it is.
     const KIND: ElementKind;
 
-    /// Its bytes as they lie in a page, appended to `bytes`.
+    /// Its bits, as many as it has.
     #[doc(hidden)]
-    fn append_to(self, bytes: &mut Vec<u8>);
+    fn to_low_bits(self) -> u64;
 
-    /// The element of these bytes, of which there are as many as it has.
+    /// The element of the lowest of these bits.
     #[doc(hidden)]
-    fn from_bytes(bytes: &[u8]) -> Self;
+    fn from_low_bits(bits: u64) -> Self;
 
     /// Its value, where it is one number.
     #[doc(hidden)]
@@ -90,22 +95,25 @@ mod sealed {
 }
 
 macro_rules! element {
-    ($type:ty, $kind:ident, $value:expr) => {
+    ($type:ty, $kind:ident, $to_bits:expr, $from_bits:expr, $value:expr) => {
         impl sealed::Sealed for $type {}
 
         impl Element for $type {
             const KIND: ElementKind = ElementKind::$kind;
 
-            fn append_to(self, bytes: &mut Vec<u8>) {
-                bytes.extend(self.to_le_bytes());
+            #[inline]
+            fn to_low_bits(self) -> u64 {
+                let to_bits: fn($type) -> _ = $to_bits;
+                u64::from(to_bits(self))
             }
 
-            fn from_bytes(bytes: &[u8]) -> $type {
-                let mut array = [0; size_of::<$type>()];
-                array.copy_from_slice(bytes);
-                <$type>::from_le_bytes(array)
+            #[inline]
+            fn from_low_bits(bits: u64) -> $type {
+                let from_bits: fn(_) -> $type = $from_bits;
+                from_bits(bits as _)
             }
 
+            #[inline]
             fn value(self) -> f32 {
                 let value: fn($type) -> f32 = $value;
                 value(self)
@@ -114,26 +122,9 @@ macro_rules! element {
     };
 }
 
-element!(f32, F32, |value| value);
-element!(f16, F16, f16::to_f32);
-element!(bf16, Bf16, bf16::to_f32);
-element!(i8, I8, f32::from);
-
-impl sealed::Sealed for Bits {}
-
-impl Element for Bits {
-    const KIND: ElementKind = ElementKind::Bit;
-
-    fn append_to(self, bytes: &mut Vec<u8>) {
-        bytes.push(self.0);
-    }
-
-    fn from_bytes(bytes: &[u8]) -> Bits {
-        Bits(bytes[0])
-    }
-
-    /// No bit is NaN.
-    fn value(self) -> f32 {
-        0.0
-    }
-}
+element!(f32, F32, f32::to_bits, f32::from_bits, |value| value);
+element!(f16, F16, f16::to_bits, f16::from_bits, f16::to_f32);
+element!(bf16, Bf16, bf16::to_bits, bf16::from_bits, bf16::to_f32);
+element!(i8, I8, |value| value as u8, |bits: u8| bits as i8, f32::from);
+// No bit is NaN, and none is long.
+element!(Bits, Bit, |bits| bits.0, Bits, |_| 0.0);

@@ -1,38 +1,20 @@
 //! Nodes by how far they are.
 
-use std::cmp::Ordering;
-
 use crate::node_id::NodeId;
 
-/// A node, and how far it is from a vector. The nearest is the least; of equally near ones, the one
-/// that lies first.
-#[derive(Debug, Clone, Copy)]
+/// A node, and how far it is from a vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Near {
     pub(crate) distance: f32,
     pub(crate) node: NodeId,
 }
 
-impl Ord for Near {
-    #[inline]
-    fn cmp(&self, other: &Near) -> Ordering {
-        self.distance.total_cmp(&other.distance).then(self.node.cmp(&other.node))
+impl Near {
+    /// By which the nearest is the least; of equally near ones, the one that lies first.
+    pub(crate) fn order(&self) -> (u32, NodeId) {
+        (order_of(self.distance), self.node)
     }
 }
-
-impl PartialOrd for Near {
-    #[inline]
-    fn partial_cmp(&self, other: &Near) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Near {
-    fn eq(&self, other: &Near) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Near {}
 
 /// The nearest nodes that a search has seen, in order, and which of them it has gone through: what HNSW
 /// keeps in two heaps, of candidates and of what was found, as one sorted array (as the searches of
@@ -69,7 +51,9 @@ impl Nearest {
     #[inline(always)]
     pub(crate) fn bound(&self) -> f32 {
         match self.entries.last() {
-            Some(last) if self.counted >= self.width => distance_of(*last),
+            Some(last) if self.counted >= self.width => {
+                distance_of((*last >> DISTANCE_SHIFT) as u32)
+            }
             _ => f32::INFINITY,
         }
     }
@@ -113,8 +97,10 @@ impl Nearest {
     /// Those that count, nearest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Near> {
         let counted = self.entries.iter().filter(|entry| **entry & COUNTS != 0);
-        counted
-            .map(|entry| Near { distance: distance_of(*entry), node: self.nodes[place_of(*entry)] })
+        counted.map(|entry| Near {
+            distance: distance_of((*entry >> DISTANCE_SHIFT) as u32),
+            node: self.nodes[place_of(*entry)],
+        })
     }
 }
 
@@ -123,16 +109,15 @@ fn place_of(entry: u64) -> usize {
     (entry as u32 >> PLACE_SHIFT) as usize
 }
 
-/// A number that is in the order of the distance, as [`f32::total_cmp`].
+/// A number that is in the order of distances, as [`f32::total_cmp`].
 #[inline(always)]
-fn order_of(distance: f32) -> u32 {
+pub(crate) fn order_of(distance: f32) -> u32 {
     let bits = distance.to_bits();
     bits ^ ((bits as i32 >> 31) as u32 | 1 << 31)
 }
 
 #[inline(always)]
-fn distance_of(entry: u64) -> f32 {
-    let order = (entry >> DISTANCE_SHIFT) as u32;
+pub(crate) fn distance_of(order: u32) -> f32 {
     f32::from_bits(order ^ ((!order as i32 >> 31) as u32 | 1 << 31))
 }
 
@@ -154,10 +139,10 @@ mod tests {
                 if distance < nearest.bound() {
                     nearest.insert(Near { distance, node }, counts);
                     model.push((Near { distance, node }, counts));
-                    model.sort_by_key(|(near, _)| *near);
+                    model.sort_by_key(|(near, _)| near.order());
                     let last = model.iter().filter(|(_, counts)| *counts).nth(width - 1);
                     if let Some(last) = last.map(|(near, _)| *near) {
-                        model.retain(|(near, _)| *near <= last);
+                        model.retain(|(near, _)| near.order() <= last.order());
                     }
                 }
                 if random.u8(..3) == 0 {
@@ -180,8 +165,7 @@ mod tests {
             assert!(order_of(pair[0]) < order_of(pair[1]));
         }
         for distance in distances {
-            let back = distance_of(u64::from(order_of(distance)) << DISTANCE_SHIFT);
-            assert_eq!(back.to_bits(), distance.to_bits());
+            assert_eq!(distance_of(order_of(distance)).to_bits(), distance.to_bits());
         }
     }
 }

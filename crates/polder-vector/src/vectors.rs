@@ -81,6 +81,27 @@ impl Vector {
         let bytes = self.words.iter().flat_map(|word| word.to_ne_bytes());
         bytes.take(self.bytes).collect()
     }
+
+    fn of<E: Element>(elements: &[E]) -> Vector {
+        let bytes = E::KIND.bytes_of(elements.len());
+        let mut words = vec![0; (bytes + OVERRUN_BYTES).div_ceil(8)];
+        let of_a_word = 8 / E::KIND.bytes_of(1);
+        for (word, elements) in words.iter_mut().zip(elements.chunks(of_a_word)) {
+            let bits = |(i, element): (usize, &E)| element.to_low_bits() << (64 / of_a_word * i);
+            *word = u64::to_le(elements.iter().enumerate().map(bits).sum());
+        }
+        Vector { words, bytes, scale: 1.0 }
+    }
+
+    /// Its numbers, of the kind that they are.
+    pub(crate) fn elements<E: Element>(&self) -> Vec<E> {
+        let bytes = E::KIND.bytes_of(1);
+        let element = |i: usize| {
+            let word = u64::from_le(self.words[bytes * i / 8]);
+            E::from_low_bits(word >> (8 * (bytes * i % 8)))
+        };
+        (0..self.bytes / bytes).map(element).collect()
+    }
 }
 
 /// Vectors of one shape, with the distance between them.
@@ -100,32 +121,20 @@ impl Distances {
         Distances { shape, kernel: Kernel::of(shape.element, sum) }
     }
 
-    /// What computes them.
-    pub(crate) fn kernel_name(&self) -> &'static str {
-        self.kernel.name()
+    /// Whether distances depend on the scales of vectors.
+    pub(crate) fn are_scaled(&self) -> bool {
+        self.shape.metric == Metric::Cosine
     }
 
-    /// How far the vector of these bytes is from another one, both with the scales that they have.
+    /// How far a vector is from another one, whose scale is asked for only where it counts.
     #[inline(always)]
-    pub(crate) fn between(&self, one: &Vector, other: Run<'_>, scale: f32) -> f32 {
-        self.of_sum(self.kernel.sum(one.run(), other), || one.scale * scale)
-    }
-
-    /// The distance that follows from a sum over the dimensions, and the scales of both vectors where
-    /// these count.
-    #[inline(always)]
-    pub(crate) fn of_sum(&self, sum: f32, scales: impl FnOnce() -> f32) -> f32 {
+    pub(crate) fn between(&self, one: &Vector, other: Run<'_>, scale: impl FnOnce() -> f32) -> f32 {
+        let sum = self.kernel.sum(one.run(), other);
         match self.shape.metric {
             Metric::L2 | Metric::Hamming => sum,
             Metric::InnerProduct => 1.0 - sum,
-            Metric::Cosine => 1.0 - sum * scales(),
+            Metric::Cosine => 1.0 - sum * (one.scale * scale()),
         }
-    }
-
-    /// The sum over the dimensions.
-    #[inline(always)]
-    pub(crate) fn sum(&self, one: Run<'_>, other: Run<'_>) -> f32 {
-        self.kernel.sum(one, other)
     }
 
     /// The vector of these numbers.
@@ -146,9 +155,7 @@ impl Distances {
             let value = elements[dimension].value();
             return Err(VectorError::NotFinite { dimension, value });
         }
-        let mut bytes = Vec::with_capacity(self.shape.bytes() + OVERRUN_BYTES);
-        elements.iter().for_each(|element| element.append_to(&mut bytes));
-        let mut vector = Vector::copy_of_bytes(&bytes);
+        let mut vector = Vector::of(elements);
         // In f64: the square of a number that is finite may not be.
         let square: f64 = elements.iter().map(|element| f64::from(element.value()).powi(2)).sum();
         let length = square.sqrt();
@@ -163,25 +170,5 @@ impl Distances {
             vector.scale = (1.0 / length) as f32;
         }
         Ok(vector)
-    }
-
-    /// The numbers of a vector.
-    pub(crate) fn elements<E: Element>(&self, vector: &Vector) -> Vec<E> {
-        vector.to_bytes().chunks_exact(E::KIND.bytes(1)).map(E::from_bytes).collect()
-    }
-}
-
-impl Vector {
-    fn copy_of_bytes(bytes: &[u8]) -> Vector {
-        let mut words: Vec<u64> = Vec::with_capacity((bytes.len() + OVERRUN_BYTES).div_ceil(8));
-        let (whole, rest) = bytes.as_chunks::<8>();
-        words.extend(whole.iter().map(|word| u64::from_ne_bytes(*word)));
-        if !rest.is_empty() {
-            let mut word = [0; 8];
-            word[..rest.len()].copy_from_slice(rest);
-            words.push(u64::from_ne_bytes(word));
-        }
-        words.resize(words.len() + OVERRUN_BYTES / 8, 0);
-        Vector { words, bytes: bytes.len(), scale: 1.0 }
     }
 }

@@ -16,10 +16,17 @@ pub(crate) struct Visited {
 const MOST_SEARCHES: u64 = 1 << 24;
 const NODE_BITS: u32 = 40;
 const LEAST_ENTRIES: usize = 1 << 12;
+/// Half a MiB.
+const KEPT_ENTRIES: usize = 1 << 16;
 
 impl Visited {
     pub(crate) fn new() -> Visited {
         Visited { entries: vec![0; LEAST_ENTRIES], search: 1, count: 0 }
+    }
+
+    /// Whether it has as much memory as most searches need.
+    pub(crate) fn is_small(&self) -> bool {
+        self.entries.len() <= KEPT_ENTRIES
     }
 
     /// Another search begins.

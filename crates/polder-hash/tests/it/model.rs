@@ -6,8 +6,8 @@ use polder_pool::{
     Array, ArraySwizzled, Direct, Hash, Open, Predictive, Simd, Swizzle, Translation,
 };
 use polder_pool::{Vm, VmHuge};
-use polder_testkit::if_built;
 use polder_testkit::{KeyShape, Random};
+use polder_testkit::{if_built, test_with};
 use proptest::prelude::*;
 
 use crate::support::*;
@@ -79,13 +79,8 @@ fn lives<T: Translation>() {
     life::<T>(PageSize::MAX, KeyShape::Short, longest(PageSize::MAX), 500);
 }
 
-macro_rules! lives {
-    ($($name:ident: $translation:ident),+ $(,)?) => {
-        $(#[test] fn $name() { if_built!($translation, lives::<$translation>()); })+
-    };
-}
-
-lives!(
+test_with!(
+    lives:
     array: Array,
     direct: Direct,
     hash: Hash,

@@ -147,6 +147,12 @@ impl<T: Translation> Shared<T> {
         }
         let mut patience = StallTimer::new(self);
         loop {
+            // Before the sweeps: what the device has ended with is free by then.
+            let goes_on = match is_admitted {
+                true => patience.is_left(),
+                // ADMIT-2
+                false => patience.is_left_to_device(),
+            };
             for try_ in 0..FOREGROUND_SWEEPS {
                 let freed = self.sweep_any(FOREGROUND_GOAL);
                 core.counters.add(Counter::ForegroundEvictions, freed as u64);
@@ -157,11 +163,8 @@ impl<T: Translation> Shared<T> {
                 // back.
                 thread::sleep(Duration::from_micros(100 << try_));
             }
-            if !if is_admitted { patience.is_left() } else { patience.is_left_to_device() } {
-                // The device may have ended behind the last sweep.
-                let freed = self.sweep_any(FOREGROUND_GOAL);
-                core.counters.add(Counter::ForegroundEvictions, freed as u64);
-                return take().ok_or_else(|| self.exhausted());
+            if !goes_on {
+                return Err(self.exhausted());
             }
         }
     }

@@ -139,16 +139,11 @@ macro_rules! bytes {
                 done += 16;
             }
             let sum = _mm256_add_epi32(sums[0], sums[1]);
-            let mut lanes = [0_i32; LANES];
-            lanes[0] = _mm256_extract_epi32::<0>(sum);
-            lanes[1] = _mm256_extract_epi32::<1>(sum);
-            lanes[2] = _mm256_extract_epi32::<2>(sum);
-            lanes[3] = _mm256_extract_epi32::<3>(sum);
-            lanes[4] = _mm256_extract_epi32::<4>(sum);
-            lanes[5] = _mm256_extract_epi32::<5>(sum);
-            lanes[6] = _mm256_extract_epi32::<6>(sum);
-            lanes[7] = _mm256_extract_epi32::<7>(sum);
-            lanes.into_iter().map(i64::from).sum::<i64>() as f32
+            let (low, high) = (_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));
+            let four = _mm256_add_epi64(_mm256_cvtepi32_epi64(low), _mm256_cvtepi32_epi64(high));
+            let (low, high) = (_mm256_castsi256_si128(four), _mm256_extracti128_si256::<1>(four));
+            let two = _mm_add_epi64(low, high);
+            (_mm_cvtsi128_si64(two) + _mm_extract_epi64::<1>(two)) as f32
         }
     };
 }

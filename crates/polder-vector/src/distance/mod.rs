@@ -24,32 +24,19 @@ pub(crate) enum Sum {
     DifferentBits,
 }
 
-/// Sums over two vectors of the same length, which is a whole number of elements.
+/// Sums over two vectors of the same length, which is a whole number of elements. Called where the
+/// processor has what it needs.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Kernel {
-    name: &'static str,
-    /// Called where the processor has what it needs.
-    run: unsafe fn(Run<'_>, Run<'_>) -> f32,
-}
+pub(crate) struct Kernel(unsafe fn(Run<'_>, Run<'_>) -> f32);
 
 impl Kernel {
     /// The fastest one for this processor.
     pub(crate) fn of(element: ElementKind, sum: Sum) -> Kernel {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
-        if let Some(run) = avx2::kernel(element, sum) {
-            return Kernel { name: "avx2", run };
+        if let Some(kernel) = avx2::kernel(element, sum) {
+            return Kernel(kernel);
         }
-        Kernel::portable(element, sum)
-    }
-
-    /// The one for any processor.
-    pub(crate) fn portable(element: ElementKind, sum: Sum) -> Kernel {
-        Kernel { name: "portable", run: portable::kernel(element, sum) }
-    }
-
-    /// What it is for.
-    pub(crate) fn name(self) -> &'static str {
-        self.name
+        Kernel(portable::kernel(element, sum))
     }
 
     /// The sum.
@@ -57,7 +44,7 @@ impl Kernel {
     pub(crate) fn sum(self, one: Run<'_>, other: Run<'_>) -> f32 {
         // SAFETY: `of` has found that the processor has what the kernel needs; the portable ones need
         // nothing.
-        unsafe { (self.run)(one, other) }
+        unsafe { (self.0)(one, other) }
     }
 }
 

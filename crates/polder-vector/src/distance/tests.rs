@@ -15,13 +15,16 @@ fn words(bytes: &[u8]) -> Vec<u64> {
 fn sums<E: Element>(a: &[E], b: &[E], sum: Sum) -> (f32, f32) {
     let bytes = |elements: &[E]| {
         let mut bytes = Vec::new();
-        elements.iter().for_each(|element| element.append_to(&mut bytes));
+        for element in elements {
+            let bits = element.to_low_bits().to_le_bytes();
+            bytes.extend(&bits[..E::KIND.bytes_of(1)]);
+        }
         bytes
     };
     let (a, b) = (bytes(a), bytes(b));
     let (len, a, b) = (a.len(), words(&a), words(&b));
     let (a, b) = (Run::of(&a).part(0, len), Run::of(&b).part(0, len));
-    (Kernel::of(E::KIND, sum).sum(a, b), Kernel::portable(E::KIND, sum).sum(a, b))
+    (Kernel::of(E::KIND, sum).sum(a, b), Kernel(portable::kernel(E::KIND, sum)).sum(a, b))
 }
 
 /// Of whole numbers below 2^24 in all, which floats add without an error, so that the order does not

@@ -1,6 +1,5 @@
 //! Comparing with all vectors: what is found is what is nearest.
 
-use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
 use polder_format::PageNo;
@@ -11,38 +10,11 @@ use super::node::{NodePage, State};
 use super::{Found, HnswIndex};
 use crate::element::Element;
 use crate::error::VectorError;
+use crate::near::{distance_of, order_of};
 use crate::node_id::NodeId;
 
 /// Pages of which it is found out at a time whether they are used.
 const BATCH: usize = 1024;
-
-/// A vector, by how far it is, and by its label.
-struct Candidate {
-    distance: f32,
-    label: u64,
-    node: NodeId,
-}
-
-impl Ord for Candidate {
-    fn cmp(&self, other: &Candidate) -> Ordering {
-        let by_label = || (self.label, self.node).cmp(&(other.label, other.node));
-        self.distance.total_cmp(&other.distance).then_with(by_label)
-    }
-}
-
-impl PartialOrd for Candidate {
-    fn partial_cmp(&self, other: &Candidate) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl PartialEq for Candidate {
-    fn eq(&self, other: &Candidate) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Candidate {}
 
 impl<T: Translation> HnswIndex<T> {
     /// The `count` vectors nearest to `query`, nearest first, of all that the index has: each is read
@@ -56,23 +28,22 @@ impl<T: Translation> HnswIndex<T> {
         count: usize,
     ) -> Result<Vec<Found>, VectorError> {
         let query = self.core.distances.vector(query)?;
-        let (layout, distances) = (&self.core.layout, &self.core.distances);
-        // The farthest first.
-        let mut found: BinaryHeap<Candidate> = BinaryHeap::new();
+        // The farthest first; of equally far ones, that with the highest label.
+        let mut found: BinaryHeap<(u32, u64, NodeId)> = BinaryHeap::new();
         self.for_each_page(&mut |nodes, page| {
             for slot in 0..nodes.slots() {
-                let node = nodes.node(layout, slot);
+                let node = nodes.node(&self.core.layout, slot);
                 if node.state() != State::Live {
                     continue;
                 }
-                let distance = distances.between(&query, node.vector(layout), node.scale());
-                if found.len() >= count
-                    && found.peek().is_none_or(|farthest| distance > farthest.distance)
-                {
+                let order = order_of(self.core.distance(&query, node));
+                let is_full = found.len() >= count;
+                if is_full && found.peek().is_none_or(|farthest| order > farthest.0) {
                     continue;
                 }
-                let Some(id) = NodeId::new(page, nodes.level(), slot) else { continue };
-                found.push(Candidate { distance, label: node.label(), node: id });
+                found.extend(
+                    NodeId::new(page, nodes.level(), slot).map(|id| (order, node.label(), id)),
+                );
                 if found.len() > count {
                     found.pop();
                 }
@@ -80,7 +51,7 @@ impl<T: Translation> HnswIndex<T> {
         })?;
         let found = found.into_sorted_vec().into_iter();
         let found =
-            found.map(|Candidate { distance, label, node }| Found { label, distance, node });
+            found.map(|(order, label, node)| Found { label, distance: distance_of(order), node });
         Ok(found.collect())
     }
 

@@ -16,7 +16,7 @@
 //! nothing, and of the higher levels what there is time for.
 
 use polder_format::{PageId, PageKind, PageNo};
-use polder_pool::{PoolError, Restart, Translation};
+use polder_pool::{PoolError, Restart, Translation, lock};
 use polder_structure::levels::root;
 use polder_structure::page::broken;
 use polder_structure::{Edit, edit};
@@ -52,7 +52,7 @@ impl New<'_> {
 #[derive(Clone, Copy)]
 struct Room {
     page: PageNo,
-    /// Whether this thread fills it, and nobody else does meanwhile.
+    /// Whether this thread fills it, and not only finds room there. (Others may find room there.)
     is_filled: bool,
 }
 
@@ -93,9 +93,9 @@ impl<T: Translation> HnswIndex<T> {
         // Each time that it begins again, others have changed what was found.
         loop {
             // 2
-            let entry = self.live_entry()?;
+            self.live_entry()?;
             let start = self.search_for(vector, level)?;
-            let is_alone = entry.is_none() && start.entry.is_none();
+            let is_alone = start.entry.is_none();
             if start.links[0].is_empty() && !is_alone {
                 continue;
             }
@@ -123,14 +123,14 @@ impl<T: Translation> HnswIndex<T> {
     fn search_for(&self, vector: &Vector, highest: u8) -> Result<Start, PoolError> {
         let mut near = vec![Vec::new(); usize::from(highest) + 1];
         let entry = self.walk(vector, |walk| {
-            let Some((start, level)) = walk.start()? else { return Ok(None) };
-            let mut from = walk.descend(start, level, highest)?;
-            for level in (0..=level.min(highest)).rev() {
-                let found = walk.level(&[from], self.core.options.insert_width, level)?;
-                from = found.first().copied().unwrap_or(from);
-                near[usize::from(level)] = found;
+            let Some(entry) = walk.entry()? else { return Ok(None) };
+            let mut from = walk.descend(entry, highest)?;
+            for level in (0..=entry.level.min(highest)).rev() {
+                walk.level(from, self.core.options.insert_width, level)?;
+                near[usize::from(level)].extend(walk.found());
+                from = near[usize::from(level)].first().map_or(from, |nearest| nearest.node);
             }
-            Ok(Some(Entry { node: start.node, level }))
+            Ok(Some(entry))
         })?;
         let links = near.iter().map(|near| self.select(near, self.core.options.links, None));
         let links = links.collect::<Result<Vec<_>, PoolError>>()?;
@@ -342,29 +342,21 @@ impl Core {
     fn put_links(&self, page: &mut NodePageMut<'_>, node: NodeId, new: &New<'_>) {
         for (level, links) in new.links.iter().enumerate() {
             // HNSW-2: a node that was found may have left, and this one have its place.
-            let mut links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
-            let mut seen = Vec::with_capacity(links.len());
-            links.retain(|link| {
-                !seen.contains(link) && {
-                    seen.push(*link);
-                    true
-                }
-            });
+            let links: Vec<_> = links.iter().copied().filter(|link| *link != node).collect();
             page.set_links(&self.layout, node.slot(), level as u8, &links);
         }
     }
 
-    /// A page of nodes of this level that has room, which nobody else takes meanwhile.
+    /// A page of nodes of this level that this thread is to fill.
     fn take_filling(&self, level: u8) -> Option<PageNo> {
-        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let mut filling = lock(&self.filling);
         let at = filling.iter().position(|(of, _)| *of == level)?;
         Some(filling.swap_remove(at).1)
     }
 
     /// A page that has room for more.
     fn fill_later(&self, level: u8, page: PageNo) {
-        let mut filling = self.filling.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        filling.push((level, page));
+        lock(&self.filling).push((level, page));
     }
 }
 

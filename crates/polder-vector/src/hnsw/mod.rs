@@ -84,7 +84,7 @@ use polder_structure::page::broken;
 use crate::element::Element;
 use crate::error::VectorError;
 use crate::node_id::NodeId;
-use crate::vectors::{Distances, VectorShape};
+use crate::vectors::{Distances, Vector, VectorShape};
 use meta::Entry;
 use node::{Layout, NodePage, NodeRef};
 
@@ -221,11 +221,6 @@ impl<T: Translation> HnswIndex<T> {
         self.core.options
     }
 
-    /// What computes distances on this processor: `avx2`, or `portable`.
-    pub fn kernel(&self) -> &'static str {
-        self.core.distances.kernel_name()
-    }
-
     /// The vector of a node, if that is there and has this label.
     ///
     /// # Errors
@@ -242,7 +237,7 @@ impl<T: Translation> HnswIndex<T> {
             (found.state() == node::State::Live && found.label() == label)
                 .then(|| found.copy(&self.core.layout))
         })?;
-        Ok(vector.flatten().map(|vector| self.core.distances.elements(&vector)))
+        Ok(vector.flatten().map(|vector| vector.elements()))
     }
 
     /// Whether the page of a node that a caller gives, and no link does, is one of nodes.
@@ -288,6 +283,12 @@ impl Core {
         let layout = options.layout(space.page_size())?;
         let distances = Distances::new(options.shape);
         Ok(Core { options: *options, layout, distances, filling: Mutex::default() })
+    }
+
+    /// How far a node is from a vector.
+    #[inline(always)]
+    fn distance(&self, from: &Vector, node: NodeRef<'_>) -> f32 {
+        self.distances.between(from, node.vector(&self.layout), || node.scale())
     }
 
     /// What `read` makes of a node in its page, which may be changing; `None` if there is no such

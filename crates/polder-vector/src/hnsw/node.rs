@@ -185,7 +185,8 @@ impl<'a> NodePage<'a> {
 
     /// Whether a node is one of its places.
     pub(crate) fn has(self, node: NodeId) -> bool {
-        node.slot() < self.slots() && node.is_above() == (self.level() > 0)
+        let end = at::NODES + (node.slot() + 1) * self.page.u32(at::STRIDE) as usize;
+        end <= self.page.size() && node.is_above() == (self.level() > 0)
     }
 
     /// The level of its nodes.

@@ -19,17 +19,19 @@ impl<T: Translation> HnswIndex<T> {
             if self.live_entry()?.is_none() {
                 break;
             }
-            near = self.walk(vector, |walk| {
-                let Some((start, _)) = walk.start()? else { return Ok(Vec::new()) };
+            self.walk(vector, |walk| {
+                let Some(entry) = walk.entry()? else { return Ok(()) };
                 walk.without_leaving = true;
-                walk.level(&[start], self.core.options.insert_width, 0)
+                walk.level(entry.node, self.core.options.insert_width, 0)?;
+                near.extend(walk.found().map(|near| near.node));
+                Ok(())
             })?;
             // Else the entry began to leave.
             if !near.is_empty() {
                 break;
             }
         }
-        Ok(near.into_iter().map(|near| near.node).collect())
+        Ok(near)
     }
 
     /// Links a node with those that are nearest to it, if it is found, but not by going from the entry

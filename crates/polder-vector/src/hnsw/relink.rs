@@ -120,7 +120,8 @@ impl<T: Translation> HnswIndex<T> {
                 let mut plans = Vec::with_capacity(nodes.len());
                 for node in &nodes {
                     let plan = self.plan(*node, level, wish, &plans)?;
-                    plans.extend(plan);
+                    // HNSW-5: a link that would cost another node its last one is not made.
+                    plans.extend(plan.filter(|plan| plan.lost.is_empty()));
                 }
                 if plans.is_empty() {
                     break;
@@ -376,20 +377,19 @@ impl<T: Translation> HnswIndex<T> {
         for node in nodes {
             let distance = match known {
                 Some((new, of_new)) if new == *node => {
-                    Some(distances.between(vector, of_new.run(), of_new.scale))
+                    Some(distances.between(vector, of_new.run(), || of_new.scale))
                 }
                 _ => {
                     let seen = self.read_node(*node, |page, found| {
                         let is_there = found.state() != State::Free && page.level() >= level;
-                        is_there
-                            .then(|| distances.between(vector, found.vector(layout), found.scale()))
+                        is_there.then(|| self.core.distance(vector, found))
                     })?;
                     seen.flatten()
                 }
             };
             near.extend(distance.map(|distance| Near { distance, node: *node }));
         }
-        near.sort_unstable();
+        near.sort_unstable_by_key(Near::order);
         self.select(&near, layout.capacity(level), known)
     }
 

@@ -73,16 +73,18 @@ impl<T: Translation> HnswIndex<T> {
     fn lead_around(&self, label: u64, node: NodeId, leaving: &Leaving) -> Result<(), PoolError> {
         for (level, links) in leaving.links.iter().enumerate().rev() {
             let level = level as u8;
-            let near = self.walk(&leaving.vector, |walk| match walk.start()? {
-                Some((start, top)) if top >= level => {
-                    let nearest = walk.descend(start, top, level)?;
-                    walk.level(&[nearest], self.core.options.insert_width, level)
-                }
-                _ => Ok(Vec::new()),
-            })?;
             let mut nodes = links.clone();
-            let others = near.iter().map(|near| near.node).filter(|near| !links.contains(near));
-            nodes.extend(others);
+            self.walk(&leaving.vector, |walk| {
+                let Some(entry) = walk.entry()?.filter(|entry| entry.level >= level) else {
+                    return Ok(());
+                };
+                let nearest = walk.descend(entry, level)?;
+                walk.level(nearest, self.core.options.insert_width, level)?;
+                nodes.extend(
+                    walk.found().map(|near| near.node).filter(|near| !links.contains(near)),
+                );
+                Ok(())
+            })?;
             self.relink(&nodes, level, Wish::Replace(node, label, links))?;
         }
         // HNSW-5

@@ -17,16 +17,16 @@ use std::cell::Cell;
 use std::cmp::Ordering;
 
 use polder_format::PageId;
-use polder_pool::bytes::{PageRef, Run};
+use polder_pool::bytes::PageRef;
 use polder_pool::{
     AccessHint, Blocked, Interleaved, LinkRef, Loading, PoolError, Restart, Translation,
 };
 
+use super::meta::Entry;
 use super::node::{NodePage, NodeRef, State};
 use super::{Core, Found, HnswIndex};
 use crate::element::Element;
 use crate::error::VectorError;
-use crate::metric::Metric;
 use crate::near::{Near, Nearest};
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
@@ -67,7 +67,10 @@ impl Scratch {
     fn with<R>(search: impl FnOnce(&mut Scratch) -> R) -> R {
         let mut scratch = SCRATCH.take().unwrap_or_else(|| Box::new(Scratch::new()));
         let result = search(&mut scratch);
-        SCRATCH.set(Some(scratch));
+        // What a wide search needed is not kept.
+        if scratch.visited.is_small() {
+            SCRATCH.set(Some(scratch));
+        }
         result
     }
 }
@@ -86,10 +89,6 @@ pub(super) struct Walk<'w, 'p, T: Translation> {
     way: &'w mut Interleaved<'p, T>,
     scratch: &'w mut Scratch,
     query: &'w Vector,
-    /// Its bytes.
-    bytes: Run<'w>,
-    /// Whether all that is compared needs what lies behind the vector.
-    is_scaled: bool,
     /// The level that is gone through.
     level: u8,
     /// Nodes that are leaving are not gone through, as if they were not there.
@@ -113,21 +112,23 @@ impl<T: Translation> HnswIndex<T> {
         if count == 0 {
             return Ok(Vec::new());
         }
-        let near = self.walk(&query, |walk| {
-            let Some((start, level)) = walk.start()? else { return Ok(Vec::new()) };
-            let start = walk.descend(start, level, 0)?;
-            walk.level(&[start], width.max(count), 0)
+        let mut near = Vec::new();
+        self.walk(&query, |walk| {
+            let Some(entry) = walk.entry()? else { return Ok(()) };
+            let nearest = walk.descend(entry, 0)?;
+            walk.level(nearest, width.max(count), 0)?;
+            near.extend(walk.found());
+            Ok(())
         })?;
         let mut found = Vec::with_capacity(count.min(near.len()));
         for Near { distance, node } in near {
             if found.len() == count {
                 break;
             }
-            let Core { distances, layout, .. } = &*self.core;
             let label = self.read_node(node, |_, node| {
-                let now = distances.between(&query, node.vector(layout), node.scale());
                 // The place may be another node's by now.
-                (node.state() == State::Live && now == distance).then(|| node.label())
+                let is_it = || self.core.distance(&query, node) == distance;
+                (node.state() == State::Live && is_it()).then(|| node.label())
             })?;
             found.extend(label.flatten().map(|label| Found { label, distance, node }));
         }
@@ -142,78 +143,64 @@ impl<T: Translation> HnswIndex<T> {
     ) -> Result<R, PoolError> {
         Scratch::with(|scratch| {
             self.space.interleave(AccessHint::Normal, |way| {
-                let core = &*self.core;
-                let is_scaled = core.options.shape.metric == Metric::Cosine;
-                let bytes = query.run();
-                let level = 0;
-                let index = self;
-                let without_leaving = false;
-                search(&mut Walk {
-                    core,
-                    index,
-                    way,
-                    scratch,
-                    query,
-                    bytes,
-                    is_scaled,
-                    level,
-                    without_leaving,
-                })
+                let (core, index) = (&*self.core, self);
+                let (level, without_leaving) = (0, false);
+                search(&mut Walk { core, index, way, scratch, query, level, without_leaving })
             })
         })
     }
 }
 
 impl<'p, T: Translation> Walk<'_, 'p, T> {
-    /// The entry and its level. None in an empty index.
-    pub(super) fn start(&mut self) -> Result<Option<(Near, u8)>, PoolError> {
-        let Some(entry) = self.index.entry()? else { return Ok(None) };
-        let seen = self.wait_for(entry.node)?;
-        // A stale entry has another vector, from which a search can begin as well.
-        let distance = seen.map_or(f32::INFINITY, |seen| seen.distance);
-        Ok(Some((Near { distance, node: entry.node }, entry.level)))
+    /// Where to begin. None in an empty index.
+    pub(super) fn entry(&self) -> Result<Option<Entry>, PoolError> {
+        self.index.entry()
     }
 
-    /// Goes down from `level` to the one above `last`; gives the nearest node there, or `start`.
-    pub(super) fn descend(&mut self, start: Near, level: u8, last: u8) -> Result<Near, PoolError> {
-        let mut nearest = start;
-        for level in (last + 1..=level).rev() {
-            let found = self.level(&[nearest], 1, level)?;
-            nearest = found.first().copied().unwrap_or(nearest);
+    /// Goes down from the entry to the level above `last`; gives the nearest node there, or the entry.
+    pub(super) fn descend(&mut self, entry: Entry, last: u8) -> Result<NodeId, PoolError> {
+        let mut nearest = entry.node;
+        for level in (last + 1..=entry.level).rev() {
+            self.level(nearest, 1, level)?;
+            nearest = self.found().next().map_or(nearest, |found| found.node);
         }
         Ok(nearest)
     }
 
-    /// The `width` nearest nodes of a level that are reached from `start`, nearest first.
+    /// Finds the `width` nearest nodes of a level that are reached from `start`.
     pub(super) fn level(
         &mut self,
-        start: &[Near],
+        start: NodeId,
         width: usize,
         level: u8,
-    ) -> Result<Vec<Near>, PoolError> {
+    ) -> Result<(), PoolError> {
         self.level = level;
-        self.scratch.visited.clear();
-        self.scratch.nearest.clear(width);
+        let scratch = &mut *self.scratch;
+        scratch.visited.clear();
+        scratch.nearest.clear(width);
         // An error may have left something.
-        self.scratch.awaited.clear();
-        self.scratch.later.clear();
-        let links = &mut self.scratch.links;
-        links.clear();
-        links.extend(start.iter().map(|near| near.node));
-        self.scratch.visited.insert_all(links);
-        for near in start {
-            // It is compared once more: it may have left since.
-            let state = self.wait_for(near.node)?.map_or(State::Free, |seen| seen.state);
-            if state != State::Live && self.without_leaving {
-                continue;
-            }
-            self.scratch.nearest.insert(*near, state == State::Live);
+        scratch.awaited.clear();
+        scratch.later.clear();
+        scratch.links.clear();
+        scratch.links.push(start);
+        scratch.visited.insert_all(&mut scratch.links);
+        let sight = self.wait_for(start)?;
+        let state = sight.map_or(State::Free, |sight| sight.state);
+        // One that has left meanwhile still leads to where it was.
+        if state == State::Live || !self.without_leaving {
+            let distance = sight.map_or(f32::INFINITY, |sight| sight.distance);
+            self.scratch.nearest.insert(Near { distance, node: start }, state == State::Live);
         }
         while let Some(node) = self.scratch.nearest.take_next() {
             self.read_links(node)?;
             self.compare()?;
         }
-        Ok(self.scratch.nearest.iter().collect())
+        Ok(())
+    }
+
+    /// What was found on the last level, nearest first.
+    pub(super) fn found(&self) -> impl Iterator<Item = Near> {
+        self.scratch.nearest.iter()
     }
 
     /// The links of a node that lead to what was not seen.
@@ -326,19 +313,18 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     #[inline(always)]
     fn ask(&self, page: Option<PageRef<'p>>, node: NodeId) {
         if let Some(page) = page {
-            let (layout, is_scaled) = (&self.core.layout, self.is_scaled);
-            layout.lowest(page, node.slot()).prefetch(layout, is_scaled);
+            let Core { layout, distances, .. } = self.core;
+            layout.lowest(page, node.slot()).prefetch(layout, distances.are_scaled());
         }
     }
 
     /// A node, if its page is here and does not change, and the node is near enough to be a candidate.
     #[inline(always)]
     fn sight(&mut self, node: NodeId) -> Result<Option<Sight>, Restart> {
-        let (core, query, bytes, level) = (self.core, self.query, self.bytes, self.level);
+        let (core, query, level) = (self.core, self.query, self.level);
         let bound = self.scratch.nearest.bound();
         self.look(node, |found| {
-            let sum = core.distances.sum(bytes, found.vector(&core.layout));
-            let distance = core.distances.of_sum(sum, || query.scale * found.scale());
+            let distance = core.distance(query, found);
             // Of a damaged vector the distance may be no number.
             if distance.partial_cmp(&bound) != Some(Ordering::Less) {
                 return None;
@@ -353,7 +339,7 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
     fn wait_for(&mut self, node: NodeId) -> Result<Option<Sight>, PoolError> {
         let (core, query) = (self.core, self.query);
         self.index.read_node(node, |_, found| Sight {
-            distance: core.distances.between(query, found.vector(&core.layout), found.scale()),
+            distance: core.distance(query, found),
             state: found.state(),
         })
     }

@@ -35,20 +35,21 @@ impl<T: Translation> HnswIndex<T> {
             if chosen.len() == count {
                 break;
             }
-            let is_covered = |chosen: &[(NodeId, Vector)], run: Run<'_>, scale| {
-                let mut same = 0;
-                chosen.iter().any(|(_, other)| {
-                    same += usize::from(same_bytes(other.run(), run));
-                    same > 1 || factor * distances.between(other, run, scale) < *distance
-                })
-            };
+            let is_covered =
+                |chosen: &[(NodeId, Vector)], run: Run<'_>, scale: &dyn Fn() -> f32| {
+                    let mut same = 0;
+                    chosen.iter().any(|(_, other)| {
+                        same += usize::from(same_bytes(other.run(), run));
+                        same > 1 || factor * distances.between(other, run, scale) < *distance
+                    })
+                };
             let vector = match known {
-                Some((known, vector)) if known == *node => {
-                    Some((!is_covered(&chosen, vector.run(), vector.scale)).then(|| vector.clone()))
-                }
+                Some((known, vector)) if known == *node => Some(
+                    (!is_covered(&chosen, vector.run(), &|| vector.scale)).then(|| vector.clone()),
+                ),
                 _ => self.read_node(*node, |_, found| {
                     let is_chosen = found.state() != State::Free
-                        && !is_covered(&chosen, found.vector(layout), found.scale());
+                        && !is_covered(&chosen, found.vector(layout), &|| found.scale());
                     is_chosen.then(|| found.copy(layout))
                 })?,
             };

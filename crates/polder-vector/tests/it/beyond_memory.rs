@@ -11,7 +11,7 @@ use polder_pool::{
 };
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{disk, is_of_device, tight};
-use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, if_built};
+use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
 use polder_vector::{HnswIndex, VectorError};
 
 use crate::support::*;
@@ -60,15 +60,12 @@ fn finds<T: Translation>() {
     assert_has(&index, &model);
     let reads = pool.stats().device_reads;
     assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
+    let together = disk.counts().most_queued;
+    assert!(together >= 4, "at most {together} reads were under way");
 }
 
-macro_rules! finds {
-    ($($name:ident: $translation:ident),+ $(,)?) => {
-        $(#[test] fn $name() { if_built!($translation, finds::<$translation>()); })+
-    };
-}
-
-finds!(
+test_with!(
+    finds:
     array: Array,
     hash: Hash,
     open: Open,

@@ -16,11 +16,6 @@ pub struct Run<'a> {
     life: PhantomData<&'a [u64]>,
 }
 
-// SAFETY: a Run only reads, by the means of BYTES-1, which any thread may.
-unsafe impl Send for Run<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for Run<'_> {}
-
 impl<'a> PageRef<'a> {
     /// The `len` bytes from `offset` on, fewer if the page ends.
     #[inline(always)]
