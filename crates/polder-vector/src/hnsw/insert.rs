@@ -195,28 +195,13 @@ impl<T: Translation> HnswIndex<T> {
     /// Step 3, of as many neighbours as one edit links back from.
     fn plan_links_to(&self, new: &mut New<'_>) -> Result<Vec<Plan>, PoolError> {
         let mut plans = Vec::new();
-        let neighbours = new.links[0].clone();
-        // HNSW-7: what the new node comes before, if there are others with its vector.
-        let mut before: Option<Option<NodeId>> = None;
-        // What it must lead to, because others no longer do.
-        let mut must = Vec::new();
-        for neighbour in neighbours.iter().take(AT_ONCE) {
-            match self.plan_ring(*neighbour, new.vector)? {
-                Some(into) if before.is_none() => {
-                    before = Some(into.next);
-                    plans.extend(into.plans);
-                    must.extend(into.next);
-                    must.extend(into.evicted);
-                }
-                Some(_) if before == Some(Some(*neighbour)) => {}
-                Some(_) => new.links[0].retain(|link| link != neighbour),
-                None => {
-                    let wish = Wish::Add(NodeId::NEW, new.vector);
-                    let plan = self.plan(*neighbour, 0, wish, &plans)?;
-                    plans.extend(plan);
-                }
-            }
+        for neighbour in new.links[0].iter().take(AT_ONCE) {
+            let wish = Wish::Add(NodeId::NEW, new.vector);
+            let plan = self.plan(*neighbour, 0, wish, &plans)?;
+            plans.extend(plan);
         }
+        // What it must lead to, because others no longer do.
+        let mut must: Vec<_> = plans.iter().flat_map(|plan| plan.lost.iter().copied()).collect();
         // HNSW-5
         let is_reached = plans.iter().any(|plan| plan.leads_to(NodeId::NEW));
         if !is_reached
@@ -224,7 +209,6 @@ impl<T: Translation> HnswIndex<T> {
         {
             must.push(other);
         }
-        must.extend(plans.iter().flat_map(|plan| plan.lost.iter().copied()));
         let capacity = self.core.layout.capacity(0);
         let links = &mut new.links[0];
         links.retain(|link| !must.contains(link));

@@ -70,6 +70,8 @@ mod relink;
 mod remove;
 mod search;
 mod select;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

@@ -10,9 +10,6 @@
 //!   that node itself, so that both are reached. When one is removed, those that it leads to are looked
 //!   for without it, and linked with what is found where they are not. When a list is full, a link is left
 //!   out only if another one of it leads to a node that links there; if there is none, the new node does.
-//! * `HNSW-7` Nodes with the same vector, bit for bit, are a ring in both directions where inserts find
-//!   them: each leads to two of the others on the lowest level, since these lead nowhere else. A new one
-//!   comes between two, and one that goes leaves its neighbours beside each other.
 
 use std::collections::HashMap;
 
@@ -21,7 +18,6 @@ use polder_structure::{Edit, edit};
 
 use super::HnswIndex;
 use super::node::{NodePage, NodePageMut, State};
-use super::select::same_bytes;
 use crate::near::Near;
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
@@ -41,43 +37,6 @@ pub(super) enum Wish<'w> {
     Add(NodeId, &'w Vector),
     /// It does not lead to this node, which is leaving and has this label, but to what is nearest of these.
     Replace(NodeId, u64, &'w [NodeId]),
-}
-
-/// How a new node comes into a ring (`HNSW-7`): lists of the two between which it comes, and the second of
-/// them, if there is one; and links that had to make room for it, which become its own (`HNSW-5`).
-pub(super) struct IntoRing {
-    pub(super) plans: Vec<Plan>,
-    pub(super) next: Option<NodeId>,
-    pub(super) evicted: Vec<NodeId>,
-}
-
-impl IntoRing {
-    /// A list leads to the new node: in the place of `gone`, or else of the last one where all are taken.
-    fn add(&mut self, node: NodeId, ring: Ring, gone: Option<NodeId>, capacity: usize) {
-        let Ring { list: was, same } = ring;
-        let mut becomes = was.clone();
-        let at = match gone {
-            Some(gone) => becomes.iter().position(|link| *link == gone),
-            // Not one of the ring, and none that made room in another list.
-            None if was.len() == capacity => becomes
-                .iter()
-                .rposition(|link| !same.contains(link) && !self.evicted.contains(link)),
-            None => None,
-        };
-        match at {
-            Some(at) if gone.is_some() => becomes[at] = NodeId::NEW,
-            Some(at) => self.evicted.push(std::mem::replace(&mut becomes[at], NodeId::NEW)),
-            None => becomes.push(NodeId::NEW),
-        }
-        becomes.truncate(capacity);
-        self.plans.push(Plan { node, was, becomes, lost: Vec::new() });
-    }
-}
-
-/// The list of a node on the lowest level, and those in it that have the same vector.
-struct Ring {
-    list: Vec<NodeId>,
-    same: Vec<NodeId>,
 }
 
 /// What one list is to become.
@@ -252,51 +211,6 @@ impl<T: Translation> HnswIndex<T> {
         }
         lost.retain(|node| !is_reached(*node, becomes));
         Ok(lost)
-    }
-
-    /// What lists of nodes with this very vector become if a new one comes behind `node` in the ring, and
-    /// the one that was behind it (`HNSW-7`). `None` if the node has another vector.
-    pub(super) fn plan_ring(
-        &self,
-        node: NodeId,
-        vector: &Vector,
-    ) -> Result<Option<IntoRing>, PoolError> {
-        let Some(ring) = self.ring_of(node, vector)? else { return Ok(None) };
-        let next = ring.same.first().copied();
-        let mut into = IntoRing { plans: Vec::new(), next, evicted: Vec::new() };
-        let gone = next.filter(|_| ring.same.len() > 1);
-        into.add(node, ring, gone, self.core.layout.capacity(0));
-        if let Some(next) = next
-            && let Some(ring) = self.ring_of(next, vector)?
-        {
-            let gone = ring.same.iter().copied().find(|other| gone.is_some() && *other == node);
-            into.add(next, ring, gone, self.core.layout.capacity(0));
-        }
-        Ok(Some(into))
-    }
-
-    /// The list of a node with this very vector on the lowest level, and those in it with this vector.
-    fn ring_of(&self, node: NodeId, vector: &Vector) -> Result<Option<Ring>, PoolError> {
-        let layout = &self.core.layout;
-        let mut was = Vec::new();
-        let is_same = self.read_node(node, |_, found| {
-            was.clear();
-            found.links(layout, 0, &mut was);
-            found.state() == State::Live && same_bytes(found.vector(layout), vector.run())
-        })?;
-        if is_same != Some(true) {
-            return Ok(None);
-        }
-        let mut ring = Vec::new();
-        for link in &was {
-            let is_same = self.read_node(*link, |_, found| {
-                found.state() == State::Live && same_bytes(found.vector(layout), vector.run())
-            })?;
-            if is_same == Some(true) {
-                ring.push(*link);
-            }
-        }
-        Ok(Some(Ring { list: was, same: ring }))
     }
 
     /// Makes a link from one of these nodes, which are nearest to it and reached, lead to a node on the lowest

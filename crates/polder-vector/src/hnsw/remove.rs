@@ -7,8 +7,8 @@
 //!     those of its neighbours, and of the nodes that are nearest to it. On the lowest level: what it leads
 //!     to is reached without it, and without any node that is leaving, or is made so. (Of two nodes that
 //!     leave together one sees that the other does)
-//! 4  one edit: if its lists are those of step 3, and it is not the entry, the place is free, and its page
-//!     in the chain of those with room (HNSW-6). Else 2 again
+//! 4  one edit: if its lists are those of step 3, the place is free, and its page in the chain of those
+//!     with room (HNSW-6). Else 2 again
 //! ```
 //!
 //! A crash or an error behind step 1 leaves it leaving; whoever removes it again goes on.
@@ -32,7 +32,7 @@ enum Freed {
     Now,
     /// Somebody else removes the same node.
     ByOthers,
-    /// It is the entry, or its lists are these by now.
+    /// Its lists are these by now.
     NotYet(Vec<Vec<NodeId>>),
 }
 
@@ -114,10 +114,12 @@ impl<T: Translation> HnswIndex<T> {
             }
             let links = found.all_links(layout, nodes.level());
             let (level, is_chained) = (nodes.level(), nodes.chained().is_some());
-            let is_entry = meta::entry(edit.page(root())?).is_some_and(|entry| entry.node == node);
-            if links != leaving.links || is_entry {
+            if links != leaving.links {
                 return Ok(Freed::NotYet(links));
             }
+            // HNSW-4: only what is found becomes the entry, and since step 2 it is not.
+            let entry = meta::entry(edit.page(root())?);
+            debug_assert!(entry.is_none_or(|entry| entry.node != node), "HNSW-4");
             NodePageMut::new(edit.page_mut(node.page())?).remove(layout, node.slot());
             if !is_chained {
                 let first = meta::chain(edit.page(root())?, level);

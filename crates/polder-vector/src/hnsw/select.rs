@@ -18,8 +18,8 @@ const FACTOR: f32 = 1.2;
 
 impl<T: Translation> HnswIndex<T> {
     /// At most `count` of these nodes, nearest first, which are in the order of how far they are from
-    /// the node that gets the links: none of which is nearer to one that was chosen before it, or the same
-    /// as two of them (`HNSW-7`). Those that have left are not chosen.
+    /// the node that gets the links: none of which is much nearer to one that was chosen before it. Those
+    /// that have left are not chosen.
     /// The vector of `known` is not looked up, since its node may have no place yet.
     pub(super) fn select(
         &self,
@@ -35,21 +35,17 @@ impl<T: Translation> HnswIndex<T> {
             if chosen.len() == count {
                 break;
             }
-            let is_covered =
-                |chosen: &[(NodeId, Vector)], run: Run<'_>, scale: &dyn Fn() -> f32| {
-                    let mut same = 0;
-                    chosen.iter().any(|(_, other)| {
-                        same += usize::from(same_bytes(other.run(), run));
-                        same > 1 || factor * distances.between(other, run, scale) < *distance
-                    })
-                };
+            let is_apart = |run: Run<'_>, scale| {
+                let between = |other| factor * distances.between(other, run, || scale);
+                chosen.iter().all(|(_, other)| between(other) >= *distance)
+            };
             let vector = match known {
-                Some((known, vector)) if known == *node => Some(
-                    (!is_covered(&chosen, vector.run(), &|| vector.scale)).then(|| vector.clone()),
-                ),
+                Some((known, vector)) if known == *node => {
+                    Some(is_apart(vector.run(), vector.scale).then(|| vector.clone()))
+                }
                 _ => self.read_node(*node, |_, found| {
                     let is_chosen = found.state() != State::Free
-                        && !is_covered(&chosen, found.vector(layout), &|| found.scale());
+                        && is_apart(found.vector(layout), found.scale());
                     is_chosen.then(|| found.copy(layout))
                 })?,
             };
@@ -57,14 +53,4 @@ impl<T: Translation> HnswIndex<T> {
         }
         Ok(chosen.into_iter().map(|(node, _)| node).collect())
     }
-}
-
-/// Whether two vectors are the same.
-#[inline]
-pub(super) fn same_bytes(one: Run<'_>, other: Run<'_>) -> bool {
-    let len = one.len();
-    let whole = len / 8 * 8;
-    let is_same = (0..whole).step_by(8).all(|at| one.u64(at) == other.u64(at));
-    let differ = || (one.u64(whole) ^ other.u64(whole)) << (64 - 8 * (len - whole));
-    is_same && len == other.len() && (whole == len || differ() == 0)
 }

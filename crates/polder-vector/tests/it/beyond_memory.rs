@@ -90,7 +90,13 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
     for _ in 0..ops {
         let query = vector(&mut random, DIMENSIONS);
         let error = match random.below(3) {
-            0 => index.search(&query, 10, 30).err(),
+            0 => index
+                .search(&query, 10, 30)
+                .map(|found| {
+                    let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
+                    assert_eq!(labels.len(), found.len(), "{plan:?}: something twice");
+                })
+                .err(),
             1 => {
                 next += 1;
                 match index.insert(next, &query) {

@@ -174,7 +174,7 @@ fn recall_outlasts_removals() {
     let (disk, mut random) = (disk(), Random::new(8));
     let (_pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 4);
     let mut model = Model::new();
-    let count = steps(1500, 10_000);
+    let count = steps(3000, 10_000);
     let grow = |model: &mut Model, random: &mut Random, first: u64| {
         for label in first.. {
             if model.len() as u64 == count {
