@@ -1,4 +1,4 @@
-//! What the numbers of a vector are.
+//! What the numbers of a vector are, and vectors of them.
 
 use std::fmt;
 
@@ -72,10 +72,48 @@ impl fmt::Display for ElementKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Bits(pub u8);
 
+/// The numbers of a vector.
+#[derive(Debug, Clone, Copy, PartialEq)]
+#[non_exhaustive]
+pub enum VectorRef<'v> {
+    /// [`ElementKind::F32`]
+    F32(&'v [f32]),
+    /// [`ElementKind::F16`]
+    F16(&'v [f16]),
+    /// [`ElementKind::Bf16`]
+    Bf16(&'v [bf16]),
+    /// [`ElementKind::I8`]
+    I8(&'v [i8]),
+    /// [`ElementKind::Bit`]
+    Bit(&'v [Bits]),
+}
+
+impl<'v, E: Element> From<&'v [E]> for VectorRef<'v> {
+    fn from(elements: &'v [E]) -> VectorRef<'v> {
+        E::vector(elements)
+    }
+}
+
+impl<'v, E: Element, const N: usize> From<&'v [E; N]> for VectorRef<'v> {
+    fn from(elements: &'v [E; N]) -> VectorRef<'v> {
+        E::vector(elements)
+    }
+}
+
+impl<'v, E: Element> From<&'v Vec<E>> for VectorRef<'v> {
+    fn from(elements: &'v Vec<E>) -> VectorRef<'v> {
+        E::vector(elements)
+    }
+}
+
 /// A number of a vector. Of bits, which have no address, eight.
 pub trait Element: Copy + Send + Sync + 'static + sealed::Sealed {
     /// What it is.
     const KIND: ElementKind;
+
+    /// A vector of such numbers.
+    #[doc(hidden)]
+    fn vector(elements: &[Self]) -> VectorRef<'_>;
 
     /// Its bits, as many as it has.
     #[doc(hidden)]
@@ -100,6 +138,10 @@ macro_rules! element {
 
         impl Element for $type {
             const KIND: ElementKind = ElementKind::$kind;
+
+            fn vector(elements: &[$type]) -> VectorRef<'_> {
+                VectorRef::$kind(elements)
+            }
 
             #[inline]
             fn to_low_bits(self) -> u64 {

@@ -81,6 +81,9 @@ pub enum VectorError {
         /// Bytes that are there for it.
         room: usize,
     },
+    /// The distance within which is to be searched is no number.
+    #[error("the distance within which vectors are to be found is NaN")]
+    Within,
     /// The pool could not.
     #[error(transparent)]
     Pool(#[from] PoolError),

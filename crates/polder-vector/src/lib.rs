@@ -7,8 +7,9 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits |
+//! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
+//! | `index.rs`, `search.rs` | what all indexes can do, and what is asked of them |
 //! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
@@ -20,19 +21,24 @@ mod distance;
 mod element;
 mod error;
 pub mod hnsw;
+mod index;
 mod metric;
 mod near;
 mod node_id;
+mod search;
 mod vectors;
 mod visited;
 
-pub use element::{Bits, Element, ElementKind};
+pub use element::{Bits, Element, ElementKind, VectorRef};
 pub use error::VectorError;
 pub use half;
-pub use hnsw::{Found, HnswIndex, HnswOptions, KINDS};
+pub use hnsw::{HnswIndex, HnswOptions, KINDS, NearestIter};
+pub use index::{VectorBuf, VectorIndex};
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use polder_structure::{Fault, Report};
+pub use roaring;
+pub use search::{Answer, Filter, Found, Search};
 pub use vectors::VectorShape;
 
 /// The README's program.

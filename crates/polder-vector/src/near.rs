@@ -1,5 +1,8 @@
 //! Nodes by how far they are.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use crate::node_id::NodeId;
 
 /// A node, and how far it is from a vector.
@@ -32,6 +35,9 @@ pub(crate) struct Nearest {
     counted: usize,
     /// No entry before this one is still to be gone through.
     next: usize,
+    /// What was not among the nearest, if that may be wanted later.
+    beyond: BinaryHeap<Reverse<u64>>,
+    keeps_all: bool,
 }
 
 const DONE: u64 = 1;
@@ -40,18 +46,43 @@ const PLACE_SHIFT: u32 = 2;
 const DISTANCE_SHIFT: u32 = 32;
 
 impl Nearest {
-    /// Keeps nothing any more, and `width` nodes from here on.
-    pub(crate) fn clear(&mut self, width: usize) {
+    /// Keeps nothing any more, and `width` nodes from here on; with `keeps_all` also those that are not
+    /// among the nearest, for [`Nearest::widen`].
+    pub(crate) fn clear(&mut self, width: usize, keeps_all: bool) {
         self.entries.clear();
         self.nodes.clear();
+        self.beyond.clear();
         (self.width, self.counted, self.next) = (width, 0, 0);
+        self.keeps_all = keeps_all;
+    }
+
+    /// Keeps more nodes, those that were seen and not kept included.
+    pub(crate) fn widen(&mut self, width: usize) {
+        self.width = width;
+        while self.counted < self.width
+            && let Some(Reverse(entry)) = self.beyond.pop()
+        {
+            // All that are kept are nearer.
+            self.entries.push(entry);
+            self.counted += usize::from(entry & COUNTS != 0);
+        }
+        self.next = 0;
+    }
+
+    pub(crate) fn width(&self) -> usize {
+        self.width
+    }
+
+    /// Whether it has as many nodes that count as it keeps.
+    pub(crate) fn is_full(&self) -> bool {
+        self.counted >= self.width
     }
 
     /// What is not nearer than this is not kept.
     #[inline(always)]
     pub(crate) fn bound(&self) -> f32 {
         match self.entries.last() {
-            Some(last) if self.counted >= self.width => {
+            Some(last) if self.counted >= self.width && !self.keeps_all => {
                 distance_of((*last >> DISTANCE_SHIFT) as u32)
             }
             _ => f32::INFINITY,
@@ -76,8 +107,11 @@ impl Nearest {
             if counts && self.counted == self.width {
                 break;
             }
-            self.entries.pop();
             self.counted -= usize::from(counts);
+            let farthest = self.entries.pop();
+            if self.keeps_all {
+                self.beyond.extend(farthest.map(Reverse));
+            }
         }
     }
 
@@ -130,7 +164,7 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(4);
         let mut nearest = Nearest::default();
         for width in [1, 2, 10, 100] {
-            nearest.clear(width);
+            nearest.clear(width, false);
             let (mut model, mut gone) = (Vec::<(Near, bool)>::new(), Vec::new());
             for number in 0..1000 {
                 let node = NodeId::from_bits((number + 1) << 9).unwrap();
@@ -154,6 +188,44 @@ mod tests {
             let counted: Vec<Near> =
                 model.iter().filter(|(_, counts)| *counts).map(|(near, _)| *near).collect();
             assert_eq!(nearest.iter().collect::<Vec<_>>(), counted);
+        }
+    }
+
+    #[test]
+    fn what_was_not_kept_comes_back() {
+        let mut random = fastrand::Rng::with_seed(6);
+        let (mut nearest, mut model) = (Nearest::default(), Vec::new());
+        nearest.clear(3, true);
+        let (mut number, mut gone) = (0, Vec::new());
+        for width in [3, 4, 10, 11, 200, 2000] {
+            nearest.widen(width);
+            for _ in 0..100 {
+                number += 1;
+                let node = NodeId::from_bits(number << 9).unwrap();
+                let near = Near { distance: random.f32(), node };
+                assert!(near.distance < nearest.bound());
+                nearest.insert(near, number % 5 > 0);
+                model.push((near, number % 5 > 0));
+                if random.bool() {
+                    gone.extend(nearest.take_next());
+                }
+            }
+            model.sort_by_key(|(near, _)| near.order());
+            let counted = || model.iter().filter(|(_, counts)| *counts).map(|(near, _)| *near);
+            assert_eq!(
+                nearest.iter().collect::<Vec<_>>(),
+                counted().take(width).collect::<Vec<_>>()
+            );
+            assert_eq!(nearest.is_full(), counted().count() >= width);
+            // What is kept is gone through, once.
+            let last = counted().nth(width - 1);
+            while let Some(node) = nearest.take_next() {
+                assert!(!gone.contains(&node));
+                gone.push(node);
+            }
+            let is_kept = |near: &Near| last.is_none_or(|last| near.order() <= last.order());
+            let kept = model.iter().map(|(near, _)| *near).filter(is_kept);
+            assert!(kept.map(|near| near.node).all(|node| gone.contains(&node)));
         }
     }
 

@@ -3,7 +3,7 @@
 use polder_pool::bytes::{OVERRUN_BYTES, Run};
 
 use crate::distance::{Kernel, Sum};
-use crate::element::{Element, ElementKind};
+use crate::element::{Element, ElementKind, VectorRef};
 use crate::error::VectorError;
 use crate::metric::Metric;
 
@@ -142,7 +142,17 @@ impl Distances {
     /// # Errors
     /// [`VectorError::Elements`], [`VectorError::Dimensions`], [`VectorError::NotFinite`],
     /// [`VectorError::Length`], and [`VectorError::NoDirection`] under the cosine.
-    pub(crate) fn vector<E: Element>(&self, elements: &[E]) -> Result<Vector, VectorError> {
+    pub(crate) fn vector(&self, elements: VectorRef<'_>) -> Result<Vector, VectorError> {
+        match elements {
+            VectorRef::F32(elements) => self.vector_of(elements),
+            VectorRef::F16(elements) => self.vector_of(elements),
+            VectorRef::Bf16(elements) => self.vector_of(elements),
+            VectorRef::I8(elements) => self.vector_of(elements),
+            VectorRef::Bit(elements) => self.vector_of(elements),
+        }
+    }
+
+    fn vector_of<E: Element>(&self, elements: &[E]) -> Result<Vector, VectorError> {
         let VectorShape { element, dimensions: wanted, metric } = self.shape;
         if E::KIND != element {
             return Err(VectorError::Elements { given: E::KIND, wanted: element });

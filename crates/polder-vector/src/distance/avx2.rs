@@ -32,70 +32,62 @@ const LANES: usize = 8;
 /// that are begun in one cycle.
 const SUMS: usize = 4;
 
-/// For each kind of floats: how eight of them become f32. The last ones are cut off by a mask, since
-/// what lies behind a vector is not zero.
+/// For each kind of floats: how four registers of them are loaded, and each becomes eight f32. The last
+/// ones are cut off by a mask, since what lies behind a vector is not zero.
 macro_rules! floats {
-    ($bytes:literal, $load:expr, $products:ident, $differences:ident) => {
+    ($bytes:literal, $load:ident, $split:ident, $to_f32:expr, $products:ident, $differences:ident) => {
         #[target_feature(enable = "avx2,fma,f16c")]
         fn $products(one: Run<'_>, other: Run<'_>) -> f32 {
-            floats!(one, other, $bytes, $load, |sum, a, b| _mm256_fmadd_ps(a, b, sum))
+            floats!(one, other, $bytes, $load, $split, $to_f32, |sum, a, b| {
+                _mm256_fmadd_ps(a, b, sum)
+            })
         }
 
         #[target_feature(enable = "avx2,fma,f16c")]
         fn $differences(one: Run<'_>, other: Run<'_>) -> f32 {
-            floats!(one, other, $bytes, $load, |sum, a, b| {
+            floats!(one, other, $bytes, $load, $split, $to_f32, |sum, a, b| {
                 let difference = _mm256_sub_ps(a, b);
                 _mm256_fmadd_ps(difference, difference, sum)
             })
         }
     };
-    ($one:ident, $other:ident, $bytes:literal, $load:expr, |$sum:ident, $a:ident, $b:ident| $step:expr) => {{
-        let count = $one.len().min($other.len()) / $bytes;
+    ($one:ident, $other:ident, $bytes:literal, $load:ident, $split:ident, $to_f32:expr, |$sum:ident, $a:ident, $b:ident| $step:expr) => {{
+        let (mut one, mut other) = ($one, $other);
         let mut sums = [_mm256_setzero_ps(); SUMS];
-        let mut done = 0;
-        while done + SUMS * LANES <= count {
-            for (i, place) in sums.iter_mut().enumerate() {
-                let at = $bytes * (done + i * LANES);
-                let ($sum, $a, $b) = (*place, $load($one, at), $load($other, at));
-                *place = $step;
+        while let Some((ones, one_rest)) = one.$split()
+            && let Some((others, other_rest)) = other.$split()
+        {
+            for i in 0..SUMS {
+                let ($sum, $a, $b) = (sums[i], $to_f32(ones[i]), $to_f32(others[i]));
+                sums[i] = $step;
             }
-            done += SUMS * LANES;
+            (one, other) = (one_rest, other_rest);
         }
-        while done < count {
-            let mask = first(count - done);
+        let end = one.len().min(other.len());
+        let mut at = 0;
+        while at < end {
+            let mask = first((end - at) / $bytes);
             let ($sum, $a, $b) = (
                 sums[0],
-                _mm256_and_ps($load($one, $bytes * done), mask),
-                _mm256_and_ps($load($other, $bytes * done), mask),
+                _mm256_and_ps($to_f32(one.$load(at)), mask),
+                _mm256_and_ps($to_f32(other.$load(at)), mask),
             );
             sums[0] = $step;
-            done += LANES;
+            at += $bytes * LANES;
         }
         let [a, b, c, d] = sums;
         total(_mm256_add_ps(_mm256_add_ps(a, b), _mm256_add_ps(c, d)))
     }};
 }
 
-floats!(4, load_f32, products_f32, differences_f32);
-floats!(2, load_f16, products_f16, differences_f16);
-floats!(2, load_bf16, products_bf16, differences_bf16);
+floats!(4, load_256, split_4x256, _mm256_castsi256_ps, products_f32, differences_f32);
+floats!(2, load_128, split_4x128, _mm256_cvtph_ps, products_f16, differences_f16);
+floats!(2, load_128, split_4x128, bf16_to_f32, products_bf16, differences_bf16);
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn load_f32(run: Run<'_>, at: usize) -> __m256 {
-    _mm256_castsi256_ps(run.load_256(at))
-}
-
-#[inline]
-#[target_feature(enable = "avx2,f16c")]
-fn load_f16(run: Run<'_>, at: usize) -> __m256 {
-    _mm256_cvtph_ps(run.load_128(at))
-}
-
-#[inline]
-#[target_feature(enable = "avx2")]
-fn load_bf16(run: Run<'_>, at: usize) -> __m256 {
-    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(run.load_128(at))))
+fn bf16_to_f32(numbers: __m128i) -> __m256 {
+    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_cvtepu16_epi32(numbers)))
 }
 
 /// All bits of the first `count` lanes.
@@ -114,29 +106,32 @@ fn total(sums: __m256) -> f32 {
     _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)))
 }
 
-/// Sixteen bytes a step, as numbers of two bytes, whose products are added in pairs. A lane has an
+/// Sixteen bytes a register, as numbers of two bytes, whose products are added in pairs. A lane has an
 /// eighth of them: of the longest vectors that fit a page, 2^13 of at most 2^16 each.
 macro_rules! bytes {
     ($name:ident, |$a:ident, $b:ident| $pairs:expr) => {
         #[target_feature(enable = "avx2")]
         fn $name(one: Run<'_>, other: Run<'_>) -> f32 {
-            let count = one.len().min(other.len());
+            let (mut one, mut other) = (one, other);
             let mut sums = [_mm256_setzero_si256(); 2];
-            let mut done = 0;
-            while done + 32 <= count {
-                for (i, sum) in sums.iter_mut().enumerate() {
-                    let $a = _mm256_cvtepi8_epi16(one.load_128(done + 16 * i));
-                    let $b = _mm256_cvtepi8_epi16(other.load_128(done + 16 * i));
-                    *sum = _mm256_add_epi32(*sum, $pairs);
+            while let Some((ones, one_rest)) = one.split_4x128()
+                && let Some((others, other_rest)) = other.split_4x128()
+            {
+                for i in 0..4 {
+                    let $a = _mm256_cvtepi8_epi16(ones[i]);
+                    let $b = _mm256_cvtepi8_epi16(others[i]);
+                    sums[i % 2] = _mm256_add_epi32(sums[i % 2], $pairs);
                 }
-                done += 32;
+                (one, other) = (one_rest, other_rest);
             }
-            while done < count {
-                let mask = first_bytes(count - done);
-                let $a = _mm256_cvtepi8_epi16(_mm_and_si128(one.load_128(done), mask));
-                let $b = _mm256_cvtepi8_epi16(_mm_and_si128(other.load_128(done), mask));
+            let end = one.len().min(other.len());
+            let mut at = 0;
+            while at < end {
+                let mask = first_bytes(end - at);
+                let $a = _mm256_cvtepi8_epi16(_mm_and_si128(one.load_128(at), mask));
+                let $b = _mm256_cvtepi8_epi16(_mm_and_si128(other.load_128(at), mask));
                 sums[0] = _mm256_add_epi32(sums[0], $pairs);
-                done += 16;
+                at += 16;
             }
             let sum = _mm256_add_epi32(sums[0], sums[1]);
             let (low, high) = (_mm256_castsi256_si128(sum), _mm256_extracti128_si256::<1>(sum));

@@ -64,15 +64,16 @@ impl<T: Translation> HnswIndex<T> {
     /// A node of the highest level that there is.
     fn highest(&self) -> Result<Option<Entry>, PoolError> {
         let mut highest: Option<Entry> = None;
-        self.for_each_page(&mut |nodes, page| {
-            let level = nodes.level();
+        let mut there = Vec::new();
+        self.for_each_page(|page| {
+            self.live_nodes(page, &mut there, |_| {}, |node, _| Some(node))?;
+            // All nodes of a page have the same level.
+            let Some(node) = there.first().copied() else { return Ok(()) };
+            let level = self.read_node(node, |nodes, _| nodes.level())?.unwrap_or(0);
             if highest.is_none_or(|highest| level > highest.level) {
-                let is_live =
-                    |slot: &usize| nodes.node(&self.core.layout, *slot).state() == State::Live;
-                let slot = (0..nodes.slots()).find(is_live);
-                let node = slot.and_then(|slot| NodeId::new(page, level, slot));
-                highest = node.map(|node| Entry { node, level }).or(highest);
+                highest = Some(Entry { node, level });
             }
+            Ok(())
         })?;
         Ok(highest)
     }

@@ -3,65 +3,146 @@
 use std::collections::BinaryHeap;
 
 use polder_format::PageNo;
-use polder_pool::bytes::PageBuf;
 use polder_pool::{AccessHint, PoolError, Translation};
 
-use super::node::{NodePage, State};
-use super::{Found, HnswIndex};
-use crate::element::Element;
+use super::HnswIndex;
+use super::node::{NodePage, NodeRef, State};
+use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::near::{distance_of, order_of};
 use crate::node_id::NodeId;
+use crate::search::{Answer, Filter, Found, Search};
+use crate::vectors::Vector;
 
 /// Pages of which it is found out at a time whether they are used.
 const BATCH: usize = 1024;
+/// How far ahead of the one that is compared vectors are asked for.
+const AHEAD: usize = 3;
+
+/// A vector by how far it is, and by its label.
+type Ordered = (u32, u64, NodeId);
 
 impl<T: Translation> HnswIndex<T> {
-    /// The `count` vectors nearest to `query`, nearest first, of all that the index has: each is read
-    /// and compared. Of equally near ones those with the lowest labels.
+    /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
+    /// compared. Of equally near ones those with the lowest labels.
     ///
     /// # Errors
-    /// Those of a vector that is not one of the index, and those of loading pages.
-    pub fn search_exact<E: Element>(
+    /// Those of a vector that is not one of the index, [`VectorError::Within`], and those of loading pages.
+    pub fn search_exact<'v>(
         &self,
-        query: &[E],
-        count: usize,
-    ) -> Result<Vec<Found>, VectorError> {
-        let query = self.core.distances.vector(query)?;
-        // The farthest first; of equally far ones, that with the highest label.
-        let mut found: BinaryHeap<(u32, u64, NodeId)> = BinaryHeap::new();
-        self.for_each_page(&mut |nodes, page| {
-            for slot in 0..nodes.slots() {
-                let node = nodes.node(&self.core.layout, slot);
-                if node.state() != State::Live {
-                    continue;
-                }
-                let order = order_of(self.core.distance(&query, node));
-                let is_full = found.len() >= count;
-                if is_full && found.peek().is_none_or(|farthest| order > farthest.0) {
-                    continue;
-                }
-                found.extend(
-                    NodeId::new(page, nodes.level(), slot).map(|id| (order, node.label(), id)),
-                );
-                if found.len() > count {
-                    found.pop();
-                }
-            }
-        })?;
-        let found = found.into_sorted_vec().into_iter();
-        let found =
-            found.map(|(order, label, node)| Found { label, distance: distance_of(order), node });
-        Ok(found.collect())
+        query: impl Into<VectorRef<'v>>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError> {
+        let query = self.core.distances.vector(query.into())?;
+        search.validate()?;
+        Ok(self.compare_all(&query, search)?)
     }
 
-    /// Shows a copy of each page of nodes, read ahead of the one that is shown.
+    pub(super) fn compare_all(
+        &self,
+        query: &Vector,
+        search: &Search<'_>,
+    ) -> Result<Answer, PoolError> {
+        // The farthest first; of equally far ones, that with the highest label.
+        let mut nearest: BinaryHeap<Ordered> = BinaryHeap::new();
+        let within = order_of(search.within);
+        let (mut near, mut matching) = (Vec::new(), Vec::new());
+        self.for_each_page(|page| {
+            let bound = match nearest.peek() {
+                Some(farthest) if nearest.len() >= search.count => within.min(farthest.0),
+                _ => within,
+            };
+            let compare = |id, node: NodeRef<'_>| {
+                let order = order_of(self.core.distance(query, node));
+                (order <= bound).then(|| (order, node.label(), id))
+            };
+            let ask = |node: NodeRef<'_>| node.prefetch(&self.core.layout, true);
+            match search.filter {
+                None => self.live_nodes(page, &mut near, ask, compare)?,
+                Some(filter) => {
+                    self.matching_nodes(page, filter, &mut matching)?;
+                    if matching.is_empty() {
+                        return Ok(());
+                    }
+                    self.live_nodes(
+                        page,
+                        &mut near,
+                        |_| {},
+                        |id, node| {
+                            let is_match = matching.contains(&(id, node.label()));
+                            is_match.then(|| compare(id, node)).flatten()
+                        },
+                    )?;
+                }
+            }
+            for one in near.drain(..) {
+                nearest.push(one);
+                if nearest.len() > search.count {
+                    nearest.pop();
+                }
+            }
+            Ok(())
+        })?;
+        let nearest = nearest.into_sorted_vec().into_iter();
+        let found =
+            nearest.map(|(order, label, node)| Found { label, distance: distance_of(order), node });
+        Ok(Answer { found: found.collect(), is_exhaustive: true })
+    }
+
+    /// Finds the nodes of a page that match, with their labels.
+    fn matching_nodes(
+        &self,
+        page: PageNo,
+        filter: &dyn Filter,
+        matching: &mut Vec<(NodeId, u64)>,
+    ) -> Result<(), PoolError> {
+        self.live_nodes(page, matching, |_| {}, |id, node| Some((id, node.label())))?;
+        matching.retain(|(_, label)| filter.matches(*label));
+        Ok(())
+    }
+
+    /// Leaves in `seen` what `see` makes of the nodes of a page that are there, of which it has asked for
+    /// what `ask` does.
+    pub(super) fn live_nodes<R>(
+        &self,
+        page: PageNo,
+        seen: &mut Vec<R>,
+        ask: impl Fn(NodeRef<'_>),
+        mut see: impl FnMut(NodeId, NodeRef<'_>) -> Option<R>,
+    ) -> Result<(), PoolError> {
+        let layout = &self.core.layout;
+        self.space.run(AccessHint::Scan, |attempt| {
+            seen.clear();
+            let guard = self.space.page(attempt, page)?;
+            let nodes = NodePage::new(guard.page());
+            if nodes.is_of(layout) {
+                let level = nodes.level();
+                let slots = nodes.slots();
+                // Lines that lie far apart, which the processor does not foresee.
+                for slot in 0..slots {
+                    nodes.node(layout, slot).prefetch_label(layout);
+                }
+                for slot in 0..slots {
+                    if slot + AHEAD < slots {
+                        ask(nodes.node(layout, slot + AHEAD));
+                    }
+                    let node = nodes.node(layout, slot);
+                    if node.state() == State::Live {
+                        let id = NodeId::new(page, level, slot);
+                        seen.extend(id.and_then(|id| see(id, node)));
+                    }
+                }
+            }
+            guard.validate()
+        })
+    }
+
+    /// Shows the number of each page, read ahead of the one that is shown.
     pub(super) fn for_each_page(
         &self,
-        show: &mut dyn FnMut(NodePage<'_>, PageNo),
+        mut show: impl FnMut(PageNo) -> Result<(), PoolError>,
     ) -> Result<(), PoolError> {
         let space = &self.space;
-        let mut copy = PageBuf::new(space.page_size());
         let mut from = 1;
         while let Some(first) = PageNo::new(from) {
             let pages = space.used_pages_from(first, BATCH)?;
@@ -72,15 +153,7 @@ impl<T: Translation> HnswIndex<T> {
                 if i % ahead == 0 {
                     space.load_ahead(pages[i..].iter().copied().take(ahead));
                 }
-                space.run(AccessHint::Scan, |attempt| {
-                    let guard = space.page(attempt, *page)?;
-                    copy.copy_from(guard.page());
-                    guard.validate()
-                })?;
-                let nodes = NodePage::new(copy.page());
-                if nodes.is_of(&self.core.layout) {
-                    show(nodes, *page);
-                }
+                show(*page)?;
             }
         }
         Ok(())

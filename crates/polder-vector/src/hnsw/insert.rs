@@ -25,7 +25,7 @@ use super::meta::{self, Entry};
 use super::node::{NodePage, NodePageMut};
 use super::relink::{AT_ONCE, MOST_PLANS, Plan, Wish};
 use super::{Core, HnswIndex};
-use crate::element::Element;
+use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::{MOST_PAGES, NodeId};
 use crate::vectors::Vector;
@@ -82,8 +82,12 @@ impl<T: Translation> HnswIndex<T> {
     /// # Errors
     /// Those of a vector that is not one of the index, and those of loading, making and logging pages.
     /// If one of the pool's own comes in the middle, the vector may be in the index.
-    pub fn insert<E: Element>(&self, label: u64, vector: &[E]) -> Result<NodeId, VectorError> {
-        let vector = self.core.distances.vector(vector)?;
+    pub fn insert<'v>(
+        &self,
+        label: u64,
+        vector: impl Into<VectorRef<'v>>,
+    ) -> Result<NodeId, VectorError> {
+        let vector = self.core.distances.vector(vector.into())?;
         Ok(self.insert_vector(label, &vector)?)
     }
 

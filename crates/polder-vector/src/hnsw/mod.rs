@@ -51,7 +51,9 @@
 //! |---|---|
 //! | `meta.rs` | the first page |
 //! | `node.rs` | pages of nodes |
-//! | `search.rs` | going through the graph |
+//! | `walk.rs` | going through the graph |
+//! | `search.rs`, `iter.rs` | searches: for the nearest, for all within a distance; one after the other |
+//! | `filtered.rs`, `sample.rs` | how a search with a filter is done |
 //! | `select.rs` | which of many to link with |
 //! | `entry.rs` | where searches begin |
 //! | `insert.rs`, `remove.rs` | changes |
@@ -62,16 +64,20 @@
 mod check;
 mod entry;
 mod exact;
+mod filtered;
 mod insert;
+mod iter;
 mod meta;
 mod node;
 mod reconnect;
 mod relink;
 mod remove;
+mod sample;
 mod search;
 mod select;
 #[cfg(test)]
 mod tests;
+mod walk;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -83,12 +89,16 @@ use polder_structure::create_root;
 use polder_structure::levels::root;
 use polder_structure::page::broken;
 
-use crate::element::Element;
+use crate::element::VectorRef;
 use crate::error::VectorError;
+use crate::index::{VectorBuf, VectorIndex};
 use crate::node_id::NodeId;
+use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector, VectorShape};
+pub use iter::NearestIter;
 use meta::Entry;
 use node::{Layout, NodePage, NodeRef};
+use sample::Kept;
 
 /// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
 pub const KINDS: [KindOps; 2] = [
@@ -116,24 +126,13 @@ impl HnswOptions {
     }
 }
 
-/// A vector that was found.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Found {
-    /// What it was inserted with.
-    pub label: u64,
-    /// How far it is from what was looked for; see [`Metric`](crate::Metric).
-    pub distance: f32,
-    /// Where it lies, for [`HnswIndex::remove`].
-    pub node: NodeId,
-}
-
 /// A proximity graph in a space of a pool. Cheap to clone.
 ///
 /// ```
 /// # use polder_format::PageSize;
 /// # use polder_pool::{Array, FileState, Pool};
 /// # use polder_testkit::pools;
-/// use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+/// use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, Search, VectorShape};
 ///
 /// # let config = pools::config(4, PageSize::MIN, FileState::NEW);
 /// let pool: Pool<Array> = Pool::open(Box::new(pools::disk()), &config, &KINDS)?;
@@ -142,11 +141,11 @@ pub struct Found {
 ///
 /// let red = index.insert(1, &[1.0_f32, 0.0, 0.0])?;
 /// index.insert(2, &[0.0_f32, 1.0, 0.0])?;
-/// let nearest = index.search(&[0.9_f32, 0.2, 0.0], 1, 50)?;
+/// let nearest = index.search(&[0.9_f32, 0.2, 0.0], &Search::new(1, 50))?.found;
 /// assert_eq!((nearest[0].label, nearest[0].node), (1, red));
 ///
 /// assert!(index.remove(1, red)?);
-/// assert_eq!(index.search(&[0.9_f32, 0.2, 0.0], 10, 50)?.len(), 1);
+/// assert_eq!(index.search(&[0.9_f32, 0.2, 0.0], &Search::new(10, 50))?.found.len(), 1);
 /// // What has no distance is refused.
 /// assert!(index.insert(3, &[f32::NAN, 0.0, 0.0]).is_err());
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -164,6 +163,8 @@ pub(crate) struct Core {
     /// Pages of nodes with room that no thread fills at the moment, each with its level. In memory
     /// alone: what is forgotten is found by `insert.rs` beside neighbours.
     pub(crate) filling: Mutex<Vec<(u8, PageNo)>>,
+    /// What searches with a filter estimate by.
+    pub(crate) sample: Mutex<Option<Kept>>,
 }
 
 impl<T: Translation> Clone for HnswIndex<T> {
@@ -226,12 +227,8 @@ impl<T: Translation> HnswIndex<T> {
     /// The vector of a node, if that is there and has this label.
     ///
     /// # Errors
-    /// [`VectorError::Elements`], and those of loading a page.
-    pub fn get<E: Element>(&self, label: u64, node: NodeId) -> Result<Option<Vec<E>>, VectorError> {
-        let wanted = self.core.options.shape.element;
-        if E::KIND != wanted {
-            return Err(VectorError::Elements { given: E::KIND, wanted });
-        }
+    /// Those of loading a page.
+    pub fn get(&self, label: u64, node: NodeId) -> Result<Option<VectorBuf>, VectorError> {
         if !self.is_page_of_nodes(node)? {
             return Ok(None);
         }
@@ -239,7 +236,8 @@ impl<T: Translation> HnswIndex<T> {
             (found.state() == node::State::Live && found.label() == label)
                 .then(|| found.copy(&self.core.layout))
         })?;
-        Ok(vector.flatten().map(|vector| vector.elements()))
+        let kind = self.core.options.shape.element;
+        Ok(vector.flatten().map(|vector| VectorBuf { kind, vector }))
     }
 
     /// Whether the page of a node that a caller gives, and no link does, is one of nodes.
@@ -280,11 +278,42 @@ impl<T: Translation> HnswIndex<T> {
     }
 }
 
+impl<T: Translation> VectorIndex for HnswIndex<T> {
+    fn shape(&self) -> VectorShape {
+        self.core.options.shape
+    }
+
+    fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError> {
+        HnswIndex::insert(self, label, vector)
+    }
+
+    fn remove(&self, label: u64, node: NodeId) -> Result<bool, VectorError> {
+        HnswIndex::remove(self, label, node)
+    }
+
+    fn get(&self, label: u64, node: NodeId) -> Result<Option<VectorBuf>, VectorError> {
+        HnswIndex::get(self, label, node)
+    }
+
+    fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError> {
+        HnswIndex::search(self, query, search)
+    }
+
+    fn search_exact(
+        &self,
+        query: VectorRef<'_>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError> {
+        HnswIndex::search_exact(self, query, search)
+    }
+}
+
 impl Core {
     fn new<T: Translation>(options: &HnswOptions, space: &Space<T>) -> Result<Core, VectorError> {
         let layout = options.layout(space.page_size())?;
         let distances = Distances::new(options.shape);
-        Ok(Core { options: *options, layout, distances, filling: Mutex::default() })
+        let (filling, sample) = (Mutex::default(), Mutex::default());
+        Ok(Core { options: *options, layout, distances, filling, sample })
     }
 
     /// How far a node is from a vector.

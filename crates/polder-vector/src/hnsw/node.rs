@@ -337,6 +337,19 @@ impl<'a> NodeRef<'a> {
         self.page.run(self.at, layout.vector + tail).prefetch();
     }
 
+    /// Asks the processor for label and state.
+    #[inline(always)]
+    pub(crate) fn prefetch_label(self, layout: &Layout) {
+        self.page.run(self.at + layout.tail, LISTS).prefetch();
+    }
+
+    /// Asks the processor for what is behind the vector, the links of the lowest level included.
+    #[inline(always)]
+    pub(crate) fn prefetch_tail(self, layout: &Layout) {
+        let lists = layout.list(0) + layout.list_bytes(0);
+        self.page.run(self.at + layout.tail, lists - layout.tail).prefetch();
+    }
+
     /// Asks the processor for the list of a level.
     #[inline(always)]
     pub(crate) fn prefetch_links(self, layout: &Layout, level: u8) {

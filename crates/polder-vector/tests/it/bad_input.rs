@@ -4,7 +4,7 @@ use polder_format::PageSize;
 use polder_pool::{Array, FileState, Pool};
 use polder_testkit::pools::{disk, tight};
 use polder_vector::{
-    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorShape,
+    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, Search, VectorError, VectorShape,
 };
 
 use crate::support::*;
@@ -21,7 +21,7 @@ fn vectors_that_are_none_of_the_index() {
         "the vector has 2 dimensions, and the index is for vectors of 3",
     );
     says(
-        index.search(&[1.0_f32, f32::NAN, 2.0], 1, 10).unwrap_err(),
+        index.search(&[1.0_f32, f32::NAN, 2.0], &Search::new(1, 10)).unwrap_err(),
         "dimension 1 of the vector is NaN, which has no distance to anything",
     );
     says(
@@ -29,19 +29,22 @@ fn vectors_that_are_none_of_the_index() {
         "dimension 0 of the vector is inf, which has no distance to anything",
     );
     says(
-        index.search_exact(&[0.0_f32; 3], 1).unwrap_err(),
+        index.search_exact(&[0.0_f32; 3], &Search::new(1, 0)).unwrap_err(),
         "all dimensions of the vector are zero: it has no direction, which the cosine is about",
     );
     says(
         index.insert(2, &[1_i8, 2, 3]).unwrap_err(),
         "the vector is of i8, and the index is for vectors of f32",
     );
-    says(
-        index.get::<i8>(1, node).unwrap_err(),
-        "the vector is of i8, and the index is for vectors of f32",
-    );
+    assert_eq!(index.get(1, node).unwrap().unwrap().elements::<i8>(), None);
+    for search in [Search::new(3, 10), Search::new(3, 10).filter(&|label| label > 0)] {
+        says(
+            index.search(&[1.0_f32, 2.0, 3.0], &search.within(f32::NAN)).unwrap_err(),
+            "the distance within which vectors are to be found is NaN",
+        );
+    }
     assert_sound(&index, 1);
-    assert_eq!(index.search(&[1.0_f32, 2.0, 3.0], 0, 10).unwrap(), []);
+    assert_eq!(search(&index, &[1.0_f32, 2.0, 3.0], 0, 10), []);
     says(
         index.insert(2, &[1e30_f32, 0.0, 0.0]).unwrap_err(),
         "the length of the vector is 1.0000000150474662e30, and must be 1e-18 to 9e18",
@@ -50,10 +53,8 @@ fn vectors_that_are_none_of_the_index() {
     for (label, number) in [(2, 2e-18_f32), (3, 6e18)] {
         let vector = [number, 0.0, number];
         let node = index.insert(label, &vector).unwrap();
-        assert_eq!(index.get::<f32>(label, node).unwrap(), Some(vector.to_vec()));
-        for found in
-            [index.search(&vector, 3, 10).unwrap(), index.search_exact(&vector, 3).unwrap()]
-        {
+        assert_eq!(get(&index, label, node), Some(vector.to_vec()));
+        for found in [search(&index, &vector, 3, 10), search_exact(&index, &vector, 3)] {
             assert!(found.iter().any(|one| one.label == label && one.distance.abs() < 1e-6));
             assert_eq!(found.len() as u64, label);
         }
@@ -63,7 +64,7 @@ fn vectors_that_are_none_of_the_index() {
     for bits in [node.to_bits() + 1, node.to_bits() + (1 << 9), 1 << 9, (1 << 40) - 1] {
         let made_up = NodeId::from_bits(bits).unwrap();
         assert!(!index.remove(1, made_up).unwrap());
-        assert_eq!(index.get::<f32>(1, made_up).unwrap(), None);
+        assert!(index.get(1, made_up).unwrap().is_none());
     }
     assert_eq!(NodeId::from_bits(node.to_bits()), Some(node));
     assert_sound(&index, 3);

@@ -12,7 +12,7 @@ use polder_pool::{
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
-use polder_vector::{HnswIndex, VectorError};
+use polder_vector::{HnswIndex, Search, VectorError};
 
 use crate::support::*;
 
@@ -48,7 +48,7 @@ fn finds<T: Translation>() {
     let (mut random, mut found) = (Random::new(6), 0);
     for round in 0..steps(60, 300) {
         let query = vector(&mut random, DIMENSIONS);
-        let these = index.search(&query, 10, 60).unwrap();
+        let these = search(&index, &query, 10, 60);
         assert_true(&these, &model, &query);
         found += hits(&these, &nearest(&model, &query, 10));
         let label = VECTORS + round;
@@ -91,10 +91,10 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
         let query = vector(&mut random, DIMENSIONS);
         let error = match random.below(3) {
             0 => index
-                .search(&query, 10, 30)
+                .search(&query, &Search::new(10, 30))
                 .map(|found| {
-                    let labels: BTreeSet<u64> = labels(&found).into_iter().collect();
-                    assert_eq!(labels.len(), found.len(), "{plan:?}: something twice");
+                    let labels: BTreeSet<u64> = labels(&found.found).into_iter().collect();
+                    assert_eq!(labels.len(), found.found.len(), "{plan:?}: something twice");
                 })
                 .err(),
             1 => {
@@ -140,10 +140,10 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
     let report = index.check(&mut |_| true).unwrap();
     assert_eq!(report.faults, [], "{plan:?}");
     for (label, (node, vector)) in &model {
-        assert_eq!(index.get(*label, *node).unwrap().as_ref(), Some(vector), "{plan:?}");
+        assert_eq!(get(&index, *label, *node).as_ref(), Some(vector), "{plan:?}");
     }
     let query = vector(&mut random, DIMENSIONS);
-    let all = labels(&index.search_exact(&query, 10_000).unwrap());
+    let all = labels(&search_exact(&index, &query, 10_000));
     let other = |label: &&u64| !model.contains_key(label) && !unsure.contains(label);
     assert_eq!(all.iter().find(other), None, "{plan:?}: it was removed");
     failed

@@ -6,7 +6,7 @@ use polder_pool::{AccessHint, Array};
 use polder_testkit::Random;
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
-use polder_vector::KINDS;
+use polder_vector::{KINDS, Search};
 
 use crate::support::*;
 
@@ -54,8 +54,8 @@ fn operations_on_damaged_pages_end() {
             })
             .unwrap();
         let query = vector(&mut random, 4);
-        let _ = index.search(&query, 10, 20);
-        let _ = index.search_exact(&query, 10);
+        let _ = index.search(&query, &Search::new(10, 20));
+        let _ = index.search_exact(&query, &Search::new(10, 0));
         let _ = index.insert(1000 + round, &query);
         let label = random.below(300);
         let _ = index.remove(label, nodes[label as usize]);

@@ -8,5 +8,6 @@ mod beyond_memory;
 mod hostile;
 mod model;
 mod redo;
+mod searches;
 mod sift;
 mod threads;

@@ -24,10 +24,10 @@ fn look<T: Translation>(
 ) -> (usize, usize) {
     let query = vector(random, DIMENSIONS);
     let nearest = nearest(model, &query, COUNT);
-    let exact = index.search_exact(&query, COUNT).unwrap();
+    let exact = search_exact(index, &query, COUNT);
     assert_eq!(labels(&exact), nearest);
     assert_true(&exact, model, &query);
-    let found = index.search(&query, COUNT, 60).unwrap();
+    let found = search(index, &query, COUNT, 60);
     assert_true(&found, model, &query);
     (hits(&found, &nearest), nearest.len())
 }
@@ -69,7 +69,7 @@ fn life<T: Translation>() {
         assert!(index.remove(label, node).unwrap());
     }
     assert_sound(&index, 0);
-    assert_eq!(index.search(&vector(&mut random, DIMENSIONS), COUNT, 60).unwrap(), []);
+    assert_eq!(search(&index, &vector(&mut random, DIMENSIONS), COUNT, 60), []);
     // Places that became free are used again.
     for label in 0..200 {
         let vector = vector(&mut random, DIMENSIONS);
@@ -115,8 +115,8 @@ fn elements<E: Element + PartialEq + std::fmt::Debug>(element: impl Fn(&mut Rand
         assert_has(&index, &model);
         let (mut found, mut first) = (0, 0);
         for (label, (_, vector)) in &model {
-            let exact = index.search_exact(vector, COUNT).unwrap();
-            let these = index.search(vector, COUNT, 60).unwrap();
+            let exact = search_exact(&index, vector, COUNT);
+            let these = search(&index, vector, COUNT, 60);
             // Of equally near ones any may be found.
             let farthest = exact.last().unwrap().distance;
             found += these.iter().filter(|one| one.distance <= farthest).count();
@@ -160,7 +160,7 @@ fn the_same_vector_many_times() {
                 *label % 300 < kept || !index.remove(*label, *node).unwrap()
             });
             assert_has(&index, &model);
-            let found = index.search(&[1.1_f32, 2.2, 3.3, 4.4], 300, 300).unwrap();
+            let found = search(&index, &[1.1_f32, 2.2, 3.3, 4.4], 300, 300);
             let these = found.iter().filter(|one| one.label % 3 == 0).count();
             assert_eq!(these, same(&model), "by {metric}");
         }
@@ -189,7 +189,7 @@ fn recall_outlasts_removals() {
         let mut found = 0;
         for _ in 0..100 {
             let query = vector(&mut random, DIMENSIONS);
-            let these = index.search(&query, COUNT, 20).unwrap();
+            let these = search(&index, &query, COUNT, 20);
             found += hits(&these, &nearest(model, &query, COUNT));
         }
         found
@@ -251,7 +251,7 @@ fn the_same_vector_beside_many_others() {
         model.insert(label, (index.insert(label, &vector).unwrap(), vector));
     }
     assert_has(&index, &model);
-    let found = index.search(&middle, 101, 120).unwrap();
+    let found = search(&index, &middle, 101, 120);
     assert!(found.iter().all(|one| one.distance == 0.0), "{found:?}");
     assert_eq!(found.len(), 101);
     for (label, (node, _)) in model.extract_if(.., |label, _| label % 2 == 0).collect::<Vec<_>>() {

@@ -65,12 +65,12 @@ fn at_every_point_of_the_log() {
         assert_eq!(report.faults, [], "after {end} groups");
         let query = vector(&mut random, DIMENSIONS);
         let found: BTreeSet<u64> =
-            labels(&index.search_exact(&query, 10_000).unwrap()).into_iter().collect();
+            labels(&search_exact(&index, &query, 10_000)).into_iter().collect();
         let at = history.partition_point(|(count, ..)| *count <= end) - 1;
         let (_, before, _) = &history[at];
         let (_, after, removed) = history.get(at + 1).unwrap_or(&history[at]);
         assert!(found == *before || found == *after, "after {end} groups");
-        let near = index.search(&query, 10, 60).unwrap();
+        let near = search(&index, &query, 10, 60);
         assert!(near.iter().all(|one| found.contains(&one.label)));
         assert!(near.len() >= found.len().min(10), "after {end} groups: {} found", near.len());
         let reached = index.count_reached().unwrap();
@@ -84,7 +84,7 @@ fn at_every_point_of_the_log() {
         }
         // Life goes on.
         let node = index.insert(1 << 40, &query).unwrap();
-        assert_eq!(index.search(&query, 1, 60).unwrap()[0].distance, 0.0);
+        assert_eq!(search(&index, &query, 1, 60)[0].distance, 0.0);
         assert!(index.remove(1 << 40, node).unwrap());
     }
     drop(pool);

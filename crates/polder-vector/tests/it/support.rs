@@ -7,7 +7,8 @@ use polder_pool::{FileState, Pool, PoolConfig, Translation};
 use polder_testkit::pools::tight;
 use polder_testkit::{Random, SimDisk};
 use polder_vector::{
-    Element, ElementKind, Found, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorShape,
+    Element, ElementKind, Found, HnswIndex, HnswOptions, KINDS, Metric, NodeId, Search, VectorRef,
+    VectorShape,
 };
 
 /// The space of the only index of a test.
@@ -65,6 +66,36 @@ pub fn vector(random: &mut Random, dimensions: usize) -> Vec<f32> {
     (0..dimensions).map(number).collect()
 }
 
+/// What a search finds.
+pub fn search<'v, T: Translation>(
+    index: &HnswIndex<T>,
+    query: impl Into<VectorRef<'v>>,
+    count: usize,
+    width: usize,
+) -> Vec<Found> {
+    index.search(query, &Search::new(count, width)).unwrap().found
+}
+
+/// What is nearest.
+pub fn search_exact<'v, T: Translation>(
+    index: &HnswIndex<T>,
+    query: impl Into<VectorRef<'v>>,
+    count: usize,
+) -> Vec<Found> {
+    let answer = index.search_exact(query, &Search::new(count, 0)).unwrap();
+    assert!(answer.is_exhaustive);
+    answer.found
+}
+
+/// The vector of a node.
+pub fn get<E: Element, T: Translation>(
+    index: &HnswIndex<T>,
+    label: u64,
+    node: NodeId,
+) -> Option<Vec<E>> {
+    index.get(label, node).unwrap().map(|vector| vector.elements().unwrap())
+}
+
 pub fn distance(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
 }
@@ -88,7 +119,7 @@ pub fn assert_has<T: Translation, E: Element + PartialEq + std::fmt::Debug>(
 ) {
     assert_sound(index, model.len());
     for (label, (node, vector)) in model {
-        assert_eq!(index.get(*label, *node).unwrap().as_ref(), Some(vector), "label {label}");
+        assert_eq!(get(index, *label, *node).as_ref(), Some(vector), "label {label}");
     }
 }
 

@@ -26,7 +26,7 @@ fn all_at_once<T: Translation>() {
             let mut random = Random::new(99);
             while !ended.load(Ordering::Relaxed) {
                 let query = vector(&mut random, DIMENSIONS);
-                let found = index.search(&query, 20, 40).unwrap();
+                let found = search(index, &query, 20, 40);
                 assert!(found.windows(2).all(|pair| pair[0].distance <= pair[1].distance));
             }
         });
@@ -63,7 +63,7 @@ fn all_at_once<T: Translation>() {
     let (mut random, mut found) = (Random::new(7), 0);
     for _ in 0..50 {
         let query = vector(&mut random, DIMENSIONS);
-        let these = index.search(&query, 10, 80).unwrap();
+        let these = search(&index, &query, 10, 80);
         assert_true(&these, &model, &query);
         found += hits(&these, &nearest(&model, &query, 10));
     }
@@ -103,7 +103,7 @@ fn the_first_ones_come_together() {
             }
         });
         assert_sound(&index, 12);
-        let found = index.search(&[0.0_f32; 4], 12, 50).unwrap();
+        let found = search(&index, &[0.0_f32; 4], 12, 50);
         assert_eq!(found.len(), 12, "in round {round}");
     }
 }
@@ -125,7 +125,7 @@ fn a_few_that_come_and_go() {
                             let label = step * 4 + t;
                             if random.below(8) < model.len() as u64 * 2 {
                                 let (label, (node, vector)) = model.pop_first().unwrap();
-                                assert_eq!(index.get(label, node).unwrap(), Some(vector));
+                                assert_eq!(get(index, label, node), Some(vector));
                                 assert!(index.remove(label, node).unwrap());
                             } else {
                                 let vector = vector(&mut random, 4);
@@ -142,7 +142,7 @@ fn a_few_that_come_and_go() {
         let model: Model = models.into_iter().flatten().collect();
         assert_has(&index, &model);
         for (label, (node, vector)) in &model {
-            let found = index.search(vector, 1, 50).unwrap();
+            let found = search(&index, vector, 1, 50);
             assert_eq!((found[0].distance, found[0].node == *node), (0.0, true), "label {label}");
         }
         // As many pages as its vectors need on each level, and one for each thread.

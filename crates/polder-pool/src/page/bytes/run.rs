@@ -107,6 +107,44 @@ impl<'a> Run<'a> {
         unsafe { raw::load_256(self.at(at)) }
     }
 
+    /// The first 64 bytes in four registers, and what is behind them, if there are so many.
+    ///
+    /// # Safety
+    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    #[target_feature(enable = "avx")]
+    pub fn split_4x128(self) -> Option<([std::arch::x86_64::__m128i; 4], Run<'a>)> {
+        let rest = self.behind(64)?;
+        // SAFETY: there are 64 bytes; the caller runs where there is AVX.
+        Some((unsafe { raw::load_4x128(self.first.as_ptr()) }, rest))
+    }
+
+    /// The first 128 bytes in four registers, and what is behind them, as [`Run::split_4x128`].
+    ///
+    /// # Safety
+    /// The processor has AVX. (Code that is compiled for it may call this as any function.)
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline]
+    #[target_feature(enable = "avx")]
+    pub fn split_4x256(self) -> Option<([std::arch::x86_64::__m256i; 4], Run<'a>)> {
+        let rest = self.behind(128)?;
+        // SAFETY: there are 128 bytes; the caller runs where there is AVX.
+        Some((unsafe { raw::load_4x256(self.first.as_ptr()) }, rest))
+    }
+
+    /// What is behind the first `bytes`, if there are so many.
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    #[inline(always)]
+    fn behind(self, bytes: usize) -> Option<Run<'a>> {
+        if self.len < bytes {
+            return None;
+        }
+        // SAFETY: at most the end of the run, behind which as much is mapped as before.
+        let first = unsafe { self.first.add(bytes) };
+        Some(Run { first, len: self.len - bytes, life: PhantomData })
+    }
+
     /// Asks the processor for all of them.
     #[inline(always)]
     pub fn prefetch(self) {

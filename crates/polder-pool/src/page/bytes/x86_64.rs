@@ -78,6 +78,46 @@ pub(super) unsafe fn load_256(at: *const u8) -> __m256i {
     word
 }
 
+/// The 64 bytes from `at` on.
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) unsafe fn load_4x128(at: *const u8) -> [__m128i; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller promises 64 mapped bytes.
+    unsafe {
+        asm!(
+            "vmovups {a}, xmmword ptr [{at}]",
+            "vmovups {b}, xmmword ptr [{at} + 16]",
+            "vmovups {c}, xmmword ptr [{at} + 32]",
+            "vmovups {d}, xmmword ptr [{at} + 48]",
+            at = in(reg) at,
+            a = out(xmm_reg) a, b = out(xmm_reg) b, c = out(xmm_reg) c, d = out(xmm_reg) d,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    [a, b, c, d]
+}
+
+/// The 128 bytes from `at` on.
+#[inline]
+#[target_feature(enable = "avx")]
+pub(super) unsafe fn load_4x256(at: *const u8) -> [__m256i; 4] {
+    let (a, b, c, d);
+    // SAFETY: the caller promises 128 mapped bytes.
+    unsafe {
+        asm!(
+            "vmovups {a}, ymmword ptr [{at}]",
+            "vmovups {b}, ymmword ptr [{at} + 32]",
+            "vmovups {c}, ymmword ptr [{at} + 64]",
+            "vmovups {d}, ymmword ptr [{at} + 96]",
+            at = in(reg) at,
+            a = out(ymm_reg) a, b = out(ymm_reg) b, c = out(ymm_reg) c, d = out(ymm_reg) d,
+            options(nostack, preserves_flags, readonly)
+        );
+    }
+    [a, b, c, d]
+}
+
 #[inline(always)]
 unsafe fn store_128(at: *mut u8, word: __m128i) {
     // SAFETY: the caller promises 16 bytes that it may write.

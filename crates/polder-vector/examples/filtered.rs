@@ -1,0 +1,88 @@
+//! Looks for the nearest of those vectors that match a filter: how many of them are found, and how long that
+//! takes beside comparing with all that match. Of the vectors of a `.fvecs` file, for those of another one;
+//! without files, of some thousands that are made up.
+//!
+//!     cargo run --release -p polder-vector --example filtered [base.fvecs queries.fvecs [threads]]
+//!
+//! Filters let through a part at random, or those that are nearest to one vector, or farthest from it: of
+//! such a filter what is near to a query matches nearly always, or never.
+
+use std::env;
+use std::error::Error;
+use std::time::Instant;
+
+use polder_vector::{Answer, Filter, Search};
+use support::{made_up, rows};
+
+mod support;
+
+/// How many of the nearest are looked for.
+const COUNT: usize = 10;
+const WIDTHS: [usize; 4] = [10, 20, 40, 80];
+
+/// Numbers without a pattern.
+fn hash(label: u64) -> u64 {
+    label.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32
+}
+
+/// For each vector its place in the order of how far they are from the first.
+fn ranks(base: &[Vec<f32>]) -> Vec<usize> {
+    let distance = |vector: &[f32]| -> f32 {
+        vector.iter().zip(&base[0]).map(|(a, b)| (a - b) * (a - b)).sum()
+    };
+    let mut order: Vec<(f32, usize)> =
+        base.iter().enumerate().map(|(label, vector)| (distance(vector), label)).collect();
+    order.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut ranks = vec![0; base.len()];
+    order.iter().enumerate().for_each(|(rank, (_, label))| ranks[*label] = rank);
+    ranks
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (base, queries) = match arguments.as_slice() {
+        [base, queries, ..] => (rows(base)?, rows(queries)?),
+        [] => (made_up(3000, 1), made_up(30, 2)),
+        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
+    };
+    let threads = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
+    let (_folder, index) = support::build(&base, threads, 16, 128)?;
+    let (ranks, count) = (ranks(&base), base.len());
+
+    let filters: [(&str, &dyn Filter); 7] = [
+        ("all", &|_: u64| true),
+        ("50%", &|label: u64| hash(label).is_multiple_of(2)),
+        ("10%", &|label: u64| hash(label).is_multiple_of(10)),
+        ("1%", &|label: u64| hash(label).is_multiple_of(100)),
+        ("nearest 10%", &|label: u64| ranks[label as usize] < count / 10),
+        ("farthest 10%", &|label: u64| ranks[label as usize] >= count - count / 10),
+        ("nearest 1%", &|label: u64| ranks[label as usize] < count / 100),
+    ];
+    println!(
+        "Recall, and how many times as fast as comparing with all that match; * where that is done."
+    );
+    for (name, filter) in filters {
+        let search = |width: usize| Search::new(COUNT, width).filter(filter);
+        let begun = Instant::now();
+        let exact = queries.iter().map(|query| index.search_exact(query, &search(0)));
+        let exact = exact.collect::<Result<Vec<Answer>, _>>()?;
+        let alone = begun.elapsed();
+        print!("{name:12}");
+        for width in WIDTHS {
+            let begun = Instant::now();
+            let answers = queries.iter().map(|query| index.search(query, &search(width)));
+            let answers = answers.collect::<Result<Vec<Answer>, _>>()?;
+            let times = alone.as_secs_f64() / begun.elapsed().as_secs_f64();
+            let (mut hits, mut wanted, mut exhaustive) = (0, 0, 0);
+            for (answer, exact) in answers.iter().zip(&exact) {
+                hits += answer.found.iter().filter(|one| exact.found.contains(one)).count();
+                wanted += exact.found.len();
+                exhaustive += usize::from(answer.is_exhaustive);
+            }
+            let mark = if 2 * exhaustive > queries.len() { "*" } else { " " };
+            print!("  {width:3}: {:.3} {times:6.1}{mark}", hits as f64 / wanted as f64);
+        }
+        println!();
+    }
+    Ok(())
+}

@@ -1,0 +1,72 @@
+//! What all vector indexes can do.
+
+use crate::element::{Element, ElementKind, VectorRef};
+use crate::error::VectorError;
+use crate::node_id::NodeId;
+use crate::search::{Answer, Search};
+use crate::vectors::{Vector, VectorShape};
+
+/// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
+/// of the same name of the index.
+pub trait VectorIndex: Send + Sync {
+    /// What its vectors are.
+    fn shape(&self) -> VectorShape;
+
+    /// Inserts a vector. Gives where it lies.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of the pool.
+    fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError>;
+
+    /// Removes the vector that lies there, if it has this label. Whether it has.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn remove(&self, label: u64, node: NodeId) -> Result<bool, VectorError>;
+
+    /// The vector that lies there, if it has this label.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn get(&self, label: u64, node: NodeId) -> Result<Option<VectorBuf>, VectorError>;
+
+    /// Vectors near to `query`, nearest first.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of the pool.
+    fn search(&self, query: VectorRef<'_>, search: &Search<'_>) -> Result<Answer, VectorError>;
+
+    /// The nearest of all, each of which is compared; [`Search::width`] says nothing here.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of the pool.
+    fn search_exact(
+        &self,
+        query: VectorRef<'_>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError>;
+}
+
+/// A copy of a vector of an index.
+#[derive(Debug, Clone)]
+pub struct VectorBuf {
+    pub(crate) kind: ElementKind,
+    pub(crate) vector: Vector,
+}
+
+impl VectorBuf {
+    /// Its numbers, if they are of this kind.
+    pub fn elements<E: Element>(&self) -> Option<Vec<E>> {
+        (E::KIND == self.kind).then(|| self.vector.elements())
+    }
+
+    /// What its numbers are.
+    pub fn kind(&self) -> ElementKind {
+        self.kind
+    }
+
+    /// Its bytes, little-endian.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        self.vector.to_bytes()
+    }
+}
