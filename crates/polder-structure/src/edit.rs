@@ -18,12 +18,15 @@
 //!   out to need more of either is run again, when there is more.
 //! * `EDIT-4` A page that the pool would refuse to load is not written: its kind is asked before.
 
+use std::cell::RefCell;
 use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
 use polder_format::log::Operation;
-use polder_format::{FormatError, Lsn, PAGE_HEADER_BYTES, PageId, PageKind, PageNo, header_at};
+use polder_format::{
+    FormatError, Lsn, PAGE_HEADER_BYTES, PageId, PageKind, PageNo, PageSize, header_at,
+};
 use polder_pool::bytes::{PageBuf, PageMut, PageRef};
 use polder_pool::journal::{full_page_image_bytes, group_bytes, mark_bytes};
 use polder_pool::{
@@ -40,6 +43,10 @@ pub const MOST_PAGES: usize = 32;
 const WORD: usize = 8;
 /// Bytes that are compared at once first: a size of pages is a multiple of it.
 const BLOCK: usize = 128;
+/// A page of which at most this part has changed is logged by what differs, whatever else is in it.
+const SMALL_PART: usize = 8;
+/// Bytes of copies that a thread keeps for its next edit.
+const MOST_KEPT: usize = 1 << 20;
 /// A gap between two changes that is not longer than the header of a record is logged with them.
 const GAP: usize = 24;
 
@@ -70,6 +77,33 @@ struct Shown<'p> {
     /// What becomes of it. `None`: it stays as it is.
     draft: Option<PageBuf>,
     freed: bool,
+}
+
+thread_local! {
+    /// Copies of pages that the edits of this thread are done with: to clear new ones takes as long as to
+    /// copy a page.
+    static KEPT: RefCell<Vec<PageBuf>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Room for a copy of a page, in which anything may be.
+fn buffer(size: PageSize) -> PageBuf {
+    let kept = KEPT.with_borrow_mut(Vec::pop).filter(|kept| kept.bytes().len() == size.bytes());
+    kept.unwrap_or_else(|| PageBuf::new(size))
+}
+
+impl Drop for Shown<'_> {
+    fn drop(&mut self) {
+        let copies = self.read.take().map(|(_, copy)| copy).into_iter().chain(self.draft.take());
+        // When the thread ends, there may be none.
+        let _ = KEPT.try_with(|kept| {
+            for copy in copies {
+                let (mut kept, bytes) = (kept.borrow_mut(), copy.bytes().len());
+                if (kept.len() + 1) * bytes <= MOST_KEPT {
+                    kept.push(copy);
+                }
+            }
+        });
+    }
 }
 
 /// How a try ended that was not in the way of others.
@@ -215,7 +249,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let size = self.space.page_size();
         let shown = self.shown(number)?;
         let draft = shown.draft.get_or_insert_with(|| {
-            let mut draft = PageBuf::new(size);
+            let mut draft = buffer(size);
             shown.read.iter().for_each(|(_, copy)| draft.copy_from(copy.page()));
             draft
         });
@@ -290,7 +324,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         let last = self.pages.get(self.last).and_then(|page| page.read.as_ref());
         let link = LinkRef::Id(PageId::new(self.space.id(), number));
         let page = self.space.follow(self.attempt, link, last.map(|(page, _)| page))?;
-        let mut copy = PageBuf::new(self.space.page_size());
+        let mut copy = buffer(self.space.page_size());
         self.space.copy_out(&page, &mut copy);
         page.validate()?;
         // EDIT-1
@@ -408,7 +442,8 @@ impl Shown<'_> {
         };
         let runs = differences(read.bytes(), draft.bytes());
         let logged: usize = runs.iter().map(|run| run.len() + GAP).sum();
-        (logged <= draft.bytes().len() - zeros(draft.bytes()).len()).then_some(runs)
+        let is_small = logged <= draft.bytes().len() / SMALL_PART;
+        (is_small || logged <= draft.bytes().len() - zeros(draft.bytes()).len()).then_some(runs)
     }
 }
 

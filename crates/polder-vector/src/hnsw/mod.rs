@@ -57,7 +57,7 @@
 //! | `select.rs` | which of many to link with |
 //! | `entry.rs` | where searches begin |
 //! | `insert.rs`, `remove.rs` | changes |
-//! | `relink.rs`, `reconnect.rs` | writing lists in them, and ways to what would not be reached |
+//! | `relink.rs`, `reconnect.rs`, `ways.rs` | writing lists in them, and ways to what would not be reached |
 //! | `exact.rs` | comparing with all vectors |
 //! | `check.rs` | finding what is broken |
 
@@ -78,6 +78,7 @@ mod select;
 #[cfg(test)]
 mod tests;
 mod walk;
+mod ways;
 
 use std::fmt;
 use std::sync::{Arc, Mutex};

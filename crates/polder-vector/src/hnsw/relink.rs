@@ -11,13 +11,12 @@
 //!   for without it, and linked with what is found where they are not. When a list is full, a link is left
 //!   out only if another one of it leads to a node that links there; if there is none, the new node does.
 
-use std::collections::HashMap;
-
 use polder_pool::{PoolError, Restart, Translation};
 use polder_structure::{Edit, edit};
 
 use super::HnswIndex;
 use super::node::{NodePage, NodePageMut, State};
+use super::ways::{Set, Ways};
 use crate::near::Near;
 use crate::node_id::NodeId;
 use crate::vectors::Vector;
@@ -157,17 +156,52 @@ impl<T: Translation> HnswIndex<T> {
     }
 
     /// A node that a list no longer leads to is reached by a node that it does lead to: else the link stays,
-    /// in the place of one that is reached so itself. Gives those for which there is no such place.
+    /// in the place of one that is reached so itself. Gives those for which there is no such place. What it
+    /// becomes is among what is wanted.
     fn keep_reached(
         &self,
         becomes: &mut Vec<NodeId>,
         wanted: &[NodeId],
         (level, earlier): (u8, &[Plan]),
     ) -> Result<Vec<NodeId>, PoolError> {
-        // Of those that are there; a node that is leaving leads nowhere soon.
-        let mut lists = HashMap::with_capacity(wanted.len());
-        for node in wanted.iter().filter(|node| **node != NodeId::NEW) {
-            let mut list = Vec::new();
+        let ways = self.ways(wanted, level, earlier)?;
+        let mut by: Vec<usize> = becomes.iter().filter_map(|node| ways.place(*node)).collect();
+        let capacity = self.core.layout.capacity(level);
+        let mut lost = Set::default();
+        for place in ways.there.iter() {
+            let reached = ways.from(&by);
+            if reached.has(place) {
+                continue;
+            }
+            if by.len() < capacity {
+                by.push(place);
+                continue;
+            }
+            let swap = |at: usize| {
+                let mut others = by.clone();
+                others[at] = place;
+                reached.is_in(&ways.from(&others)).then_some(others)
+            };
+            let places = (0..by.len()).rev().filter(|at| wanted[by[*at]] != NodeId::NEW);
+            match places.take(MOST_SWAPS).find_map(swap) {
+                Some(others) => by = others,
+                None => lost.put(place),
+            }
+        }
+        *becomes = by.iter().map(|place| wanted[*place]).collect();
+        let reached = ways.from(&by);
+        Ok(lost.iter().filter(|place| !reached.has(*place)).map(|place| wanted[place]).collect())
+    }
+
+    /// Which of these nodes lead to which others of them on a level, when `earlier` plans are carried out.
+    fn ways(&self, wanted: &[NodeId], level: u8, earlier: &[Plan]) -> Result<Ways, PoolError> {
+        let mut ways = Ways::new(wanted);
+        let mut list = Vec::with_capacity(self.core.layout.capacity(level));
+        for (place, node) in wanted.iter().enumerate() {
+            if *node == NodeId::NEW || ways.place(*node) != Some(place) {
+                continue;
+            }
+            // A node that is leaving leads nowhere soon.
             let state = self.read_node(*node, |nodes, found| {
                 list.clear();
                 if nodes.level() >= level && found.state() == State::Live {
@@ -175,42 +209,13 @@ impl<T: Translation> HnswIndex<T> {
                 }
                 found.state()
             })?;
-            if let Some(plan) = earlier.iter().find(|plan| plan.node == *node) {
-                list.clone_from(&plan.becomes);
-            }
-            if state.is_some_and(|state| state != State::Free) {
-                lists.insert(*node, list);
-            }
-        }
-        let is_reached = |node: NodeId, by: &[NodeId]| {
-            let leads = |other: &NodeId| lists.get(other).is_some_and(|list| list.contains(&node));
-            node == NodeId::NEW || by.contains(&node) || by.iter().any(leads)
-        };
-        let capacity = self.core.layout.capacity(level);
-        let mut lost = Vec::new();
-        for node in wanted.iter().filter(|node| lists.contains_key(*node)) {
-            if is_reached(*node, becomes) {
+            if state.is_none_or(|state| state == State::Free) {
                 continue;
             }
-            if becomes.len() < capacity {
-                becomes.push(*node);
-                continue;
-            }
-            let swap = |at: usize| {
-                let mut others = becomes.clone();
-                others[at] = *node;
-                let was_reached = |node: &&NodeId| is_reached(**node, becomes);
-                let stays = |node: &NodeId| is_reached(*node, &others);
-                wanted.iter().filter(was_reached).all(stays).then_some(others)
-            };
-            let places = (0..becomes.len()).rev().filter(|at| becomes[*at] != NodeId::NEW);
-            match places.take(MOST_SWAPS).find_map(swap) {
-                Some(others) => *becomes = others,
-                None => lost.push(*node),
-            }
+            let planned = earlier.iter().find(|plan| plan.node == *node);
+            ways.add(place, planned.map_or(&list, |plan| &plan.becomes));
         }
-        lost.retain(|node| !is_reached(*node, becomes));
-        Ok(lost)
+        Ok(ways)
     }
 
     /// Makes a link from one of these nodes, which are nearest to it and reached, lead to a node on the lowest
