@@ -1,5 +1,7 @@
 //! What all vector indexes can do.
 
+use std::fmt;
+
 use crate::element::{Element, ElementKind, VectorRef};
 use crate::error::VectorError;
 use crate::node_id::NodeId;
@@ -45,6 +47,12 @@ pub trait VectorIndex: Send + Sync {
         query: VectorRef<'_>,
         search: &Search<'_>,
     ) -> Result<Answer, VectorError>;
+}
+
+impl fmt::Debug for dyn VectorIndex + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "VectorIndex({:?})", self.shape())
+    }
 }
 
 /// A copy of a vector of an index.

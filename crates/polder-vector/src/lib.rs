@@ -10,6 +10,7 @@
 //! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
 //! | `index.rs`, `search.rs` | what all indexes can do, and what is asked of them |
+//! | `probe.rs` | how many of the nearest are found, and how fast |
 //! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
@@ -25,6 +26,7 @@ mod index;
 mod metric;
 mod near;
 mod node_id;
+mod probe;
 mod search;
 mod vectors;
 mod visited;
@@ -37,6 +39,7 @@ pub use index::{VectorBuf, VectorIndex};
 pub use metric::Metric;
 pub use node_id::NodeId;
 pub use polder_structure::{Fault, Report};
+pub use probe::{Probe, Probed};
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
 pub use vectors::VectorShape;

@@ -11,7 +11,7 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, test_with};
 use polder_vector::roaring::RoaringTreemap;
-use polder_vector::{Filter, Found, HnswIndex, HnswOptions, Search};
+use polder_vector::{Filter, Found, HnswIndex, HnswOptions, Probe, Search, VectorRef};
 
 use crate::support::*;
 
@@ -202,6 +202,38 @@ fn one_after_the_other() {
         assert_eq!(labels.len(), found.len(), "once");
         assert_eq!(labels, only(&model, &filter).into_keys().collect());
     }
+}
+
+/// A probe tells what searches find, and which width finds enough.
+#[test]
+fn probes() {
+    let mut random = Random::new(8);
+    let options = HnswOptions { links: 4, insert_width: 10, ..HnswOptions::new(l2(24)) };
+    let (_pool, index) = new_index::<Array>(&disk(), PageSize::MIN, &options, 40);
+    let count = steps(1500, 10_000);
+    for label in 0..count {
+        index.insert(label, &vector(&mut random, 24)).unwrap();
+    }
+    let queries: Vec<_> = (0..30).map(|_| vector(&mut random, 24)).collect();
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
+    let (filter, mut told) = (one_in(2), Vec::new());
+    for search in [Search::new(COUNT, 0), Search::new(COUNT, 0).filter(&filter)] {
+        let progress = &mut |done| {
+            told.push(done);
+            true
+        };
+        let probe = Probe::new(&index, &queries, &search, progress).unwrap().unwrap();
+        let (few, many) = (probe.measure(10).unwrap(), probe.measure(count as usize).unwrap());
+        assert!(few.recall < 1.0 && few.recall > 0.5, "{few:?}");
+        assert_eq!((many.width, many.recall), (count as usize, 1.0));
+        assert!(few.mean <= few.p99);
+        let enough = probe.width_for(0.99).unwrap().unwrap();
+        assert!(enough.recall >= 0.99);
+        assert!(probe.measure(enough.width * 8 / 10).unwrap().recall < 0.99, "{enough:?}");
+    }
+    assert_eq!(told, (0..30).chain(0..30).collect::<Vec<_>>());
+    let stopped = Probe::new(&index, &queries, &Search::new(COUNT, 0), &mut |done| done < 3);
+    assert!(stopped.unwrap().is_none());
 }
 
 /// Of an index that is empty, and of one that was filled since the last search with a filter.
