@@ -84,9 +84,10 @@ impl Structure for HashStructure {
     const NAME: &'static str = "polder.hash";
     const KINDS: &'static [KindOps] = &KINDS;
     const COUNTS_ENTRIES: bool = true;
+    type Options = ();
     type Handle = dyn ByteMap;
 
-    fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(space: &Space<T>, _: &()) -> Result<(), PoolError> {
         HashIndex::create(space.clone()).map(drop).map_err(PoolError::from)
     }
 

@@ -36,14 +36,20 @@ pub trait Structure: 'static {
     /// A check compares the number with what it sees then, and a salvage with what it saves.
     const COUNTS_ENTRIES: bool = false;
 
+    /// What one is made with, and stays: `()` where there is nothing to choose. A structure that has
+    /// options writes them down in its pages, in more than one of them if it is to be salvaged
+    /// ([`Structure::options`]).
+    type Options: 'static;
+
     /// What users of the store are given.
     type Handle: ?Sized + Send + Sync + 'static;
 
     /// Makes an empty structure in a new space. The space goes again if that fails.
     ///
     /// # Errors
-    /// Those of making pages, and of the structure ([`PoolError::of_structure`]).
-    fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError>;
+    /// Those of making pages, and of the structure ([`PoolError::of_structure`]), also if it cannot be
+    /// with these options.
+    fn create<T: Translation>(space: &Space<T>, options: &Self::Options) -> Result<(), PoolError>;
 
     /// The handle of a space in which [`Structure::create`] has made one.
     ///
@@ -70,6 +76,13 @@ pub trait Structure: 'static {
     /// The pages to which a page leads, for the default check, which begins with page 1. `None`: all
     /// pages in use belong to the structure, and none leads to another.
     fn leads_to(_page: PageRef<'_>) -> Option<Vec<PageNo>> {
+        None
+    }
+
+    /// What a page of the structure tells of the options that the structure was made with, for a
+    /// salvage, which makes a new one with them and may lack any page. By default no page tells them;
+    /// a structure whose options are `()` needs none that does.
+    fn options(_page: PageRef<'_>) -> Option<Self::Options> {
         None
     }
 

@@ -35,6 +35,13 @@ impl ElementKind {
         }
     }
 
+    /// How many dimensions a vector of so many bytes has. `None` if the last number is cut off.
+    pub(crate) fn dimensions(self, bytes: usize) -> Option<usize> {
+        let of_one = self.bytes_of(1);
+        let elements = bytes.is_multiple_of(of_one).then_some(bytes / of_one)?;
+        if self == ElementKind::Bit { elements.checked_mul(8) } else { Some(elements) }
+    }
+
     /// How many bytes so many [`Element`]s have; of bits, eight are one.
     pub(crate) fn bytes_of(self, elements: usize) -> usize {
         self.bytes(if self == ElementKind::Bit { 8 * elements } else { elements })

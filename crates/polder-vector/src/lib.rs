@@ -34,7 +34,7 @@ mod visited;
 pub use element::{Bits, Element, ElementKind, VectorRef};
 pub use error::VectorError;
 pub use half;
-pub use hnsw::{HnswIndex, HnswOptions, KINDS, NearestIter};
+pub use hnsw::{HnswIndex, HnswOptions, HnswStructure, KINDS, NearestIter};
 pub use index::{VectorBuf, VectorIndex};
 pub use metric::Metric;
 pub use node_id::NodeId;

@@ -58,9 +58,10 @@ pub(crate) enum Stacks {}
 impl Structure for Stacks {
     const NAME: &'static str = "example.stack";
     const KINDS: &'static [KindOps] = &[PAGE];
+    type Options = ();
     type Handle = dyn Stack;
 
-    fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(space: &Space<T>, _: &()) -> Result<(), PoolError> {
         edit(space, |edit| edit.create(PAGE.kind)).map(drop)
     }
 
@@ -88,8 +89,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let options = |name| Options::new(folder.path().join(name)).structure::<Stacks>();
     let store = Store::open(options("store"))?;
-    let stack = store.open_structure::<Stacks>("undo")?;
-    (0..1000).try_for_each(|i| stack.write(|stack| stack.push(i)))?;
+    store.open_structure::<Stacks>("undo")?.write(|s| (0..1000).try_for_each(|i| s.push(i)))?;
     assert_eq!(store.check(&mut |_, _| true)?.faults, []);
     store.close()?;
     salvage(&folder.path().join("store"), options("saved"), &mut |_, _, _| true)?;

@@ -1,5 +1,6 @@
 //! A store with a given translation: the pool, the catalogue and the open tables.
 
+use std::any::Any as Value;
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
@@ -415,7 +416,7 @@ impl<T: Variant> Engine<T> {
     ) -> Result<Arc<TableCore<T>>, StoreError> {
         let _pass = self.quiesce.enter()?;
         let _ddl = self.ddl.lock();
-        let space = self.create_named(name, self.registry.tables())?;
+        let space = self.create_named(name, self.registry.tables(), &())?;
         Ok(self.keep(name, Tree::open(space), 0))
     }
 
@@ -425,6 +426,7 @@ impl<T: Variant> Engine<T> {
         &self,
         name: &str,
         structure: &dyn Registered,
+        options: &dyn Value,
     ) -> Result<Space<T>, StoreError> {
         check_name(name)?;
         if let Some(record) = self.record(name)? {
@@ -433,7 +435,7 @@ impl<T: Variant> Engine<T> {
         }
         let of_pool = |error| StoreError::of_pool(name, error);
         let space = self.pool.create_space().map_err(of_pool)?;
-        let made = structure.create(&T::wrap::<Spaces>(space.clone())).map_err(of_pool);
+        let made = structure.create(&T::wrap::<Spaces>(space.clone()), options).map_err(of_pool);
         let made = made.and_then(|()| {
             let record = SpaceRecord { space: space.id(), lodger: structure.lodger() }.encode();
             let made = self.catalogue.insert(name.as_bytes(), &record, self.stamps().take());

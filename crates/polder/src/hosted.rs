@@ -1,5 +1,6 @@
 //! Structures of others in a store: making them, opening them, and doing what they can do.
 
+use std::any::Any as Value;
 use std::fmt;
 use std::sync::Arc;
 
@@ -129,16 +130,60 @@ pub struct StructureInfo {
 
 /// Structures beside the store's tables; they have their names in common.
 impl Store {
-    /// Makes an empty structure.
+    /// Makes an empty structure that needs no options.
+    ///
+    /// # Errors
+    /// As [`Store::create_structure_with`].
+    pub fn create_structure<S: Structure<Options: Default>>(
+        &self,
+        name: &str,
+    ) -> Result<Hosted<S>, StoreError> {
+        self.create_structure_with(name, &S::Options::default())
+    }
+
+    /// Makes an empty structure with options, which it keeps.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let dir = tempfile::tempdir()?;
+    /// use polder::{Options, Store};
+    /// use polder_vector::{ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorShape};
+    ///
+    /// let options = || Options::new(dir.path().join("store")).structure::<HnswStructure>();
+    /// let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+    /// # let options = || options().memory_budget(16 << 20);
+    /// let store = Store::open(options())?;
+    /// let places = store.create_structure_with::<HnswStructure>("places", &HnswOptions::new(shape))?;
+    /// let gent = places.write(|places| places.insert(1, (&[51.05_f32, 3.73]).into()))?;
+    /// let delft = places.write(|places| places.insert(2, (&[52.01_f32, 4.36]).into()))?;
+    /// store.close()?;
+    ///
+    /// let store = Store::open(options())?;
+    /// let places = store.structure::<HnswStructure>("places")?;
+    /// let search = |query: &[f32]| {
+    ///     places.read(|places| places.search(query.into(), &Search::new(1, 50)))
+    /// };
+    /// assert_eq!(search(&[51.0, 4.0])?.found[0].node, gent);
+    /// places.write(|places| places.remove(1, gent))?;
+    /// assert_eq!(search(&[51.0, 4.0])?.found[0].node, delft);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// [`StoreError::Unregistered`]; [`StoreError::TableExists`] and [`StoreError::OtherStructure`] if
-    /// the name is taken; [`StoreError::TableName`], and those of writing.
-    pub fn create_structure<S: Structure>(&self, name: &str) -> Result<Hosted<S>, StoreError> {
+    /// the name is taken; [`StoreError::TableName`]; [`StoreError::Structure`] if the structure cannot be
+    /// with these options; and those of writing.
+    pub fn create_structure_with<S: Structure>(
+        &self,
+        name: &str,
+        options: &S::Options,
+    ) -> Result<Hosted<S>, StoreError> {
         self.hosted(
             name,
             dispatch!(&self.engine, engine => {
-                engine.registered(name, S::NAME).and_then(|of| engine.create_structure(name, of))
+                let registered = engine.registered(name, S::NAME);
+                registered.and_then(|of| engine.create_structure(name, of, options))
             })?,
         )
     }
@@ -157,11 +202,14 @@ impl Store {
         )
     }
 
-    /// A structure that exists, or is made now.
+    /// A structure that exists, or is made now, without options.
     ///
     /// # Errors
     /// As [`Store::structure`] and [`Store::create_structure`].
-    pub fn open_structure<S: Structure>(&self, name: &str) -> Result<Hosted<S>, StoreError> {
+    pub fn open_structure<S: Structure<Options: Default>>(
+        &self,
+        name: &str,
+    ) -> Result<Hosted<S>, StoreError> {
         loop {
             match self.structure(name) {
                 Err(StoreError::NoSuchTable { .. }) => {}
@@ -218,10 +266,11 @@ impl<T: Variant> Engine<T> {
         &self,
         name: &str,
         structure: &'static dyn Registered,
+        options: &dyn Value,
     ) -> Result<Handle, StoreError> {
         let _pass = self.quiesce.enter()?;
         let _ddl = self.ddl.lock();
-        let space = self.create_named(name, structure)?;
+        let space = self.create_named(name, structure, options)?;
         self.keep_hosted(name, space, structure)
     }
 

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use polder_format::PageKind;
-use polder_pool::bytes::PageRef;
+use polder_pool::bytes::{PageBuf, PageRef};
 use polder_pool::{KindOps, PoolError, Space, Translation};
 use polder_structure::{Report, Structure};
 use polder_tree::{TREE_KINDS, Tree, TreeError};
@@ -38,8 +38,9 @@ pub(crate) trait Registered: Send + Sync {
     fn kinds(&self) -> &'static [KindOps];
     /// Whether the log counts its entries.
     fn counts_entries(&self) -> bool;
-    /// Makes an empty one in a new space.
-    fn create(&self, space: &Any<Spaces>) -> Result<(), PoolError>;
+    /// Makes an empty one in a new space, with options of the type that the registration knows, a
+    /// `S::Options`; tables have none.
+    fn create(&self, space: &Any<Spaces>, options: &dyn Value) -> Result<(), PoolError>;
     fn check(
         &self,
         space: &Any<Spaces>,
@@ -63,6 +64,9 @@ pub(crate) trait Registered: Send + Sync {
 #[cfg_attr(not(feature = "tools"), allow(dead_code))]
 pub(crate) trait Guest {
     fn open(&self, space: Any<Spaces>) -> Result<Handle, PoolError>;
+    /// The options that it was made with: those that the first of `pages` tells that tells any, of which
+    /// none is looked at if there are no options.
+    fn options(&self, pages: &mut dyn Iterator<Item = PageBuf>) -> Option<Box<dyn Value>>;
     fn entries(&self, page: PageRef<'_>, entry: &mut dyn FnMut(&[u8], &[u8]));
     fn restore(&self, handle: &Handle, key: &[u8], value: &[u8]) -> Result<(), PoolError>;
 }
@@ -89,7 +93,7 @@ impl Registered for Tables {
         true
     }
 
-    fn create(&self, space: &Any<Spaces>) -> Result<(), PoolError> {
+    fn create(&self, space: &Any<Spaces>, _: &dyn Value) -> Result<(), PoolError> {
         dispatch!(space, space => Tree::create(space.clone()).map(drop).map_err(of_tree))
     }
 
@@ -138,8 +142,12 @@ impl<S: Structure> Registered for Of<S> {
         S::COUNTS_ENTRIES
     }
 
-    fn create(&self, space: &Any<Spaces>) -> Result<(), PoolError> {
-        dispatch!(space, space => S::create(space))
+    fn create(&self, space: &Any<Spaces>, options: &dyn Value) -> Result<(), PoolError> {
+        let Some(options) = options.downcast_ref() else {
+            let what = "another structure is registered under its name, with other options";
+            return Err(PoolError::of_structure(what));
+        };
+        dispatch!(space, space => S::create(space, options))
     }
 
     fn check(
@@ -159,6 +167,19 @@ impl<S: Structure> Guest for Of<S> {
     fn open(&self, space: Any<Spaces>) -> Result<Handle, PoolError> {
         let handle = dispatch!(space, space => S::open(space))?;
         Ok(Arc::new(handle))
+    }
+
+    fn options(&self, pages: &mut dyn Iterator<Item = PageBuf>) -> Option<Box<dyn Value>> {
+        let none: Box<dyn Value> = Box::new(());
+        if none.is::<S::Options>() {
+            return Some(none);
+        }
+        for page in pages {
+            if let Some(options) = S::options(page.page()) {
+                return Some(Box::new(options));
+            }
+        }
+        None
     }
 
     fn entries(&self, page: PageRef<'_>, entry: &mut dyn FnMut(&[u8], &[u8])) {
@@ -276,7 +297,13 @@ impl Registry {
                 kinds.push(*kind);
             }
         }
-        let own = [PageKind::HEAP, PageKind::HASH_NODE, PageKind::HASH_BUCKET];
+        let own = [
+            PageKind::HEAP,
+            PageKind::HASH_NODE,
+            PageKind::HASH_BUCKET,
+            PageKind::HNSW_META,
+            PageKind::HNSW_NODES,
+        ];
         let others = (PageKind::FIRST_OF_OTHERS.0..=u8::MAX).map(PageKind);
         for kind in own.into_iter().chain(others) {
             if self.of_kind(kind).is_none() {

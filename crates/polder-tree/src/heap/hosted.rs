@@ -67,9 +67,10 @@ impl<T: Translation> Rows for Heap<T> {
 impl Structure for HeapStructure {
     const NAME: &'static str = "polder.heap";
     const KINDS: &'static [KindOps] = &[KIND];
+    type Options = ();
     type Handle = dyn Rows;
 
-    fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(space: &Space<T>, _: &()) -> Result<(), PoolError> {
         Ok(Heap::create(space.clone()).map(drop)?)
     }
 

@@ -293,7 +293,8 @@ impl<T: Translation> HnswIndex<T> {
     /// The first place of a new page.
     fn room_in_new(&self, edit: &mut Edit<'_, '_, T>, level: u8) -> Result<NodeId, Restart> {
         let page = edit.create(PageKind::HNSW_NODES)?;
-        NodePageMut::new(edit.page_mut(page)?).init(&self.core.layout, level);
+        let Core { options, layout, .. } = &*self.core;
+        NodePageMut::new(edit.page_mut(page)?).init(layout, options.insert_width, level);
         NodeId::new(page, level, 0).ok_or_else(|| {
             let (what, limit) = ("the number of pages of a vector index", MOST_PAGES);
             edit.fail(PoolError::Limit { what, limit })

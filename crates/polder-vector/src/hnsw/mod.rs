@@ -60,11 +60,13 @@
 //! | `relink.rs`, `reconnect.rs`, `ways.rs` | writing lists in them, and ways to what would not be reached |
 //! | `exact.rs` | comparing with all vectors |
 //! | `check.rs` | finding what is broken |
+//! | `hosted.rs` | an index in a store |
 
 mod check;
 mod entry;
 mod exact;
 mod filtered;
+mod hosted;
 mod insert;
 mod iter;
 mod meta;
@@ -96,6 +98,7 @@ use crate::index::{VectorBuf, VectorIndex};
 use crate::node_id::NodeId;
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector, VectorShape};
+pub use hosted::HnswStructure;
 pub use iter::NearestIter;
 use meta::Entry;
 use node::{Layout, NodePage, NodeRef};

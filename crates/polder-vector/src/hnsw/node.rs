@@ -1,7 +1,8 @@
 //! Pages of nodes, and nodes.
 //!
 //! ```text
-//!   page   | header, 32 | level 1 | - 1 | used 2 | stride 4 | vector 4 | links 1 | - 3 | next 8 | - 8 | node | node | ...
+//!   page   | header, 32 | level 1 | - 1 | used 2 | stride 4 | vector 4 | links 1 | element 1 | metric 1 | - 1 | next 8
+//!          | width 4 | - 4 | node | node | ...
 //!   node   | vector, padded to 8 | label 8 | scale 4 | state 1 | list of level 0 | list of level 1 | ...
 //!   list   | count 1 | links of 5 bytes: 2M on level 0, M above |
 //! ```
@@ -11,6 +12,9 @@
 //! of the page but the vector, for whose lines it has asked before. Nodes begin at lines of the
 //! processor's cache where that costs none of them. State and label are behind the vector: a search
 //! looks at them for what is near enough.
+//!
+//! Each page tells all options of its index, so that what is left of an index that has lost its first page
+//! becomes an index again (a salvage of a store does that).
 //!
 //! * `HNSW-1` A node has a list for each level from 0 to that of its page, and never another level.
 //! * `HNSW-2` A list leads to no node twice, and not to its own. A link may be *stale*: its node has
@@ -24,7 +28,10 @@ use polder_format::{PAGE_HEADER_BYTES, PageKind, PageNo, PageSize, header_at};
 use polder_pool::bytes::{PageMut, PageRef, Run};
 use polder_structure::page::ensure;
 
+use crate::element::ElementKind;
 use crate::error::VectorError;
+use crate::hnsw::HnswOptions;
+use crate::metric::Metric;
 use crate::node_id::{MOST_SLOTS, NodeId};
 use crate::vectors::{Vector, VectorShape};
 
@@ -38,13 +45,20 @@ mod at {
     pub(super) const USED: usize = PAGE_HEADER_BYTES + 2;
     /// How long a node is, 4 bytes.
     pub(super) const STRIDE: usize = PAGE_HEADER_BYTES + 4;
-    /// How long its vector is, 4 bytes, and the links of its lists, 1 byte: what a page can be read
-    /// by that has lost its index.
+    /// How long its vector is, 4 bytes.
     pub(super) const VECTOR_BYTES: usize = PAGE_HEADER_BYTES + 8;
+    /// The links of its lists, 1 byte.
     pub(super) const LINKS: usize = PAGE_HEADER_BYTES + 12;
+    /// What the numbers of its vector are, and how it is compared, 1 byte each.
+    pub(super) const ELEMENT: usize = PAGE_HEADER_BYTES + 13;
+    pub(super) const METRIC: usize = PAGE_HEADER_BYTES + 14;
+    /// These four and a zero, as one number of 8 bytes: the same in all pages of an index.
+    pub(super) const FORM: usize = VECTOR_BYTES;
     /// The next page of the chain, 8 bytes: its number, and one; the page itself is in none if this is 0,
     /// and the last one if it is 1.
     pub(super) const NEXT: usize = PAGE_HEADER_BYTES + 16;
+    /// How many of the nearest nodes an insert keeps in sight, 4 bytes.
+    pub(super) const WIDTH: usize = PAGE_HEADER_BYTES + 24;
     /// The first node.
     pub(super) const NODES: usize = 64;
 }
@@ -81,6 +95,8 @@ pub(crate) struct Layout {
     /// Where in a node the label begins.
     tail: usize,
     links: usize,
+    /// What each page says of its nodes (`at::FORM`).
+    form: u64,
     /// For each level, from the beginning of a node to that of the next, in bytes.
     strides: [u32; HIGHEST as usize + 1],
 }
@@ -95,19 +111,20 @@ impl Layout {
         shape: VectorShape,
         links: usize,
     ) -> Result<Layout, VectorError> {
-        let layout = Layout::of(page, shape.bytes(), links);
+        let vector = shape.bytes();
+        let byte = |byte: u8, at: usize| u64::from(byte) << (8 * (at - at::FORM));
+        let form = vector as u64
+            | byte(links as u8, at::LINKS)
+            | byte(shape.element.to_byte(), at::ELEMENT)
+            | byte(shape.metric.to_byte(), at::METRIC);
+        let (tail, strides) = (vector.next_multiple_of(8), [0; HIGHEST as usize + 1]);
+        let mut layout = Layout { page, vector, tail, links, form, strides };
+        layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
         let (bytes, room) = (layout.node_bytes(0), page.bytes() - at::NODES);
         match bytes <= room {
             true => Ok(layout),
             false => Err(VectorError::TooLong { bytes, room }),
         }
-    }
-
-    fn of(page: PageSize, vector: usize, links: usize) -> Layout {
-        let tail = vector.next_multiple_of(8);
-        let mut layout = Layout { page, vector, tail, links, strides: [0; HIGHEST as usize + 1] };
-        layout.strides = std::array::from_fn(|level| layout.stride_of(level as u8) as u32);
-        layout
     }
 
     /// The highest level that a node may have: one that fits a page.
@@ -178,8 +195,7 @@ impl<'a> NodePage<'a> {
         let page = self.page;
         page.u8(header_at::KIND) == PageKind::HNSW_NODES.0
             && page.u8(at::LEVEL) <= HIGHEST
-            && page.u32(at::VECTOR_BYTES) as usize == layout.vector
-            && usize::from(page.u8(at::LINKS)) == layout.links
+            && page.u64(at::FORM) == layout.form
             && page.u32(at::STRIDE) == layout.strides[usize::from(self.level())]
     }
 
@@ -230,26 +246,48 @@ impl<'a> NodePage<'a> {
 
     /// What every page of nodes must be, whichever its index is.
     pub(crate) fn verify_shape(self) -> Result<(), &'static str> {
+        self.own_layout().map(drop)
+    }
+
+    /// The layout of its index, as the page itself tells it.
+    ///
+    /// # Errors
+    /// Those of [`NodePage::verify_shape`].
+    pub(crate) fn own_layout(self) -> Result<Layout, &'static str> {
         let page = self.page;
         let level = page.u8(at::LEVEL);
         ensure(level <= HIGHEST, "nodes are on a level that there is not")?;
-        let links = usize::from(page.u8(at::LINKS));
-        let is_linked = (LEAST_LINKS..=MOST_LINKS).contains(&links);
-        ensure(is_linked, "nodes have a number of links that is not allowed")?;
-        let vector = page.u32(at::VECTOR_BYTES) as usize;
-        ensure((1..page.size()).contains(&vector), "vectors are longer than the page")?;
-        let layout = self.own_layout();
+        let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
+        let layout = self.options()?.layout(size);
+        let layout = layout.map_err(|_| "nodes are of an index that there cannot be")?;
+        ensure(page.u64(at::FORM) == layout.form, "nodes are not what their page says")?;
         let fits = layout.node_bytes(level) <= page.size() - at::NODES;
         ensure(fits, "nodes are longer than the page")?;
         let right = page.u32(at::STRIDE) == layout.strides[usize::from(level)];
         ensure(right, "nodes do not lie where they should")?;
-        ensure(self.used() <= self.slots(), "more nodes are in use than fit in the page")
+        ensure(self.used() <= self.slots(), "more nodes are in use than fit in the page")?;
+        Ok(layout)
+    }
+
+    /// The options of its index, as the page itself tells them.
+    ///
+    /// # Errors
+    /// What is not known of them. That they are allowed is found by [`NodePage::verify_shape`].
+    pub(crate) fn options(self) -> Result<HnswOptions, &'static str> {
+        let page = self.page;
+        let element = ElementKind::from_byte(page.u8(at::ELEMENT));
+        let element = element.ok_or("vectors are of an unknown kind of numbers")?;
+        let metric = Metric::from_byte(page.u8(at::METRIC));
+        let metric = metric.ok_or("vectors are compared by an unknown distance")?;
+        let dimensions = element.dimensions(page.u32(at::VECTOR_BYTES) as usize);
+        let dimensions = dimensions.ok_or("the last number of a vector is cut off")?;
+        let (links, insert_width) = (page.u8(at::LINKS).into(), page.u32(at::WIDTH) as usize);
+        Ok(HnswOptions { shape: VectorShape { element, dimensions, metric }, links, insert_width })
     }
 
     /// As [`NodePage::verify_shape`], and what lies in the nodes (`HNSW-1` to `HNSW-3`).
     pub(crate) fn verify_whole(self) -> Result<(), &'static str> {
-        self.verify_shape()?;
-        let (layout, page) = (self.own_layout(), self.page);
+        let (layout, page) = (self.own_layout()?, self.page);
         let nodes = || (0..self.slots()).map(|slot| (slot, self.node(&layout, slot)));
         let used = nodes().filter(|(_, node)| node.state() != State::Free).count();
         ensure(used == self.used(), "another number of nodes is in use than the page says")?;
@@ -269,13 +307,6 @@ impl<'a> NodePage<'a> {
             }
         }
         Ok(())
-    }
-
-    /// The layout that the page itself tells of.
-    pub(crate) fn own_layout(self) -> Layout {
-        let size = PageSize::new(self.page.size() as u32).expect("a page was made with a PageSize");
-        let vector = self.page.u32(at::VECTOR_BYTES) as usize;
-        Layout::of(size, vector, self.page.u8(at::LINKS).into())
     }
 }
 
@@ -372,12 +403,12 @@ impl<'a> NodePageMut<'a> {
         NodePageMut { page }
     }
 
-    /// Makes an empty page of nodes of this level.
-    pub(crate) fn init(&mut self, layout: &Layout, level: u8) {
+    /// Makes an empty page of nodes of this level, of an index into which is inserted with this width.
+    pub(crate) fn init(&mut self, layout: &Layout, insert_width: usize, level: u8) {
         self.page.set_u8(at::LEVEL, level);
         self.page.set_u32(at::STRIDE, layout.strides[usize::from(level)]);
-        self.page.set_u32(at::VECTOR_BYTES, layout.vector as u32);
-        self.page.set_u8(at::LINKS, layout.links as u8);
+        self.page.set_u64(at::FORM, layout.form);
+        self.page.set_u32(at::WIDTH, insert_width as u32);
     }
 
     fn view(&self) -> NodePage<'_> {

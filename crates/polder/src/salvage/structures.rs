@@ -3,8 +3,9 @@
 //! Which pages lead where is not asked: any of them may be lost. Of each page of a structure the newest
 //! copy is taken, and what the log tells of it is done to the copy, as in a recovery (R7): images and
 //! patches are bytes, other records are done by the page's kind. What the maps know to be freed is left
-//! out. The structure tells the entries of each page, and puts them into a new one. What it will not take
-//! is a loss; where the new store fails the salvage ends, as it does for tables.
+//! out. A new structure is made with the options that any of the pages tells. The structure tells the
+//! entries of each page, and puts them into the new one. What it will not take is a loss; where the new
+//! store fails the salvage ends, as it does for tables.
 //!
 //! Takes memory for each record of the log that is about such a page, and the first key of each page.
 
@@ -129,10 +130,10 @@ impl<'s> Guests<'s> {
                 continue;
             };
             let of_space = pages.iter().copied().filter(|page| page.space() == space);
+            let of_space: Vec<PageId> = of_space.collect();
             let saving = Saving { guests: self, store, name: &name, registered };
-            let Some(handle) = saving.make(report)? else { continue };
-            let (table, finished) =
-                saving.save(&handle, of_space.collect(), report, &mut goes_on)?;
+            let Some(handle) = saving.make(&of_space, report)? else { continue };
+            let (table, finished) = saving.save(&handle, &of_space, report, &mut goes_on)?;
             let counted =
                 registered.counts_entries().then_some(self.source.tally.as_ref()).flatten();
             report.tables.push(SalvagedTable {
@@ -227,10 +228,24 @@ struct Saving<'a, 's> {
 }
 
 impl Saving<'_, '_> {
-    /// A new one in the new store, unless the structure refuses.
-    fn make(&self, report: &mut SalvageReport) -> Result<Option<Handle>, StoreError> {
+    /// A new one in the new store, with the options that these pages tell, unless none does or the
+    /// structure refuses.
+    fn make(
+        &self,
+        pages: &[PageId],
+        report: &mut SalvageReport,
+    ) -> Result<Option<Handle>, StoreError> {
+        let sound =
+            |id: &PageId| self.guests.complete(*id)?.page.filter(|page| self.is_sound(page));
+        let guest = self.registered.hosted();
+        let options = guest.and_then(|guest| guest.options(&mut pages.iter().filter_map(sound)));
+        let Some(options) = options else {
+            let what = "all of it: no page tells the options that it was made with";
+            report.losses.push(self.loss(what.to_string()));
+            return Ok(None);
+        };
         let made = dispatch!(&self.store.engine, engine => {
-            engine.create_structure(self.name, self.registered)
+            engine.create_structure(self.name, self.registered, &*options)
         });
         match made {
             Err(StoreError::Structure { source, .. }) => {
@@ -250,7 +265,7 @@ impl Saving<'_, '_> {
     fn save(
         &self,
         handle: &Handle,
-        pages: Vec<PageId>,
+        pages: &[PageId],
         report: &mut SalvageReport,
         goes_on: &mut dyn FnMut() -> bool,
     ) -> Result<(SalvagedTable, bool), StoreError> {
@@ -259,9 +274,9 @@ impl Saving<'_, '_> {
         // The pages in the order of the first key of each.
         let (mut in_order, mut broken, mut finished) = (Vec::new(), 0, true);
         for id in pages {
-            let Some(found) = self.guests.complete(id) else { continue };
+            let Some(found) = self.guests.complete(*id) else { continue };
             match found.page.filter(|page| self.is_sound(page)) {
-                Some(page) => in_order.push((first_key(guest, &page), id)),
+                Some(page) => in_order.push((first_key(guest, &page), *id)),
                 None => broken += 1,
             }
             if !goes_on() {

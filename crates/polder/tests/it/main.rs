@@ -49,5 +49,6 @@ mod structures;
 mod surroundings;
 mod tables;
 mod tiers;
+mod vectors;
 mod warm_restart;
 mod written;

@@ -39,9 +39,10 @@ enum Picky {}
 impl Structure for Picky {
     const NAME: &'static str = "test.picky";
     const KINDS: &'static [KindOps] = &[KindOps::plain(KIND, "test", |_| Ok(()))];
+    type Options = ();
     type Handle = dyn Numbers;
 
-    fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(space: &Space<T>, _: &()) -> Result<(), PoolError> {
         match IS_MADE.load(Ordering::Relaxed) {
             true => edit(space, |edit| edit.create(KIND)).map(drop),
             false => Err(PoolError::of_structure("not here")),
@@ -122,8 +123,9 @@ impl Structure for Taker {
         }),
         ..KindOps::plain(PageKind::HASH_BUCKET, "test", |_| Ok(()))
     }];
+    type Options = ();
     type Handle = ();
-    fn create<T: Translation>(_: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(_: &Space<T>, _: &()) -> Result<(), PoolError> {
         Ok(())
     }
     fn open<T: Translation>(_: Space<T>) -> Result<Arc<()>, PoolError> {

@@ -167,8 +167,9 @@ fn a_page_that_was_lost_is_found() {
     impl Structure for Loser {
         const NAME: &'static str = "test.loser";
         const KINDS: &'static [KindOps] = &[KindOps::plain(PageKind(250), "test", |_| Ok(()))];
+        type Options = ();
         type Handle = ();
-        fn create<T: Translation>(space: &Space<T>) -> Result<(), PoolError> {
+        fn create<T: Translation>(space: &Space<T>, _: &()) -> Result<(), PoolError> {
             edit(space, |edit| {
                 assert_eq!(edit.create(PageKind(250))?, root());
                 edit.create(PageKind(250)).map(drop)
@@ -353,8 +354,9 @@ struct Named<const KIND: u8>;
 impl<const KIND: u8> Structure for Named<KIND> {
     const NAME: &'static str = "test.named";
     const KINDS: &'static [KindOps] = &[KindOps::plain(PageKind(KIND), "test", |_| Ok(()))];
+    type Options = ();
     type Handle = str;
-    fn create<T: Translation>(_: &Space<T>) -> Result<(), PoolError> {
+    fn create<T: Translation>(_: &Space<T>, _: &()) -> Result<(), PoolError> {
         Err(PoolError::of_structure("there is nothing to make"))
     }
     fn open<T: Translation>(_: Space<T>) -> Result<Arc<str>, PoolError> {

@@ -1,0 +1,424 @@
+//! Vector indexes in a store: structures with options, which a salvage finds again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use polder::structure::{PageKind, PageSize, Structure};
+use polder::{
+    Durability, Hosted, Options, SalvageReport, Store, StoreError, TranslationKind, salvage,
+};
+use polder_format::PageHeader;
+use polder_pool::bytes::PageBuf;
+use polder_testkit::Random;
+use polder_vector::{
+    ElementKind, HnswOptions, HnswStructure, Metric, NodeId, Search, VectorError, VectorShape,
+};
+
+use crate::stack::Stacks;
+use crate::support::*;
+
+type Index = Hosted<HnswStructure>;
+
+const NAME: &str = "vectors";
+const PAGE: usize = 4096;
+
+fn options() -> Options {
+    tight("simulated").structure::<HnswStructure>()
+}
+
+/// Few links and narrow inserts, so that lists are full soon; none of the values is the default.
+fn of_index() -> HnswOptions {
+    let shape = VectorShape { element: ElementKind::F32, dimensions: 4, metric: Metric::L2 };
+    HnswOptions { links: 4, insert_width: 30, shape }
+}
+
+/// The vector that has this label, and no other one.
+fn vector(label: u64) -> [f32; 4] {
+    let mut random = Random::new(label);
+    std::array::from_fn(|_| random.below(1 << 20) as f32)
+}
+
+fn insert(index: &Index, label: u64) -> NodeId {
+    index.write(|index| index.insert(label, (&vector(label)).into())).unwrap()
+}
+
+/// Where the vector of a label lies, if a search finds it, which must give it back then.
+fn find(index: &Index, label: u64) -> Option<NodeId> {
+    let (vector, search) = (vector(label), Search::new(1, 1000));
+    let answer = index.read(|index| index.search((&vector).into(), &search)).unwrap();
+    let nearest = answer.found.first().filter(|found| found.distance == 0.0)?;
+    assert_eq!(nearest.label, label);
+    let found = index.read(|index| index.get(label, nearest.node)).unwrap();
+    assert_eq!(found.unwrap().elements::<f32>().unwrap(), vector);
+    Some(nearest.node)
+}
+
+fn assert_has(index: &Index, labels: impl IntoIterator<Item = u64>) {
+    labels.into_iter().for_each(|label| assert!(find(index, label).is_some(), "{label} is gone"));
+}
+
+fn assert_lacks(index: &Index, labels: impl IntoIterator<Item = u64>) {
+    labels.into_iter().for_each(|label| assert!(find(index, label).is_none(), "{label} is there"));
+}
+
+/// An index of the labels 0 to 299, of which the first 50 were removed.
+fn fill(store: &Store) -> Index {
+    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+    let index = index.with_durability(Durability::None);
+    let nodes: Vec<NodeId> = (0..300).map(|label| insert(&index, label)).collect();
+    for (label, node) in (0..50).zip(nodes) {
+        assert!(index.write(|index| index.remove(label, node)).unwrap());
+    }
+    store.flush().unwrap();
+    index
+}
+
+fn assert_filled(store: &Store) {
+    let index = store.structure::<HnswStructure>(NAME).unwrap();
+    assert_eq!(index.read(|index| Ok::<_, VectorError>(index.shape())).unwrap(), of_index().shape);
+    assert_has(&index, 50..300);
+    assert_lacks(&index, 0..50);
+    assert_sound(store);
+}
+
+#[test]
+fn one_is_there_again_on_every_translation() {
+    for (seed, kind) in (0..).zip(TranslationKind::ALL) {
+        let options = options().memory_budget(Options::least_memory_budget(4096) * 3);
+        let disks = disk();
+        let store = disks.open(options.clone().translation(*kind)).unwrap();
+        fill(&store);
+        assert_filled(&store);
+        let again = TranslationKind::ALL[(seed as usize + 3) % TranslationKind::ALL.len()];
+        let open = |disks: &Disks| disks.open(options.clone().translation(again)).unwrap();
+        // After a crash, and after it was closed.
+        let crashed = open(&disks.crash(seed));
+        assert!(crashed.recovery().groups > 0);
+        assert_filled(&crashed);
+        store.close().unwrap();
+        let closed = open(&disks);
+        assert_filled(&closed);
+        let index = closed.structure(NAME).unwrap();
+        insert(&index, 1000);
+        assert_has(&index, [60, 1000]);
+    }
+}
+
+#[test]
+fn options_that_cannot_be_are_told_and_leave_no_name() {
+    let (store, right) = (disk().open(options()).unwrap(), of_index());
+    let shape = right.shape;
+    for (wrong, why) in [
+        (HnswOptions { links: 1, ..right }, "the number of links is 1, and must be 2 to 100"),
+        (
+            HnswOptions { insert_width: 0, ..right },
+            "the width of inserts is 0, and must be 1 to 65536",
+        ),
+        (
+            HnswOptions { shape: VectorShape { metric: Metric::Hamming, ..shape }, ..right },
+            "vectors of f32 cannot be compared by hamming: bits are, and only they, by hamming",
+        ),
+        (
+            HnswOptions { shape: VectorShape { dimensions: 1000, ..shape }, ..right },
+            "a vector with the links of the lowest level has 4054 bytes, and a page has room for 4032",
+        ),
+    ] {
+        let error = store.create_structure_with::<HnswStructure>(NAME, &wrong).unwrap_err();
+        assert!(matches!(error, StoreError::Structure { .. }));
+        let text = full_text(&error);
+        let begin = format!("an operation of the structure `{NAME}` failed: {why}");
+        assert!(text.starts_with(&begin), "{text}");
+        let none = store.structure::<HnswStructure>(NAME).unwrap_err();
+        assert!(matches!(none, StoreError::NoSuchTable { .. }), "{none}");
+        assert_eq!(store.structures().unwrap(), []);
+    }
+    fill(&store);
+    let again = store.create_structure_with::<HnswStructure>(NAME, &right).unwrap_err();
+    assert!(matches!(again, StoreError::TableExists { .. }), "{again}");
+    assert_filled(&store);
+}
+
+/// What a thread does to the index: inserts the vector of this label, or removes it.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    Insert(u64),
+    Remove(u64, NodeId),
+}
+
+/// The machine as it was at some moment.
+struct Moment {
+    disks: Disks,
+    /// So many steps were acknowledged, which is that they are durable.
+    acknowledged: usize,
+    /// These had begun.
+    begun: Vec<Step>,
+}
+
+/// One thread changes the index, while another one makes durable what there is of each change by then.
+fn moments(seed: u64) -> Vec<Moment> {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+    let table = store.create_table("table").unwrap();
+    let (begun, acknowledged) = (Mutex::new(Vec::new()), Mutex::new(0));
+    let is_done = AtomicBool::new(false);
+    let mut moments = Vec::new();
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut random, mut there) = (Random::new(seed), Vec::new());
+            for label in 0..250 {
+                let step = match random.below(5) {
+                    0..=2 => Step::Insert(label),
+                    _ if there.is_empty() => Step::Insert(label),
+                    _ => {
+                        let (label, node) = there.swap_remove(random.index(there.len()));
+                        Step::Remove(label, node)
+                    }
+                };
+                begun.lock().unwrap().push(step);
+                match step {
+                    Step::Insert(label) => there.push((label, insert(&index, label))),
+                    Step::Remove(label, node) => {
+                        assert!(index.write(|index| index.remove(label, node)).unwrap());
+                    }
+                }
+                *acknowledged.lock().unwrap() += 1;
+            }
+            is_done.store(true, Ordering::Relaxed);
+        });
+        scope.spawn(|| {
+            let mut numbers = 0..;
+            while !is_done.load(Ordering::Relaxed) {
+                table.put(b"key", numbers.next().map_or([0; 8], u64::to_be_bytes)).unwrap();
+            }
+        });
+        let writes = || disks.data.counts().writes + disks.log.counts().writes;
+        let mut random = Random::new(!seed);
+        while !is_done.load(Ordering::Relaxed) {
+            let next = writes() + 1 + random.below(60);
+            while writes() < next && !is_done.load(Ordering::Relaxed) {
+                thread::yield_now();
+            }
+            let acknowledged = *acknowledged.lock().unwrap();
+            let seed = random.next_u64();
+            let disks = if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) };
+            let begun = begun.lock().unwrap().clone();
+            moments.push(Moment { disks, acknowledged, begun });
+        }
+    });
+    moments
+}
+
+#[test]
+fn what_was_acknowledged_outlives_every_moment_of_changes() {
+    let mut cut_short = 0;
+    for moment in (0..2 * scale()).flat_map(moments) {
+        let Moment { disks, acknowledged, begun } = moment;
+        let store = disks.open(options()).unwrap();
+        assert_sound(&store);
+        let index = store.structure(NAME).unwrap();
+        let (mut has, mut lacks) = (BTreeSet::new(), BTreeSet::new());
+        for (number, step) in begun.iter().enumerate() {
+            match *step {
+                Step::Insert(label) if number < acknowledged => drop(has.insert(label)),
+                Step::Insert(_) => {}
+                Step::Remove(label, _) => {
+                    has.remove(&label);
+                    if number < acknowledged {
+                        lacks.insert(label);
+                    }
+                }
+            }
+        }
+        assert_has(&index, has.iter().copied());
+        assert_lacks(&index, lacks);
+        // What was under way was done, or it was not, and then it can be.
+        for step in &begun[acknowledged..] {
+            match *step {
+                Step::Insert(label) => drop(find(&index, label)),
+                Step::Remove(label, node) => {
+                    cut_short +=
+                        usize::from(index.write(|index| index.remove(label, node)).unwrap());
+                    assert_lacks(&index, [label]);
+                }
+            }
+        }
+        insert(&index, 1000);
+        assert_has(&index, has.into_iter().chain([1000]));
+        assert_sound(&store);
+    }
+    assert!(cut_short > 0, "no removal was cut short");
+}
+
+/// What each page of the index has that lies in a data file: its place, its kind, and its labels.
+fn pages_of_index(image: &[u8]) -> Vec<(usize, PageKind, BTreeSet<u64>)> {
+    let mut pages = Vec::new();
+    for (place, bytes) in image.chunks(PAGE).enumerate() {
+        let kind = PageHeader::decode(bytes).unwrap().kind;
+        if matches!(kind, PageKind::HNSW_META | PageKind::HNSW_NODES) {
+            let mut labels = BTreeSet::new();
+            HnswStructure::entries(page(bytes).page(), &mut |label, _| {
+                labels.insert(u64::from_be_bytes(label.try_into().unwrap()));
+            });
+            pages.push((place, kind, labels));
+        }
+    }
+    pages
+}
+
+fn page(bytes: &[u8]) -> PageBuf {
+    let mut page = PageBuf::new(PageSize::new(PAGE as u32).unwrap());
+    page.bytes_mut().copy_from_slice(bytes);
+    page
+}
+
+/// A store with an index, a stack and a table, closed. Its data file is all that is left of it.
+fn image() -> Vec<u8> {
+    let disks = disk();
+    let store = disks.open(options().structure::<Stacks>()).unwrap();
+    fill(&store);
+    let stack = store.create_structure::<Stacks>("stack").unwrap();
+    stack.write(|stack| stack.push(7)).unwrap();
+    store.create_table("table").unwrap().put(b"key", b"value").unwrap();
+    store.close().unwrap();
+    disks.data.image()
+}
+
+fn named(path: &Path) -> Options {
+    tight(path).structure::<HnswStructure>().structure::<Stacks>()
+}
+
+/// What a salvage makes of a data file in which these pages are damaged, and what it says.
+fn salvaged(
+    mut image: Vec<u8>,
+    damaged: impl IntoIterator<Item = usize>,
+    look: impl FnOnce(&Store, SalvageReport, &[u8]),
+) {
+    damaged.into_iter().for_each(|place| image[place * PAGE + 2000] ^= 8);
+    let folder = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+    std::fs::create_dir(&from).unwrap();
+    std::fs::write(from.join("data"), image).unwrap();
+    let report = salvage(&from, named(&to), &mut |_, _, _| true).unwrap();
+    let new = std::fs::read(to.join("data")).unwrap();
+    let store = Store::open(named(&to)).unwrap();
+    let stack = store.structure::<Stacks>("stack").unwrap();
+    assert_eq!(stack.write(|stack| stack.pop()).unwrap(), Some(7));
+    assert_eq!(store.table("table").unwrap().get(b"key").unwrap().unwrap(), b"value");
+    look(&store, report, &new);
+    assert_sound(&store);
+}
+
+/// The options of the index in a data file, as all of its pages tell them.
+fn told_options(image: &[u8]) -> HnswOptions {
+    let pages = pages_of_index(image);
+    let told = pages.iter().map(|(place, ..)| {
+        HnswStructure::options(page(&image[place * PAGE..][..PAGE]).page()).unwrap()
+    });
+    let told: Vec<HnswOptions> = told.collect();
+    assert!(told.iter().all(|other| *other == told[0]));
+    told[0]
+}
+
+fn losses(report: &SalvageReport) -> Vec<&str> {
+    let about = report.losses.iter().filter(|loss| loss.table.as_deref() == Some(NAME));
+    about.map(|loss| loss.what.as_str()).collect()
+}
+
+#[test]
+fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
+    let image = image();
+    let pages = pages_of_index(&image);
+    assert_eq!(told_options(&image), of_index());
+    let whole: BTreeSet<u64> = pages.iter().flat_map(|(.., labels)| labels).copied().collect();
+    assert_eq!(whole, (50..300).collect());
+    let first = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_META).unwrap();
+    let fullest = (0..pages.len()).max_by_key(|i| pages[*i].2.len()).unwrap();
+    for damaged in [vec![], vec![first], vec![fullest], vec![first, fullest]] {
+        let lost: BTreeSet<u64> = damaged.iter().flat_map(|i| &pages[*i].2).copied().collect();
+        let places = damaged.iter().map(|i| pages[*i].0);
+        salvaged(image.clone(), places, |store, report, new| {
+            assert_eq!(report.pages_missing, damaged.len() as u64);
+            assert_eq!(losses(&report), [""; 0]);
+            let table = report.tables.iter().find(|table| table.name == NAME).unwrap();
+            assert_eq!(table.structure.as_deref(), Some("polder.hnsw"));
+            assert_eq!(table.entries, (whole.len() - lost.len()) as u64);
+            assert_eq!(told_options(new), of_index());
+            let index = store.structure(NAME).unwrap();
+            assert_has(&index, whole.difference(&lost).copied());
+            assert_lacks(&index, lost.iter().copied().chain(0..50));
+            insert(&index, 1000);
+            assert_has(&index, [1000]);
+        });
+    }
+}
+
+#[test]
+fn an_index_of_which_no_page_is_left_is_told_as_lost() {
+    let image = image();
+    let places: Vec<usize> = pages_of_index(&image).iter().map(|(place, ..)| *place).collect();
+    salvaged(image, places, |store, report, _| {
+        assert_eq!(losses(&report), ["all of it: no page tells the options that it was made with"]);
+        assert!(report.tables.iter().all(|table| table.name != NAME));
+        assert!(matches!(
+            store.structure::<HnswStructure>(NAME),
+            Err(StoreError::NoSuchTable { .. })
+        ));
+    });
+}
+
+#[test]
+fn two_vectors_with_one_label_are_both_salvaged() {
+    let disks = disk();
+    let store = disks.open(options().structure::<Stacks>()).unwrap();
+    let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
+    let vectors = [[1.0_f32, 2.0, 3.0, 4.0], [5.0, 6.0, 7.0, 8.0], [5.0, 6.0, 7.0, 8.0]];
+    for vector in &vectors {
+        index.write(|index| index.insert(9, vector.into())).unwrap();
+    }
+    let stack = store.create_structure::<Stacks>("stack").unwrap();
+    stack.write(|stack| stack.push(7)).unwrap();
+    store.create_table("table").unwrap().put(b"key", b"value").unwrap();
+    store.close().unwrap();
+    salvaged(disks.data.image(), [], |store, report, _| {
+        assert_eq!(losses(&report), [""; 0]);
+        let index: Index = store.structure(NAME).unwrap();
+        let found =
+            index.read(|index| index.search_exact((&[0.0_f32; 4]).into(), &Search::new(9, 0)));
+        let found = found.unwrap().found;
+        let mut saved = BTreeMap::<String, usize>::new();
+        for found in &found {
+            let vector = index.read(|index| index.get(9, found.node)).unwrap().unwrap();
+            *saved.entry(format!("{:?}", vector.elements::<f32>().unwrap())).or_default() += 1;
+        }
+        let counts: Vec<usize> = saved.into_values().collect();
+        assert_eq!((found.len(), counts), (3, vec![1, 2]));
+    });
+}
+
+#[test]
+fn a_store_opens_without_it_and_keeps_its_pages() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    fill(&store);
+    store.create_table("table").unwrap();
+    // What the log has of it, anybody redoes.
+    let crashed = disks.crash(1);
+    store.close().unwrap();
+    for disks in [crashed, disks] {
+        let without = disks.open(tight("simulated")).unwrap();
+        let known = without.structures().unwrap();
+        assert_eq!((known[0].structure.as_str(), known[0].is_registered), ("polder.hnsw", false));
+        let refused = without.structure::<HnswStructure>(NAME).unwrap_err();
+        assert!(matches!(refused, StoreError::Unregistered { .. }), "{refused}");
+        let report = without.check(&mut |_, _| true).unwrap();
+        assert_eq!((report.faults, report.unregistered), (vec![], vec![NAME.to_string()]));
+        without.open_table("table").unwrap().put(b"key", b"value").unwrap();
+        without.shrink().unwrap();
+        without.close().unwrap();
+        assert_filled(&disks.open(options()).unwrap());
+    }
+}
