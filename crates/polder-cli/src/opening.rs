@@ -1,6 +1,9 @@
 //! Opens a store for one command and closes it after it.
 
 use polder::{Durability, OpenMode, Options, Store, Table};
+use polder_hash::HashStructure;
+use polder_tree::HeapStructure;
+use polder_vector::HnswStructure;
 
 use crate::args::{DurabilityArgs, StoreArgs, WriteArgs};
 use crate::failure::Failure;
@@ -47,7 +50,7 @@ pub fn with_store_to_write_once<T>(
 
 fn existing(args: &StoreArgs) -> Options {
     // A command ends before what was in memory would be of use, and leaves the list to others.
-    let options = Options::new(&args.dir)
+    let options = with_structures(Options::new(&args.dir))
         .mode(OpenMode::Open)
         .translation(args.translation)
         .warm_restart(false);
@@ -55,6 +58,11 @@ fn existing(args: &StoreArgs) -> Options {
         Some(budget) => options.memory_budget(budget.as_u64()),
         None => options,
     }
+}
+
+/// The structures that come with Polder are looked into, checked and saved as tables are.
+pub fn with_structures(options: Options) -> Options {
+    options.structure::<HashStructure>().structure::<HeapStructure>().structure::<HnswStructure>()
 }
 
 /// To read a table that must be there.

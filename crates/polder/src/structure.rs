@@ -3,8 +3,8 @@
 //!
 //! `crates/polder/examples/stack.rs` is a durable stack that is recovered, checked and salvaged with the
 //! store that it is in. `polder-hash` and the heap of `polder-tree` are hosted in the same way and log
-//! with records of their own. The rules of the pool, and what a builder must know of links, are in the
-//! README of `polder-pool`.
+//! with records of their own; the vector index of `polder-vector` is one with options. The rules of the
+//! pool, and what a builder must know of links, are in the README of `polder-pool`.
 
 pub use polder_format::{Lsn, PAGE_HEADER_BYTES, PageId, PageKind, PageNo, PageSize};
 pub use polder_pool::bytes::{PageMut, PageRef};

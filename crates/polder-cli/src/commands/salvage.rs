@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Context;
 use crate::args::SalvageArgs;
 use crate::failure::Failure;
+use crate::opening::with_structures;
 use crate::output::{self, Columns, Output, Side};
 use crate::progress::{Progress, Unit};
 use crate::text;
@@ -17,7 +18,7 @@ use crate::units::{bytes, count, plural};
 const NAMED: usize = 10;
 
 pub fn run(context: &Context, args: &SalvageArgs) -> Result<(), Failure> {
-    let options = Options::new(&args.new).memory_budget(args.budget.as_u64());
+    let options = with_structures(Options::new(&args.new)).memory_budget(args.budget.as_u64());
     let mut shown: Option<(SalvagePhase, Progress)> = None;
     let report = salvage(&args.damaged, options, &mut |phase, done, all| {
         if shown.as_ref().is_none_or(|(before, _)| *before != phase) {

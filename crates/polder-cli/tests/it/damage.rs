@@ -1,5 +1,11 @@
 //! Looking at stores that are damaged or were not closed, and saving what is left of them.
 
+use std::path::PathBuf;
+
+use polder::{Hosted, Options};
+use polder_hash::HashStructure;
+use polder_tree::HeapStructure;
+use polder_vector::{ElementKind, HnswOptions, HnswStructure, Metric, Search, VectorShape};
 use serde_json::{Value, json};
 
 use crate::support::{Run, Store, killed_load, polder, run};
@@ -35,6 +41,46 @@ fn damage_row(store: &Store) {
 fn salvage(store: &Store, more: &[&str]) -> Run {
     let mut command = store.command("salvage", [""; 0]);
     run(command.arg(store.dir.path().join("new")).args(["--budget", "8MiB"]).args(more))
+}
+
+/// What comes with Polder and is no table.
+#[test]
+fn structures_are_looked_into_and_saved() {
+    let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+    let store = Store::new();
+    let options = |path: PathBuf| {
+        let options = Options::new(path).structure::<HashStructure>();
+        options.structure::<HeapStructure>().structure::<HnswStructure>()
+    };
+    let live = store.dir.path().join("live");
+    let open = polder::Store::open(options(live.clone()).memory_budget(8 << 20)).unwrap();
+    let hash = open.create_structure::<HashStructure>("hash").unwrap();
+    hash.write(|hash| hash.insert(b"key", b"value")).unwrap();
+    let heap = open.create_structure::<HeapStructure>("heap").unwrap();
+    heap.write(|heap| heap.append(b"row")).unwrap();
+    let near = open.create_structure_with("near", &HnswOptions::new(shape));
+    let near: Hosted<HnswStructure> = near.unwrap();
+    near.write(|near| near.insert(7, (&[1.0_f32, 2.0]).into())).unwrap();
+    // As it is if its process is killed: only the log has what was done, some of it in records that a
+    // hash index and a heap alone can do again.
+    for file in ["data", "log"] {
+        std::fs::copy(live.join(file), store.path().join(file)).unwrap();
+    }
+    open.close().unwrap();
+    assert!(store.polder("log", [""; 0]).ok().contains("image"));
+    let said = salvage(&store, &["--json"]).json();
+    let checked = store.polder("check", ["--deep", "--json"]).json();
+    assert_eq!((&checked["sound"], &checked["unregistered"]), (&json!(true), &json!([])));
+    assert_eq!(said["losses"], json!([]));
+    let saved = said["tables"].as_array().unwrap();
+    let saved: Vec<_> = saved.iter().map(|of| (&of["name"], &of["entries"])).collect();
+    let one = json!(1);
+    let names = ["hash", "heap", "near"].map(|name| json!(name));
+    assert_eq!(saved, [(&names[0], &one), (&names[1], &one), (&names[2], &one)]);
+    let new = polder::Store::open(options(store.dir.path().join("new"))).unwrap();
+    let near: Hosted<HnswStructure> = new.structure("near").unwrap();
+    let found = near.read(|near| near.search((&[1.0_f32, 2.0]).into(), &Search::new(1, 10)));
+    assert_eq!(found.unwrap().found[0].label, 7);
 }
 
 fn in_new(store: &Store, command: &str, args: &[&str]) -> Run {
