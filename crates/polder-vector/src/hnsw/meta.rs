@@ -12,9 +12,8 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use crate::element::ElementKind;
-use crate::error::VectorError;
 use crate::hnsw::HnswOptions;
-use crate::hnsw::node::{HIGHEST, LEAST_LINKS, Layout, MOST_LINKS};
+use crate::hnsw::node::HIGHEST;
 use crate::metric::Metric;
 use crate::node_id::NodeId;
 use crate::vectors::VectorShape;
@@ -37,8 +36,6 @@ mod at {
 
 /// Where the level stands in the entry.
 const LEVEL_SHIFT: u32 = 40;
-/// Nodes that are compared for one that is inserted, at most.
-pub(crate) const MOST_WIDTH: usize = 1 << 16;
 
 /// Where searches begin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,21 +98,4 @@ pub(crate) fn init(page: &mut PageMut<'_>, options: &HnswOptions) {
 /// What is behind the fields: nothing.
 pub(crate) fn hole(page: PageRef<'_>) -> std::ops::Range<usize> {
     at::END..page.size()
-}
-
-impl HnswOptions {
-    /// Where everything lies in pages of this size.
-    ///
-    /// # Errors
-    /// If an option is not allowed, or vectors are too long.
-    pub(crate) fn layout(&self, size: PageSize) -> Result<Layout, VectorError> {
-        self.shape.validate()?;
-        let option = |what, given, least, most| match (least..=most).contains(&given) {
-            true => Ok(()),
-            false => Err(VectorError::Option { what, given, least, most }),
-        };
-        option("the number of links", self.links, LEAST_LINKS, MOST_LINKS)?;
-        option("the width of inserts", self.insert_width, 1, MOST_WIDTH)?;
-        Layout::new(size, self.shape, self.links)
-    }
 }

@@ -73,8 +73,10 @@ const LISTS: usize = 13;
 pub(crate) const HIGHEST: u8 = 15;
 
 /// Links of a node above level 0, at least and at most; on level 0 it has twice as many.
-pub(crate) const LEAST_LINKS: usize = 2;
-pub(crate) const MOST_LINKS: usize = 100;
+const LEAST_LINKS: usize = 2;
+const MOST_LINKS: usize = 100;
+/// Nodes that an insert keeps in sight, at most.
+const MOST_WIDTH: usize = 1 << 16;
 
 /// Whether a place is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -106,11 +108,7 @@ impl Layout {
     ///
     /// # Errors
     /// [`VectorError::TooLong`].
-    pub(crate) fn new(
-        page: PageSize,
-        shape: VectorShape,
-        links: usize,
-    ) -> Result<Layout, VectorError> {
+    fn new(page: PageSize, shape: VectorShape, links: usize) -> Result<Layout, VectorError> {
         let vector = shape.bytes();
         let byte = |byte: u8, at: usize| u64::from(byte) << (8 * (at - at::FORM));
         let form = vector as u64
@@ -175,6 +173,23 @@ impl Layout {
     #[inline(always)]
     pub(crate) fn lowest<'a>(&self, page: PageRef<'a>, slot: usize) -> NodeRef<'a> {
         NodeRef { page, tail: self.tail, at: at::NODES + slot * self.strides[0] as usize }
+    }
+}
+
+impl HnswOptions {
+    /// Where everything lies in pages of this size.
+    ///
+    /// # Errors
+    /// If an option is not allowed, or vectors are too long.
+    pub(crate) fn layout(&self, size: PageSize) -> Result<Layout, VectorError> {
+        self.shape.validate()?;
+        let option = |what, given, least, most| match (least..=most).contains(&given) {
+            true => Ok(()),
+            false => Err(VectorError::Option { what, given, least, most }),
+        };
+        option("the number of links", self.links, LEAST_LINKS, MOST_LINKS)?;
+        option("the width of inserts", self.insert_width, 1, MOST_WIDTH)?;
+        Layout::new(size, self.shape, self.links)
     }
 }
 

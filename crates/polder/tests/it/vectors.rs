@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 use std::thread;
 
 use polder::structure::{PageKind, PageSize, Structure};
@@ -157,57 +158,69 @@ struct Moment {
     begun: Vec<Step>,
 }
 
+const STEPS: u64 = 250;
+
+/// Inserts and removes. `begin` is told each step before it is done, and may wait; `end`, that it is done.
+fn change(index: &Index, seed: u64, mut begin: impl FnMut(Step), mut end: impl FnMut()) {
+    let (mut random, mut there) = (Random::new(seed), Vec::new());
+    for label in 0..STEPS {
+        if random.below(5) < 3 || there.is_empty() {
+            begin(Step::Insert(label));
+            there.push((label, insert(index, label)));
+        } else {
+            let (label, node) = there.swap_remove(random.index(there.len()));
+            begin(Step::Remove(label, node));
+            assert!(index.write(|index| index.remove(label, node)).unwrap());
+        }
+        end();
+    }
+}
+
 /// One thread changes the index, while another one makes durable what there is of each change by then.
 fn moments(seed: u64) -> Vec<Moment> {
     let disks = disk();
     let store = disks.open(options()).unwrap();
     let index = store.create_structure_with::<HnswStructure>(NAME, &of_index()).unwrap();
     let table = store.create_table("table").unwrap();
-    let (begun, acknowledged) = (Mutex::new(Vec::new()), Mutex::new(0));
-    let is_done = AtomicBool::new(false);
+    let (begun, acknowledged, allowed) =
+        (Mutex::new(Vec::new()), AtomicUsize::new(0), AtomicUsize::new(0));
+    let is_over = AtomicBool::new(false);
     let mut moments = Vec::new();
     thread::scope(|scope| {
-        scope.spawn(|| {
-            let (mut random, mut there) = (Random::new(seed), Vec::new());
-            for label in 0..250 {
-                let step = match random.below(5) {
-                    0..=2 => Step::Insert(label),
-                    _ if there.is_empty() => Step::Insert(label),
-                    _ => {
-                        let (label, node) = there.swap_remove(random.index(there.len()));
-                        Step::Remove(label, node)
-                    }
-                };
-                begun.lock().unwrap().push(step);
-                match step {
-                    Step::Insert(label) => there.push((label, insert(&index, label))),
-                    Step::Remove(label, node) => {
-                        assert!(index.write(|index| index.remove(label, node)).unwrap());
-                    }
+        let changer = scope.spawn(|| {
+            let begin = |step| {
+                while acknowledged.load(SeqCst) >= allowed.load(SeqCst) {
+                    thread::yield_now();
                 }
-                *acknowledged.lock().unwrap() += 1;
-            }
-            is_done.store(true, Ordering::Relaxed);
+                begun.lock().unwrap().push(step);
+            };
+            let end = || {
+                acknowledged.fetch_add(1, SeqCst);
+            };
+            change(&index, seed, begin, end);
         });
         scope.spawn(|| {
-            let mut numbers = 0..;
-            while !is_done.load(Ordering::Relaxed) {
-                table.put(b"key", numbers.next().map_or([0; 8], u64::to_be_bytes)).unwrap();
+            while !is_over.load(SeqCst) {
+                table.put(b"key", acknowledged.load(SeqCst).to_be_bytes()).unwrap();
             }
         });
         let writes = || disks.data.counts().writes + disks.log.counts().writes;
         let mut random = Random::new(!seed);
-        while !is_done.load(Ordering::Relaxed) {
+        while !changer.is_finished() {
+            // It comes within the last of these steps, or before.
+            allowed.fetch_add(1 + random.index(10), SeqCst);
             let next = writes() + 1 + random.below(60);
-            while writes() < next && !is_done.load(Ordering::Relaxed) {
+            let is_last = || acknowledged.load(SeqCst) + 1 >= allowed.load(SeqCst);
+            while writes() < next && !is_last() && !changer.is_finished() {
                 thread::yield_now();
             }
-            let acknowledged = *acknowledged.lock().unwrap();
+            let acknowledged = acknowledged.load(SeqCst);
             let seed = random.next_u64();
             let disks = if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) };
             let begun = begun.lock().unwrap().clone();
             moments.push(Moment { disks, acknowledged, begun });
         }
+        is_over.store(true, SeqCst);
     });
     moments
 }
@@ -240,8 +253,8 @@ fn what_was_acknowledged_outlives_every_moment_of_changes() {
             match *step {
                 Step::Insert(label) => drop(find(&index, label)),
                 Step::Remove(label, node) => {
-                    cut_short +=
-                        usize::from(index.write(|index| index.remove(label, node)).unwrap());
+                    let removed = index.write(|index| index.remove(label, node)).unwrap();
+                    cut_short += usize::from(removed);
                     assert_lacks(&index, [label]);
                 }
             }
@@ -250,7 +263,7 @@ fn what_was_acknowledged_outlives_every_moment_of_changes() {
         assert_has(&index, has.into_iter().chain([1000]));
         assert_sound(&store);
     }
-    assert!(cut_short > 0, "no removal was cut short");
+    assert!(cut_short > 0, "all removals had ended");
 }
 
 /// What each page of the index has that lies in a data file: its place, its kind, and its labels.
