@@ -5,6 +5,9 @@ use std::sync::Arc;
 use polder_format::{PageKind, header_at};
 use polder_pool::bytes::PageRef;
 use polder_pool::{KindOps, PoolError, Space, Translation};
+use polder_structure::check::Walk;
+use polder_structure::levels::root;
+use polder_structure::page::ensure;
 use polder_structure::{Report, Structure};
 
 use super::meta;
@@ -39,7 +42,10 @@ impl Structure for HnswStructure {
         space: &Space<T>,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<Report, PoolError> {
-        HnswIndex::open(space.clone())?.check(progress)
+        match HnswIndex::open(space.clone()) {
+            Ok(index) => index.check(progress),
+            Err(error) => check_without_first(space, error, progress),
+        }
     }
 
     fn options(page: PageRef<'_>) -> Option<HnswOptions> {
@@ -80,6 +86,40 @@ impl Structure for HnswStructure {
         };
         Ok(inserted.map(drop)?)
     }
+}
+
+/// Looks at an index that is not opened because of its first page, whose fault is in the report; and at
+/// each other page by itself.
+///
+/// # Errors
+/// `error`, which opening it has met, if that is not the first page's fault; those of the allocation maps.
+fn check_without_first<T: Translation>(
+    space: &Space<T>,
+    error: VectorError,
+    progress: &mut dyn FnMut(u64) -> bool,
+) -> Result<Report, PoolError> {
+    let mut walk = Walk::new(space);
+    if let Some(first) = walk.visit(root()) {
+        let is_first = first.page().u8(header_at::KIND) == PageKind::HNSW_META.0;
+        let seen = ensure(is_first, "the index has no first page");
+        walk.note(root(), seen.and_then(|()| meta::options(first.page()).map(drop)));
+    }
+    if walk.report.faults.is_empty() {
+        return Err(error.into());
+    }
+    for number in space.used_pages()?.into_iter().filter(|number| *number != root()) {
+        if !progress(walk.report.pages) {
+            walk.report.stopped = true;
+            break;
+        }
+        if let Some(copy) = walk.visit(number) {
+            let page = copy.page();
+            let is_of_nodes = page.u8(header_at::KIND) == PageKind::HNSW_NODES.0;
+            let seen = ensure(is_of_nodes, "this is no page of a vector index");
+            walk.note(number, seen.and_then(|()| NodePage::new(page).verify_whole()));
+        }
+    }
+    walk.finish()
 }
 
 /// Inserts the vector of these bytes.

@@ -9,7 +9,8 @@ use std::thread;
 
 use polder::structure::{PageKind, PageSize, Structure};
 use polder::{
-    Durability, Hosted, Options, SalvageReport, Store, StoreError, TranslationKind, salvage,
+    CheckFault, Durability, Hosted, Options, SalvageReport, Store, StoreError, TranslationKind,
+    salvage,
 };
 use polder_format::PageHeader;
 use polder_pool::bytes::PageBuf;
@@ -288,8 +289,8 @@ fn page(bytes: &[u8]) -> PageBuf {
     page
 }
 
-/// A store with an index, a stack and a table, closed. Its data file is all that is left of it.
-fn image() -> Vec<u8> {
+/// A store with an index, a stack and a table, closed.
+fn closed() -> Disks {
     let disks = disk();
     let store = disks.open(options().structure::<Stacks>()).unwrap();
     fill(&store);
@@ -297,7 +298,7 @@ fn image() -> Vec<u8> {
     stack.write(|stack| stack.push(7)).unwrap();
     store.create_table("table").unwrap().put(b"key", b"value").unwrap();
     store.close().unwrap();
-    disks.data.image()
+    disks
 }
 
 fn named(path: &Path) -> Options {
@@ -341,9 +342,36 @@ fn losses(report: &SalvageReport) -> Vec<&str> {
     about.map(|loss| loss.what.as_str()).collect()
 }
 
+/// Also in the first page, without which each other page is looked at by itself.
+#[test]
+fn damage_is_named_and_hides_no_other() {
+    let closed = closed();
+    let image = closed.data.image();
+    let pages = pages_of_index(&image);
+    let first = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_META).unwrap();
+    let nodes = pages.iter().position(|(_, kind, _)| *kind == PageKind::HNSW_NODES).unwrap();
+    for damaged in [vec![first], vec![nodes], vec![first, nodes]] {
+        let disks = closed.copy();
+        damaged.iter().for_each(|i| disks.data.flip_bit((pages[*i].0 * PAGE + 2000) as u64, 3));
+        let store = disks.open(options().structure::<Stacks>()).unwrap();
+        let report = store.check(&mut |_, _| true).unwrap();
+        assert!(report.faults.iter().all(|fault| fault.table.as_deref() == Some(NAME)));
+        for place in damaged.iter().map(|i| pages[*i].0) {
+            let page = PageHeader::decode(&image[place * PAGE..][..PAGE]).unwrap().page_id;
+            let is_it = |fault: &CheckFault| fault.page.as_deref() == Some(&*page.to_string());
+            assert!(report.faults.iter().any(is_it), "{page}: {:?}", report.faults);
+        }
+        let opened = store.structure::<HnswStructure>(NAME);
+        assert_eq!(opened.is_err(), damaged.contains(&first));
+        // It is not needed to be rid of it.
+        store.drop_structure(NAME).unwrap();
+        assert_sound(&store);
+    }
+}
+
 #[test]
 fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
-    let image = image();
+    let image = closed().data.image();
     let pages = pages_of_index(&image);
     assert_eq!(told_options(&image), of_index());
     let whole: BTreeSet<u64> = pages.iter().flat_map(|(.., labels)| labels).copied().collect();
@@ -371,7 +399,7 @@ fn a_salvage_needs_no_first_page_and_loses_what_was_in_lost_pages() {
 
 #[test]
 fn an_index_of_which_no_page_is_left_is_told_as_lost() {
-    let image = image();
+    let image = closed().data.image();
     let places: Vec<usize> = pages_of_index(&image).iter().map(|(place, ..)| *place).collect();
     salvaged(image, places, |store, report, _| {
         assert_eq!(losses(&report), ["all of it: no page tells the options that it was made with"]);
