@@ -248,10 +248,11 @@ mod tests {
             VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::Cosine };
         let (_pool, index) = new_index(&HnswOptions::new(shape));
         let label = 7_u64.to_be_bytes();
+        let ones = [1.0_f32; 3].map(f32::to_le_bytes).concat();
         for (label, vector) in [
-            (&label[..7], &[1; 8][..]),
-            (&label, &[1; 7]),
-            (&label, &[1; 9]),
+            (&label[..7], &ones[..8]),
+            (&label, &ones[..7]),
+            (&label, &ones[..9]),
             (&label, &[0; 8]),
             (&label, &[0xff; 8]),
         ] {
