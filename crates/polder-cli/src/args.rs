@@ -13,6 +13,13 @@ use crate::durability::parse_durability;
 use crate::every::parse_every;
 use crate::exchange::{Format, ImportFormat};
 
+mod vector;
+
+pub use vector::{
+    LookArgs, VectorArgs, VectorCommand, VectorCreateArgs, VectorLoadArgs, VectorProbeArgs,
+    VectorSearchArgs,
+};
+
 /// Shown at the end of `polder --help`.
 const RULES: &str = "\
 Text and bytes:
@@ -94,6 +101,9 @@ pub enum Command {
     Log(LogArgs),
     /// Copy what is readable of a damaged store into a new one. Writes nothing to the damaged one.
     Salvage(SalvageArgs),
+    /// Vector indexes: make them, load vectors, look for the nearest.
+    #[command(subcommand)]
+    Vector(VectorCommand),
     /// Give a table another name.
     Rename(RenameArgs),
     /// Remove a table with all that is in it.

@@ -36,6 +36,14 @@ pub enum Failure {
     #[error("{input}, line {line}: {why}")]
     BadInput { input: String, line: u64, why: String },
 
+    /// A row of a file of vectors is none.
+    #[error("{input}, row {row}: {why}")]
+    BadVector { input: String, row: u64, why: String },
+
+    /// A vector could not be inserted.
+    #[error("{input}, row {row} could not be inserted")]
+    Vector { input: String, row: u64, source: Box<StoreError> },
+
     /// The store refused a row for a reason that is not the row's.
     #[error("{input}, line {line} could not be imported")]
     Row { input: String, line: u64, source: Box<StoreError> },
@@ -108,7 +116,8 @@ impl Failure {
             Failure::BadInput { .. } => {
                 ("bad_input", Some("correct it, or skip such rows with --skip-bad"), 2)
             }
-            Failure::Row { source, .. } => of_store(source),
+            Failure::BadVector { .. } => ("bad_input", None, 2),
+            Failure::Row { source, .. } | Failure::Vector { source, .. } => of_store(source),
             Failure::Partial { source, .. } => source.describe(),
             Failure::Open(error) => of_opening(error),
             Failure::Held { .. } => ("locked", Some("`polder stat --live` shows its figures"), 3),
@@ -128,6 +137,9 @@ impl Failure {
         match self {
             Failure::BadInput { input, line, .. } | Failure::Row { input, line, .. } => {
                 Some((input, *line))
+            }
+            Failure::BadVector { input, row, .. } | Failure::Vector { input, row, .. } => {
+                Some((input, *row))
             }
             Failure::Partial { source, .. } => source.line(),
             _ => None,
@@ -166,6 +178,7 @@ fn of_store(error: &StoreError) -> (&'static str, Option<&'static str>, u8) {
         StoreError::TableName { .. } => ("table_name", None, 2),
         StoreError::KeyTooLong { .. } => ("key_too_long", None, 2),
         StoreError::ValueTooLong { .. } => ("value_too_long", None, 2),
+        StoreError::Structure { .. } => ("refused", None, 2),
         StoreError::Full { .. } => ("disk_full", None, 4),
         StoreError::PoolExhausted { .. } => {
             ("memory_exhausted", Some("give it more memory with --budget"), 4)

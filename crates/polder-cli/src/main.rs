@@ -29,6 +29,7 @@ mod progress;
 mod recovery;
 mod text;
 mod units;
+mod vectors;
 
 fn main() -> ExitCode {
     let cli = match args::Cli::try_parse() {

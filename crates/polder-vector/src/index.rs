@@ -5,6 +5,7 @@ use std::fmt;
 use crate::element::{Element, ElementKind, VectorRef};
 use crate::error::VectorError;
 use crate::node_id::NodeId;
+use crate::options::IndexOptions;
 use crate::search::{Answer, Search};
 use crate::vectors::{Vector, VectorShape};
 
@@ -13,6 +14,21 @@ use crate::vectors::{Vector, VectorShape};
 pub trait VectorIndex: Send + Sync {
     /// What its vectors are.
     fn shape(&self) -> VectorShape;
+
+    /// What it is.
+    fn options(&self) -> IndexOptions;
+
+    /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn for_each(&self, show: &mut dyn FnMut(u64, NodeId) -> bool) -> Result<(), VectorError>;
+
+    /// How many bytes its pages are.
+    ///
+    /// # Errors
+    /// Those of the pool.
+    fn size_bytes(&self) -> Result<u64, VectorError>;
 
     /// Inserts a vector. Gives where it lies.
     ///

@@ -9,7 +9,7 @@
 //! |---|---|
 //! | `element.rs` | what the numbers of a vector are: f32, f16, bf16, i8, bits; and vectors of them |
 //! | `metric.rs` | how far vectors are from each other: L2, inner product, cosine, Hamming |
-//! | `index.rs`, `search.rs` | what all indexes can do, and what is asked of them |
+//! | `index.rs`, `options.rs`, `search.rs` | what all indexes can do, what they are made with, and what is asked of them |
 //! | `probe.rs` | how many of the nearest are found, and how fast |
 //! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
@@ -26,6 +26,7 @@ mod index;
 mod metric;
 mod near;
 mod node_id;
+mod options;
 mod probe;
 mod search;
 mod vectors;
@@ -34,10 +35,11 @@ mod visited;
 pub use element::{Bits, Element, ElementKind, VectorRef};
 pub use error::VectorError;
 pub use half;
-pub use hnsw::{HnswIndex, HnswOptions, HnswStructure, KINDS, NearestIter};
+pub use hnsw::{HnswIndex, HnswStructure, KINDS, NearestIter};
 pub use index::{VectorBuf, VectorIndex};
 pub use metric::Metric;
 pub use node_id::NodeId;
+pub use options::{HnswOptions, IndexOptions};
 pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use roaring;

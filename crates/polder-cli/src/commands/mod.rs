@@ -28,6 +28,7 @@ mod scan;
 mod shrink;
 mod stat;
 mod tables;
+mod vector;
 
 /// What every command gets beside its arguments.
 pub struct Context {
@@ -54,6 +55,7 @@ pub fn run(cli: Cli) -> Result<(), Failure> {
         Command::Check(args) => check::run(&context, args),
         Command::Log(args) => log::run(&context, args),
         Command::Salvage(args) => salvage::run(&context, args),
+        Command::Vector(command) => vector::run(&context, command),
         Command::Rename(args) => rename::run(&context, args),
         Command::Drop(args) => drop::run(&context, args),
         Command::Shrink(args) => shrink::run(&context, args),

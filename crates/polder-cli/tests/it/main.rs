@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may unwrap as tests do")]
 
 mod support;
+mod vectors;
 
 mod damage;
 mod demo;

@@ -68,12 +68,12 @@ impl<T: Translation> HnswIndex<T> {
         self.for_each_page(|page| {
             self.live_nodes(page, &mut there, |_| {}, |node, _| Some(node))?;
             // All nodes of a page have the same level.
-            let Some(node) = there.first().copied() else { return Ok(()) };
+            let Some(node) = there.first().copied() else { return Ok(true) };
             let level = self.read_node(node, |nodes, _| nodes.level())?.unwrap_or(0);
             if highest.is_none_or(|highest| level > highest.level) {
                 highest = Some(Entry { node, level });
             }
-            Ok(())
+            Ok(true)
         })?;
         Ok(highest)
     }

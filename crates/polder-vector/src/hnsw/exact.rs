@@ -38,6 +38,20 @@ impl<T: Translation> HnswIndex<T> {
         Ok(self.compare_all(&query, search)?)
     }
 
+    /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
+        let (mut labels, mut goes_on) = (Vec::new(), true);
+        self.for_each_page(|page| {
+            self.live_nodes(page, &mut labels, |_| {}, |id, node| Some((node.label(), id)))?;
+            goes_on = labels.drain(..).all(|(label, node)| show(label, node));
+            Ok(goes_on)
+        })?;
+        Ok(())
+    }
+
     pub(super) fn compare_all(
         &self,
         query: &Vector,
@@ -62,7 +76,7 @@ impl<T: Translation> HnswIndex<T> {
                 Some(filter) => {
                     self.matching_nodes(page, filter, &mut matching)?;
                     if matching.is_empty() {
-                        return Ok(());
+                        return Ok(true);
                     }
                     self.live_nodes(
                         page,
@@ -81,7 +95,7 @@ impl<T: Translation> HnswIndex<T> {
                     nearest.pop();
                 }
             }
-            Ok(())
+            Ok(true)
         })?;
         let nearest = nearest.into_sorted_vec().into_iter();
         let found =
@@ -137,10 +151,10 @@ impl<T: Translation> HnswIndex<T> {
         })
     }
 
-    /// Shows the number of each page, read ahead of the one that is shown.
+    /// Shows the number of each page, read ahead of the one that is shown, until `show` returns false.
     pub(super) fn for_each_page(
         &self,
-        mut show: impl FnMut(PageNo) -> Result<(), PoolError>,
+        mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
     ) -> Result<(), PoolError> {
         let space = &self.space;
         let mut from = 1;
@@ -153,7 +167,9 @@ impl<T: Translation> HnswIndex<T> {
                 if i % ahead == 0 {
                     space.load_ahead(pages[i..].iter().copied().take(ahead));
                 }
-                show(*page)?;
+                if !show(*page)? {
+                    return Ok(());
+                }
             }
         }
         Ok(())

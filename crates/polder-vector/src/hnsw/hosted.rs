@@ -12,11 +12,12 @@ use polder_structure::{Report, Structure};
 
 use super::meta;
 use super::node::{NodePage, State};
-use super::{HnswIndex, HnswOptions, KINDS};
+use super::{HnswIndex, KINDS};
 use crate::element::{Bits, Element, ElementKind};
 use crate::error::VectorError;
 use crate::index::VectorIndex;
 use crate::node_id::NodeId;
+use crate::options::HnswOptions;
 
 /// The structure that a store hosts: vectors, each with a label, and those nearest to any vector.
 ///

@@ -12,10 +12,10 @@ use polder_pool::bytes::{PageMut, PageRef};
 use polder_structure::page::{ensure, page_no};
 
 use crate::element::ElementKind;
-use crate::hnsw::HnswOptions;
 use crate::hnsw::node::HIGHEST;
 use crate::metric::Metric;
 use crate::node_id::NodeId;
+use crate::options::HnswOptions;
 use crate::vectors::VectorShape;
 
 /// Fields of the page.

@@ -96,6 +96,7 @@ use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::index::{VectorBuf, VectorIndex};
 use crate::node_id::NodeId;
+use crate::options::{HnswOptions, IndexOptions};
 use crate::search::{Answer, Search};
 use crate::vectors::{Distances, Vector, VectorShape};
 pub use hosted::HnswStructure;
@@ -109,26 +110,6 @@ pub const KINDS: [KindOps; 2] = [
     KindOps::plain(PageKind::HNSW_META, "hnsw index", |page| meta::options(page).map(drop)),
     KindOps::plain(PageKind::HNSW_NODES, "hnsw nodes", |page| NodePage::new(page).verify_shape()),
 ];
-
-/// What an index is. It stays so.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HnswOptions {
-    /// What its vectors are.
-    pub shape: VectorShape,
-    /// Links of a node on each level, at most; twice as many on the lowest (`M` in the paper). 2 to
-    /// 100; more cost memory and time, and find more in data of many dimensions.
-    pub links: usize,
-    /// How many of the nearest nodes an insert keeps in sight (`efConstruction` in the paper). 1 to
-    /// 65536; more make inserts slower and the graph better.
-    pub insert_width: usize,
-}
-
-impl HnswOptions {
-    /// 16 links, and inserts that keep 128 nodes in sight.
-    pub fn new(shape: VectorShape) -> HnswOptions {
-        HnswOptions { shape, links: 16, insert_width: 128 }
-    }
-}
 
 /// A proximity graph in a space of a pool. Cheap to clone.
 ///
@@ -285,6 +266,18 @@ impl<T: Translation> HnswIndex<T> {
 impl<T: Translation> VectorIndex for HnswIndex<T> {
     fn shape(&self) -> VectorShape {
         self.core.options.shape
+    }
+
+    fn options(&self) -> IndexOptions {
+        IndexOptions::Hnsw(self.core.options)
+    }
+
+    fn for_each(&self, show: &mut dyn FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
+        HnswIndex::for_each(self, show)
+    }
+
+    fn size_bytes(&self) -> Result<u64, VectorError> {
+        Ok(self.space.pages_in_use()? * self.space.page_size().bytes() as u64)
     }
 
     fn insert(&self, label: u64, vector: VectorRef<'_>) -> Result<NodeId, VectorError> {

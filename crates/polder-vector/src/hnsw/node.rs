@@ -30,9 +30,9 @@ use polder_structure::page::ensure;
 
 use crate::element::ElementKind;
 use crate::error::VectorError;
-use crate::hnsw::HnswOptions;
 use crate::metric::Metric;
 use crate::node_id::{MOST_SLOTS, NodeId};
+use crate::options::HnswOptions;
 use crate::vectors::{Vector, VectorShape};
 
 /// Fields of a page of nodes.
@@ -74,7 +74,7 @@ pub(crate) const HIGHEST: u8 = 15;
 
 /// Links of a node above level 0, at least and at most; on level 0 it has twice as many.
 const LEAST_LINKS: usize = 2;
-const MOST_LINKS: usize = 100;
+pub(super) const MOST_LINKS: usize = 100;
 /// Nodes that an insert keeps in sight, at most.
 const MOST_WIDTH: usize = 1 << 16;
 

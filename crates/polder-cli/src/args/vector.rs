@@ -1,0 +1,188 @@
+//! What may be typed behind `polder vector`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use polder_vector::{ElementKind, Metric};
+
+use super::{StoreArgs, WriteArgs};
+
+#[derive(Debug, Subcommand)]
+pub enum VectorCommand {
+    /// Make an empty index.
+    Create(VectorCreateArgs),
+    /// Insert the vectors of a file.
+    Load(VectorLoadArgs),
+    /// Look for the vectors that are nearest to each of a file.
+    Search(VectorSearchArgs),
+    /// Measure how many of the nearest searches find, and how fast.
+    Probe(VectorProbeArgs),
+    /// Show what an index is, and how many vectors it has.
+    Stat(VectorArgs),
+}
+
+/// Which index.
+#[derive(Debug, Args)]
+pub struct VectorArgs {
+    #[command(flatten)]
+    pub store: StoreArgs,
+    /// The index.
+    pub index: String,
+}
+
+/// What the numbers of vectors are.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Element {
+    F32,
+    F16,
+    Bf16,
+    I8,
+    Bit,
+}
+
+impl From<Element> for ElementKind {
+    fn from(element: Element) -> ElementKind {
+        match element {
+            Element::F32 => ElementKind::F32,
+            Element::F16 => ElementKind::F16,
+            Element::Bf16 => ElementKind::Bf16,
+            Element::I8 => ElementKind::I8,
+            Element::Bit => ElementKind::Bit,
+        }
+    }
+}
+
+/// How far vectors are from each other.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Distance {
+    /// The square of the Euclidean distance.
+    L2,
+    /// One less the inner product.
+    InnerProduct,
+    /// One less the cosine of the angle.
+    Cosine,
+    /// How many bits differ.
+    Hamming,
+}
+
+impl From<Distance> for Metric {
+    fn from(distance: Distance) -> Metric {
+        match distance {
+            Distance::L2 => Metric::L2,
+            Distance::InnerProduct => Metric::InnerProduct,
+            Distance::Cosine => Metric::Cosine,
+            Distance::Hamming => Metric::Hamming,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct VectorCreateArgs {
+    #[command(flatten)]
+    pub at: VectorArgs,
+
+    /// Numbers of a vector; of bits, a multiple of 8.
+    #[arg(long, value_name = "N")]
+    pub dimensions: usize,
+
+    /// What the numbers are.
+    #[arg(long, value_enum, default_value = "f32")]
+    pub element: Element,
+
+    /// How far vectors are from each other.
+    #[arg(long, value_enum, default_value = "l2")]
+    pub metric: Distance,
+
+    /// Links of a vector to others, at most; twice as many on the lowest level.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub links: usize,
+
+    /// How many of the nearest an insert keeps in sight.
+    #[arg(long, value_name = "N", default_value_t = 128)]
+    pub insert_width: usize,
+
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Files are .fvecs, .bvecs, .ivecs, .npy (an array of two dimensions) and .jsonl (a line is an array of
+numbers, or {\"label\": 7, \"vector\": [...]}). The label of a row is its number in the file, from 0, and
+--first-label more, unless it has its own. Rows whose label the index has already are passed over: a load
+that was stopped, or whose process died, goes on when it is made again.")]
+pub struct VectorLoadArgs {
+    #[command(flatten)]
+    pub at: VectorArgs,
+
+    /// The file of vectors.
+    pub file: PathBuf,
+
+    /// The label of the first row.
+    #[arg(long, value_name = "LABEL", default_value_t = 0)]
+    pub first_label: u64,
+
+    /// Threads that insert [default: one for each core].
+    #[arg(long, value_name = "N")]
+    pub threads: Option<std::num::NonZeroUsize>,
+
+    #[command(flatten)]
+    pub write: WriteArgs,
+}
+
+/// What to look for.
+#[derive(Debug, Args)]
+pub struct LookArgs {
+    /// The file of vectors that others are to be near to.
+    pub file: PathBuf,
+
+    /// So many of the nearest.
+    #[arg(short = 'k', long, value_name = "N", default_value_t = 10)]
+    pub count: usize,
+
+    /// Only labels from this one on.
+    #[arg(long, value_name = "LABEL", default_value_t = 0)]
+    pub from: u64,
+
+    /// Only labels below this one.
+    #[arg(long, value_name = "LABEL")]
+    pub to: Option<u64>,
+
+    /// None that is farther.
+    #[arg(long, value_name = "DISTANCE")]
+    pub within: Option<f32>,
+}
+
+#[derive(Debug, Args)]
+pub struct VectorSearchArgs {
+    #[command(flatten)]
+    pub at: VectorArgs,
+
+    #[command(flatten)]
+    pub look: LookArgs,
+
+    /// How many of the nearest a search keeps in sight: with more it finds more and takes longer.
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub width: usize,
+
+    /// Compare with all vectors.
+    #[arg(long, conflicts_with = "width")]
+    pub exact: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct VectorProbeArgs {
+    #[command(flatten)]
+    pub at: VectorArgs,
+
+    #[command(flatten)]
+    pub look: LookArgs,
+
+    /// Widths to measure.
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10, 20, 40, 80, 160, 320])]
+    pub widths: Vec<usize>,
+
+    /// Look for the least width that finds this part of the nearest, such as 0.95.
+    #[arg(long, value_name = "PART")]
+    pub recall: Option<f64>,
+}

@@ -1,0 +1,129 @@
+//! Vector indexes: making them, loading files, looking for the nearest.
+
+use std::path::PathBuf;
+
+use polder_testkit::Random;
+use serde_json::{Value, json};
+
+use crate::support::{Run, Store, polder, run};
+
+const DIMENSIONS: usize = 6;
+
+fn vector(store: &Store, command: &str, args: &[&str]) -> Run {
+    run(polder().args(["vector", command]).arg(store.path()).args(args))
+}
+
+/// Rows of numbers, and the file with them.
+fn rows(store: &Store, name: &str, count: usize, seed: u64) -> (Vec<Vec<f32>>, PathBuf) {
+    let mut random = Random::new(seed);
+    let rows: Vec<Vec<f32>> =
+        (0..count).map(|_| (0..DIMENSIONS).map(|_| random.below(1000) as f32).collect()).collect();
+    let mut bytes = Vec::new();
+    for row in &rows {
+        bytes.extend((DIMENSIONS as u32).to_le_bytes());
+        row.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    }
+    let path = store.file(name, bytes);
+    (rows, path)
+}
+
+/// Labels by how far their rows are.
+fn nearest(rows: &[Vec<f32>], query: &[f32], count: usize) -> Vec<u64> {
+    let distance = |row: &Vec<f32>| row.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum();
+    let mut all: Vec<(f32, u64)> = rows.iter().map(distance).zip(0..).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    all.into_iter().take(count).map(|(_, label)| label).collect()
+}
+
+fn labels(answer: &Value) -> Vec<u64> {
+    let found = answer["found"].as_array().unwrap().iter();
+    found.map(|one| one["label"].as_u64().unwrap()).collect()
+}
+
+#[test]
+fn an_index_is_made_loaded_and_searched() {
+    let store = Store::new();
+    let made = vector(&store, "create", &["near", "--dimensions", "6", "--links", "8"]).ok();
+    assert_eq!(made.trim(), "created near: vectors of 6 f32, compared by l2");
+    let (base, file) = rows(&store, "base.fvecs", 600, 1);
+    let (queries, looked_for) = rows(&store, "queries.fvecs", 20, 2);
+    let (file, looked_for) = (file.to_str().unwrap(), looked_for.to_str().unwrap());
+    let loaded = vector(&store, "load", &["near", file, "--json"]).json();
+    assert_eq!((&loaded["inserted"], &loaded["passed_over"]), (&json!(600), &json!(0)));
+    // Nothing is there twice.
+    let said = vector(&store, "load", &["near", file]).ok();
+    assert!(
+        said.contains("inserted 0 vectors") && said.contains("600 labels were there"),
+        "{said}"
+    );
+
+    let search = |more: &[&str]| {
+        let args = [&["near", looked_for, "-k", "5", "--json"], more].concat();
+        let out = vector(&store, "search", &args).ok();
+        let lines: Vec<Value> =
+            out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines.len(), queries.len());
+        lines
+    };
+    for (answer, query) in search(&["--exact"]).iter().zip(&queries) {
+        assert_eq!(labels(answer), nearest(&base, query, 5));
+        assert_eq!(answer["exhaustive"], json!(true));
+    }
+    let wide = search(&["--width", "200"]);
+    let hits = wide.iter().zip(&queries).map(|(answer, query)| {
+        let nearest = nearest(&base, query, 5);
+        labels(answer).iter().filter(|label| nearest.contains(label)).count()
+    });
+    assert!(hits.sum::<usize>() >= 98);
+    for (answer, query) in search(&["--from", "100", "--to", "150"]).iter().zip(&queries) {
+        let some = nearest(&base[100..150], query, 5);
+        assert_eq!(labels(answer), some.iter().map(|label| label + 100).collect::<Vec<_>>());
+    }
+    let near = search(&["--within", "20000", "--exact"]);
+    assert!(near.iter().any(|answer| labels(answer).len() < 5));
+    let lines = vector(&store, "search", &["near", looked_for, "-k", "1", "--exact"]).ok();
+    let first = lines.lines().next().unwrap().to_owned();
+    assert!(first.starts_with(&format!("0\t{}\t", nearest(&base, &queries[0], 1)[0])), "{first}");
+
+    let args = ["near", looked_for, "--widths", "10,600", "--recall", "0.9", "--json"];
+    let probed = vector(&store, "probe", &args).json();
+    assert_eq!(probed["widths"][1]["recall"], json!(1.0));
+    assert!(probed["enough"]["recall"].as_f64().unwrap() >= 0.9);
+    assert!(vector(&store, "probe", &args[..4]).ok().contains("queries a second"));
+    let stat = vector(&store, "stat", &["near", "--json"]).json();
+    assert_eq!((&stat["vectors"], &stat["links"]), (&json!(600), &json!(8)));
+    assert!(vector(&store, "stat", &["near"]).ok().contains("600 of 6 f32"));
+    assert!(store.polder("check", ["--deep"]).ok().contains("sound"));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let store = Store::new();
+    let says = |command: &str, args: &[&str], code: i32, text: &str| {
+        let run = vector(&store, command, args);
+        assert_eq!(run.code, code, "{}", run.err);
+        assert!(run.err.contains(text), "{}", run.err);
+    };
+    says("create", &["near", "--dimensions", "0"], 2, "the number of dimensions is 0");
+    says("create", &["near", "--dimensions", "8", "--element", "bit"], 2, "hamming");
+    says("create", &["near", "--dimensions", "9000"], 2, "take larger pages");
+    vector(&store, "create", &["near", "--dimensions", "2"]).ok();
+    says("create", &["near", "--dimensions", "2"], 2, "near");
+    let file = |name: &str, content: &str| store.file(name, content).display().to_string();
+    let good = file("good.jsonl", "[1, 2]\n{\"label\": 9, \"vector\": [3, 4]}\n");
+    says("load", &["far", &good], 1, "far");
+    // Rows in front of a bad one are in.
+    let bad = file("bad.jsonl", "[1, 2]\n[1, 2, 3]\n");
+    says("load", &["near", &bad, "--threads", "1"], 2, "bad.jsonl, row 2");
+    assert_eq!(vector(&store, "stat", &["near", "--json"]).json()["vectors"], json!(1));
+    says("load", &["near", &file("cut.jsonl", "[1, 2]\n[1,")], 2, "row 2: it is no JSON");
+    says("load", &["near", &file("a.txt", "")], 2, "is no file of vectors");
+    says("load", &["near", "not there.npy"], 4, "cannot read not there.npy");
+    says("search", &["near", &bad], 2, "the vector has 3 dimensions");
+    says("probe", &["near", &good, "--recall", "95"], 2, "--recall is a part of all");
+    // The labels that a file says.
+    vector(&store, "load", &["near", &good, "--first-label", "10"]).ok();
+    let found = vector(&store, "search", &["near", &good, "--exact", "--json"]).ok();
+    let found: Vec<Value> = found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(labels(&found[1]), [19, 0, 10]);
+}

@@ -1,0 +1,31 @@
+//! What indexes are made with. They stay so.
+
+use crate::vectors::VectorShape;
+
+/// What an [`HnswIndex`](crate::HnswIndex) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HnswOptions {
+    /// What its vectors are.
+    pub shape: VectorShape,
+    /// Links of a node on each level, at most; twice as many on the lowest (`M` in the paper). 2 to
+    /// 100; more cost memory and time, and find more in data of many dimensions.
+    pub links: usize,
+    /// How many of the nearest nodes an insert keeps in sight (`efConstruction` in the paper). 1 to
+    /// 65536; more make inserts slower and the graph better.
+    pub insert_width: usize,
+}
+
+impl HnswOptions {
+    /// 16 links, and inserts that keep 128 nodes in sight.
+    pub fn new(shape: VectorShape) -> HnswOptions {
+        HnswOptions { shape, links: 16, insert_width: 128 }
+    }
+}
+
+/// Which index it is, and what it was made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum IndexOptions {
+    /// A proximity graph.
+    Hnsw(HnswOptions),
+}
