@@ -130,7 +130,7 @@ pub struct StructureInfo {
 
 /// Structures beside the store's tables; they have their names in common.
 impl Store {
-    /// Makes an empty structure that needs no options.
+    /// Makes an empty structure with its default options; most have none.
     ///
     /// # Errors
     /// As [`Store::create_structure_with`].
@@ -202,7 +202,8 @@ impl Store {
         )
     }
 
-    /// A structure that exists, or is made now, without options.
+    /// A structure that exists, or is made now, with its default options. (One that must be given options
+    /// is made by [`Store::create_structure_with`].)
     ///
     /// # Errors
     /// As [`Store::structure`] and [`Store::create_structure`].
