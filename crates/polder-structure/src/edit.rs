@@ -219,13 +219,32 @@ fn run<'p, T: Translation, R>(
             }
             Tried::Wants { pages, bytes } => {
                 // EDIT-3
-                while spares.len() < pages {
-                    spares.push(space.create()?);
-                }
+                make_spares(space, pages.saturating_sub(spares.len()), spares)?;
                 room = bytes;
             }
         }
     }
+}
+
+/// Makes so many pages more, next to each other if they can lie so.
+fn make_spares<'p, T: Translation>(
+    space: &'p Space<T>,
+    count: usize,
+    spares: &mut Vec<NewPage<'p>>,
+) -> Result<(), PoolError> {
+    if count == 0 {
+        return Ok(());
+    }
+    let none = PoolError::Limit { what: "a space's pages", limit: PageNo::MAX.get() };
+    let mut numbers = space.reserve(count, PageNo::MAX)?.ok_or(none)?.into_iter();
+    while let Some(number) = numbers.next() {
+        let made = space.make(number).inspect_err(|_| {
+            space.free(number);
+            numbers.by_ref().for_each(|number| space.free(number));
+        });
+        spares.push(made?);
+    }
+    Ok(())
 }
 
 /// What an operation is offered.
@@ -261,10 +280,28 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// # Errors
     /// [`Restart`], to be handed on.
     pub fn create(&mut self, kind: PageKind) -> Result<PageNo, Restart> {
-        self.check_number()?;
-        let spare = self.spares.get(self.made);
+        self.check_number(1)?;
         self.made += 1;
+        let spare = self.spares.get(self.made - 1);
         let id = spare.ok_or(Restart)?.id();
+        Ok(self.draft_new(kind, id))
+    }
+
+    /// So many new pages, as [`Edit::create`] gives them, in ascending order: next to each other in the
+    /// file if they can lie so, for pages that are read together.
+    ///
+    /// # Errors
+    /// [`Restart`], to be handed on.
+    pub fn create_run(&mut self, kind: PageKind, count: usize) -> Result<Vec<PageNo>, Restart> {
+        self.check_number(count)?;
+        self.made += count;
+        let spares = self.spares.get(self.made - count..self.made).ok_or(Restart)?;
+        let mut ids: Vec<PageId> = spares.iter().map(NewPage::id).collect();
+        ids.sort_unstable_by_key(|id| id.page());
+        Ok(ids.into_iter().map(|id| self.draft_new(kind, id)).collect())
+    }
+
+    fn draft_new(&mut self, kind: PageKind, id: PageId) -> PageNo {
         let mut draft = PageBuf::new(self.space.page_size());
         let mut page = draft.page_mut();
         page.set_u8(header_at::KIND, kind.0);
@@ -272,7 +309,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         page.set_u64(header_at::PAGE_ID, id.to_bits());
         let number = id.page();
         self.pages.push(Shown { number, read: None, draft: Some(draft), freed: false });
-        Ok(number)
+        number
     }
 
     /// Makes all of a page behind its header what it is in another one.
@@ -318,7 +355,7 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     }
 
     fn show(&mut self, number: PageNo) -> Result<usize, Restart> {
-        self.check_number()?;
+        self.check_number(1)?;
         // The number was most likely read in the page that was looked at last. Where that has changed,
         // what cannot be loaded is no damage.
         let last = self.pages.get(self.last).and_then(|page| page.read.as_ref());
@@ -333,8 +370,9 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
         Ok(self.pages.len() - 1)
     }
 
-    fn check_number(&mut self) -> Result<(), Restart> {
-        match self.pages.len() < MOST_PAGES {
+    /// Whether there can be so many pages more.
+    fn check_number(&mut self, more: usize) -> Result<(), Restart> {
+        match self.pages.len() + more <= MOST_PAGES {
             true => Ok(()),
             false => {
                 let limit = MOST_PAGES as u64;

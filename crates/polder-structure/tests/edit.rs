@@ -129,6 +129,37 @@ fn a_page_that_was_to_be_changed_and_was_not_is_validated() {
     }
 }
 
+/// Pages of a run lie next to each other, where there is room for them; what is not used is free again.
+#[test]
+fn pages_of_a_run_lie_next_to_each_other() {
+    let space = space::<Array>(ReadMode::Optimistic);
+    let pages = make(&space, 10);
+    edit(&space, |edit| {
+        edit.free(pages[3])?;
+        edit.free(pages[6])
+    })
+    .unwrap();
+    let run = edit(&space, |edit| edit.create_run(NUMBERS.kind, 5)).unwrap();
+    assert_eq!(run.len(), 5);
+    assert!(run.windows(2).all(|pair| pair[0].get() + 1 == pair[1].get()), "{run:?}");
+    let before = space.used_pages().unwrap();
+    let failed = edit(&space, |edit| {
+        edit.create_run(NUMBERS.kind, 4)?;
+        Err::<(), _>(edit.fail(PoolError::Limit { what: "the test", limit: 0 }))
+    });
+    assert!(failed.is_err());
+    assert_eq!(space.used_pages().unwrap(), before);
+    // Behind the run, in front of nothing else, as if nothing had been made.
+    let next = edit(&space, |edit| edit.create_run(NUMBERS.kind, 4)).unwrap();
+    assert!(next.windows(2).all(|pair| pair[0].get() + 1 == pair[1].get()), "{next:?}");
+    assert_eq!(next[0].get(), run[4].get() + 1);
+    // The holes are filled one by one.
+    assert_eq!(make(&space, 1), [pages[3]]);
+    assert_eq!(make(&space, 1), [pages[6]]);
+    let most = edit(&space, |edit| edit.create_run(NUMBERS.kind, MOST_PAGES + 1));
+    assert!(matches!(most, Err(PoolError::Limit { .. })));
+}
+
 #[test]
 fn what_fails_leaves_nothing_behind() {
     let space = space::<Array>(ReadMode::Optimistic);
