@@ -51,6 +51,12 @@ impl PageKind {
     pub const HNSW_META: PageKind = PageKind(40);
     /// Nodes of a proximity graph.
     pub const HNSW_NODES: PageKind = PageKind(41);
+    /// What an index of posting lists is, and where its centroids are.
+    pub const IVF_META: PageKind = PageKind(42);
+    /// The directory of a posting list, or a part of it: the numbers of its pages.
+    pub const IVF_DIRECTORY: PageKind = PageKind(43);
+    /// Entries of a posting list.
+    pub const IVF_ENTRIES: PageKind = PageKind(44);
 }
 
 /// The decoded header of a page.

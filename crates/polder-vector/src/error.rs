@@ -81,6 +81,28 @@ pub enum VectorError {
         /// Bytes that are there for it.
         room: usize,
     },
+    /// A vector with its label does not fit a page.
+    #[error(
+        "a vector with its label has {bytes} bytes, and a page has room for {room}: take larger pages, \
+         fewer dimensions, or smaller elements"
+    )]
+    EntryTooLong {
+        /// Bytes of a vector with its label.
+        bytes: usize,
+        /// Bytes that are there for it.
+        room: usize,
+    },
+    /// There are fewer vectors to train centroids on than there are lists.
+    #[error("the sample has {given} vectors, and {lists} lists need at least as many")]
+    SampleTooSmall {
+        /// How many there are.
+        given: usize,
+        /// How many lists there are to be.
+        lists: usize,
+    },
+    /// The training of centroids was stopped by whoever was told of its progress.
+    #[error("the training of centroids was stopped")]
+    Stopped,
     /// The distance within which is to be searched is no number.
     #[error("the distance within which vectors are to be found is NaN")]
     Within,

@@ -14,20 +14,27 @@
 //! | `vectors.rs` | a vector in private memory, and its distance from one in a page |
 //! | `distance/` | sums over the dimensions, by what the processor has |
 //! | `hnsw/` | a proximity graph of several levels: [`HnswIndex`] |
-//! | `node_id.rs` | where a node of a graph lies |
-//! | `near.rs`, `visited.rs` | what a search keeps: nodes by distance, and which it has seen |
+//! | `ivf/` | lists of vectors, each around a centroid: [`IvfIndex`] |
+//! | `node_id.rs` | where a vector lies |
+//! | `near.rs`, `visited.rs` | what a search of a graph keeps: nodes by distance, and which it has seen |
+//! | `best.rs`, `pages.rs` | what a search keeps that compares in any order, and goes through all pages |
+//! | `random.rs` | numbers without a pattern |
 //! | `error.rs` | what can go wrong |
 
+mod best;
 mod distance;
 mod element;
 mod error;
 pub mod hnsw;
 mod index;
+pub mod ivf;
 mod metric;
 mod near;
 mod node_id;
 mod options;
+mod pages;
 mod probe;
+mod random;
 mod search;
 mod vectors;
 mod visited;
@@ -35,16 +42,23 @@ mod visited;
 pub use element::{Bits, Element, ElementKind, VectorRef};
 pub use error::VectorError;
 pub use half;
-pub use hnsw::{HnswIndex, HnswStructure, KINDS, NearestIter};
+pub use hnsw::{HnswIndex, HnswStructure, NearestIter};
 pub use index::{VectorBuf, VectorIndex};
+pub use ivf::IvfIndex;
 pub use metric::Metric;
 pub use node_id::NodeId;
-pub use options::{HnswOptions, IndexOptions};
+pub use options::{HnswOptions, IndexOptions, IvfOptions};
 pub use polder_structure::{Fault, Report};
 pub use probe::{Probe, Probed};
 pub use roaring;
 pub use search::{Answer, Filter, Found, Search};
 pub use vectors::VectorShape;
+
+use polder_pool::KindOps;
+
+/// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
+pub const KINDS: [KindOps; 5] =
+    [hnsw::KINDS[0], hnsw::KINDS[1], ivf::KINDS[0], ivf::KINDS[1], ivf::KINDS[2]];
 
 /// The README's program.
 #[cfg(doctest)]

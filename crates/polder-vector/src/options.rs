@@ -22,10 +22,23 @@ impl HnswOptions {
     }
 }
 
+/// What an [`IvfIndex`](crate::IvfIndex) is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct IvfOptions {
+    /// What its vectors are.
+    pub shape: VectorShape,
+    /// How many lists it has (`nlist` in other systems), 1 to 65536. An insert compares with as many
+    /// centroids, and a search as well; with fewer lists each is longer. The root of the number of
+    /// vectors is a good beginning, up to four times as many.
+    pub lists: usize,
+}
+
 /// Which index it is, and what it was made with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IndexOptions {
     /// A proximity graph.
     Hnsw(HnswOptions),
+    /// Lists around centroids.
+    Ivf(IvfOptions),
 }

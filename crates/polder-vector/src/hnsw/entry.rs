@@ -8,6 +8,7 @@ use super::HnswIndex;
 use super::meta::{self, Entry};
 use super::node::{NodePage, State};
 use crate::node_id::NodeId;
+use crate::pages::for_each_page;
 
 impl<T: Translation> HnswIndex<T> {
     /// The entry, which is found: while it is not, because it is leaving, another one is made the entry, by
@@ -65,7 +66,7 @@ impl<T: Translation> HnswIndex<T> {
     fn highest(&self) -> Result<Option<Entry>, PoolError> {
         let mut highest: Option<Entry> = None;
         let mut there = Vec::new();
-        self.for_each_page(|page| {
+        for_each_page(&self.space, |page| {
             self.live_nodes(page, &mut there, |_| {}, |node, _| Some(node))?;
             // All nodes of a page have the same level.
             let Some(node) = there.first().copied() else { return Ok(true) };

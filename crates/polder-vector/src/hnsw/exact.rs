@@ -1,26 +1,21 @@
 //! Comparing with all vectors: what is found is what is nearest.
 
-use std::collections::BinaryHeap;
-
 use polder_format::PageNo;
 use polder_pool::{AccessHint, PoolError, Translation};
 
 use super::HnswIndex;
 use super::node::{NodePage, NodeRef, State};
+use crate::best::Best;
 use crate::element::VectorRef;
 use crate::error::VectorError;
-use crate::near::{distance_of, order_of};
+use crate::near::order_of;
 use crate::node_id::NodeId;
-use crate::search::{Answer, Filter, Found, Search};
+use crate::pages::for_each_page;
+use crate::search::{Answer, Filter, Search};
 use crate::vectors::Vector;
 
-/// Pages of which it is found out at a time whether they are used.
-const BATCH: usize = 1024;
 /// How far ahead of the one that is compared vectors are asked for.
 const AHEAD: usize = 3;
-
-/// A vector by how far it is, and by its label.
-type Ordered = (u32, u64, NodeId);
 
 impl<T: Translation> HnswIndex<T> {
     /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
@@ -44,7 +39,7 @@ impl<T: Translation> HnswIndex<T> {
     /// Those of loading pages.
     pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
         let (mut labels, mut goes_on) = (Vec::new(), true);
-        self.for_each_page(|page| {
+        for_each_page(&self.space, |page| {
             self.live_nodes(page, &mut labels, |_| {}, |id, node| Some((node.label(), id)))?;
             goes_on = labels.drain(..).all(|(label, node)| show(label, node));
             Ok(goes_on)
@@ -57,15 +52,10 @@ impl<T: Translation> HnswIndex<T> {
         query: &Vector,
         search: &Search<'_>,
     ) -> Result<Answer, PoolError> {
-        // The farthest first; of equally far ones, that with the highest label.
-        let mut nearest: BinaryHeap<Ordered> = BinaryHeap::new();
-        let within = order_of(search.within);
+        let mut best = Best::new(search);
         let (mut near, mut matching) = (Vec::new(), Vec::new());
-        self.for_each_page(|page| {
-            let bound = match nearest.peek() {
-                Some(farthest) if nearest.len() >= search.count => within.min(farthest.0),
-                _ => within,
-            };
+        for_each_page(&self.space, |page| {
+            let bound = best.bound();
             let compare = |id, node: NodeRef<'_>| {
                 let order = order_of(self.core.distance(query, node));
                 (order <= bound).then(|| (order, node.label(), id))
@@ -89,18 +79,10 @@ impl<T: Translation> HnswIndex<T> {
                     )?;
                 }
             }
-            for one in near.drain(..) {
-                nearest.push(one);
-                if nearest.len() > search.count {
-                    nearest.pop();
-                }
-            }
+            near.drain(..).for_each(|one| best.insert(one));
             Ok(true)
         })?;
-        let nearest = nearest.into_sorted_vec().into_iter();
-        let found =
-            nearest.map(|(order, label, node)| Found { label, distance: distance_of(order), node });
-        Ok(Answer { found: found.collect(), is_exhaustive: true })
+        Ok(Answer { found: best.into_found(), is_exhaustive: true })
     }
 
     /// Finds the nodes of a page that match, with their labels.
@@ -149,29 +131,5 @@ impl<T: Translation> HnswIndex<T> {
             }
             guard.validate()
         })
-    }
-
-    /// Shows the number of each page, read ahead of the one that is shown, until `show` returns false.
-    pub(super) fn for_each_page(
-        &self,
-        mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
-    ) -> Result<(), PoolError> {
-        let space = &self.space;
-        let mut from = 1;
-        while let Some(first) = PageNo::new(from) {
-            let pages = space.used_pages_from(first, BATCH)?;
-            let Some(last) = pages.last() else { break };
-            from = last.get() + 1;
-            let ahead = space.most_ahead().max(1);
-            for (i, page) in pages.iter().enumerate() {
-                if i % ahead == 0 {
-                    space.load_ahead(pages[i..].iter().copied().take(ahead));
-                }
-                if !show(*page)? {
-                    return Ok(());
-                }
-            }
-        }
-        Ok(())
     }
 }

@@ -28,6 +28,7 @@ use super::{Core, HnswIndex};
 use crate::element::VectorRef;
 use crate::error::VectorError;
 use crate::node_id::{MOST_PAGES, NodeId};
+use crate::random::mix;
 use crate::vectors::Vector;
 
 /// Pages that one edit takes out of a chain: others may have filled them, as those of neighbours.
@@ -347,12 +348,4 @@ impl Core {
     fn fill_later(&self, level: u8, page: PageNo) {
         lock(&self.filling).push((level, page));
     }
-}
-
-/// A number without pattern, of one that may have some (the finaliser of SplitMix64).
-fn mix(number: u64) -> u64 {
-    let mut bits = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    bits = (bits ^ bits >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    bits = (bits ^ bits >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    bits ^ bits >> 31
 }

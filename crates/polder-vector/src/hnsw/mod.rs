@@ -105,7 +105,7 @@ use meta::Entry;
 use node::{Layout, NodePage, NodeRef};
 use sample::Kept;
 
-/// To be given to [`Pool::open`](polder_pool::Pool::open) for a pool with such indexes.
+/// The kinds of pages of such an index.
 pub const KINDS: [KindOps; 2] = [
     KindOps::plain(PageKind::HNSW_META, "hnsw index", |page| meta::options(page).map(drop)),
     KindOps::plain(PageKind::HNSW_NODES, "hnsw nodes", |page| NodePage::new(page).verify_shape()),

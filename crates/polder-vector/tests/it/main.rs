@@ -6,6 +6,7 @@ mod support;
 mod bad_input;
 mod beyond_memory;
 mod hostile;
+mod ivf;
 mod model;
 mod redo;
 mod searches;

@@ -1,0 +1,81 @@
+//! The first page of an index: what its vectors are, and where its centroids are.
+//!
+//! ```text
+//!   header, 32 | element 1 | metric 1 | made 1 | - 1 | dimensions 4 | lists 4 | - 4 | centroids 8 |
+//! ```
+
+use polder_format::{PAGE_HEADER_BYTES, PageNo, PageSize};
+use polder_pool::bytes::{PageMut, PageRef};
+use polder_structure::page::{ensure, page_no};
+
+use super::Layouts;
+use crate::element::ElementKind;
+use crate::metric::Metric;
+use crate::options::IvfOptions;
+use crate::vectors::VectorShape;
+
+/// Fields of the page.
+mod at {
+    use super::PAGE_HEADER_BYTES;
+
+    pub(super) const ELEMENT: usize = PAGE_HEADER_BYTES;
+    pub(super) const METRIC: usize = PAGE_HEADER_BYTES + 1;
+    /// Whether all centroids are there, 1 byte (`IVF-4`).
+    pub(super) const IS_MADE: usize = PAGE_HEADER_BYTES + 2;
+    pub(super) const DIMENSIONS: usize = PAGE_HEADER_BYTES + 4;
+    pub(super) const LISTS: usize = PAGE_HEADER_BYTES + 8;
+    /// The first page of the directory of the list of centroids.
+    pub(super) const CENTROIDS: usize = PAGE_HEADER_BYTES + 16;
+    pub(super) const END: usize = CENTROIDS + 8;
+}
+
+/// What the page says of the index.
+pub(super) fn options(page: PageRef<'_>) -> Result<IvfOptions, &'static str> {
+    let element = ElementKind::from_byte(page.u8(at::ELEMENT));
+    let metric = Metric::from_byte(page.u8(at::METRIC));
+    let options = IvfOptions {
+        shape: VectorShape {
+            element: element.ok_or("vectors are of an unknown kind of numbers")?,
+            dimensions: page.u32(at::DIMENSIONS) as usize,
+            metric: metric.ok_or("vectors are compared by an unknown distance")?,
+        },
+        lists: page.u32(at::LISTS) as usize,
+    };
+    let size = PageSize::new(page.size() as u32).expect("a page was made with a PageSize");
+    ensure(Layouts::new(&options, size).is_ok(), "the options of an index are not allowed")?;
+    let is_made = page.u8(at::IS_MADE);
+    ensure(is_made == 0 || is_made == 1 && centroids(page).is_some(), "there are no centroids")?;
+    Ok(options)
+}
+
+/// Whether all centroids are there.
+pub(super) fn is_made(page: PageRef<'_>) -> bool {
+    page.u8(at::IS_MADE) == 1
+}
+
+/// Where the directory of the list of centroids begins.
+pub(super) fn centroids(page: PageRef<'_>) -> Option<PageNo> {
+    page_no(page, at::CENTROIDS)
+}
+
+/// Makes the page of an index that has no centroids yet.
+pub(super) fn init(page: &mut PageMut<'_>, options: &IvfOptions) {
+    let IvfOptions { shape, lists } = *options;
+    page.set_u8(at::ELEMENT, shape.element.to_byte());
+    page.set_u8(at::METRIC, shape.metric.to_byte());
+    page.set_u32(at::DIMENSIONS, shape.dimensions as u32);
+    page.set_u32(at::LISTS, lists as u32);
+}
+
+pub(super) fn set_centroids(page: &mut PageMut<'_>, centroids: PageNo) {
+    page.set_u64(at::CENTROIDS, centroids.get());
+}
+
+pub(super) fn set_made(page: &mut PageMut<'_>) {
+    page.set_u8(at::IS_MADE, 1);
+}
+
+/// What is behind the fields: nothing.
+pub(super) fn hole(page: PageRef<'_>) -> std::ops::Range<usize> {
+    at::END..page.size()
+}

@@ -1,0 +1,202 @@
+//! Searches.
+//!
+//! ```text
+//! 1  the query is compared with all centroids
+//! 2  list by list, that of the nearest centroid first: its pages are found out and asked for while the
+//!    list before it is compared, and then its entries are compared
+//! 3  behind `width` lists: the end, if enough was found, or nothing is within the distance in the last
+//!    list with anything that matches; else on with 2
+//! ```
+
+use polder_format::{PageId, PageNo};
+use polder_pool::{AccessHint, Interleaved, PoolError, Translation};
+use polder_structure::levels::root;
+use polder_structure::page::broken;
+
+use super::IvfIndex;
+use super::entries::EntriesPage;
+use super::scan::{Comparison, Scan};
+use crate::element::VectorRef;
+use crate::error::VectorError;
+use crate::near::order_of;
+use crate::node_id::NodeId;
+use crate::pages::for_each_page;
+use crate::search::{Answer, Search};
+use crate::vectors::Vector;
+
+/// A list by how far its centroid is.
+type Ranked = (u32, PageNo);
+
+impl<T: Translation> IvfIndex<T> {
+    /// Vectors near to `query`, nearest first: the `count` nearest of those in the `width` lists whose
+    /// centroids are nearest (`nprobe` in other systems), at least one.
+    ///
+    /// As long as fewer than `count` were found, it goes on with farther lists, until all have been
+    /// compared; where the search is for all that are within a distance, until nothing of a list is. It
+    /// is exhaustive if all lists were compared.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, [`VectorError::Within`], and those of loading pages.
+    pub fn search<'v>(
+        &self,
+        query: impl Into<VectorRef<'v>>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError> {
+        let query = self.core.layouts.vectors.distances.vector(query.into())?;
+        search.validate()?;
+        let answer =
+            self.space.interleave(AccessHint::Normal, |way| self.search_by(way, &query, search));
+        Ok(answer?)
+    }
+
+    /// The vectors nearest to `query`, nearest first, of all that the index has: each that matches is
+    /// compared. Of equally near ones those with the lowest labels.
+    ///
+    /// # Errors
+    /// As [`IvfIndex::search`].
+    pub fn search_exact<'v>(
+        &self,
+        query: impl Into<VectorRef<'v>>,
+        search: &Search<'_>,
+    ) -> Result<Answer, VectorError> {
+        let query = self.core.layouts.vectors.distances.vector(query.into())?;
+        search.validate()?;
+        let mut comparison = Comparison::new(&query, search);
+        let layout = &self.core.layouts.vectors;
+        // In the order in which pages lie in the file.
+        let done = self.space.interleave(AccessHint::Scan, |way| {
+            let mut scan = Scan::new(&self.space, layout, way);
+            for_each_page(&self.space, |page| match self.has_vectors(page)? {
+                true => comparison.compare(&mut scan, page).map(|()| true),
+                false => Ok(true),
+            })
+        });
+        done?;
+        Ok(Answer { found: comparison.best.into_found(), is_exhaustive: true })
+    }
+
+    /// Shows the label of each vector, and where it lies, in no order, until `show` returns false.
+    ///
+    /// # Errors
+    /// Those of loading pages.
+    pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
+        let (layout, mut labels) = (&self.core.layouts.vectors, Vec::new());
+        let done = self.space.interleave(AccessHint::Scan, |way| {
+            let mut scan = Scan::new(&self.space, layout, way);
+            for_each_page(&self.space, |page| {
+                labels.clear();
+                if self.has_vectors(page)? {
+                    scan.look(page, |entries| {
+                        labels.clear();
+                        labels
+                            .extend(entries.taken(layout).map(|slot| (slot, entries.label(slot))));
+                    })?;
+                }
+                let there = labels.drain(..);
+                let mut there =
+                    there.filter_map(|(slot, label)| Some((label, NodeId::new(page, 0, slot)?)));
+                Ok(there.all(|(label, node)| show(label, node)))
+            })
+        });
+        Ok(done?)
+    }
+
+    /// Whether a page is one with vectors, and none of centroids or of a directory.
+    fn has_vectors(&self, number: PageNo) -> Result<bool, PoolError> {
+        self.space.run(AccessHint::Scan, |attempt| {
+            let page = self.space.page(attempt, number)?;
+            let entries = EntriesPage::new(page.page());
+            let has = entries.is_of(&self.core.layouts.vectors)
+                && entries.list() != Some(self.core.centroids);
+            page.validate()?;
+            Ok(has)
+        })
+    }
+
+    fn search_by<'p>(
+        &'p self,
+        way: &mut Interleaved<'p, T>,
+        query: &Vector,
+        search: &Search<'_>,
+    ) -> Result<Answer, PoolError> {
+        // 1
+        let mut lists = Vec::with_capacity(self.core.options.lists);
+        self.rank(way, query, |ranked| lists.push(ranked))?;
+        let width = search.width.clamp(1, lists.len().max(1));
+        if width < lists.len() {
+            lists.select_nth_unstable(width);
+        }
+        let nearest = lists.len().min(width);
+        lists[..nearest].sort_unstable();
+        self.space.load_ahead(lists[..nearest].iter().map(|(_, list)| *list));
+        // 2
+        let mut scan = Scan::new(&self.space, &self.core.layouts.vectors, way);
+        let mut comparison = Comparison::new(query, search);
+        let (mut pages, mut next) = (Vec::new(), Vec::new());
+        if let Some((_, first)) = lists.first() {
+            self.lists().pages(*first, &mut pages)?;
+        }
+        let mut done = 0;
+        while done < lists.len() {
+            next.clear();
+            // Behind `width` lists there is no next one if enough has been found by now.
+            if done + 1 < width || !comparison.best.is_full() {
+                if done + 1 == width {
+                    lists[width..].sort_unstable();
+                }
+                if let Some((_, list)) = lists.get(done + 1) {
+                    self.lists().pages(*list, &mut next)?;
+                }
+            }
+            (comparison.matching, comparison.within) = (0, 0);
+            scan.for_each(&pages, &next, |scan, page| comparison.compare(scan, page))?;
+            std::mem::swap(&mut pages, &mut next);
+            done += 1;
+            // 3
+            let is_beyond = comparison.matching > 0 && comparison.within == 0;
+            if done >= width && (comparison.best.is_full() || is_beyond) {
+                break;
+            }
+        }
+        let is_exhaustive = done == lists.len();
+        Ok(Answer { found: comparison.best.into_found(), is_exhaustive })
+    }
+
+    /// The list whose centroid is nearest to a vector.
+    pub(super) fn nearest_list(&self, vector: &Vector) -> Result<PageNo, PoolError> {
+        let mut nearest: Option<Ranked> = None;
+        self.space.interleave(AccessHint::Normal, |way| {
+            self.rank(way, vector, |ranked| {
+                nearest = Some(nearest.map_or(ranked, |nearest| nearest.min(ranked)));
+            })
+        })?;
+        let none = || broken(PageId::new(self.space.id(), root()), "the index has no lists");
+        nearest.map(|(_, list)| list).ok_or_else(none)
+    }
+
+    /// Compares a vector with all centroids, and hands over each list by how far its centroid is.
+    fn rank<'p>(
+        &'p self,
+        way: &mut Interleaved<'p, T>,
+        vector: &Vector,
+        mut list: impl FnMut(Ranked),
+    ) -> Result<(), PoolError> {
+        let layout = &self.core.layouts.centroids;
+        let mut scan = Scan::new(&self.space, layout, way);
+        let mut seen: Vec<(u32, u64)> = Vec::new();
+        scan.for_each(&self.core.centroid_pages, &[], |scan, number| {
+            scan.look(number, |entries| {
+                seen.clear();
+                seen.extend(entries.taken(layout).map(|slot| {
+                    (order_of(entries.distance(layout, vector, slot)), entries.label(slot))
+                }));
+            })?;
+            for (order, label) in seen.drain(..) {
+                let what = "a centroid has no list";
+                let none = || broken(PageId::new(self.space.id(), number), what);
+                list((order, PageNo::new(label).filter(|page| page.get() > 0).ok_or_else(none)?));
+            }
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,30 @@
+//! Going through all pages of an index.
+
+use polder_format::PageNo;
+use polder_pool::{PoolError, Space, Translation};
+
+/// Pages of which it is found out at a time whether they are used.
+const BATCH: usize = 1024;
+
+/// Shows the number of each page in use, read ahead of the one that is shown, until `show` returns false.
+pub(crate) fn for_each_page<T: Translation>(
+    space: &Space<T>,
+    mut show: impl FnMut(PageNo) -> Result<bool, PoolError>,
+) -> Result<(), PoolError> {
+    let mut from = 1;
+    while let Some(first) = PageNo::new(from) {
+        let pages = space.used_pages_from(first, BATCH)?;
+        let Some(last) = pages.last() else { break };
+        from = last.get() + 1;
+        let ahead = space.most_ahead().max(1);
+        for (i, page) in pages.iter().enumerate() {
+            if i % ahead == 0 {
+                space.load_ahead(pages[i..].iter().copied().take(ahead));
+            }
+            if !show(*page)? {
+                return Ok(());
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,183 @@
+//! Twice as many vectors as the pool has room for: searches find what is nearest, pages are read many at
+//! once, and a device that fails is said to have failed, and no more.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use polder_format::PageSize;
+use polder_pool::{
+    Array, ArraySwizzled, FileState, Hash, Open, PoolError, Predictive, Simd, Swizzle, Translation,
+    Vm,
+};
+use polder_testkit::effort::steps;
+use polder_testkit::pools::{disk, is_of_device, tight};
+use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
+use polder_vector::{IvfIndex, Search, VectorError};
+
+use super::*;
+use crate::support::{Model, SPACE, assert_true, hits, l2, labels, nearest, open_pool, vector};
+
+/// Two vectors to a page of 4 KiB.
+const DIMENSIONS: usize = 400;
+const VECTORS: u64 = 800;
+const LISTS: usize = 10;
+
+/// An index, and what is in it.
+struct Prepared {
+    image: Vec<u8>,
+    file: FileState,
+    model: Model,
+}
+
+fn prepared() -> Prepared {
+    let disk = disk();
+    let (pool, index) = new_index::<Array>(&disk, l2(DIMENSIONS), LISTS, 8);
+    let (mut model, mut random) = (Model::new(), Random::new(5));
+    for label in 0..VECTORS {
+        let vector = vector(&mut random, DIMENSIONS);
+        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+    }
+    pool.flush().unwrap();
+    Prepared { image: disk.image(), file: pool.file_state(), model }
+}
+
+fn finds<T: Translation>() {
+    let Prepared { image, file, mut model } = prepared();
+    let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
+    let pool = open_pool::<T>(&disk, &tight::<T>(PageSize::MIN, file));
+    let index = IvfIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
+    let (mut random, mut found) = (Random::new(6), 0);
+    for round in 0..steps(60, 300) {
+        let query = vector(&mut random, DIMENSIONS);
+        let these = search(&index, &query, 10, 3);
+        assert_true(&these, &model, &query);
+        found += hits(&these, &nearest(&model, &query, 10));
+        let label = VECTORS + round;
+        model.insert(label, (index.insert(label, &query).unwrap(), query));
+        let (label, (node, _)) = model.pop_first().unwrap();
+        assert!(index.remove(label, node).unwrap());
+    }
+    assert!(found * 100 >= steps(60, 300) as usize * 10 * 90, "{found} are found");
+    assert_has(&index, &model);
+    let reads = pool.stats().device_reads;
+    assert!(reads > 2000, "{reads} reads: the pool is not too small for the index");
+    let together = disk.counts().most_queued;
+    assert!(together >= 4, "at most {together} reads were under way");
+}
+
+test_with!(
+    finds:
+    array: Array,
+    hash: Hash,
+    open: Open,
+    predictive: Predictive,
+    simd: Simd,
+    swizzle: Swizzle,
+    array_swizzled: ArraySwizzled,
+    vm: Vm,
+);
+
+/// Runs operations under a plan. What was acknowledged stays, also when the device is well again; what
+/// failed in the middle may have happened. Gives how many failed.
+fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
+    let mut model = prepared.model.clone();
+    let disk = SimDisk::from_image(&prepared.image, FaultPlan::new(1));
+    let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, prepared.file));
+    let index = IvfIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
+    disk.set_plan(plan.clone());
+    let (mut random, mut failed) = (Random::new(seed), 0);
+    let mut unsure = BTreeSet::new();
+    let mut next = VECTORS;
+    for _ in 0..ops {
+        let query = vector(&mut random, DIMENSIONS);
+        let error = match random.below(3) {
+            0 => index
+                .search(&query, &Search::new(10, 3))
+                .map(|found| {
+                    let labels: BTreeSet<u64> = labels(&found.found).into_iter().collect();
+                    assert_eq!(labels.len(), found.found.len(), "{plan:?}: something twice");
+                })
+                .err(),
+            1 => {
+                next += 1;
+                match index.insert(next, &query) {
+                    Ok(node) => {
+                        model.insert(next, (node, query));
+                        None
+                    }
+                    Err(error) => {
+                        unsure.insert(next);
+                        Some(error)
+                    }
+                }
+            }
+            _ => {
+                let at = random.index(model.len());
+                let (label, node) = model.iter().nth(at).map(|(l, (n, _))| (*l, *n)).unwrap();
+                model.remove(&label);
+                match index.remove(label, node) {
+                    Ok(was_there) => {
+                        assert!(was_there, "{plan:?}");
+                        None
+                    }
+                    Err(error) => {
+                        unsure.insert(label);
+                        Some(error)
+                    }
+                }
+            }
+        };
+        if let Some(error) = error {
+            failed += 1;
+            let is_expected = match &error {
+                VectorError::Pool(PoolError::Exhausted { .. }) => true,
+                VectorError::Pool(error) => is_of_device(error),
+                _ => false,
+            };
+            assert!(is_expected, "{plan:?}: {error:?}");
+        }
+    }
+    disk.set_plan(FaultPlan::new(1));
+    let report = index.check(&mut |_| true).unwrap();
+    assert_eq!(report.faults, [], "{plan:?}");
+    for (label, (node, vector)) in &model {
+        assert_eq!(get(&index, *label, *node).as_ref(), Some(vector), "{plan:?}");
+    }
+    let query = vector(&mut random, DIMENSIONS);
+    let all = labels(&search_exact(&index, &query, 10_000));
+    let other = |label: &&u64| !model.contains_key(label) && !unsure.contains(label);
+    assert_eq!(all.iter().find(other), None, "{plan:?}: it was removed");
+    failed
+}
+
+#[test]
+fn each_read_may_fail_once() {
+    let prepared = prepared();
+    let mut failed = 0;
+    for n in 0..steps(20, 100) {
+        let plan = FaultPlan::new(n).fail(Operation::Read, When::Nth(n * 7), Errno::IO);
+        failed += survive(&prepared, plan, 15, n);
+    }
+    assert!(failed > 5, "{failed} operations met a failing read");
+}
+
+#[test]
+fn a_share_of_all_requests_fails() {
+    let prepared = prepared();
+    for seed in 0..steps(3, 20) {
+        let plan = FaultPlan::new(seed)
+            .fail(Operation::Read, When::Share(0.05), Errno::IO)
+            .fail(Operation::Write, When::Share(0.05), Errno::IO)
+            .delay(0.3, Duration::from_micros(50));
+        assert!(survive(&prepared, plan, 60, seed) > 0);
+    }
+}
+
+#[test]
+fn no_read_works_any_more() {
+    let prepared = prepared();
+    for n in [0, 7, 200] {
+        let plan = FaultPlan::new(n).fail(Operation::Read, When::From(n), Errno::IO);
+        assert!(survive(&prepared, plan, 40, n) > 10);
+    }
+}

@@ -1,0 +1,172 @@
+//! What searches in lists find, compared with everything.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use polder_pool::Array;
+use polder_testkit::Random;
+use polder_testkit::pools::disk;
+use polder_vector::roaring::RoaringTreemap;
+use polder_vector::{Answer, Search, VectorIndex, VectorRef};
+
+use super::*;
+use crate::support::{Model, assert_true, distance, hits, l2, labels, nearest, vector};
+
+const DIMENSIONS: usize = 8;
+const LISTS: usize = 16;
+
+fn filled(vectors: u64) -> (Pool<Array>, IvfIndex<Array>, Model) {
+    let disk = disk();
+    let (pool, index) = new_index::<Array>(&disk, l2(DIMENSIONS), LISTS, 2);
+    let (mut model, mut random) = (Model::new(), Random::new(21));
+    for label in 0..vectors {
+        let vector = vector(&mut random, DIMENSIONS);
+        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+    }
+    (pool, index, model)
+}
+
+/// With more lists more is found, and in all of them everything; a few are enough for most.
+#[test]
+fn recall_grows_with_width() {
+    let (_pool, index, model) = filled(2000);
+    let mut random = Random::new(22);
+    let queries: Vec<Vec<f32>> = (0..100).map(|_| vector(&mut random, DIMENSIONS)).collect();
+    let recall = |width| -> usize {
+        let of = |query: &Vec<f32>| {
+            let found = search(&index, query, 10, width);
+            assert_true(&found, &model, query);
+            hits(&found, &nearest(&model, query, 10))
+        };
+        queries.iter().map(of).sum()
+    };
+    let found = [1, 2, 4, 8, LISTS].map(recall);
+    assert!(found.is_sorted(), "{found:?} of 1000");
+    assert!(found[0] > 400 && found[0] < 1000, "{found:?} of 1000");
+    assert!(found[2] > 900, "{found:?} of 1000");
+    assert_eq!(found[4], 1000);
+    // A width of none is one of one.
+    assert_eq!(search(&index, &queries[0], 10, 0), search(&index, &queries[0], 10, 1));
+}
+
+/// What matches, of everything.
+fn matching(
+    model: &Model,
+    query: &[f32],
+    count: usize,
+    matches: impl Fn(u64, f32) -> bool,
+) -> Vec<u64> {
+    let mut kept = model.clone();
+    kept.retain(|label, (_, vector)| matches(*label, distance(query, vector)));
+    nearest(&kept, query, count)
+}
+
+#[test]
+fn filters() {
+    let (_pool, index, model) = filled(1500);
+    let mut random = Random::new(23);
+    for modulus in [1, 3, 50, 700, 5000] {
+        let is_match = |label: u64| label.is_multiple_of(modulus);
+        let set: RoaringTreemap = (0..1500).filter(|label| is_match(*label)).collect();
+        let (mut exhaustive, mut found, mut wanted) = (0, 0, 0);
+        for _ in 0..30 {
+            let query = vector(&mut random, DIMENSIONS);
+            let expected = matching(&model, &query, 10, |label, _| is_match(label));
+            let search = Search::new(10, 4).filter(&is_match);
+            let exact = index.search_exact(&query, &search).unwrap();
+            assert_eq!(labels(&exact.found), expected, "of {modulus}");
+            let Answer { found: some, is_exhaustive } = index.search(&query, &search).unwrap();
+            assert_true(&some, &model, &query);
+            assert!(some.iter().all(|one| is_match(one.label)));
+            // As many as there are, in farther lists if need be.
+            assert_eq!(some.len(), expected.len(), "of {modulus}");
+            if is_exhaustive {
+                assert_eq!(labels(&some), expected);
+            }
+            assert_eq!(index.search(&query, &Search::new(10, 4).filter(&set)).unwrap().found, some);
+            let all = index.search(&query, &Search::new(10, LISTS).filter(&set)).unwrap();
+            assert_eq!((labels(&all.found), all.is_exhaustive), (expected.clone(), true));
+            exhaustive += u32::from(is_exhaustive);
+            found += hits(&some, &expected);
+            wanted += expected.len();
+        }
+        assert!(found * 100 >= wanted * 85, "{found} of {wanted}");
+        // Only where there is nothing else to find all lists are compared.
+        assert_eq!(exhaustive, if modulus >= 700 { 30 } else { 0 }, "of {modulus}");
+    }
+}
+
+#[test]
+fn within_a_distance() {
+    let (_pool, index, model) = filled(1500);
+    let mut random = Random::new(24);
+    let (mut found, mut wanted, mut exhaustive) = (0, 0, 0);
+    for round in 0..60 {
+        let within = [0.5, 3.0, 8.0, 30.0][round % 4];
+        let query = vector(&mut random, DIMENSIONS);
+        let is_near = |_, distance: f32| distance <= within;
+        let expected = matching(&model, &query, usize::MAX, is_near);
+        let search = Search::new(usize::MAX, 2).within(within);
+        let exact = index.search_exact(&query, &search).unwrap();
+        assert_eq!(labels(&exact.found), expected, "within {within}");
+        let some = index.search(&query, &search).unwrap();
+        assert!(some.found.iter().all(|one| one.distance <= within));
+        assert_true(&some.found, &model, &query);
+        (found, wanted) = (found + hits(&some.found, &expected), wanted + expected.len());
+        exhaustive += usize::from(some.is_exhaustive);
+        // Not more than are wanted, and the nearest of them.
+        let few = index.search(&query, &Search::new(3, LISTS).within(within)).unwrap();
+        assert_eq!(labels(&few.found), &expected[..expected.len().min(3)]);
+        // With a filter as well.
+        let is_odd = |label: u64| label % 2 == 1;
+        let odd = matching(&model, &query, 100, |label, far| is_odd(label) && far <= within);
+        let search = Search::new(100, LISTS).within(within).filter(&is_odd);
+        assert_eq!(labels(&index.search(&query, &search).unwrap().found), odd);
+    }
+    assert!(found * 100 >= wanted * 90, "{found} of {wanted}");
+    assert!(exhaustive < 40, "{exhaustive} of 60 searches compared all lists");
+}
+
+/// A filter may use the index that asks it.
+#[test]
+fn a_filter_that_searches() {
+    let (_pool, index, model) = filled(300);
+    let there = model[&7].1.clone();
+    let nested = |label: u64| search(&index, &there, 1, 1)[0].label == 7 && label < 100;
+    let answer = index.search(&there, &Search::new(20, 2).filter(&nested)).unwrap();
+    assert_eq!((answer.found.len(), answer.found[0].label), (20, 7));
+}
+
+/// While a filter is asked, the vector is removed, and another one gets its place: that one was not asked
+/// about, and is not found.
+#[test]
+fn a_filter_that_changes_what_it_is_asked_about() {
+    let (_pool, index, model) = filled(300);
+    let (node, there) = model[&7].clone();
+    let changed = AtomicBool::new(false);
+    let changing = |label: u64| {
+        if label == 7 && !changed.swap(true, Ordering::Relaxed) {
+            assert!(index.remove(7, node).unwrap());
+            assert_eq!(index.insert(1000, &there).unwrap(), node);
+        }
+        label < 1000
+    };
+    let found = index.search(&there, &Search::new(20, 2).filter(&changing)).unwrap().found;
+    assert!(changed.load(Ordering::Relaxed));
+    assert!(found.iter().all(|one| one.label != 7 && one.label != 1000), "{found:?}");
+}
+
+/// By the trait that all indexes have.
+#[test]
+fn an_index_like_any_other() {
+    let (_pool, index, model) = filled(100);
+    let index: &dyn VectorIndex = &index;
+    assert_eq!(index.shape(), l2(DIMENSIONS));
+    let query = model[&3].1.clone();
+    let query = VectorRef::from(&query);
+    let found = index.search(query, &Search::new(1, 1)).unwrap().found;
+    assert_eq!((found[0].label, found[0].distance), (3, 0.0));
+    assert_eq!(index.search_exact(query, &Search::new(1, 0)).unwrap().found, found);
+    let node = index.insert(1000, query).unwrap();
+    assert_eq!(index.get(1000, node).unwrap().unwrap().elements(), Some(model[&3].1.clone()));
+    assert!(index.remove(1000, node).unwrap());
+}
