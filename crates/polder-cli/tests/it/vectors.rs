@@ -1,11 +1,16 @@
 //! Vector indexes: making them, loading files, looking for the nearest.
 
+use std::fs::OpenOptions;
+use std::io::Write;
 use std::path::PathBuf;
+use std::process::Command;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use polder_testkit::Random;
 use serde_json::{Value, json};
 
-use crate::support::{Run, Store, polder, run};
+use crate::support::{Run, Store, polder, run, signal, spawn};
 
 const DIMENSIONS: usize = 6;
 
@@ -94,6 +99,49 @@ fn an_index_is_made_loaded_and_searched() {
     assert_eq!((&stat["vectors"], &stat["links"]), (&json!(600), &json!(8)));
     assert!(vector(&store, "stat", &["near"]).ok().contains("600 of 6 f32"));
     assert!(store.polder("check", ["--deep"]).ok().contains("sound"));
+}
+
+/// A load whose process is killed goes on when it is made again.
+#[test]
+fn a_load_that_was_killed_goes_on() {
+    let store = Store::new();
+    vector(&store, "create", &["near", "--dimensions", "2"]).ok();
+    let line = |row: usize| format!("[{}, {}]\n", row % 100, row / 100);
+    let lines: String = (0..1000).map(line).collect();
+    // A pipe that stays open: the load waits for more when it is killed.
+    let pipe = store.dir.path().join("rows.jsonl");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let log = store.path().join("log");
+    let modified = || log.metadata().unwrap().modified().unwrap();
+    let mut load = polder();
+    let mut load = spawn(load.args(["vector", "load"]).arg(store.path()).arg("near").arg(&pipe));
+    // It has opened the store when it opens the file.
+    let mut rows = OpenOptions::new().write(true).open(&pipe).unwrap();
+    let before = modified();
+    rows.write_all(&lines.as_bytes()[..lines.len() / 2]).unwrap();
+    let begun = Instant::now();
+    while modified() == before {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing is written to the log");
+        sleep(Duration::from_millis(10));
+    }
+    // What is logged is synced within a second.
+    sleep(Duration::from_millis(1500));
+    signal(load.id(), "KILL");
+    assert!(load.wait().unwrap().code().is_none());
+
+    assert!(store.polder("check", ["--deep"]).ok().contains("sound"));
+    let there = vector(&store, "stat", &["near", "--json"]).json()["vectors"].as_u64().unwrap();
+    assert!(there > 0 && there < 600, "{there} vectors are there");
+    let file = store.file("all.jsonl", &lines).display().to_string();
+    let loaded = vector(&store, "load", &["near", &file, "--json"]).json();
+    assert_eq!(
+        (&loaded["inserted"], &loaded["passed_over"]),
+        (&json!(1000 - there), &json!(there))
+    );
+    let query = store.file("query.jsonl", "[41.2, 7.1]").display().to_string();
+    let found = vector(&store, "search", &["near", &query, "-k", "1", "--json"]).json();
+    assert_eq!(labels(&found), [741]);
+    assert_eq!(vector(&store, "stat", &["near", "--json"]).json()["vectors"], json!(1000));
 }
 
 #[test]

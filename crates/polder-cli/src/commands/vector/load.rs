@@ -4,7 +4,6 @@
 //! when the command ends. Which labels the index has is found out first, so that a load which was cut off
 //! goes on where it was: what was inserted is passed over.
 
-use std::collections::HashSet;
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -13,6 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use polder::{Durability, StoreError};
+use polder_vector::roaring::RoaringTreemap;
 use serde_json::json;
 
 use super::{Context, Index, elements};
@@ -80,7 +80,7 @@ fn load(
     loaded: &mut Loaded,
 ) -> Result<(), Failure> {
     let mut rows = Rows::open(&args.file)?;
-    let mut there = HashSet::new();
+    let mut there = RoaringTreemap::new();
     index.read(|index| {
         index.for_each(&mut |label, _| {
             there.insert(label);
