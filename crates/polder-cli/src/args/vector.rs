@@ -108,9 +108,9 @@ pub struct VectorCreateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are .fvecs, .bvecs, .ivecs, .npy (an array of two dimensions) and .jsonl (a line is an array of
-numbers, or {\"label\": 7, \"vector\": [...]}). The label of a row is its number in the file, from 0, and
---first-label more, unless it has its own. Rows whose label the index has already are passed over: a load
-that was stopped, or whose process died, goes on when it is made again.")]
+numbers, or {\"label\": 7, \"vector\": [...]}). The label of a row is what it says, or its number in the
+file, from 0; and --first-label more. Rows whose label the index has already are passed over: a load that
+was stopped, or whose process died, goes on when it is made again.")]
 pub struct VectorLoadArgs {
     #[command(flatten)]
     pub at: VectorArgs,
@@ -118,7 +118,7 @@ pub struct VectorLoadArgs {
     /// The file of vectors.
     pub file: PathBuf,
 
-    /// The label of the first row.
+    /// What is added to each label.
     #[arg(long, value_name = "LABEL", default_value_t = 0)]
     pub first_label: u64,
 
