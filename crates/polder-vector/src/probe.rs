@@ -51,7 +51,7 @@ pub struct Probed {
     pub recall: f64,
     /// How long a search took.
     pub mean: Duration,
-    /// How long the slowest took but for one in a hundred.
+    /// How long 99 of 100 took, at most; of less than a hundred all of them.
     pub p99: Duration,
 }
 
@@ -101,7 +101,7 @@ impl<'p> Probe<'p> {
             width,
             recall: if wanted == 0 { 1.0 } else { hits as f64 / wanted as f64 },
             mean: times.iter().sum::<Duration>() / count as u32,
-            p99: times.get((count - 1) * 99 / 100).copied().unwrap_or_default(),
+            p99: times.get((count * 99).div_ceil(100) - 1).copied().unwrap_or_default(),
         })
     }
 
