@@ -43,8 +43,9 @@ pub const MOST_PAGES: usize = 32;
 const WORD: usize = 8;
 /// Bytes that are compared at once first: a size of pages is a multiple of it.
 const BLOCK: usize = 128;
-/// A page of which at most this part has changed is logged by what differs, whatever else is in it.
-const SMALL_PART: usize = 8;
+/// A page of which at most one byte in so many has changed is logged by what differs, whatever else is in
+/// it.
+const FEW_CHANGED: usize = 8;
 /// Bytes of copies that a thread keeps for its next edit.
 const MOST_KEPT: usize = 1 << 20;
 /// A gap between two changes that is not longer than the header of a record is logged with them.
@@ -281,8 +282,8 @@ impl<'p, T: Translation> Edit<'_, 'p, T> {
     /// [`Restart`], to be handed on.
     pub fn create(&mut self, kind: PageKind) -> Result<PageNo, Restart> {
         self.check_number(1)?;
+        let spare = self.spares.get(self.made);
         self.made += 1;
-        let spare = self.spares.get(self.made - 1);
         let id = spare.ok_or(Restart)?.id();
         Ok(self.draft_new(kind, id))
     }
@@ -480,7 +481,7 @@ impl Shown<'_> {
         };
         let runs = differences(read.bytes(), draft.bytes());
         let logged: usize = runs.iter().map(|run| run.len() + GAP).sum();
-        let is_small = logged <= draft.bytes().len() / SMALL_PART;
+        let is_small = logged <= draft.bytes().len() / FEW_CHANGED;
         (is_small || logged <= draft.bytes().len() - zeros(draft.bytes()).len()).then_some(runs)
     }
 }

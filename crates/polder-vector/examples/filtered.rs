@@ -75,6 +75,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             let times = alone.as_secs_f64() / begun.elapsed().as_secs_f64();
             let (mut hits, mut wanted, mut exhaustive) = (0, 0, 0);
             for (answer, exact) in answers.iter().zip(&exact) {
+                if answer.found.len() != exact.found.len() {
+                    return Err("fewer were found than match".into());
+                }
                 hits += answer.found.iter().filter(|one| exact.found.contains(one)).count();
                 wanted += exact.found.len();
                 exhaustive += usize::from(answer.is_exhaustive);

@@ -7,14 +7,11 @@ use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::options::IndexOptions;
 use crate::search::{Answer, Search};
-use crate::vectors::{Vector, VectorShape};
+use crate::vectors::Vector;
 
 /// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
 /// of the same name of the index.
 pub trait VectorIndex: Send + Sync {
-    /// What its vectors are.
-    fn shape(&self) -> VectorShape;
-
     /// What it is.
     fn options(&self) -> IndexOptions;
 
@@ -67,7 +64,7 @@ pub trait VectorIndex: Send + Sync {
 
 impl fmt::Debug for dyn VectorIndex + '_ {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "VectorIndex({:?})", self.shape())
+        write!(f, "VectorIndex({:?})", self.options())
     }
 }
 

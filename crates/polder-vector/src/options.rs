@@ -42,3 +42,13 @@ pub enum IndexOptions {
     /// Lists around centroids.
     Ivf(IvfOptions),
 }
+
+impl IndexOptions {
+    /// What its vectors are.
+    pub fn shape(self) -> VectorShape {
+        match self {
+            IndexOptions::Hnsw(options) => options.shape,
+            IndexOptions::Ivf(options) => options.shape,
+        }
+    }
+}

@@ -1,4 +1,5 @@
 //! What the examples share: vectors, and an index of them.
+#![allow(dead_code, reason = "no example needs all of it")]
 
 use std::error::Error;
 use std::{fs, thread};
@@ -6,7 +7,10 @@ use std::{fs, thread};
 use polder_format::{ChecksumSeed, PageSize, StoreId};
 use polder_pool::device::{FileDevice, OpenKind};
 use polder_pool::{Array, Pool, PoolConfig};
-use polder_vector::{ElementKind, HnswIndex, HnswOptions, KINDS, Metric, VectorShape};
+use polder_vector::{
+    ElementKind, HnswIndex, HnswOptions, KINDS, Metric, NodeId, VectorError, VectorIndex,
+    VectorShape,
+};
 
 /// Rows of a count of 4 bytes and as many f32.
 pub fn rows(path: &str) -> Result<Vec<Vec<f32>>, Box<dyn Error>> {
@@ -33,36 +37,54 @@ pub fn made_up(count: usize, seed: u64) -> Vec<Vec<f32>> {
     (0..count).map(|_| vector()).collect()
 }
 
-/// An index of these vectors, each with its number as its label, in a new file that goes with the folder.
+/// A pool for twice as many vectors as these with what an index adds, in a new file that goes with the
+/// folder.
+pub fn pool(base: &[Vec<f32>]) -> Result<(tempfile::TempDir, Pool<Array>), Box<dyn Error>> {
+    let dimensions = base.first().ok_or("there is no vector")?.len();
+    let folder = tempfile::tempdir()?;
+    let budget = 4 * base.len() * (4 * dimensions + 400) + (64 << 20);
+    let seed = ChecksumSeed::new(StoreId([1; 16]));
+    let config = PoolConfig::new(budget as u64, PageSize::new(8192)?, seed);
+    let device = FileDevice::open(folder.path().join("data"), OpenKind::Create)?;
+    Ok((folder, Pool::open(Box::new(device), &config, &KINDS)?))
+}
+
+/// What the vectors are.
+pub fn shape(base: &[Vec<f32>]) -> VectorShape {
+    let dimensions = base.first().map_or(1, Vec::len);
+    VectorShape { element: ElementKind::F32, dimensions, metric: Metric::L2 }
+}
+
+/// Inserts all, each with its number as its label. Gives where they lie.
+pub fn insert_all(
+    index: &dyn VectorIndex,
+    base: &[Vec<f32>],
+    threads: usize,
+) -> Result<Vec<NodeId>, VectorError> {
+    let inserted: Vec<_> = thread::scope(|scope| {
+        let insert = |thread| {
+            let mine = base.iter().enumerate().skip(thread).step_by(threads);
+            let nodes = mine.map(|(label, vector)| index.insert(label as u64, vector.into()));
+            nodes.collect::<Result<Vec<_>, VectorError>>()
+        };
+        let threads: Vec<_> =
+            (0..threads).map(|thread| scope.spawn(move || insert(thread))).collect();
+        threads.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    let inserted = inserted.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok((0..base.len()).map(|label| inserted[label % threads][label / threads]).collect())
+}
+
+/// A graph of these vectors.
 pub fn build(
     base: &[Vec<f32>],
     threads: usize,
     links: usize,
     insert_width: usize,
 ) -> Result<(tempfile::TempDir, HnswIndex<Array>), Box<dyn Error>> {
-    let dimensions = base.first().ok_or("there is no vector")?.len();
-    let folder = tempfile::tempdir()?;
-    let size = PageSize::new(8192)?;
-    let budget = 4 * base.len() * (4 * dimensions + 400) + (64 << 20);
-    let config = PoolConfig::new(budget as u64, size, ChecksumSeed::new(StoreId([1; 16])));
-    let device = FileDevice::open(folder.path().join("data"), OpenKind::Create)?;
-    let pool: Pool<Array> = Pool::open(Box::new(device), &config, &KINDS)?;
-    let shape = VectorShape { element: ElementKind::F32, dimensions, metric: Metric::L2 };
-    let options = HnswOptions { links, insert_width, ..HnswOptions::new(shape) };
+    let (folder, pool) = pool(base)?;
+    let options = HnswOptions { links, insert_width, ..HnswOptions::new(shape(base)) };
     let index = HnswIndex::create(pool.create_space()?, &options)?;
-
-    thread::scope(|scope| {
-        let inserts: Vec<_> = (0..threads)
-            .map(|thread| {
-                let index = &index;
-                scope.spawn(move || {
-                    let mine = base.iter().enumerate().skip(thread).step_by(threads);
-                    mine.map(|(label, vector)| index.insert(label as u64, vector))
-                        .try_for_each(|inserted| inserted.map(drop))
-                })
-            })
-            .collect();
-        inserts.into_iter().try_for_each(|thread| thread.join().unwrap_or(Ok(())))
-    })?;
+    insert_all(&index, base, threads)?;
     Ok((folder, index))
 }

@@ -67,9 +67,9 @@ impl<T: Translation> HnswIndex<T> {
         let mut highest: Option<Entry> = None;
         let mut there = Vec::new();
         for_each_page(&self.space, |page| {
-            self.live_nodes(page, &mut there, |_| {}, |node, _| Some(node))?;
+            self.labels_of(page, &mut there)?;
             // All nodes of a page have the same level.
-            let Some(node) = there.first().copied() else { return Ok(true) };
+            let Some((node, _)) = there.first().copied() else { return Ok(true) };
             let level = self.read_node(node, |nodes, _| nodes.level())?.unwrap_or(0);
             if highest.is_none_or(|highest| level > highest.level) {
                 highest = Some(Entry { node, level });

@@ -11,7 +11,7 @@ use crate::error::VectorError;
 use crate::near::order_of;
 use crate::node_id::NodeId;
 use crate::pages::for_each_page;
-use crate::search::{Answer, Filter, Search};
+use crate::search::{Answer, Search};
 use crate::vectors::Vector;
 
 /// How far ahead of the one that is compared vectors are asked for.
@@ -38,11 +38,10 @@ impl<T: Translation> HnswIndex<T> {
     /// # Errors
     /// Those of loading pages.
     pub fn for_each(&self, mut show: impl FnMut(u64, NodeId) -> bool) -> Result<(), VectorError> {
-        let (mut labels, mut goes_on) = (Vec::new(), true);
+        let mut labels = Vec::new();
         for_each_page(&self.space, |page| {
-            self.live_nodes(page, &mut labels, |_| {}, |id, node| Some((node.label(), id)))?;
-            goes_on = labels.drain(..).all(|(label, node)| show(label, node));
-            Ok(goes_on)
+            self.labels_of(page, &mut labels)?;
+            Ok(labels.drain(..).all(|(node, label)| show(label, node)))
         })?;
         Ok(())
     }
@@ -64,7 +63,8 @@ impl<T: Translation> HnswIndex<T> {
             match search.filter {
                 None => self.live_nodes(page, &mut near, ask, compare)?,
                 Some(filter) => {
-                    self.matching_nodes(page, filter, &mut matching)?;
+                    self.labels_of(page, &mut matching)?;
+                    matching.retain(|(_, label)| filter.matches(*label));
                     if matching.is_empty() {
                         return Ok(true);
                     }
@@ -85,21 +85,18 @@ impl<T: Translation> HnswIndex<T> {
         Ok(Answer { found: best.into_found(), is_exhaustive: true })
     }
 
-    /// Finds the nodes of a page that match, with their labels.
-    fn matching_nodes(
+    /// Leaves in `labels` the nodes of a page that are there, with their labels.
+    pub(super) fn labels_of(
         &self,
         page: PageNo,
-        filter: &dyn Filter,
-        matching: &mut Vec<(NodeId, u64)>,
+        labels: &mut Vec<(NodeId, u64)>,
     ) -> Result<(), PoolError> {
-        self.live_nodes(page, matching, |_| {}, |id, node| Some((id, node.label())))?;
-        matching.retain(|(_, label)| filter.matches(*label));
-        Ok(())
+        self.live_nodes(page, labels, |_| {}, |id, node| Some((id, node.label())))
     }
 
     /// Leaves in `seen` what `see` makes of the nodes of a page that are there, of which it has asked for
     /// what `ask` does.
-    pub(super) fn live_nodes<R>(
+    fn live_nodes<R>(
         &self,
         page: PageNo,
         seen: &mut Vec<R>,

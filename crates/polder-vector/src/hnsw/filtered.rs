@@ -45,22 +45,14 @@ pub(super) struct By<'f> {
     only_matching: bool,
 }
 
-/// How what matches a filter is found best.
-pub(super) enum Choice<'f> {
-    /// By going through the graph.
-    Graph(By<'f>),
-    /// By comparing with all that match.
-    Exact,
-}
-
 impl<T: Translation> HnswIndex<T> {
-    /// How a search with a filter that keeps so many in sight is best done: what it would cost in nodes
-    /// that are looked at for their labels.
-    pub(super) fn choose<'f>(
+    /// How a search with a filter that keeps so many in sight goes through the graph. `None` if to compare
+    /// with all that match costs less, in nodes that are looked at for their labels.
+    pub(super) fn way_to_matching<'f>(
         &self,
         filter: &'f dyn Filter,
         width: usize,
-    ) -> Result<Choice<'f>, PoolError> {
+    ) -> Result<Option<By<'f>>, PoolError> {
         let sample = self.sample()?;
         let matching = sample.labels.iter().filter(|(_, label)| filter.matches(*label));
         let matching: Vec<NodeId> = matching.map(|(node, _)| *node).collect();
@@ -73,11 +65,11 @@ impl<T: Translation> HnswIndex<T> {
         let most = sample.vectors * (1.0 + COMPARING * share);
         // What is no number, where nothing is known, is not less.
         if matching.is_empty() || (steps * STEP).partial_cmp(&most) != Some(Ordering::Less) {
-            return Ok(Choice::Exact);
+            return Ok(None);
         }
         let seeds = matching.into_iter().take(MOST_SEEDS).collect();
         let (spent, judged, only_matching) = (0.0, Judged::default(), false);
-        Ok(Choice::Graph(By { filter, share, seeds, most, spent, judged, only_matching }))
+        Ok(Some(By { filter, share, seeds, most, spent, judged, only_matching }))
     }
 }
 

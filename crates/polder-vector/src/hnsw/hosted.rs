@@ -74,7 +74,7 @@ impl Structure for HnswStructure {
 
     fn restore(index: &dyn VectorIndex, label: &[u8], vector: &[u8]) -> Result<(), PoolError> {
         let label = u64::from_be_bytes(label.try_into().map_err(PoolError::of_structure)?);
-        let shape = index.shape();
+        let shape = index.options().shape();
         if vector.len() != shape.bytes() {
             return Err(PoolError::of_structure("the bytes are no vector of the index"));
         }

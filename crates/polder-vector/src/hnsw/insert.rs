@@ -15,6 +15,8 @@
 //! From step 4 on the node is in the index, and is reached (`HNSW-5`): a crash leaves all of that or
 //! nothing, and of the higher levels what there is time for.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use polder_format::{PageId, PageKind, PageNo};
 use polder_pool::{PoolError, Restart, Translation, lock};
 use polder_structure::levels::root;
@@ -120,6 +122,7 @@ impl<T: Translation> HnswIndex<T> {
                 // Searches began there until now.
                 self.reconnect(old.node)?;
             }
+            self.core.changes.fetch_add(1, Relaxed);
             return Ok(node);
         }
     }

@@ -5,7 +5,7 @@ use std::collections::{HashSet, VecDeque};
 use polder_pool::{PoolError, Translation};
 
 use super::HnswIndex;
-use super::filtered::{By, Choice};
+use super::filtered::By;
 use super::walk::Scratch;
 use crate::element::VectorRef;
 use crate::error::VectorError;
@@ -92,9 +92,9 @@ impl<'i, T: Translation> NearestIter<'i, T> {
         if let State::New = state {
             let mut by = None;
             if let Some(filter) = self.search.filter {
-                match index.choose(filter, width)? {
-                    Choice::Exact => return self.find_rest(),
-                    Choice::Graph(chosen) => by = Some(chosen),
+                by = index.way_to_matching(filter, width)?;
+                if by.is_none() {
+                    return self.find_rest();
                 }
             }
             let is_empty = index.walk_with(&mut self.scratch, &self.query, |walk| {

@@ -83,6 +83,7 @@ mod walk;
 mod ways;
 
 use std::fmt;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex};
 
 use polder_format::{PageId, PageKind, PageNo, header_at};
@@ -98,7 +99,7 @@ use crate::index::{VectorBuf, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{HnswOptions, IndexOptions};
 use crate::search::{Answer, Search};
-use crate::vectors::{Distances, Vector, VectorShape};
+use crate::vectors::{Distances, Vector};
 pub use hosted::HnswStructure;
 pub use iter::NearestIter;
 use meta::Entry;
@@ -148,8 +149,10 @@ pub(crate) struct Core {
     /// Pages of nodes with room that no thread fills at the moment, each with its level. In memory
     /// alone: what is forgotten is found by `insert.rs` beside neighbours.
     pub(crate) filling: Mutex<Vec<(u8, PageNo)>>,
-    /// What searches with a filter estimate by.
+    /// What searches with a filter estimate by. Held for as long as a pointer is copied.
     pub(crate) sample: Mutex<Option<Kept>>,
+    /// How many vectors were inserted and removed by these handles.
+    pub(crate) changes: AtomicU64,
 }
 
 impl<T: Translation> Clone for HnswIndex<T> {
@@ -264,10 +267,6 @@ impl<T: Translation> HnswIndex<T> {
 }
 
 impl<T: Translation> VectorIndex for HnswIndex<T> {
-    fn shape(&self) -> VectorShape {
-        self.core.options.shape
-    }
-
     fn options(&self) -> IndexOptions {
         IndexOptions::Hnsw(self.core.options)
     }
@@ -309,8 +308,8 @@ impl Core {
     fn new<T: Translation>(options: &HnswOptions, space: &Space<T>) -> Result<Core, VectorError> {
         let layout = options.layout(space.page_size())?;
         let distances = Distances::new(options.shape);
-        let (filling, sample) = (Mutex::default(), Mutex::default());
-        Ok(Core { options: *options, layout, distances, filling, sample })
+        let (filling, sample, changes) = Default::default();
+        Ok(Core { options: *options, layout, distances, filling, sample, changes })
     }
 
     /// How far a node is from a vector.

@@ -15,6 +15,8 @@
 
 use std::collections::HashSet;
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use polder_pool::{PoolError, Translation};
 use polder_structure::edit;
 use polder_structure::levels::root;
@@ -62,7 +64,10 @@ impl<T: Translation> HnswIndex<T> {
             self.lead_around(label, node, &leaving)?;
             // 4
             match self.free_place(label, node, &leaving)? {
-                Freed::Now => return Ok(true),
+                Freed::Now => {
+                    self.core.changes.fetch_add(1, Relaxed);
+                    return Ok(true);
+                }
                 Freed::ByOthers => return Ok(false),
                 Freed::NotYet(links) => leaving.links = links,
             }

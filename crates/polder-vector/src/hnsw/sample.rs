@@ -1,6 +1,7 @@
 //! A sample of an index's vectors: how many there are, about, and some of their labels.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 
 use polder_format::PageNo;
 use polder_pool::{PoolError, Translation, lock};
@@ -10,8 +11,9 @@ use crate::node_id::NodeId;
 
 /// Vectors in a sample, about.
 const SAMPLE: usize = 1024;
-/// Searches that one sample serves.
-const MOST_SERVED: u32 = 256;
+/// A sample is drawn anew when one vector in so many was inserted or removed since.
+const RENEWED_AFTER: f64 = 8.0;
+
 /// Vectors of an index, by chance.
 pub(crate) struct Sample {
     pub(super) labels: Vec<(NodeId, u64)>,
@@ -22,26 +24,21 @@ pub(crate) struct Sample {
 /// The sample that is used at the moment.
 pub(crate) struct Kept {
     sample: Arc<Sample>,
-    /// Pages that the index had.
-    pages: u64,
-    /// Searches that have used it.
-    served: u32,
+    /// What [`Core::changes`](super::Core::changes) was when it was drawn.
+    changes: u64,
 }
 
 impl<T: Translation> HnswIndex<T> {
     /// The sample that is used at the moment, or a new one.
     pub(super) fn sample(&self) -> Result<Arc<Sample>, PoolError> {
-        let pages = self.space.pages_in_use()?;
-        if let Some(kept) = &mut *lock(&self.core.sample)
-            && kept.served < MOST_SERVED
-            && kept.pages.abs_diff(pages) <= pages / 8
+        let changes = self.core.changes.load(Relaxed);
+        if let Some(kept) = &*lock(&self.core.sample)
+            && changes.saturating_sub(kept.changes) as f64 * RENEWED_AFTER <= kept.sample.vectors
         {
-            kept.served += 1;
             return Ok(Arc::clone(&kept.sample));
         }
         let sample = Arc::new(self.draw_sample()?);
-        let kept = Kept { sample: Arc::clone(&sample), pages, served: 0 };
-        *lock(&self.core.sample) = Some(kept);
+        *lock(&self.core.sample) = Some(Kept { sample: Arc::clone(&sample), changes });
         Ok(sample)
     }
 
@@ -57,7 +54,7 @@ impl<T: Translation> HnswIndex<T> {
             if i % ahead == 0 {
                 space.load_ahead(drawn[i..].iter().copied().take(ahead));
             }
-            self.live_nodes(*page, &mut there, |_| {}, |node, found| Some((node, found.label())))?;
+            self.labels_of(*page, &mut there)?;
             vectors += there.len();
             // Other places of each page, where not all are taken.
             let step = there.len().div_ceil(of_a_page).max(1);

@@ -3,7 +3,7 @@
 use polder_pool::{PoolError, Translation};
 
 use super::HnswIndex;
-use super::filtered::{By, Choice};
+use super::filtered::By;
 use super::node::State;
 use super::walk::Walk;
 use crate::element::VectorRef;
@@ -33,9 +33,9 @@ impl<T: Translation> HnswIndex<T> {
         search.validate()?;
         let mut by = None;
         if let Some(filter) = search.filter {
-            match self.choose(filter, search.first_width())? {
-                Choice::Exact => return Ok(self.compare_all(&query, search)?),
-                Choice::Graph(chosen) => by = Some(chosen),
+            by = self.way_to_matching(filter, search.first_width())?;
+            if by.is_none() {
+                return Ok(self.compare_all(&query, search)?);
             }
         }
         let near = self.walk(&query, |walk| {

@@ -9,6 +9,7 @@ use super::relink::Wish;
 use super::*;
 use crate::element::ElementKind;
 use crate::metric::Metric;
+use crate::vectors::VectorShape;
 
 /// An index of so many vectors, which lie in a plane, and their nodes.
 fn index(vectors: u64) -> (Pool<Array>, HnswIndex<Array>, Vec<NodeId>) {

@@ -193,7 +193,10 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         let links = &mut self.scratch.links;
         links.push(start);
         self.scratch.visited.insert_all(links);
-        let sight = self.wait_for(start, |walk, found| Some(walk.seen(found)))?;
+        let sight = self.wait_for(start, |walk, found| {
+            let distance = walk.core.distance(walk.query, found);
+            Some(Sight { distance, state: found.state() })
+        })?;
         let state = sight.map_or(State::Free, |sight| sight.state);
         // One that has left meanwhile still leads to where it was.
         if state == State::Live || !self.without_leaving {
@@ -382,10 +385,6 @@ impl<'p, T: Translation> Walk<'_, 'p, T> {
         // It will be a candidate, and its links will be read.
         found.prefetch_links(&self.core.layout, self.level);
         Some(Sight { distance, state: found.state() })
-    }
-
-    fn seen(&self, found: NodeRef<'_>) -> Sight {
-        Sight { distance: self.core.distance(self.query, found), state: found.state() }
     }
 
     /// What is seen of a node, for which it may wait. `None` if it is not there, or nothing is.

@@ -104,7 +104,6 @@ use crate::index::{VectorBuf, VectorIndex};
 use crate::node_id::NodeId;
 use crate::options::{IndexOptions, IvfOptions};
 use crate::search::{Answer, Search};
-use crate::vectors::VectorShape;
 use entries::{EntriesPage, Layout};
 use list::{DirectoryPage, Lists};
 use train::{Sample, shape_of_centroids};
@@ -333,10 +332,6 @@ impl<T: Translation> IvfIndex<T> {
 }
 
 impl<T: Translation> VectorIndex for IvfIndex<T> {
-    fn shape(&self) -> VectorShape {
-        self.core.options.shape
-    }
-
     fn options(&self) -> IndexOptions {
         IndexOptions::Ivf(self.core.options)
     }

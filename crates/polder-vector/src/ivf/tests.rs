@@ -9,6 +9,7 @@ use polder_testkit::pools;
 use super::*;
 use crate::element::ElementKind;
 use crate::metric::Metric;
+use crate::vectors::VectorShape;
 
 /// An index of two lists, around 0 and 100.
 fn index() -> (Pool<Array>, IvfIndex<Array>) {

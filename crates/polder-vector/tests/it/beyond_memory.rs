@@ -12,7 +12,7 @@ use polder_pool::{
 use polder_testkit::effort::steps;
 use polder_testkit::pools::{disk, is_of_device, tight};
 use polder_testkit::{Errno, FaultPlan, Operation, Random, SimDisk, When, test_with};
-use polder_vector::{HnswIndex, Search, VectorError};
+use polder_vector::{Search, VectorError, VectorIndex};
 
 use crate::support::*;
 
@@ -27,32 +27,33 @@ struct Prepared {
     model: Model,
 }
 
-fn prepared() -> Prepared {
+fn prepared<F: Family>() -> Prepared {
     let disk = disk();
-    let (pool, index) = new_index::<Array>(&disk, PageSize::MIN, &narrow(l2(DIMENSIONS)), 8);
+    let small = |space| F::Of::<Array>::small(space, l2(DIMENSIONS));
+    let (pool, index) = with_pool(&disk, PageSize::MIN, 8, small);
     let (mut model, mut random) = (Model::new(), Random::new(5));
     for label in 0..VECTORS {
         let vector = vector(&mut random, DIMENSIONS);
-        model.insert(label, (index.insert(label, &vector).unwrap(), vector));
+        model.insert(label, (index.insert(label, (&vector).into()).unwrap(), vector));
     }
     pool.flush().unwrap();
     Prepared { image: disk.image(), file: pool.file_state(), model }
 }
 
-fn finds<T: Translation>() {
-    let Prepared { image, file, mut model } = prepared();
+fn finds<F: Family, T: Translation>() {
+    let Prepared { image, file, mut model } = prepared::<F>();
     let disk = SimDisk::from_image(&image, FaultPlan::new(1).delay(0.3, Duration::ZERO));
     let pool = open_pool::<T>(&disk, &tight::<T>(PageSize::MIN, file));
-    let index = HnswIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
-    assert_eq!(index.count_reached().unwrap(), VECTORS);
+    let index = F::Of::<T>::opened(pool.open_space(SPACE).unwrap());
+    index.assert_found(VECTORS as usize);
     let (mut random, mut found) = (Random::new(6), 0);
     for round in 0..steps(60, 300) {
         let query = vector(&mut random, DIMENSIONS);
-        let these = search(&index, &query, 10, 60);
+        let these = search(&index, &query, 10, F::WIDTH);
         assert_true(&these, &model, &query);
         found += hits(&these, &nearest(&model, &query, 10));
         let label = VECTORS + round;
-        model.insert(label, (index.insert(label, &query).unwrap(), query));
+        model.insert(label, (index.insert(label, (&query).into()).unwrap(), query));
         let (label, (node, _)) = model.pop_first().unwrap();
         assert!(index.remove(label, node).unwrap());
     }
@@ -64,25 +65,13 @@ fn finds<T: Translation>() {
     assert!(together >= 4, "at most {together} reads were under way");
 }
 
-test_with!(
-    finds:
-    array: Array,
-    hash: Hash,
-    open: Open,
-    predictive: Predictive,
-    simd: Simd,
-    swizzle: Swizzle,
-    array_swizzled: ArraySwizzled,
-    vm: Vm,
-);
-
 /// Runs operations under a plan. What was acknowledged stays, also when the device is well again; what
 /// failed in the middle may have happened. Gives how many failed.
-fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
+fn survive<F: Family>(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
     let mut model = prepared.model.clone();
     let disk = SimDisk::from_image(&prepared.image, FaultPlan::new(1));
     let pool = open_pool::<Array>(&disk, &tight::<Array>(PageSize::MIN, prepared.file));
-    let index = HnswIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
+    let index = F::Of::<Array>::opened(pool.open_space(SPACE).unwrap());
     disk.set_plan(plan.clone());
     let (mut random, mut failed) = (Random::new(seed), 0);
     let mut unsure = BTreeSet::new();
@@ -91,7 +80,7 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
         let query = vector(&mut random, DIMENSIONS);
         let error = match random.below(3) {
             0 => index
-                .search(&query, &Search::new(10, 30))
+                .search((&query).into(), &Search::new(10, F::WIDTH))
                 .map(|found| {
                     let labels: BTreeSet<u64> = labels(&found.found).into_iter().collect();
                     assert_eq!(labels.len(), found.found.len(), "{plan:?}: something twice");
@@ -99,7 +88,7 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
                 .err(),
             1 => {
                 next += 1;
-                match index.insert(next, &query) {
+                match index.insert(next, (&query).into()) {
                     Ok(node) => {
                         model.insert(next, (node, query));
                         None
@@ -137,8 +126,7 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
         }
     }
     disk.set_plan(FaultPlan::new(1));
-    let report = index.check(&mut |_| true).unwrap();
-    assert_eq!(report.faults, [], "{plan:?}");
+    assert_eq!(index.report().faults, [], "{plan:?}");
     for (label, (node, vector)) in &model {
         assert_eq!(get(&index, *label, *node).as_ref(), Some(vector), "{plan:?}");
     }
@@ -149,34 +137,73 @@ fn survive(prepared: &Prepared, plan: FaultPlan, ops: u64, seed: u64) -> u64 {
     failed
 }
 
-#[test]
-fn each_read_may_fail_once() {
-    let prepared = prepared();
+fn each_read_may_fail_once<F: Family>() {
+    let prepared = prepared::<F>();
     let mut failed = 0;
     for n in 0..steps(20, 100) {
         let plan = FaultPlan::new(n).fail(Operation::Read, When::Nth(n * 7), Errno::IO);
-        failed += survive(&prepared, plan, 15, n);
+        failed += survive::<F>(&prepared, plan, 15, n);
     }
     assert!(failed > 5, "{failed} operations met a failing read");
 }
 
-#[test]
-fn a_share_of_all_requests_fails() {
-    let prepared = prepared();
+fn a_share_of_all_requests_fails<F: Family>() {
+    let prepared = prepared::<F>();
     for seed in 0..steps(3, 20) {
         let plan = FaultPlan::new(seed)
             .fail(Operation::Read, When::Share(0.05), Errno::IO)
             .fail(Operation::Write, When::Share(0.05), Errno::IO)
             .delay(0.3, Duration::from_micros(50));
-        assert!(survive(&prepared, plan, 60, seed) > 0);
+        assert!(survive::<F>(&prepared, plan, 60, seed) > 0);
     }
 }
 
-#[test]
-fn no_read_works_any_more() {
-    let prepared = prepared();
+fn no_read_works_any_more<F: Family>() {
+    let prepared = prepared::<F>();
     for n in [0, 7, 200] {
         let plan = FaultPlan::new(n).fail(Operation::Read, When::From(n), Errno::IO);
-        assert!(survive(&prepared, plan, 40, n) > 10);
+        assert!(survive::<F>(&prepared, plan, 40, n) > 10);
     }
 }
+
+macro_rules! tests_of {
+    ($name:ident: $family:ty) => {
+        mod $name {
+            use super::*;
+
+            fn finds<T: Translation>() {
+                super::finds::<$family, T>();
+            }
+
+            test_with!(
+                finds:
+                array: Array,
+                hash: Hash,
+                open: Open,
+                predictive: Predictive,
+                simd: Simd,
+                swizzle: Swizzle,
+                array_swizzled: ArraySwizzled,
+                vm: Vm,
+            );
+
+            #[test]
+            fn each_read_may_fail_once() {
+                super::each_read_may_fail_once::<$family>();
+            }
+
+            #[test]
+            fn a_share_of_all_requests_fails() {
+                super::a_share_of_all_requests_fails::<$family>();
+            }
+
+            #[test]
+            fn no_read_works_any_more() {
+                super::no_read_works_any_more::<$family>();
+            }
+        }
+    };
+}
+
+tests_of!(graphs: Graphs);
+tests_of!(lists: Lists);

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use polder_format::{PageSize, SpaceId};
-use polder_pool::{FileState, Pool, PoolConfig, Translation};
+use polder_pool::{FileState, Pool, PoolConfig, Space, Translation};
 use polder_testkit::pools::tight;
 use polder_testkit::{Random, SimDisk};
 use polder_vector::{
-    Element, ElementKind, Found, HnswIndex, HnswOptions, KINDS, Metric, NodeId, Search, VectorRef,
-    VectorShape,
+    Element, ElementKind, Found, HnswIndex, HnswOptions, IvfIndex, IvfOptions, KINDS, Metric,
+    NodeId, Report, Search, VectorIndex, VectorRef, VectorShape,
 };
 
 /// The space of the only index of a test.
@@ -30,32 +30,128 @@ pub fn open_pool<T: Translation>(disk: &SimDisk, config: &PoolConfig) -> Pool<T>
     Pool::open(Box::new(disk.clone()), config, &KINDS).unwrap()
 }
 
-/// A new index, and its pool, of the least budget so many times.
+/// An index, whichever it is.
+pub trait Tested: VectorIndex + Sized {
+    type On: Translation;
+
+    /// One of these vectors of f32, with options that make much of few vectors.
+    fn small(space: Space<Self::On>, shape: VectorShape) -> Self;
+    fn opened(space: Space<Self::On>) -> Self;
+    fn space(&self) -> &Space<Self::On>;
+    fn report(&self) -> Report;
+    /// Each vector is found by those who look as they do.
+    fn assert_found(&self, vectors: usize);
+}
+
+impl<T: Translation> Tested for HnswIndex<T> {
+    type On = T;
+
+    fn small(space: Space<T>, shape: VectorShape) -> HnswIndex<T> {
+        HnswIndex::create(space, &narrow(shape)).unwrap()
+    }
+
+    fn opened(space: Space<T>) -> HnswIndex<T> {
+        HnswIndex::open(space).unwrap()
+    }
+
+    fn space(&self) -> &Space<T> {
+        HnswIndex::space(self)
+    }
+
+    fn report(&self) -> Report {
+        self.check(&mut |_| true).unwrap()
+    }
+
+    fn assert_found(&self, vectors: usize) {
+        let reached = self.count_reached().unwrap();
+        assert_eq!(reached, vectors as u64, "so many are reached");
+    }
+}
+
+impl<T: Translation> Tested for IvfIndex<T> {
+    type On = T;
+
+    fn small(space: Space<T>, shape: VectorShape) -> IvfIndex<T> {
+        let lists = 10;
+        let sample = sample(shape.dimensions, 20 * lists);
+        IvfIndex::create(space, &IvfOptions { shape, lists }, &sample).unwrap()
+    }
+
+    fn opened(space: Space<T>) -> IvfIndex<T> {
+        IvfIndex::open(space).unwrap()
+    }
+
+    fn space(&self) -> &Space<T> {
+        IvfIndex::space(self)
+    }
+
+    fn report(&self) -> Report {
+        self.check(&mut |_| true).unwrap()
+    }
+
+    /// Those of the first list that is compared are followed by all others, which `check` has seen.
+    fn assert_found(&self, _: usize) {}
+}
+
+/// Which index it is, on any translation.
+pub trait Family {
+    type Of<T: Translation>: Tested<On = T>;
+    /// With which most of the ten nearest are found.
+    const WIDTH: usize;
+}
+
+pub struct Graphs;
+
+impl Family for Graphs {
+    type Of<T: Translation> = HnswIndex<T>;
+    const WIDTH: usize = 60;
+}
+
+pub struct Lists;
+
+impl Family for Lists {
+    type Of<T: Translation> = IvfIndex<T>;
+    const WIDTH: usize = 3;
+}
+
+/// Vectors of clusters, to train on.
+pub fn sample(dimensions: usize, count: usize) -> Vec<Vec<f32>> {
+    let mut random = Random::new(77);
+    (0..count).map(|_| vector(&mut random, dimensions)).collect()
+}
+
+/// A pool of the least budget so many times, with a new index.
+pub fn with_pool<I: Tested>(
+    disk: &SimDisk,
+    size: PageSize,
+    times: u64,
+    new: impl FnOnce(Space<I::On>) -> I,
+) -> (Pool<I::On>, I) {
+    let config = tight::<I::On>(size, FileState::NEW);
+    let config = PoolConfig { memory_budget: config.memory_budget * times, ..config };
+    let pool = open_pool(disk, &config);
+    let index = new(pool.create_space().unwrap());
+    (pool, index)
+}
+
+/// A new graph, and its pool.
 pub fn new_index<T: Translation>(
     disk: &SimDisk,
     size: PageSize,
     options: &HnswOptions,
     times: u64,
 ) -> (Pool<T>, HnswIndex<T>) {
-    let config = tight::<T>(size, FileState::NEW);
-    let config = PoolConfig { memory_budget: config.memory_budget * times, ..config };
-    let pool = open_pool(disk, &config);
-    let index = HnswIndex::create(pool.create_space().unwrap(), options).unwrap();
-    (pool, index)
+    with_pool(disk, size, times, |space| HnswIndex::create(space, options).unwrap())
 }
 
 /// Flushes, and opens the file with another pool.
-pub fn reopen<T: Translation>(
-    disk: &SimDisk,
-    old: Pool<T>,
-    index: HnswIndex<T>,
-) -> (Pool<T>, HnswIndex<T>) {
+pub fn reopen<I: Tested>(disk: &SimDisk, old: Pool<I::On>, index: I) -> (Pool<I::On>, I) {
     old.flush().unwrap();
-    let (file, size, options) = (old.file_state(), old.page_size(), index.options());
+    let (file, size, options) = (old.file_state(), old.page_size(), VectorIndex::options(&index));
     drop((old, index));
-    let pool = open_pool(disk, &tight::<T>(size, file));
-    let index = HnswIndex::open(pool.open_space(SPACE).unwrap()).unwrap();
-    assert_eq!(index.options(), options);
+    let pool = open_pool(disk, &tight::<I::On>(size, file));
+    let index = I::opened(pool.open_space(SPACE).unwrap());
+    assert_eq!(VectorIndex::options(&index), options);
     (pool, index)
 }
 
@@ -67,33 +163,30 @@ pub fn vector(random: &mut Random, dimensions: usize) -> Vec<f32> {
 }
 
 /// What a search finds.
-pub fn search<'v, T: Translation>(
-    index: &HnswIndex<T>,
+pub fn search<'v>(
+    index: &impl VectorIndex,
     query: impl Into<VectorRef<'v>>,
     count: usize,
     width: usize,
 ) -> Vec<Found> {
-    index.search(query, &Search::new(count, width)).unwrap().found
+    VectorIndex::search(index, query.into(), &Search::new(count, width)).unwrap().found
 }
 
 /// What is nearest.
-pub fn search_exact<'v, T: Translation>(
-    index: &HnswIndex<T>,
+pub fn search_exact<'v>(
+    index: &impl VectorIndex,
     query: impl Into<VectorRef<'v>>,
     count: usize,
 ) -> Vec<Found> {
-    let answer = index.search_exact(query, &Search::new(count, 0)).unwrap();
+    let search = Search::new(count, 0);
+    let answer = VectorIndex::search_exact(index, query.into(), &search).unwrap();
     assert!(answer.is_exhaustive);
     answer.found
 }
 
 /// The vector of a node.
-pub fn get<E: Element, T: Translation>(
-    index: &HnswIndex<T>,
-    label: u64,
-    node: NodeId,
-) -> Option<Vec<E>> {
-    index.get(label, node).unwrap().map(|vector| vector.elements().unwrap())
+pub fn get<E: Element>(index: &impl VectorIndex, label: u64, node: NodeId) -> Option<Vec<E>> {
+    VectorIndex::get(index, label, node).unwrap().map(|vector| vector.elements().unwrap())
 }
 
 pub fn distance(a: &[f32], b: &[f32]) -> f32 {
@@ -101,22 +194,18 @@ pub fn distance(a: &[f32], b: &[f32]) -> f32 {
 }
 
 /// Everything that `check` looks at is as it should be. Gives the pages of the index.
-pub fn assert_sound<T: Translation>(index: &HnswIndex<T>, vectors: usize) -> u64 {
-    let report = index.check(&mut |_| true).unwrap();
+pub fn assert_sound(index: &impl Tested, vectors: usize) -> u64 {
+    let report = index.report();
     assert_eq!(report.faults, [], "of {} pages", report.pages);
     assert!(!report.stopped);
     assert_eq!(report.entries, vectors as u64);
     assert_eq!(index.space().pool().check_maps().unwrap(), Vec::<String>::new());
-    let reached = index.count_reached().unwrap();
-    assert_eq!(reached, vectors as u64, "so many are reached");
+    index.assert_found(vectors);
     report.pages
 }
 
 /// The index has these vectors, and no others, and is sound.
-pub fn assert_has<T: Translation, E: Element + PartialEq + std::fmt::Debug>(
-    index: &HnswIndex<T>,
-    model: &Model<E>,
-) {
+pub fn assert_has<E: Element + PartialEq + std::fmt::Debug>(index: &impl Tested, model: &Model<E>) {
     assert_sound(index, model.len());
     for (label, (node, vector)) in model {
         assert_eq!(get(index, *label, *node).as_ref(), Some(vector), "label {label}");

@@ -80,7 +80,10 @@ fn fill(store: &Store) -> Index {
 
 fn assert_filled(store: &Store) {
     let index = store.structure::<HnswStructure>(NAME).unwrap();
-    assert_eq!(index.read(|index| Ok::<_, VectorError>(index.shape())).unwrap(), of_index().shape);
+    assert_eq!(
+        index.read(|index| Ok::<_, VectorError>(index.options().shape())).unwrap(),
+        of_index().shape
+    );
     assert_has(&index, 50..300);
     assert_lacks(&index, 0..50);
     assert_sound(store);

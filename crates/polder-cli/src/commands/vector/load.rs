@@ -15,7 +15,7 @@ use polder::{Durability, StoreError};
 use polder_vector::roaring::RoaringTreemap;
 use serde_json::json;
 
-use super::{Context, Index, elements};
+use super::{Context, Index, element, elements};
 use crate::args::VectorLoadArgs;
 use crate::failure::Failure;
 use crate::opening::with_store_to_write;
@@ -79,7 +79,7 @@ fn load(
     index: &Index,
     loaded: &mut Loaded,
 ) -> Result<(), Failure> {
-    let mut rows = Rows::open(&args.file)?;
+    let (mut rows, element) = (Rows::open(&args.file)?, element(index)?);
     let mut there = RoaringTreemap::new();
     index.read(|index| {
         index.for_each(&mut |label, _| {
@@ -109,7 +109,7 @@ fn load(
                     *passed_over += 1;
                     continue;
                 }
-                let job = Job { row: number, label, vector: elements(index, &rows, row)? };
+                let job = Job { row: number, label, vector: elements(element, &rows, row)? };
                 // A thread that has failed takes the rest, and there is one that takes it.
                 if has_failed.load(Ordering::Relaxed) || jobs.send(job).is_err() {
                     break;

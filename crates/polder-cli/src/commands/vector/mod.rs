@@ -1,7 +1,7 @@
 //! `polder vector`: vector indexes.
 
 use polder::{Hosted, Store};
-use polder_vector::{Filter, HnswStructure, Search, VectorError, VectorRef};
+use polder_vector::{ElementKind, Filter, HnswStructure, Search, VectorError, VectorRef};
 
 use super::Context;
 use crate::args::{LookArgs, VectorArgs, VectorCommand};
@@ -35,19 +35,23 @@ fn with_index<T>(
     with_store_to_read(&args.store, |store| work(store, &store.structure(&args.index)?))
 }
 
-/// A row as a vector of the index.
-fn elements(index: &Index, rows: &Rows, row: Row) -> Result<Elements, Failure> {
-    let shape = index.read(|index| Ok::<_, VectorError>(index.shape()))?;
-    elements_of(shape.element, row.numbers).map_err(|why| rows.failure(why))
+/// What the numbers of its vectors are.
+fn element(index: &Index) -> Result<ElementKind, Failure> {
+    Ok(index.read(|index| Ok::<_, VectorError>(index.options().shape().element))?)
+}
+
+/// A row as a vector of an index with such elements.
+fn elements(element: ElementKind, rows: &Rows, row: Row) -> Result<Elements, Failure> {
+    elements_of(element, row.numbers).map_err(|why| rows.failure(why))
 }
 
 /// All vectors that others are to be near to.
 fn queries(context: &Context, index: &Index, look: &LookArgs) -> Result<Vec<Elements>, Failure> {
-    let mut rows = Rows::open(&look.file)?;
+    let (mut rows, element) = (Rows::open(&look.file)?, element(index)?);
     let mut queries = Vec::new();
     while let Some(row) = rows.next()? {
         context.stop.check()?;
-        queries.push(elements(index, &rows, row)?);
+        queries.push(elements(element, &rows, row)?);
     }
     Ok(queries)
 }

@@ -3,10 +3,9 @@
 use polder_format::PageSize;
 use polder_pool::{Array, FileState};
 use polder_testkit::pools::{disk, tight};
-use polder_vector::{ElementKind, HnswIndex, HnswOptions, Metric, VectorError};
+use polder_vector::{ElementKind, HnswIndex, HnswOptions, Metric, NodeId, Search, VectorError};
 
 use super::*;
-use crate::support::l2;
 
 fn says(error: VectorError, text: &str) {
     assert_eq!(error.to_string(), text);

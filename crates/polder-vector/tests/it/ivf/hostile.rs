@@ -6,8 +6,9 @@ use polder_testkit::Random;
 use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 
+use polder_vector::Search;
+
 use super::*;
-use crate::support::{l2, vector};
 
 /// Bytes of pages are changed where they lie in memory, as no check sees them: whatever is done ends, with
 /// an answer or an error.

@@ -11,7 +11,6 @@ use polder_vector::half::{bf16, f16};
 use polder_vector::{Bits, Element, IvfOptions, Metric, Search, VectorRef, VectorShape};
 
 use super::*;
-use crate::support::{Model, assert_true, hits, l2, labels, nearest, vector};
 
 const DIMENSIONS: usize = 12;
 const LISTS: usize = 10;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use polder_format::PageSize;
-use polder_pool::{Array, FileState, Pool};
+use polder_pool::{Array, FileState, Pool, PoolConfig};
 use polder_testkit::effort::steps;
 use polder_testkit::pools::tight;
 use polder_testkit::recovery::{self, MemoryLog};
@@ -14,7 +14,6 @@ use polder_testkit::{FaultPlan, Random, SimDisk};
 use polder_vector::VectorError;
 
 use super::*;
-use crate::support::{Model, SPACE, l2, labels, vector};
 
 const DIMENSIONS: usize = 6;
 

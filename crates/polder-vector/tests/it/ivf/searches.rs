@@ -9,7 +9,6 @@ use polder_vector::roaring::RoaringTreemap;
 use polder_vector::{Answer, Search, VectorIndex, VectorRef};
 
 use super::*;
-use crate::support::{Model, assert_true, distance, hits, l2, labels, nearest, vector};
 
 const DIMENSIONS: usize = 8;
 const LISTS: usize = 16;
@@ -160,7 +159,7 @@ fn a_filter_that_changes_what_it_is_asked_about() {
 fn an_index_like_any_other() {
     let (_pool, index, model) = filled(100);
     let index: &dyn VectorIndex = &index;
-    assert_eq!(index.shape(), l2(DIMENSIONS));
+    assert_eq!(index.options().shape(), l2(DIMENSIONS));
     let query = model[&3].1.clone();
     let query = VectorRef::from(&query);
     let found = index.search(query, &Search::new(1, 1)).unwrap().found;

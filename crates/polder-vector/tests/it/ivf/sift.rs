@@ -1,16 +1,14 @@
-//! Real vectors with known answers, in lists; and, when asked for, in lists and in a graph by turns.
+//! Real vectors with known answers, in lists.
 
 use std::fs;
-use std::time::Instant;
 
 use polder_format::PageSize;
-use polder_pool::{Array, Pool};
+use polder_pool::Array;
 use polder_testkit::found::data;
 use polder_testkit::pools::disk;
-use polder_vector::{HnswIndex, HnswOptions, VectorIndex};
+use polder_vector::{Search, VectorIndex};
 
 use super::*;
-use crate::support::{hits, l2, labels};
 
 const LISTS: usize = 122;
 
@@ -79,40 +77,4 @@ fn lists_are_as_good_as_those_of_others() {
     // Lloyd steps until nothing changes, in another program, come to 261, 521, 689, 865 and 968.
     let least = [240, 500, 660, 840, 955];
     assert!(found.iter().zip(least).all(|(found, least)| *found >= least), "{found:?} of 1000");
-}
-
-/// How long lists and a graph take to be built, and to find 95 of 100, by turns.
-#[test]
-#[ignore = "it measures"]
-fn lists_and_a_graph_by_turns() {
-    let Some(sift) = sift() else { return };
-    let disks = [disk(), disk()];
-    let pools: Vec<Pool<Array>> = disks
-        .iter()
-        .map(|disk| {
-            let size = PageSize::new(8192).unwrap();
-            open_pool(disk, &polder_testkit::pools::config(40, size, FileState::NEW))
-        })
-        .collect();
-    let begun = Instant::now();
-    let options = IvfOptions { shape: l2(128), lists: LISTS };
-    let lists = IvfIndex::create(pools[0].create_space().unwrap(), &options, &sift.base).unwrap();
-    let trained = begun.elapsed();
-    insert_all(&lists, &sift.base);
-    println!("lists: {trained:?} to train, {:?} to build", begun.elapsed());
-    let begun = Instant::now();
-    let graph = HnswOptions::new(l2(128));
-    let graph = HnswIndex::create(pools[1].create_space().unwrap(), &graph).unwrap();
-    insert_all(&graph, &sift.base);
-    println!("graph: {:?} to build", begun.elapsed());
-    let sides: [(&str, &dyn VectorIndex); 2] = [("lists", &lists), ("graph", &graph)];
-    let widths = sides.map(|(_, side)| (1..).find(|width| recall(side, &sift, *width) >= 950));
-    for _ in 0..5 {
-        for ((name, side), width) in sides.iter().zip(widths) {
-            let (begun, width) = (Instant::now(), width.unwrap());
-            let found: usize = (0..20).map(|_| recall(*side, &sift, width)).sum();
-            let rate = 2000.0 / begun.elapsed().as_secs_f64();
-            println!("{name}: width {width}, {} of 1000, {rate:.0} a second", found / 20);
-        }
-    }
 }

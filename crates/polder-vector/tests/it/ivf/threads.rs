@@ -8,8 +8,9 @@ use polder_testkit::effort::steps;
 use polder_testkit::pools::disk;
 use polder_testkit::{Random, if_built};
 
+use polder_vector::Search;
+
 use super::*;
-use crate::support::{Model, l2, labels, vector};
 
 const THREADS: u64 = 6;
 const DIMENSIONS: usize = 8;

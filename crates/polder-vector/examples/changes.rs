@@ -1,0 +1,112 @@
+//! What becomes of a graph whose vectors come and go: half of them is removed and inserted again, several
+//! times; and what inserts cost searches that are made beside them. Of the vectors of a `.fvecs` file, for
+//! those of another one; without files, of some thousands that are made up.
+//!
+//!     cargo run --release -p polder-vector --example changes [base.fvecs queries.fvecs [threads]]
+
+use std::env;
+use std::error::Error;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use polder_pool::Array;
+use polder_vector::{HnswIndex, HnswOptions, Probe, Search, VectorError, VectorRef};
+use support::{insert_all, made_up, pool, rows, shape};
+
+mod support;
+
+const COUNT: usize = 10;
+const WIDTH: usize = 40;
+/// How often half of the vectors are replaced, and for how long searches are counted.
+const ROUNDS: usize = 5;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let is_small = arguments.is_empty();
+    let (base, queries) = match arguments.as_slice() {
+        [base, queries, ..] => (rows(base)?, rows(queries)?),
+        [] => (made_up(1500, 1), made_up(50, 2)),
+        _ => return Err("what is to be looked for? give a second .fvecs file".into()),
+    };
+    let threads = arguments.get(2).map_or(Ok(1), |text| text.parse())?;
+    let (_folder, pool) = pool(&base)?;
+    let index = HnswIndex::create(pool.create_space()?, &HnswOptions::new(shape(&base)))?;
+    let mut nodes = insert_all(&index, &base, threads)?;
+    let queries: Vec<VectorRef<'_>> = queries.iter().map(VectorRef::from).collect();
+
+    let mut random = fastrand::Rng::with_seed(3);
+    let mut labels: Vec<usize> = (0..base.len()).collect();
+    for round in 0..=ROUNDS {
+        let probe = Probe::new(&index, &queries, &Search::new(COUNT, 0), &mut |_| true)?;
+        let recall = probe.ok_or("stopped")?.measure(WIDTH)?.recall;
+        let pages = index.space().pages_in_use()?;
+        println!("half replaced {round} times: recall {recall:.4}, {pages} pages");
+        if round == ROUNDS {
+            break;
+        }
+        random.shuffle(&mut labels);
+        let half = &labels[..base.len() / 2];
+        for label in half {
+            index.remove(*label as u64, nodes[*label])?;
+        }
+        for label in half {
+            nodes[*label] = index.insert(*label as u64, &base[*label])?;
+        }
+    }
+
+    let time = Duration::from_millis(if is_small { 50 } else { 1500 });
+    let mut ratios = Vec::new();
+    let mut inserted = 0;
+    for _ in 0..ROUNDS {
+        let alone = searches(&index, &queries, time)?;
+        let (beside, more) = beside_inserts(&index, &base, &queries, time)?;
+        ratios.push(beside / alone);
+        inserted += more;
+    }
+    ratios.sort_by(f64::total_cmp);
+    println!(
+        "searches beside {inserted} inserts: {:.2} of those alone ({:.2} to {:.2})",
+        ratios[ROUNDS / 2],
+        ratios[0],
+        ratios[ROUNDS - 1],
+    );
+    Ok(())
+}
+
+/// How many searches a second there are by this thread.
+fn searches(
+    index: &HnswIndex<Array>,
+    queries: &[VectorRef<'_>],
+    time: Duration,
+) -> Result<f64, VectorError> {
+    let (begun, mut count) = (Instant::now(), 0);
+    while begun.elapsed() < time {
+        index.search(queries[count % queries.len()], &Search::new(COUNT, WIDTH))?;
+        count += 1;
+    }
+    Ok(count as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// The same while another thread inserts vectors, and how many it has inserted.
+fn beside_inserts(
+    index: &HnswIndex<Array>,
+    base: &[Vec<f32>],
+    queries: &[VectorRef<'_>],
+    time: Duration,
+) -> Result<(f64, u64), VectorError> {
+    let (is_over, inserted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let (searched, failed) = thread::scope(|scope| {
+        let inserting = scope.spawn(|| -> Result<(), VectorError> {
+            for vector in base.iter().take_while(|_| !is_over.load(Ordering::Relaxed)) {
+                index.insert(inserted.fetch_add(1, Ordering::Relaxed), vector)?;
+            }
+            Ok(())
+        });
+        let searched = searches(index, queries, time);
+        is_over.store(true, Ordering::Relaxed);
+        (searched, inserting.join().unwrap_or(Ok(())))
+    });
+    failed?;
+    Ok((searched?, inserted.into_inner()))
+}
