@@ -95,6 +95,19 @@ pub enum VectorRef<'v> {
     Bit(&'v [Bits]),
 }
 
+impl VectorRef<'_> {
+    /// What its numbers are.
+    pub fn kind(self) -> ElementKind {
+        match self {
+            VectorRef::F32(_) => ElementKind::F32,
+            VectorRef::F16(_) => ElementKind::F16,
+            VectorRef::Bf16(_) => ElementKind::Bf16,
+            VectorRef::I8(_) => ElementKind::I8,
+            VectorRef::Bit(_) => ElementKind::Bit,
+        }
+    }
+}
+
 impl<'v, E: Element> From<&'v [E]> for VectorRef<'v> {
     fn from(elements: &'v [E]) -> VectorRef<'v> {
         E::vector(elements)

@@ -2,12 +2,17 @@
 
 use std::fmt;
 
-use crate::element::{Element, ElementKind, VectorRef};
+use half::{bf16, f16};
+
+use crate::element::{Bits, Element, ElementKind, VectorRef};
 use crate::error::VectorError;
 use crate::node_id::NodeId;
 use crate::options::IndexOptions;
 use crate::search::{Answer, Search};
 use crate::vectors::Vector;
+
+/// How many of the nearest are looked at for a vector that is known.
+const FIND_WIDTHS: [usize; 2] = [32, 512];
 
 /// A vector index: its vectors, each with a label, and those nearest to any vector. Each method is that
 /// of the same name of the index.
@@ -45,6 +50,26 @@ pub trait VectorIndex: Send + Sync {
     /// Those of the pool.
     fn get(&self, label: u64, node: NodeId) -> Result<Option<VectorBuf>, VectorError>;
 
+    /// Where this vector lies, which was inserted with this label, if it is there. Looks near to the vector
+    /// first, and compares with all that have the label if it is not met there.
+    ///
+    /// # Errors
+    /// Those of a vector that is not one of the index, and those of the pool.
+    fn find(&self, label: u64, vector: VectorRef<'_>) -> Result<Option<NodeId>, VectorError> {
+        let of_label = |answer: Answer| {
+            let found = answer.found.into_iter().find(|found| found.label == label);
+            found.map(|found| found.node)
+        };
+        for width in FIND_WIDTHS {
+            let found = of_label(self.search(vector, &Search::new(width, width))?);
+            if found.is_some() {
+                return Ok(found);
+            }
+        }
+        let has_label = |other: u64| other == label;
+        Ok(of_label(self.search_exact(vector, &Search::new(1, 1).filter(&has_label))?))
+    }
+
     /// Vectors near to `query`, nearest first.
     ///
     /// # Errors
@@ -68,14 +93,47 @@ impl fmt::Debug for dyn VectorIndex + '_ {
     }
 }
 
-/// A copy of a vector of an index.
+/// A vector with the memory that it is in: a copy of one of an index, or one that is to be inserted.
+///
+/// ```
+/// use polder_vector::{ElementKind, VectorBuf, VectorRef};
+///
+/// let vector = VectorBuf::from(&[1.0_f32, -0.5]);
+/// let again = VectorBuf::from_bytes(ElementKind::F32, &vector.to_bytes());
+/// assert_eq!(again.unwrap().elements::<f32>().unwrap(), [1.0, -0.5]);
+/// assert!(vector.view(|vector| vector == VectorRef::F32(&[1.0, -0.5])));
+/// ```
 #[derive(Debug, Clone)]
 pub struct VectorBuf {
     pub(crate) kind: ElementKind,
     pub(crate) vector: Vector,
 }
 
+impl<'v, V: Into<VectorRef<'v>>> From<V> for VectorBuf {
+    fn from(vector: V) -> VectorBuf {
+        let vector = vector.into();
+        VectorBuf { kind: vector.kind(), vector: Vector::unscaled(vector) }
+    }
+}
+
 impl VectorBuf {
+    /// The vector of bytes that [`VectorBuf::to_bytes`] gave. `None` if its last number is cut off.
+    pub fn from_bytes(kind: ElementKind, bytes: &[u8]) -> Option<VectorBuf> {
+        kind.dimensions(bytes.len())?;
+        Some(VectorBuf { kind, vector: Vector::of_bytes(bytes) })
+    }
+
+    /// What `see` makes of it.
+    pub fn view<R>(&self, see: impl FnOnce(VectorRef<'_>) -> R) -> R {
+        match self.kind {
+            ElementKind::F32 => see((&self.vector.elements::<f32>()).into()),
+            ElementKind::F16 => see((&self.vector.elements::<f16>()).into()),
+            ElementKind::Bf16 => see((&self.vector.elements::<bf16>()).into()),
+            ElementKind::I8 => see((&self.vector.elements::<i8>()).into()),
+            ElementKind::Bit => see((&self.vector.elements::<Bits>()).into()),
+        }
+    }
+
     /// Its numbers, if they are of this kind.
     pub fn elements<E: Element>(&self) -> Option<Vec<E>> {
         (E::KIND == self.kind).then(|| self.vector.elements())

@@ -82,6 +82,28 @@ impl Vector {
         bytes.take(self.bytes).collect()
     }
 
+    /// The vector of these bytes, as they lie in a page; what its scale is is not looked at.
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Vector {
+        let mut words = vec![0; (bytes.len() + OVERRUN_BYTES).div_ceil(8)];
+        for (word, bytes) in words.iter_mut().zip(bytes.chunks(8)) {
+            let mut of_word = [0; 8];
+            of_word[..bytes.len()].copy_from_slice(bytes);
+            *word = u64::from_ne_bytes(of_word);
+        }
+        Vector { words, bytes: bytes.len(), scale: 1.0 }
+    }
+
+    /// A copy of these numbers, of which nothing else is looked at.
+    pub(crate) fn unscaled(elements: VectorRef<'_>) -> Vector {
+        match elements {
+            VectorRef::F32(elements) => Vector::of(elements),
+            VectorRef::F16(elements) => Vector::of(elements),
+            VectorRef::Bf16(elements) => Vector::of(elements),
+            VectorRef::I8(elements) => Vector::of(elements),
+            VectorRef::Bit(elements) => Vector::of(elements),
+        }
+    }
+
     fn of<E: Element>(elements: &[E]) -> Vector {
         let bytes = E::KIND.bytes_of(elements.len());
         let mut words = vec![0; (bytes + OVERRUN_BYTES).div_ceil(8)];

@@ -13,6 +13,8 @@ use crate::change::Change;
 use crate::durability::Durability;
 use crate::error::StoreError;
 use crate::families::Tables;
+#[cfg(feature = "vector")]
+use crate::handle::Store;
 use crate::table::Table;
 
 /// Changes that are made all together or not at all ([`Store::apply`](crate::Store::apply)): in
@@ -58,6 +60,29 @@ pub struct WriteBatch<'c> {
     len: usize,
     tag: Option<Vec<u8>>,
     durability: Option<Durability>,
+    /// What is changed beside tables.
+    #[cfg(feature = "vector")]
+    pub(crate) around: Option<Box<dyn Around>>,
+}
+
+/// Changes of what lies in more than tables. They are made around the batch: what makes them true is put
+/// into it.
+#[cfg(feature = "vector")]
+pub(crate) trait Around: std::any::Any + Send {
+    /// How many there are.
+    fn len(&self) -> usize;
+
+    /// Applies the batch, and these changes with it. The batch is left as it was.
+    fn apply_around(&self, store: &Store, batch: &mut WriteBatch<'_>) -> Result<(), BatchError>;
+}
+
+/// How much there is in a batch, for [`WriteBatch::cut`].
+#[cfg(feature = "vector")]
+#[derive(Clone, Copy)]
+pub(crate) struct End {
+    parts: usize,
+    bytes: usize,
+    len: usize,
 }
 
 /// What is asked of one key. What is in `bytes` is named by its place there.
@@ -99,6 +124,12 @@ pub enum BatchError {
         /// The table.
         table: String,
     },
+    /// It changes collections, and was to be applied by a future.
+    #[cfg(all(feature = "async", feature = "vector"))]
+    #[error(
+        "nothing was changed: a batch that changes collections is applied by `Store::apply`, and not by a future"
+    )]
+    ChangesCollections,
     /// It could not be made.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -106,7 +137,7 @@ pub enum BatchError {
 
 impl std::fmt::Debug for WriteBatch<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "WriteBatch({} parts)", self.len)
+        write!(f, "WriteBatch({} parts)", self.len())
     }
 }
 
@@ -141,6 +172,30 @@ impl<'c> WriteBatch<'c> {
         self.len = 0;
         self.tag = None;
         self.durability = None;
+        #[cfg(feature = "vector")]
+        self.around.take();
+    }
+
+    /// Where it ends, but for what is around it.
+    #[cfg(feature = "vector")]
+    pub(crate) fn end(&self) -> End {
+        End { parts: self.parts.len(), bytes: self.bytes.len(), len: self.len }
+    }
+
+    /// Takes out what was put in behind this end.
+    #[cfg(feature = "vector")]
+    pub(crate) fn cut(&mut self, end: End) {
+        self.parts.truncate(end.parts);
+        self.bytes.truncate(end.bytes);
+        self.len = end.len;
+    }
+
+    /// How many changes there are around it.
+    fn len_around(&self) -> usize {
+        #[cfg(feature = "vector")]
+        return self.around.as_ref().map_or(0, |around| around.len());
+        #[cfg(not(feature = "vector"))]
+        0
     }
 
     fn push(
@@ -319,11 +374,11 @@ impl<'c> WriteBatch<'c> {
     /// # }
     /// ```
     pub fn len(&self) -> usize {
-        self.len
+        self.len + self.len_around()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.parts.is_empty() && self.tag.is_none()
+        self.parts.is_empty() && self.tag.is_none() && self.len_around() == 0
     }
 }

@@ -1,8 +1,12 @@
 //! The handle of an open store: what its clones, its tables and their ranges hold, and what it says
 //! of the store. What is done with it stands in [`store`](crate::store).
 
+#[cfg(feature = "vector")]
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+#[cfg(feature = "vector")]
+use std::sync::{Mutex, atomic::AtomicU64};
 use std::thread;
 
 use polder_pool::waits;
@@ -27,6 +31,9 @@ pub struct Store {
 pub(crate) struct Closer {
     pub(crate) engine: Any<Engines>,
     pub(crate) path: PathBuf,
+    /// The next label of each collection that is open, by its name (`COLL-2`).
+    #[cfg(feature = "vector")]
+    pub(crate) next_labels: Mutex<HashMap<String, Arc<AtomicU64>>>,
 }
 
 impl Drop for Closer {

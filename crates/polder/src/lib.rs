@@ -42,6 +42,8 @@
 //! * `miss-ratios`: how often accesses would miss with more memory and with less
 //!   ([`Stats::miss_ratios`]).
 //! * `tiers`: tiers of memory, fast frames and slower ones behind them ([`Options::tiers`]).
+//! * `vector`: collections of vectors ([`Store::create_collection`]): those nearest to any vector, each with a
+//!   key and a payload.
 //! * `tracing`: what a store does in the background is told to the subscriber of the crate `tracing`:
 //!   opening and recovery, checkpoints, growth of the log, sweeps that free no frame, syncs of more
 //!   than a second, writes that fail, closing. Errors that end a store have the level `error`; what
@@ -63,6 +65,8 @@ mod check_deep;
 mod checkpointer;
 #[cfg(feature = "tools")]
 mod closed;
+#[cfg(feature = "vector")]
+mod collection;
 pub mod device;
 mod directory;
 mod durability;
@@ -116,6 +120,10 @@ pub use change::Change;
 pub use check::{CheckFault, CheckReport};
 #[cfg(feature = "tools")]
 pub use check_deep::{DeepFault, DeepPhase, DeepReport};
+#[cfg(feature = "vector")]
+pub use collection::{
+    Collection, CollectionProbe, CollectionReport, Hit, Hits, Keys, Loaded, Query,
+};
 pub use durability::Durability;
 pub use error::{OpenError, OptionsError, StoreError};
 pub use handle::Store;
@@ -137,6 +145,10 @@ pub use polder_pool::{
 #[doc(inline)]
 pub use polder_pool::{MoveMode, PageMoves, Tier};
 pub use polder_tree::node::MAX_VALUE_BYTES;
+/// Vectors, and what they are compared by. (With the feature `vector`.)
+#[cfg(feature = "vector")]
+#[doc(inline)]
+pub use polder_vector as vector;
 pub use range::{Entry, EntryRef, Range};
 pub use recovery::Recovery;
 #[cfg(feature = "tools")]

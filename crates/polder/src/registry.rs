@@ -203,7 +203,13 @@ pub(crate) struct Registry {
 
 impl Default for Registry {
     fn default() -> Registry {
-        Registry { known: vec![&Tables] }
+        let known: Vec<&'static dyn Registered> = vec![
+            &Tables,
+            // Of collections.
+            #[cfg(feature = "vector")]
+            registered::<polder_vector::HnswStructure>(),
+        ];
+        Registry { known }
     }
 }
 

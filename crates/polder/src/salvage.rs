@@ -13,7 +13,8 @@
 //!
 //! Structures that are no tables are saved page by page: the newest copy of each page that is in use is
 //! brought up to date by the log, as a recovery does it (`structures.rs`), and the structure says what
-//! lies in it.
+//! lies in it. Vectors of a collection are saved so, into other nodes than those that their keys name;
+//! at the end each key is told where its vector is (`collections.rs`).
 //!
 //! **What is guaranteed.** With a sound log, what is in pages and log that can be read is saved as
 //! it was last, and what was removed stays removed, unless the leaf that shows it was lost.
@@ -49,6 +50,8 @@ use crate::options::{OpenMode, Options};
 use crate::page_file::PageFile;
 
 mod catalogue;
+#[cfg(feature = "vector")]
+mod collections;
 mod copies;
 mod coverage;
 mod evidence;
@@ -275,6 +278,8 @@ pub fn salvage(
     if !report.stopped {
         let tell = &mut |done, all| progress(SalvagePhase::Structures, done, all);
         guests.save(&store, &of_spaces, &mut report, tell)?;
+        #[cfg(feature = "vector")]
+        collections::repair(&store, &mut report)?;
     }
     report.tables.sort_by(|a, b| a.name.cmp(&b.name));
     store.close()?;

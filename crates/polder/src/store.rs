@@ -158,7 +158,12 @@ impl Store {
             }
         })?;
         drop(directory);
-        let closer = Arc::new(Closer { engine: engine.clone(), path });
+        let closer = Arc::new(Closer {
+            engine: engine.clone(),
+            path,
+            #[cfg(feature = "vector")]
+            next_labels: Default::default(),
+        });
         Ok(Store { engine, closer })
     }
 

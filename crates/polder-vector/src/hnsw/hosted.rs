@@ -13,10 +13,8 @@ use polder_structure::{Report, Structure};
 use super::meta;
 use super::node::{NodePage, State};
 use super::{HnswIndex, KINDS};
-use crate::element::{Bits, Element, ElementKind};
 use crate::error::VectorError;
-use crate::index::VectorIndex;
-use crate::node_id::NodeId;
+use crate::index::{VectorBuf, VectorIndex};
 use crate::options::HnswOptions;
 
 /// The structure that a store hosts: vectors, each with a label, and those nearest to any vector.
@@ -74,18 +72,10 @@ impl Structure for HnswStructure {
 
     fn restore(index: &dyn VectorIndex, label: &[u8], vector: &[u8]) -> Result<(), PoolError> {
         let label = u64::from_be_bytes(label.try_into().map_err(PoolError::of_structure)?);
-        let shape = index.options().shape();
-        if vector.len() != shape.bytes() {
-            return Err(PoolError::of_structure("the bytes are no vector of the index"));
-        }
-        let inserted = match shape.element {
-            ElementKind::F32 => insert::<f32>(index, label, vector),
-            ElementKind::F16 => insert::<half::f16>(index, label, vector),
-            ElementKind::Bf16 => insert::<half::bf16>(index, label, vector),
-            ElementKind::I8 => insert::<i8>(index, label, vector),
-            ElementKind::Bit => insert::<Bits>(index, label, vector),
-        };
-        Ok(inserted.map(drop)?)
+        let element = index.options().shape().element;
+        let vector = VectorBuf::from_bytes(element, vector)
+            .ok_or_else(|| PoolError::of_structure("the bytes are no vector of the index"))?;
+        Ok(vector.view(|vector| index.insert(label, vector)).map(drop)?)
     }
 }
 
@@ -123,20 +113,6 @@ fn check_without_first<T: Translation>(
     walk.finish()
 }
 
-/// Inserts the vector of these bytes.
-fn insert<E: Element>(
-    index: &dyn VectorIndex,
-    label: u64,
-    bytes: &[u8],
-) -> Result<NodeId, VectorError> {
-    let element = |bytes: &[u8]| {
-        let bits = bytes.iter().rev().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-        E::from_low_bits(bits)
-    };
-    let elements: Vec<E> = bytes.chunks(E::KIND.bytes_of(1)).map(element).collect();
-    index.insert(label, (&elements).into())
-}
-
 #[cfg(test)]
 mod tests {
     use half::{bf16, f16};
@@ -149,6 +125,7 @@ mod tests {
 
     use super::super::node::NodePageMut;
     use super::*;
+    use crate::element::ElementKind;
     use crate::metric::Metric;
     use crate::vectors::VectorShape;
 

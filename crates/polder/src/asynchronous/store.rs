@@ -57,8 +57,12 @@ impl AsyncStore {
     /// ```
     ///
     /// # Errors
-    /// Those of [`Store::apply`].
+    /// Those of [`Store::apply`]. A batch that changes collections is refused.
     pub async fn apply(&self, mut batch: WriteBatch<'static>) -> Result<(), BatchError> {
+        #[cfg(feature = "vector")]
+        if batch.around.is_some() {
+            return Err(BatchError::ChangesCollections);
+        }
         let engine = &self.store.engine;
         let theirs = engine.clone();
         let work = move || dispatch!(&theirs, engine => apply(engine, &mut batch));

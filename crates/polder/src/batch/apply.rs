@@ -53,6 +53,17 @@ impl Store {
     /// # Errors
     /// Those of [`Store::apply`].
     pub fn apply_mut(&self, batch: &mut WriteBatch<'_>) -> Result<(), BatchError> {
+        #[cfg(feature = "vector")]
+        if let Some(around) = batch.around.take() {
+            let applied = around.apply_around(self, batch);
+            batch.around = Some(around);
+            return applied;
+        }
+        self.apply_tables(batch)
+    }
+
+    /// The same for a batch without changes of collections.
+    pub(crate) fn apply_tables(&self, batch: &mut WriteBatch<'_>) -> Result<(), BatchError> {
         dispatch!(&self.engine, engine => {
             let (lsn, durability) = apply(engine, batch)?;
             // Durable as asked, after this writer has left: so a thread that pauses writers does not

@@ -1,0 +1,353 @@
+//! Collections: vectors with keys and payloads of the user's, in the vocabulary of tables. (With the
+//! feature `vector`.)
+//!
+//! A collection is a vector index and three tables beside it, which have its name and an ending. They
+//! are for it alone to write; to look into them is no harm.
+//!
+//! | name | what is in it |
+//! |---|---|
+//! | `docs` | the index: each vector with a label, which is a number |
+//! | `docs.keys` | for each key its label, and where its vector lies |
+//! | `docs.rows` | for each label its key and its payload: the *row* of the vector |
+//! | `docs.pending` | for each vector without a row its label, and what is known of it |
+//!
+//! An index is changed by many small changes of its own, which no batch can hold. So a vector is in the
+//! index before it counts, and after it counted; what makes it count is a batch over the tables, with
+//! whatever else is in that batch:
+//!
+//! ```text
+//!                 pending: coming          pending: coming
+//!   no vector --------------------> no vector ----------> vector
+//!       ^                                                   |
+//!       | pending: gone                     batch: row, key; pending: gone
+//!       |                                                   v
+//!     vector <------------------------------------------- vector
+//!      pending: going     batch: row and key gone; pending: going
+//! ```
+//!
+//! * `COLL-1` A vector counts if `rows` has its label, and no other does. Whoever finds a label in the index
+//!   looks for its row.
+//! * `COLL-2` A label is one vector's: it is given once while a store is open, and no label is given
+//!   that a row, a record of `pending` or a vector has.
+//! * `COLL-3` A vector of the index that has no row has a record in `pending`, from before it came until it
+//!   has gone. So `pending` alone tells what a crash has left. The log keeps the order: what came first is
+//!   there if what came later is.
+//! * `COLL-4` A row, its key and its record in `pending` change by one batch, which expects that the key is
+//!   as it was seen.
+//!
+//! What a crash leaves between two steps is settled when the collection is opened (`settle.rs`): a vector
+//! that was coming and one that was going both leave. A change that fails takes its vector back in the same
+//! way.
+//!
+//! | file | |
+//! |---|---|
+//! | `record.rs` | what lies in the tables |
+//! | `write.rs` | inserting and removing, alone and in batches |
+//! | `load.rs` | inserting many by many threads |
+//! | `search.rs` | searches |
+//! | `settle.rs` | what was cut off |
+//! | `check.rs` | whether rows and vectors agree, and making them agree |
+
+mod check;
+mod load;
+mod record;
+mod search;
+mod settle;
+mod write;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use polder_pool::lock;
+use polder_structure::Structure;
+use polder_vector::{
+    HnswOptions, HnswStructure, IndexOptions, VectorBuf, VectorError, VectorIndex,
+};
+
+use crate::durability::Durability;
+use crate::error::StoreError;
+use crate::handle::Store;
+use crate::hosted::Hosted;
+use crate::key_range::KeyRange;
+use crate::range::Range;
+use crate::table::Table;
+pub use check::CollectionReport;
+pub use load::Loaded;
+use record::Place;
+pub use search::{CollectionProbe, Hit, Hits, Query};
+
+const KEYS: &str = "keys";
+const ROWS: &str = "rows";
+const PENDING: &str = "pending";
+
+/// Vectors, each with a key and a payload: those nearest to any vector, and any one by its key. Cheap to
+/// clone; keeps the store open.
+///
+/// ```
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let dir = tempfile::tempdir()?;
+/// # let store = polder::Store::open(polder::Options::new(dir.path().join("s")))?;
+/// use polder::vector::{ElementKind, HnswOptions, Metric, VectorShape};
+/// use polder::Query;
+///
+/// let shape = VectorShape { element: ElementKind::F32, dimensions: 2, metric: Metric::L2 };
+/// let towns = store.create_collection("towns", &HnswOptions::new(shape))?;
+/// towns.insert("Delft", &[52.01_f32, 4.36], "Zuid-Holland")?;
+/// towns.insert("Gent", &[51.05_f32, 3.73], "Oost-Vlaanderen")?;
+///
+/// let nearest = towns.search(&[52.0_f32, 4.4], &Query::new(1))?.hits;
+/// assert_eq!((&nearest[0].key[..], &nearest[0].payload[..]), (&b"Delft"[..], &b"Zuid-Holland"[..]));
+/// let flemish = |_: &[u8], province: &[u8]| province.ends_with(b"Vlaanderen");
+/// let nearest = towns.search(&[52.0_f32, 4.4], &Query::new(1).filter(&flemish))?.hits;
+/// assert_eq!(nearest[0].key, b"Gent");
+///
+/// towns.remove("Gent")?;
+/// assert_eq!(towns.len(), 1);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Collection {
+    index: Hosted<HnswStructure>,
+    keys: Table,
+    rows: Table,
+    pending: Table,
+    /// Of all handles of the collection (`COLL-2`).
+    next_label: Arc<AtomicU64>,
+    durability: Durability,
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Collection({})", self.name())
+    }
+}
+
+/// Collections of vectors. (With the feature `vector`.)
+impl Store {
+    /// Makes an empty collection, whose vectors are as `options` say.
+    ///
+    /// # Errors
+    /// [`StoreError::TableExists`] and [`StoreError::OtherStructure`] if its name, or that of a table of
+    /// it, is taken; [`StoreError::Structure`] for options that cannot be; [`StoreError::TableName`], and
+    /// those of writing.
+    pub fn create_collection(
+        &self,
+        name: &str,
+        options: &HnswOptions,
+    ) -> Result<Collection, StoreError> {
+        // The index comes last, and goes last: a collection is there as long as it is.
+        if self.structures()?.iter().any(|structure| structure.name == name) {
+            return Err(StoreError::TableExists { name: name.to_string() });
+        }
+        let tables = [KEYS, ROWS, PENDING].map(|ending| table_name(name, ending));
+        for table in &tables {
+            // A creation that was cut off may have made it.
+            match self.table(table) {
+                Err(StoreError::NoSuchTable { .. }) => {}
+                Ok(found) if found.is_empty() => {}
+                Ok(_) => return Err(StoreError::TableExists { name: table.clone() }),
+                Err(error) => return Err(error),
+            }
+        }
+        for table in &tables {
+            self.open_table(table)?;
+        }
+        self.create_structure_with::<HnswStructure>(name, options)?;
+        self.collection(name)
+    }
+
+    /// A collection that exists. What a crash has cut off in it is settled first.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]; [`StoreError::OtherStructure`] if the name is not that of a
+    /// collection; those of reading, and of writing where there is something to settle.
+    pub fn collection(&self, name: &str) -> Result<Collection, StoreError> {
+        let index = self.structure::<HnswStructure>(name)?.with_durability(Durability::None);
+        let table = |ending| match self.table(&table_name(name, ending)) {
+            Err(StoreError::NoSuchTable { .. }) => Err(StoreError::OtherStructure {
+                name: name.to_string(),
+                found: HnswStructure::NAME.to_string(),
+                wanted: "collection".to_string(),
+            }),
+            found => Ok(found?.with_durability(Durability::None)),
+        };
+        let (keys, rows, pending) = (table(KEYS)?, table(ROWS)?, table(PENDING)?);
+        let durability = self.durability();
+        let mut open = lock(&self.closer.next_labels);
+        let known = open.get(name).cloned();
+        let is_first = known.is_none();
+        let next_label = known.unwrap_or_default();
+        let collection = Collection { index, keys, rows, pending, next_label, durability };
+        if is_first {
+            collection.settle()?;
+            open.insert(name.to_string(), Arc::clone(&collection.next_label));
+        }
+        Ok(collection)
+    }
+
+    /// Drops a collection and all that is in it. A caller that uses it meanwhile gets
+    /// [`StoreError::Dropped`].
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchTable`]; [`StoreError::OtherStructure`] if the name is not that of an index;
+    /// and those of writing. If one comes in the middle, to drop it again goes on.
+    pub fn drop_collection(&self, name: &str) -> Result<(), StoreError> {
+        self.structure::<HnswStructure>(name)?;
+        lock(&self.closer.next_labels).remove(name);
+        for ending in [PENDING, ROWS, KEYS] {
+            match self.drop_table(&table_name(name, ending)) {
+                Err(StoreError::NoSuchTable { .. }) => {}
+                dropped => dropped?,
+            }
+        }
+        self.drop_structure(name)
+    }
+
+    /// The names of all collections, in order.
+    ///
+    /// # Errors
+    /// Those of reading the catalogue.
+    pub fn collections(&self) -> Result<Vec<String>, StoreError> {
+        let tables = self.tables()?;
+        let has = |name: &str, ending| tables.binary_search(&table_name(name, ending)).is_ok();
+        let indexes = self.structures()?.into_iter();
+        let indexes = indexes.filter(|index| index.structure == HnswStructure::NAME);
+        let is_one = |name: &String| [KEYS, ROWS, PENDING].iter().all(|ending| has(name, ending));
+        Ok(indexes.map(|index| index.name).filter(is_one).collect())
+    }
+}
+
+/// The name of a table of a collection.
+fn table_name(collection: &str, ending: &str) -> String {
+    format!("{collection}.{ending}")
+}
+
+/// What is in a collection.
+impl Collection {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        self.index.name()
+    }
+
+    /// The store that it belongs to.
+    pub fn store(&self) -> &Store {
+        self.index.store()
+    }
+
+    /// What its vectors are, and how its index is made.
+    ///
+    /// # Errors
+    /// [`StoreError::Closed`] and [`StoreError::Dropped`].
+    pub fn options(&self) -> Result<IndexOptions, StoreError> {
+        self.read(|index| Ok(index.options()))
+    }
+
+    /// The same collection, whose writes by this handle are durable as asked here.
+    pub fn with_durability(&self, durability: Durability) -> Collection {
+        // It says to the log what a period asks for.
+        let _ = self.index.with_durability(durability);
+        Collection { durability, ..self.clone() }
+    }
+
+    /// How many vectors there are. Writes that are under way may be counted or not.
+    pub fn len(&self) -> u64 {
+        self.keys.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Bytes of the pages of the index; those of keys and payloads are in the statistics of the tables.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn index_bytes(&self) -> Result<u64, StoreError> {
+        self.read(|index| index.size_bytes())
+    }
+
+    /// Whether there is a vector with this key.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn contains_key(&self, key: impl AsRef<[u8]>) -> Result<bool, StoreError> {
+        self.keys.contains_key(key)
+    }
+
+    /// The vector of a key, and its payload.
+    ///
+    /// # Errors
+    /// Those of reading. [`StoreError::Corrupt`] if key, row and vector do not agree.
+    pub fn get(&self, key: impl AsRef<[u8]>) -> Result<Option<(VectorBuf, Vec<u8>)>, StoreError> {
+        self.get_of(key.as_ref())
+    }
+
+    fn get_of(&self, key: &[u8]) -> Result<Option<(VectorBuf, Vec<u8>)>, StoreError> {
+        let mut seen = None;
+        loop {
+            let Some((version, place)) = self.place(key)? else { return Ok(None) };
+            let payload = self.row(place.label, |_, payload| payload.to_vec())?;
+            let vector = self.read(|index| index.get(place.label, place.node))?;
+            match (vector, payload) {
+                (Some(vector), Some(payload)) => return Ok(Some((vector, payload))),
+                // It is the same as before: nobody has changed it meanwhile.
+                _ if seen == Some(version) => {
+                    return Err(self.broken("a key has no row, or no vector"));
+                }
+                _ => seen = Some(version),
+            }
+        }
+    }
+
+    /// The keys of a range, in order.
+    pub fn keys(&self, range: impl KeyRange) -> Keys {
+        Keys(self.keys.range(range))
+    }
+
+    /// Where the vector of a key is, and the version word of that.
+    fn place(&self, key: &[u8]) -> Result<Option<(u64, Place)>, StoreError> {
+        let place = self.keys.get_versioned_with(key, |version, bytes| {
+            Place::from_bytes(bytes).map(|place| (version, place))
+        })?;
+        place.map(|place| place.ok_or_else(|| self.broken("a key has no place"))).transpose()
+    }
+
+    /// What `see` makes of the key and the payload of a row, if it is there (`COLL-1`).
+    fn row<R>(
+        &self,
+        label: u64,
+        see: impl FnOnce(&[u8], &[u8]) -> R,
+    ) -> Result<Option<R>, StoreError> {
+        let row = self.rows.get_with(label.to_be_bytes(), |row| {
+            record::row(row).map(|(key, payload)| see(key, payload))
+        })?;
+        row.map(|row| row.ok_or_else(|| self.broken("a row has no key"))).transpose()
+    }
+
+    fn read<R>(
+        &self,
+        read: impl FnOnce(&(dyn VectorIndex + 'static)) -> Result<R, VectorError>,
+    ) -> Result<R, StoreError> {
+        self.index.read(read)
+    }
+
+    #[cold]
+    fn broken(&self, what: &'static str) -> StoreError {
+        StoreError::Corrupt { table: self.name().to_string(), source: what.into() }
+    }
+}
+
+/// The keys of a [`Collection`], in order ([`Collection::keys`]).
+#[derive(Debug)]
+pub struct Keys(Range);
+
+impl Iterator for Keys {
+    type Item = Result<Vec<u8>, StoreError>;
+
+    fn next(&mut self) -> Option<Result<Vec<u8>, StoreError>> {
+        Some(self.0.next()?.map(|(key, _)| key))
+    }
+}

@@ -1,0 +1,649 @@
+//! Collections of vectors: what is in them, by every way of looking, and that keys, rows and vectors stay
+//! together whatever happens.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
+use std::thread;
+
+use polder::structure::{PageKind, PageSize, Structure};
+use polder::vector::{
+    ElementKind, HnswOptions, HnswStructure, Metric, VectorBuf, VectorRef, VectorShape,
+};
+use polder::{
+    BatchError, Collection, Durability, Options, Query, Store, StoreError, TranslationKind,
+    WriteBatch, salvage,
+};
+use polder_format::PageHeader;
+use polder_pool::bytes::PageBuf;
+use polder_testkit::Random;
+
+use crate::support::*;
+
+const NAME: &str = "docs";
+const PAGE: usize = 4096;
+const SHAPE: VectorShape =
+    VectorShape { element: ElementKind::F32, dimensions: 4, metric: Metric::L2 };
+
+/// What a collection must be: for each key the seed of its vector and payload.
+type Docs = BTreeMap<Vec<u8>, u64>;
+
+/// A new one, with few links and narrow inserts, so that lists are full soon.
+fn create(store: &Store) -> Collection {
+    let options = HnswOptions { links: 4, insert_width: 30, ..HnswOptions::new(SHAPE) };
+    store.create_collection(NAME, &options).unwrap()
+}
+
+fn options() -> Options {
+    tight("simulated").memory_budget(2 * Options::least_memory_budget(4096))
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("key {number}").into_bytes()
+}
+
+fn vector(seed: u64) -> [f32; 4] {
+    let mut random = Random::new(seed);
+    std::array::from_fn(|_| random.below(1 << 10) as f32)
+}
+
+/// Of each length up to more than a page.
+fn payload(seed: u64) -> Vec<u8> {
+    let len = if seed.is_multiple_of(50) { 5000 } else { seed % 60 };
+    let mut payload = seed.to_le_bytes().to_vec();
+    payload.resize(8 + len as usize, seed as u8);
+    payload
+}
+
+fn seed_of(payload: &[u8]) -> u64 {
+    u64::from_le_bytes(payload[..8].try_into().unwrap())
+}
+
+fn distance(a: [f32; 4], b: [f32; 4]) -> f32 {
+    a.iter().zip(b).map(|(a, b)| (a - b) * (a - b)).sum()
+}
+
+fn insert(docs: &Collection, number: u64, seed: u64) -> bool {
+    docs.insert(key(number), &vector(seed), payload(seed)).unwrap()
+}
+
+/// Inserts the keys of these numbers, which are their seeds as well.
+fn fill(docs: &Collection, numbers: std::ops::Range<u64>) {
+    numbers.for_each(|number| assert!(!insert(docs, number, number)));
+}
+
+/// Keys, rows and vectors agree, and nothing else is there.
+fn assert_agrees(docs: &Collection) {
+    let report = docs.check(&mut |_| true).unwrap();
+    assert_eq!(report.faults, [""; 0]);
+    let found = (report.keys, report.moved, report.unowned, report.lost);
+    assert_eq!(found, (docs.len(), 0, 0, 0));
+    let pending = docs.store().table("docs.pending").unwrap();
+    assert!(pending.is_empty(), "{} vectors are pending", pending.len());
+}
+
+/// It is what the model is, by every way of looking.
+fn assert_is(docs: &Collection, model: &Docs) {
+    assert_agrees(docs);
+    assert_eq!((docs.len(), docs.is_empty()), (model.len() as u64, model.is_empty()));
+    assert!(docs.keys(..).map(Result::unwrap).eq(model.keys().cloned()));
+    for (key, seed) in model {
+        let (of_key, of_payload) = docs.get(key).unwrap().unwrap();
+        assert_eq!(of_key.elements::<f32>().unwrap(), vector(*seed));
+        assert_eq!(of_payload, payload(*seed));
+    }
+    let query = vector(77);
+    let all = docs.search(&query, &Query::new(model.len() + 10).exact()).unwrap();
+    assert!(all.is_exhaustive);
+    let mut found = Docs::new();
+    for hit in all.hits {
+        let seed = seed_of(&hit.payload);
+        assert_eq!((&hit.payload, hit.distance), (&payload(seed), distance(query, vector(seed))));
+        assert_eq!(found.insert(hit.key, seed), None);
+    }
+    assert_eq!(&found, model);
+}
+
+/// A change of some keys, all of them or none.
+#[derive(Debug, Clone)]
+struct Step(Vec<(u64, Option<u64>)>);
+
+impl Step {
+    fn random(random: &mut Random, keys: u64) -> Step {
+        let count = if random.below(4) == 0 { random.below(6) } else { 1 };
+        let change = |random: &mut Random| {
+            let value = (random.below(4) > 0).then(|| random.below(1 << 20));
+            (random.below(keys), value)
+        };
+        Step((0..count).map(|_| change(random)).collect())
+    }
+
+    fn model(&self, model: &mut Docs) {
+        for (number, seed) in &self.0 {
+            match seed {
+                Some(seed) => drop(model.insert(key(*number), *seed)),
+                None => drop(model.remove(&key(*number))),
+            }
+        }
+    }
+
+    /// Makes it; of several changes by a batch, beside an entry of a table.
+    fn make(&self, docs: &Collection, steps: &polder::Table, number: u64) {
+        match self.0[..] {
+            [(number, Some(seed))] => {
+                insert(docs, number, seed);
+            }
+            [(number, None)] => {
+                docs.remove(key(number)).unwrap();
+            }
+            _ => {
+                let mut batch = WriteBatch::new();
+                batch.put(steps, "last", number.to_le_bytes());
+                for (number, seed) in &self.0 {
+                    match seed {
+                        Some(seed) => {
+                            batch.insert_vector(docs, key(*number), &vector(*seed), payload(*seed))
+                        }
+                        None => batch.remove_vector(docs, key(*number)),
+                    };
+                }
+                assert_eq!(batch.len(), 1 + self.0.len());
+                docs.store().apply(batch).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn one_is_what_a_map_is() {
+    for (seed, kind) in (0..).zip(TranslationKind::ALL) {
+        let options = || options().translation(*kind).durability(Durability::None);
+        let mut disks = disk();
+        let store = disks.open(options()).unwrap();
+        let (mut docs, mut steps) = (create(&store), store.create_table("steps").unwrap());
+        let (mut random, mut model) = (Random::new(seed), Docs::new());
+        let mut open = store;
+        for round in 0..3 {
+            for number in 0..60 {
+                let step = Step::random(&mut random, 40);
+                if let [(number, seed)] = step.0[..] {
+                    let was_there = model.contains_key(&key(number));
+                    let replaced = match seed {
+                        Some(seed) => insert(&docs, number, seed),
+                        None => docs.remove(key(number)).unwrap(),
+                    };
+                    assert_eq!(replaced, was_there);
+                } else {
+                    step.make(&docs, &steps, number);
+                }
+                step.model(&mut model);
+            }
+            assert_is(&docs, &model);
+            drop((docs, steps));
+            match round {
+                0 => open.close().unwrap(),
+                _ => {
+                    open.flush().unwrap();
+                    disks = disks.crash(seed);
+                }
+            }
+            open = disks.open(options()).unwrap();
+            (docs, steps) = (open.collection(NAME).unwrap(), open.table("steps").unwrap());
+            assert_is(&docs, &model);
+        }
+        assert_sound(&open);
+    }
+}
+
+/// What is acknowledged is there, what had not begun is not, and each change was made whole.
+#[test]
+fn every_moment_of_changes_leaves_a_whole_number_of_steps() {
+    let mut settled = 0;
+    for seed in 0..2 * scale() {
+        let disks = disk();
+        let store = disks.open(options()).unwrap();
+        let docs = create(&store);
+        let table = store.create_table("steps").unwrap();
+        let mut random = Random::new(seed);
+        let steps: Vec<Step> = (0..150).map(|_| Step::random(&mut random, 15)).collect();
+        let [begun, acknowledged, allowed] = [(); 3].map(|()| AtomicUsize::new(0));
+        let mut moments = Vec::new();
+        thread::scope(|scope| {
+            let changer = scope.spawn(|| {
+                for (number, step) in steps.iter().enumerate() {
+                    while number >= allowed.load(SeqCst) {
+                        thread::yield_now();
+                    }
+                    begun.fetch_add(1, SeqCst);
+                    step.make(&docs, &table, number as u64);
+                    acknowledged.fetch_add(1, SeqCst);
+                }
+            });
+            let writes = || disks.data.counts().writes + disks.log.counts().writes;
+            while !changer.is_finished() {
+                // It comes within the last of these steps, or before.
+                allowed.fetch_add(1 + random.index(8), SeqCst);
+                let next = writes() + 1 + random.below(40);
+                let is_last = || acknowledged.load(SeqCst) + 1 >= allowed.load(SeqCst);
+                while writes() < next && !is_last() && !changer.is_finished() {
+                    thread::yield_now();
+                }
+                let (least, seed) = (acknowledged.load(SeqCst), random.next_u64());
+                let disks = if random.chance(0.5) { disks.kill(seed) } else { disks.crash(seed) };
+                moments.push((disks, least, begun.load(SeqCst)));
+            }
+        });
+        assert!(moments.len() > 10);
+        for (disks, least, most) in moments {
+            let store = disks.open(options()).unwrap();
+            settled += store.table("docs.pending").unwrap().len();
+            let docs = store.collection(NAME).unwrap();
+            assert_agrees(&docs);
+            let mut model = Docs::new();
+            steps[..least].iter().for_each(|step| step.model(&mut model));
+            let there = |docs: &Collection| -> Docs {
+                let seed = |key: Vec<u8>| {
+                    let (_, payload) = docs.get(&key).unwrap().unwrap();
+                    (key, seed_of(&payload))
+                };
+                docs.keys(..).map(|key| seed(key.unwrap())).collect()
+            };
+            let found = there(&docs);
+            for step in &steps[least..most] {
+                if found == model {
+                    break;
+                }
+                step.model(&mut model);
+            }
+            assert_is(&docs, &model);
+            assert_sound(&store);
+        }
+    }
+    assert!(settled > 0, "no step was cut off");
+}
+
+/// A hit has the payload of its vector, and all that is never removed is found.
+#[test]
+fn threads_that_replace_the_same_keys_never_part_rows_from_vectors() {
+    let disks = disk();
+    let store = disks.open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    let counts = store.create_table("counts").unwrap();
+    fill(&docs, 0..30);
+    let rounds = 60 * scale();
+    thread::scope(|scope| {
+        let change = |thread: u64| {
+            let mut random = Random::new(thread);
+            for round in 0..rounds {
+                let (number, seed) = (random.below(30), 1000 * thread + round);
+                match random.below(4) {
+                    0 => {
+                        docs.remove(key(30 + number % 5)).unwrap();
+                    }
+                    1 => {
+                        insert(&docs, 30 + number % 5, seed);
+                    }
+                    2 => {
+                        insert(&docs, number, seed);
+                    }
+                    _ => {
+                        let raise = |old: Option<&[u8]>| {
+                            let old =
+                                old.map_or(0, |old| u64::from_le_bytes(old.try_into().unwrap()));
+                            polder::Change::Insert((old + 1).to_le_bytes().to_vec())
+                        };
+                        let mut batch = WriteBatch::new();
+                        batch.update_with(&counts, "batches", raise);
+                        for i in 0..3 {
+                            let seed = 3 * seed + i;
+                            let number = (number + i) % 30;
+                            batch.insert_vector(&docs, key(number), &vector(seed), payload(seed));
+                        }
+                        store.apply(batch).unwrap();
+                    }
+                }
+            }
+        };
+        let changers: Vec<_> = (1..4).map(|thread| scope.spawn(move || change(thread))).collect();
+        let mut random = Random::new(99);
+        while changers.iter().any(|changer| !changer.is_finished()) {
+            let query = vector(random.below(1 << 30));
+            let matches = |key: &[u8], payload: &[u8]| key.len() == 5 && !payload.is_empty();
+            let filter = random.chance(0.3);
+            let wanted = Query::new(10).width(40);
+            let wanted = if filter { wanted.filter(&matches) } else { wanted };
+            let found = docs.search(&query, &wanted).unwrap();
+            assert!(found.hits.len() <= 10);
+            for hit in &found.hits {
+                assert_eq!(hit.distance, distance(query, vector(seed_of(&hit.payload))));
+                assert!(!filter || hit.key.len() == 5);
+            }
+            assert!(found.hits.is_sorted_by(|a, b| a.distance <= b.distance));
+            let number = random.below(30);
+            let (of_key, payload) = docs.get(key(number)).unwrap().unwrap();
+            assert_eq!(of_key.elements::<f32>().unwrap(), vector(seed_of(&payload)));
+        }
+    });
+    assert_agrees(&docs);
+    let mut keys: Vec<_> = docs.keys(..).map(Result::unwrap).collect();
+    keys.retain(|of| (0..30).any(|number| key(number) == *of));
+    assert_eq!(keys.len(), 30);
+    assert_sound(&store);
+}
+
+#[test]
+fn searches_find_what_matches() {
+    let store = disk().open(options().durability(Durability::None)).unwrap();
+    let docs = create(&store);
+    let count = 400;
+    fill(&docs, 0..count);
+    let query = vector(12345);
+    let mut nearest: Vec<(f32, u64)> =
+        (0..count).map(|number| (distance(query, vector(number)), number)).collect();
+    nearest.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let numbers = |wanted: &Query<'_>| -> Vec<u64> {
+        let hits = docs.search(&query, wanted).unwrap().hits;
+        hits.iter().map(|hit| seed_of(&hit.payload)).collect()
+    };
+    let expected = |most: usize, matches: &dyn Fn(u64) -> bool| -> Vec<u64> {
+        let all = nearest.iter().map(|(_, number)| *number).filter(|number| matches(*number));
+        all.take(most).collect()
+    };
+    assert_eq!(numbers(&Query::new(10).exact()), expected(10, &|_| true));
+    assert_eq!(numbers(&Query::new(10).width(400)), expected(10, &|_| true));
+    let by_key = |key: &[u8], _: &[u8]| key.ends_with(b"7");
+    let ends_with_7 = |number: u64| number % 10 == 7;
+    for wanted in [Query::new(12).width(400), Query::new(12).exact()] {
+        assert_eq!(numbers(&wanted.filter(&by_key)), expected(12, &ends_with_7));
+    }
+    // More than match: all of them, and that is said.
+    let by_payload = |_: &[u8], payload: &[u8]| seed_of(payload) < 5;
+    let few = docs.search(&query, &Query::new(50).filter(&by_payload)).unwrap();
+    assert_eq!((few.hits.len(), few.is_exhaustive), (5, true));
+    let within = nearest[20].0;
+    assert_eq!(numbers(&Query::new(1000).within(within)), expected(21, &|_| true));
+    // A probe compares the same.
+    let queries = [vector(1), vector(2)];
+    let queries: Vec<VectorRef> = queries.iter().map(VectorRef::from).collect();
+    let probed = docs.probe(&queries, 10, &[400], Some(0.9), &mut |_| true).unwrap().unwrap();
+    assert_eq!((probed.widths[0].width, probed.widths[0].recall), (400, 1.0));
+    assert!(probed.enough.unwrap().recall >= 0.9);
+    assert_eq!(docs.probe(&queries, 10, &[], None, &mut |_| false).unwrap(), None);
+    // What a filter meets, a search ends with.
+    store.clone().close().unwrap();
+    let closed = docs.search(&query, &Query::new(10)).unwrap_err();
+    assert!(matches!(closed, StoreError::Closed), "{closed}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_and_leaves_nothing() {
+    let store = disk().open(options()).unwrap();
+    let none = store.collection(NAME).unwrap_err();
+    assert!(matches!(none, StoreError::NoSuchTable { .. }), "{none}");
+    let docs = create(&store);
+    insert(&docs, 1, 1);
+    let model = Docs::from([(key(1), 1)]);
+    let long = vec![b'k'; store.max_key_bytes() + 1];
+    for (error, text) in [
+        (docs.insert("a", &[1.0_f32; 3], "").unwrap_err(), "the vector has 3 dimensions"),
+        (docs.insert("a", &[f32::NAN; 4], "").unwrap_err(), "NaN"),
+        (docs.insert("a", &[1_i8; 4], "").unwrap_err(), "i8"),
+        (docs.insert(&long, &vector(2), "").unwrap_err(), "a key of 513 bytes is too long"),
+        (docs.search(&[1.0_f32; 3], &Query::new(1)).unwrap_err(), "the vector has 3 dimensions"),
+    ] {
+        let told = full_text(&error);
+        assert!(told.contains(text), "{told}");
+        assert_is(&docs, &model);
+    }
+    // One of several, in a batch: the others are not there either.
+    let table = store.create_table("table").unwrap();
+    let mut batch = WriteBatch::new();
+    batch.put(&table, "a", "b").insert_vector(&docs, "2", &vector(2), "");
+    batch.insert_vector(&docs, "3", &[0.0_f32], "").remove_vector(&docs, key(1));
+    assert!(matches!(store.apply_mut(&mut batch), Err(BatchError::Store(_))));
+    assert!(table.is_empty());
+    assert_is(&docs, &model);
+    // The batch is as it was.
+    assert_eq!(batch.len(), 4);
+    batch.clear();
+    assert!(batch.is_empty());
+    // An expectation of the caller's that does not hold.
+    batch.expect(&table, "a", Some(7)).insert_vector(&docs, "2", &vector(2), "");
+    let refused = store.apply_mut(&mut batch);
+    assert!(matches!(refused, Err(BatchError::Unexpected { .. })), "{refused:?}");
+    assert_is(&docs, &model);
+    let other = disk().open(options()).unwrap();
+    batch.clear();
+    batch.insert_vector(&create(&other), "2", &vector(2), "");
+    assert!(matches!(store.apply_mut(&mut batch), Err(BatchError::Foreign { .. })));
+    let by_future = futures_lite::future::block_on(async {
+        let mut batch = WriteBatch::new();
+        batch.insert_vector(&docs, "2", &vector(2), "");
+        store.asynchronous().apply(batch).await
+    });
+    assert!(matches!(by_future, Err(BatchError::ChangesCollections)), "{by_future:?}");
+    assert_is(&docs, &model);
+}
+
+#[test]
+fn of_several_changes_of_a_key_the_last_one_is_made() {
+    let store = disk().open(options()).unwrap();
+    let docs = create(&store);
+    let mut batch = WriteBatch::new();
+    batch.insert_vector(&docs, key(1), &vector(1), payload(1)).remove_vector(&docs, key(2));
+    batch.insert_vector(&docs, key(2), &vector(2), payload(2)).remove_vector(&docs, key(1));
+    batch.insert_vector(&docs, key(3), &vector(3), payload(3));
+    batch.insert_vector(&docs, key(3), &vector(4), payload(4));
+    store.apply_mut(&mut batch).unwrap();
+    assert_is(&docs, &Docs::from([(key(2), 2), (key(3), 4)]));
+    // Again: all of them are replaced by what they are.
+    store.apply_mut(&mut batch).unwrap();
+    assert_is(&docs, &Docs::from([(key(2), 2), (key(3), 4)]));
+}
+
+#[test]
+fn names_are_taken_and_free_again() {
+    let store = disk().open(options()).unwrap();
+    let of = HnswOptions::new(SHAPE);
+    let docs = create(&store);
+    insert(&docs, 1, 1);
+    let again = store.create_collection(NAME, &of).unwrap_err();
+    assert!(matches!(again, StoreError::TableExists { .. }), "{again}");
+    assert_is(&docs, &Docs::from([(key(1), 1)]));
+    // A table of the user's with the name of one of its own.
+    store.create_table("mine.rows").unwrap().put("a", "b").unwrap();
+    let taken = store.create_collection("mine", &of).unwrap_err();
+    assert!(matches!(&taken, StoreError::TableExists { name } if name == "mine.rows"), "{taken}");
+    // What a creation that was cut off has left is no harm.
+    store.create_table("cut.keys").unwrap();
+    store.create_collection("cut", &of).unwrap();
+    // An index by itself, and a table, are no collections.
+    store.create_structure_with::<HnswStructure>("index", &of).unwrap();
+    let index = store.collection("index").unwrap_err();
+    assert!(matches!(index, StoreError::OtherStructure { .. }), "{index}");
+    let table = store.collection("mine.rows").unwrap_err();
+    assert!(matches!(table, StoreError::OtherStructure { .. }), "{table}");
+    assert_eq!(store.collections().unwrap(), ["cut", NAME]);
+    // A drop that was cut off goes on.
+    store.drop_table("cut.pending").unwrap();
+    assert_eq!(store.collections().unwrap(), [NAME]);
+    store.drop_collection("cut").unwrap();
+    store.drop_collection(NAME).unwrap();
+    assert_eq!(store.collections().unwrap(), [""; 0]);
+    assert_eq!(store.tables().unwrap(), ["mine.rows"]);
+    let dropped = docs.get(key(1)).unwrap_err();
+    assert!(matches!(dropped, StoreError::Dropped { .. }), "{dropped}");
+    let docs = create(&store);
+    assert_is(&docs, &Docs::new());
+    insert(&docs, 2, 2);
+    assert_is(&docs, &Docs::from([(key(2), 2)]));
+}
+
+#[test]
+fn a_load_goes_on_where_it_was() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let docs = create(&store);
+    insert(&docs, 7, 1007);
+    let row = |number: u64| (key(number), VectorBuf::from(&vector(number)), payload(number));
+    let mut told = 0;
+    let stop = &mut |done| {
+        told += 1;
+        done < 50
+    };
+    let loaded = docs.load((0..400).map(row), 2, stop).unwrap();
+    assert!(loaded.stopped && told > 50);
+    assert_eq!(loaded.inserted + 1, docs.len());
+    assert!((50..400).contains(&docs.len()));
+    assert!(loaded.inserted < 200, "what had been read is not inserted any more");
+    // Nothing of it is lost with the power.
+    drop((docs, store));
+    let store = disks.crash(3).open(options()).unwrap();
+    let docs = store.collection(NAME).unwrap();
+    assert_eq!(docs.len(), loaded.inserted + 1);
+    let rest = docs.load((0..300).map(row), 3, &mut |_| true).unwrap();
+    assert_eq!((rest.inserted, rest.passed_over), (299 - loaded.inserted, loaded.inserted + 1));
+    let mut model: Docs = (0..300).map(|number| (key(number), number)).collect();
+    model.insert(key(7), 1007);
+    assert_is(&docs, &model);
+    // A row that cannot be inserted is named, and ends it.
+    let wrong = |number: u64| match number {
+        20 => (key(1020), VectorBuf::from(&[1.0_f32]), payload(0)),
+        _ => row(1000 + number),
+    };
+    let failed = docs.load((0..5000).map(wrong), 2, &mut |_| true).unwrap_err();
+    assert!(matches!(failed, StoreError::Key { index: 20, .. }), "{failed}");
+    assert!(docs.len() < 3000);
+    assert_agrees(&docs);
+}
+
+/// In a store that is open to read nothing is settled, and what is pending is not found.
+#[test]
+fn what_was_cut_off_is_not_found_by_who_may_not_settle_it() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..20);
+    // As a crash leaves it behind the index, and before the batch.
+    let index = store.structure::<HnswStructure>(NAME).unwrap();
+    let coming = [&[1][..], &VectorBuf::from(&vector(500)).to_bytes()].concat();
+    store.table("docs.pending").unwrap().put(100_u64.to_be_bytes(), coming).unwrap();
+    index.write(|index| index.insert(100, (&vector(500)).into())).unwrap();
+    store.close().unwrap();
+    let found = |store: &Store| {
+        let docs = store.collection(NAME).unwrap();
+        let hits = docs.search(&vector(500), &Query::new(20).exact()).unwrap().hits;
+        assert_eq!(hits.len(), 20);
+        assert!(hits.iter().all(|hit| seed_of(&hit.payload) < 20));
+        docs
+    };
+    let store = disks.open(to_read(options())).unwrap();
+    found(&store);
+    drop(store);
+    let store = disks.open(options()).unwrap();
+    let docs = found(&store);
+    assert_is(&docs, &(0..20).map(|number| (key(number), number)).collect());
+    // No label is given again.
+    insert(&docs, 20, 20);
+    assert_eq!(store.table("docs.rows").unwrap().last().unwrap().unwrap().0, 101_u64.to_be_bytes());
+}
+
+/// The places of pages of the index in a data file that have vectors.
+fn index_pages(image: &[u8]) -> Vec<usize> {
+    let has_vectors = |bytes: &[u8]| {
+        let is_one = PageHeader::decode(bytes).is_ok_and(|of| of.kind == PageKind::HNSW_NODES);
+        let mut vectors = 0;
+        if is_one {
+            let mut page = PageBuf::new(PageSize::new(PAGE as u32).unwrap());
+            page.bytes_mut().copy_from_slice(bytes);
+            HnswStructure::entries(page.page(), &mut |_, _| vectors += 1);
+        }
+        vectors > 0
+    };
+    let pages = image.chunks(PAGE).enumerate().filter(|(_, bytes)| has_vectors(bytes));
+    pages.map(|(place, _)| place).collect()
+}
+
+#[test]
+fn what_is_salvaged_agrees() {
+    let disks = disk();
+    let store = disks.open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..300);
+    (0..100).for_each(|number| assert!(docs.remove(key(number)).unwrap()));
+    (100..130).for_each(|number| assert!(insert(&docs, number, 1000 + number)));
+    drop(docs);
+    store.close().unwrap();
+    let seed = |number| if number < 130 { 1000 + number } else { number };
+    let whole: Docs = (100..300).map(|number| (key(number), seed(number))).collect();
+    let image = disks.data.image();
+    let pages = index_pages(&image);
+    for damaged in [vec![], vec![pages[0]], vec![pages[1], pages[2]]] {
+        let mut image = image.clone();
+        damaged.iter().for_each(|place| image[place * PAGE + 2000] ^= 8);
+        let folder = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
+        std::fs::create_dir(&from).unwrap();
+        std::fs::write(from.join("data"), image).unwrap();
+        let report = salvage(&from, tight(&to), &mut |_, _, _| true).unwrap();
+        let store = Store::open(tight(&to)).unwrap();
+        let docs = store.collection(NAME).unwrap();
+        let about = report.losses.iter().filter(|loss| loss.table.as_deref() == Some(NAME));
+        let about: Vec<&str> = about.map(|loss| loss.what.as_str()).collect();
+        let lost: Docs = match store.table("docs.lost") {
+            Ok(lost) => {
+                let seed = |(key, payload): (Vec<u8>, Vec<u8>)| (key, seed_of(&payload));
+                lost.iter().map(|entry| seed(entry.unwrap())).collect()
+            }
+            Err(_) => Docs::new(),
+        };
+        assert_eq!(lost.is_empty(), damaged.is_empty());
+        let expected: &[&str] = match lost.len() {
+            0 => &[],
+            lost => &[&format!("the vectors of {lost} keys: these are in the table `docs.lost`")],
+        };
+        assert_eq!(about, expected);
+        let left = whole.iter().filter(|(key, _)| !lost.contains_key(*key));
+        assert_is(&docs, &left.map(|(key, seed)| (key.clone(), *seed)).collect());
+        let mut all = lost;
+        all.extend(docs.keys(..).map(|key| (key.unwrap(), 0)));
+        assert!(all.keys().eq(whole.keys()));
+        insert(&docs, 1, 1);
+        assert!(docs.remove(key(1)).unwrap());
+        assert_agrees(&docs);
+        assert_sound(&store);
+    }
+}
+
+/// Each thing that can part keys, rows and vectors is told, and repaired.
+#[test]
+fn what_parted_is_told_and_repaired() {
+    let store = disk().open(options()).unwrap();
+    let docs = create(&store);
+    fill(&docs, 0..10);
+    let table = |ending| store.table(&format!("docs.{ending}")).unwrap();
+    let (keys, rows) = (table("keys"), table("rows"));
+    let index = store.structure::<HnswStructure>(NAME).unwrap();
+    // A vector without a row; one that is elsewhere; one that is lost; a row that no key has; a key
+    // without a row.
+    index.write(|index| index.insert(500, (&vector(500)).into())).unwrap();
+    let place = |number| keys.get(key(number)).unwrap().unwrap();
+    let swapped = [&place(1)[..8], &place(2)[8..]].concat();
+    keys.put(key(1), swapped).unwrap();
+    let label = |number| u64::from_le_bytes(place(number)[..8].try_into().unwrap());
+    let node = index.read(|index| index.find(label(3), (&vector(3)).into())).unwrap().unwrap();
+    assert!(index.write(|index| index.remove(label(3), node)).unwrap());
+    keys.delete(key(4)).unwrap();
+    rows.delete(label(5).to_be_bytes()).unwrap();
+    let report = docs.check(&mut |_| true).unwrap();
+    // The vector of key 1 is looked for where that of key 2 is; those of 4 and 5 have no row of theirs.
+    assert_eq!((report.keys, report.moved, report.unowned), (6, 1, 3));
+    assert!(report.faults.len() >= 6, "{:?}", report.faults);
+    let repaired = docs.repair(&mut |_| true).unwrap();
+    assert_eq!((repaired.keys, repaired.moved, repaired.unowned), (7, 1, 3));
+    assert_eq!((repaired.lost, &repaired.faults[..]), (3, &[][..]));
+    assert_is(&docs, &[0, 1, 2, 6, 7, 8, 9].map(|number| (key(number), number)).into());
+    let lost: Vec<_> = table("lost").iter().map(|entry| entry.unwrap().0).collect();
+    assert_eq!(lost, [key(3), key(4)]);
+    assert!(docs.check(&mut |_| false).unwrap().stopped);
+}
