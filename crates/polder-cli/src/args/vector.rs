@@ -9,7 +9,7 @@ use super::{StoreArgs, WriteArgs};
 
 #[derive(Debug, Subcommand)]
 pub enum VectorCommand {
-    /// Make an empty index.
+    /// Make an empty collection.
     Create(VectorCreateArgs),
     /// Insert the vectors of a file.
     Load(VectorLoadArgs),
@@ -17,17 +17,19 @@ pub enum VectorCommand {
     Search(VectorSearchArgs),
     /// Measure how many of the nearest searches find, and how fast.
     Probe(VectorProbeArgs),
-    /// Show what an index is, and how many vectors it has.
+    /// Show what a collection is, and how many vectors it has.
     Stat(VectorArgs),
+    /// Drop a collection, and make the file shorter.
+    Drop(VectorArgs),
 }
 
-/// Which index.
+/// Which collection.
 #[derive(Debug, Args)]
 pub struct VectorArgs {
     #[command(flatten)]
     pub store: StoreArgs,
-    /// The index.
-    pub index: String,
+    /// The collection.
+    pub collection: String,
 }
 
 /// What the numbers of vectors are.
@@ -108,9 +110,10 @@ pub struct VectorCreateArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Files are .fvecs, .bvecs, .ivecs, .npy (an array of two dimensions) and .jsonl (a line is an array of
-numbers, or {\"label\": 7, \"vector\": [...]}). The label of a row is what it says, or its number in the
-file, from 0; and --first-label more. Rows whose label the index has already are passed over: a load that
-was stopped, or whose process died, goes on when it is made again.")]
+numbers, or {\"key\": \"a\", \"vector\": [...], \"payload\": ...}; a payload that is not text is kept as JSON).
+The key of a row is what it says, or its number in the file, from 0, with --prefix in front. Rows whose key
+is there already are passed over: a load that was stopped, or whose process died, goes on when it is made
+again.")]
 pub struct VectorLoadArgs {
     #[command(flatten)]
     pub at: VectorArgs,
@@ -118,9 +121,9 @@ pub struct VectorLoadArgs {
     /// The file of vectors.
     pub file: PathBuf,
 
-    /// What is added to each label.
-    #[arg(long, value_name = "LABEL", default_value_t = 0)]
-    pub first_label: u64,
+    /// What is put in front of each key.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub prefix: String,
 
     /// Threads that insert [default: one for each core].
     #[arg(long, value_name = "N")]
@@ -139,18 +142,6 @@ pub struct LookArgs {
     /// So many of the nearest.
     #[arg(short = 'k', long, value_name = "N", default_value_t = 10)]
     pub count: usize,
-
-    /// Only labels from this one on.
-    #[arg(long, value_name = "LABEL", default_value_t = 0)]
-    pub from: u64,
-
-    /// Only labels below this one.
-    #[arg(long, value_name = "LABEL")]
-    pub to: Option<u64>,
-
-    /// None that is farther.
-    #[arg(long, value_name = "DISTANCE")]
-    pub within: Option<f32>,
 }
 
 #[derive(Debug, Args)]
@@ -168,6 +159,18 @@ pub struct VectorSearchArgs {
     /// Compare with all vectors.
     #[arg(long, conflicts_with = "width")]
     pub exact: bool,
+
+    /// Only keys that begin with this.
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub prefix: String,
+
+    /// None that is farther.
+    #[arg(long, value_name = "DISTANCE")]
+    pub within: Option<f32>,
+
+    /// Print payloads as well.
+    #[arg(long)]
+    pub payloads: bool,
 }
 
 #[derive(Debug, Args)]

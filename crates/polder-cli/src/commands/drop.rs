@@ -1,19 +1,29 @@
 //! `polder drop`: a table less, and a shorter file.
 
+use polder::Store;
 use serde_json::json;
 
 use super::Context;
-use crate::args::DropArgs;
+use crate::args::{DropArgs, StoreArgs};
 use crate::failure::{Failure, note, sentence};
 use crate::opening::with_store;
 use crate::output;
 use crate::units::bytes;
 
 pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
-    let table = &args.table;
-    let shorter = with_store(&args.store, |store| {
-        store.drop_table(table)?;
-        // The table is gone; that the file could not be made shorter for it is no failure to drop
+    drop_from(context, &args.store, &args.table, |store| Ok(store.drop_table(&args.table)?))
+}
+
+/// Drops what `drop` drops, which has this name, and makes the file shorter.
+pub fn drop_from(
+    context: &Context,
+    store: &StoreArgs,
+    name: &str,
+    drop: impl FnOnce(&Store) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let shorter = with_store(store, |store| {
+        drop(store)?;
+        // It is gone; that the file could not be made shorter for it is no failure to drop
         // it.
         Ok(store.shrink().unwrap_or_else(|error| {
             note(&format!("the file could not be made shorter: {}", sentence(&error)));
@@ -21,8 +31,8 @@ pub fn run(context: &Context, args: &DropArgs) -> Result<(), Failure> {
         }))
     })?;
     if context.json {
-        output::print_json(&json!({ "dropped": table, "file_shorter_bytes": shorter }))
+        output::print_json(&json!({ "dropped": name, "file_shorter_bytes": shorter }))
     } else {
-        output::print(&format!("dropped {table}; the file is {} shorter", bytes(shorter)))
+        output::print(&format!("dropped {name}; the file is {} shorter", bytes(shorter)))
     }
 }

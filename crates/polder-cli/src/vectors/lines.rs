@@ -4,7 +4,7 @@ use std::io::{BufRead, Read};
 
 use serde_json::Value;
 
-use super::{Bad, Row};
+use super::{Bad, Row, key_of};
 
 /// Bytes of a line, at most.
 const MOST_BYTES: u64 = 64 << 20;
@@ -29,15 +29,22 @@ pub fn row(number: u64, file: &mut impl BufRead) -> Result<Option<Row>, Bad> {
     }
     let value: Value = serde_json::from_slice(&line)
         .map_err(|error| Bad::Row(format!("it is no JSON: {error}")))?;
-    let (label, vector) = match &value {
-        Value::Object(row) => (row.get("label"), row.get("vector")),
-        other => (None, Some(other)),
+    let (key, vector, payload) = match &value {
+        Value::Object(row) => (row.get("key"), row.get("vector"), row.get("payload")),
+        other => (None, Some(other), None),
     };
-    let label = match label {
-        None => number,
-        Some(label) => label.as_u64().ok_or_else(|| {
-            Bad::Row(format!("its label is {label}, and must be a number from 0 on"))
-        })?,
+    let key = match key {
+        None => key_of(number),
+        Some(Value::String(key)) => key.clone().into_bytes(),
+        Some(Value::Number(key)) => key.to_string().into_bytes(),
+        Some(other) => {
+            return Err(Bad::Row(format!("its key is {other}, and must be text or a number")));
+        }
+    };
+    let payload = match payload {
+        None => Vec::new(),
+        Some(Value::String(payload)) => payload.clone().into_bytes(),
+        Some(other) => other.to_string().into_bytes(),
     };
     let numbers = vector.and_then(Value::as_array).ok_or_else(|| {
         let what =
@@ -48,5 +55,5 @@ pub fn row(number: u64, file: &mut impl BufRead) -> Result<Option<Row>, Bad> {
         Some(number) => Ok(number as f32),
         None => Err(Bad::Row(format!("{number} is no number"))),
     });
-    Ok(Some(Row { label, numbers: numbers.collect::<Result<_, _>>()? }))
+    Ok(Some(Row { key, numbers: numbers.collect::<Result<_, _>>()?, payload }))
 }

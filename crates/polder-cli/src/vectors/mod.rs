@@ -1,12 +1,12 @@
-//! Files of vectors: rows of numbers, of which each has a label.
+//! Files of vectors: rows of numbers, of which each has a key.
 //!
 //! | ending | what it holds |
 //! |---|---|
 //! | `.fvecs`, `.bvecs`, `.ivecs` | for each row how many numbers it has, 4 bytes, and the numbers: f32, u8, i32 |
 //! | `.npy` | NumPy's array of two dimensions, of f4, f2, i1, u1 or i4 |
-//! | `.jsonl` | for each line an array of numbers, or an object with `vector` and perhaps `label` |
+//! | `.jsonl` | for each line an array of numbers, or an object with `vector`, and perhaps `key` and `payload` |
 //!
-//! All numbers are little-endian. Where a file says no labels, a row's label is its number, from 0.
+//! All numbers are little-endian. Where a file says no key, a row's key is its number, from 0, in digits.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -33,8 +33,9 @@ const MOST_NUMBERS: usize = 1 << 20;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
     /// What the file calls it, or its number.
-    pub label: u64,
+    pub key: Vec<u8>,
     pub numbers: Vec<f32>,
+    pub payload: Vec<u8>,
 }
 
 /// A file that is read row by row.
@@ -118,7 +119,7 @@ impl Rows {
                 _ => Ok(None),
             };
         }
-        let row = |numbers| Some(Row { label: self.read, numbers });
+        let row = |numbers| Some(Row { key: key_of(self.read), numbers, payload: Vec::new() });
         match self.format {
             Format::Vecs(number) => Ok(row(vecs::row(number, &mut self.file)?)),
             Format::Npy { .. } if self.count == Some(self.read) => {
@@ -128,6 +129,11 @@ impl Rows {
             Format::Lines => lines::row(self.read, &mut self.file),
         }
     }
+}
+
+/// The key of a row that says none.
+fn key_of(number: u64) -> Vec<u8> {
+    number.to_string().into_bytes()
 }
 
 fn failure(input: &str, line: u64, bad: Bad) -> Failure {

@@ -24,7 +24,11 @@ fn read(name: &str, content: &[u8]) -> Result<(Option<u64>, Vec<Row>), String> {
 }
 
 fn rows(numbers: &[&[f32]]) -> Vec<Row> {
-    let row = |(label, numbers): (u64, &&[f32])| Row { label, numbers: numbers.to_vec() };
+    let row = |(number, numbers): (u64, &&[f32])| Row {
+        key: number.to_string().into_bytes(),
+        numbers: numbers.to_vec(),
+        payload: Vec::new(),
+    };
     (0..).zip(numbers).map(row).collect()
 }
 
@@ -54,9 +58,15 @@ fn rows_are_what_was_written() {
     assert_eq!(read("a.npy", &npy("|u1", "2, 2", &[1, 255, 0, 7])), Ok((Some(2), bytes)));
     assert_eq!(read("a.npy", &npy("|i1", "1, 2", &[1, 255])), Ok((Some(1), rows(&[&[1.0, -1.0]]))));
     assert_eq!(read("a.jsonl", b"[1.5, -2]\n\n[0, 3]"), Ok((None, expected)));
-    let labelled = Row { label: 1 << 60, numbers: vec![4.0] };
-    let line = format!("{{\"label\": {}, \"vector\": [4]}}\n", 1_u64 << 60);
-    assert_eq!(read("a.jsonl", line.as_bytes()), Ok((None, vec![labelled])));
+    for (key, payload, key_said, payload_said) in [
+        ("7", "", "7", ""),
+        ("\u{e9}", "text", "\"\u{e9}\"", ", \"payload\": \"text\""),
+        ("", r#"{"a":[1]}"#, "\"\"", r#", "payload": {"a": [1]}"#),
+    ] {
+        let row = Row { key: key.into(), numbers: vec![4.0], payload: payload.into() };
+        let line = format!("{{\"key\": {key_said}, \"vector\": [4]{payload_said}}}\n");
+        assert_eq!(read("a.jsonl", line.as_bytes()), Ok((None, vec![row])));
+    }
     for name in ["a.fvecs", "a.jsonl"] {
         assert_eq!(read(name, b"").unwrap().1, []);
     }
@@ -87,8 +97,8 @@ fn what_is_wrong_is_said_with_its_row() {
     );
     says("a.jsonl", b"[1]\n[1,", "a.jsonl, row 2: it is no JSON");
     says("a.jsonl", b"[1, \"a\"]", "a.jsonl, row 1: \"a\" is no number");
-    says("a.jsonl", b"{\"label\": -1, \"vector\": [1]}", "its label is -1");
-    says("a.jsonl", b"{\"label\": 1}", "it must be an array of numbers");
+    says("a.jsonl", b"{\"key\": [1], \"vector\": [1]}", "its key is [1], and must be text");
+    says("a.jsonl", b"{\"key\": 1}", "it must be an array of numbers");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Vector indexes: making them, loading files, looking for the nearest.
+//! Collections of vectors: making them, loading files, looking for the nearest.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -32,21 +32,22 @@ fn rows(store: &Store, name: &str, count: usize, seed: u64) -> (Vec<Vec<f32>>, P
     (rows, path)
 }
 
-/// Labels by how far their rows are.
+/// Numbers of rows by how far these are.
 fn nearest(rows: &[Vec<f32>], query: &[f32], count: usize) -> Vec<u64> {
     let distance = |row: &Vec<f32>| row.iter().zip(query).map(|(a, b)| (a - b) * (a - b)).sum();
     let mut all: Vec<(f32, u64)> = rows.iter().map(distance).zip(0..).collect();
     all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    all.into_iter().take(count).map(|(_, label)| label).collect()
+    all.into_iter().take(count).map(|(_, number)| number).collect()
 }
 
-fn labels(answer: &Value) -> Vec<u64> {
-    let found = answer["found"].as_array().unwrap().iter();
-    found.map(|one| one["label"].as_u64().unwrap()).collect()
+/// The numbers that are the keys of what was found.
+fn found(answer: &Value) -> Vec<u64> {
+    let hits = answer["hits"].as_array().unwrap().iter();
+    hits.map(|hit| hit["key"].as_str().unwrap().parse().unwrap()).collect()
 }
 
 #[test]
-fn an_index_is_made_loaded_and_searched() {
+fn a_collection_is_made_loaded_and_searched() {
     let store = Store::new();
     let made = vector(&store, "create", &["near", "--dimensions", "6", "--links", "8"]).ok();
     assert_eq!(made.trim(), "created near: vectors of 6 f32, compared by l2");
@@ -57,10 +58,7 @@ fn an_index_is_made_loaded_and_searched() {
     assert_eq!((&loaded["inserted"], &loaded["passed_over"]), (&json!(600), &json!(0)));
     // Nothing is there twice.
     let said = vector(&store, "load", &["near", file]).ok();
-    assert!(
-        said.contains("inserted 0 vectors") && said.contains("600 labels were there"),
-        "{said}"
-    );
+    assert!(said.contains("inserted 0 vectors") && said.contains("600 keys were there"), "{said}");
 
     let search = |more: &[&str]| {
         let args = [&["near", looked_for, "-k", "5", "--json"], more].concat();
@@ -71,21 +69,23 @@ fn an_index_is_made_loaded_and_searched() {
         lines
     };
     for (answer, query) in search(&["--exact"]).iter().zip(&queries) {
-        assert_eq!(labels(answer), nearest(&base, query, 5));
+        assert_eq!(found(answer), nearest(&base, query, 5));
         assert_eq!(answer["exhaustive"], json!(true));
     }
     let wide = search(&["--width", "200"]);
     let hits = wide.iter().zip(&queries).map(|(answer, query)| {
         let nearest = nearest(&base, query, 5);
-        labels(answer).iter().filter(|label| nearest.contains(label)).count()
+        found(answer).iter().filter(|number| nearest.contains(number)).count()
     });
     assert!(hits.sum::<usize>() >= 98);
-    for (answer, query) in search(&["--from", "100", "--to", "150"]).iter().zip(&queries) {
-        let some = nearest(&base[100..150], query, 5);
-        assert_eq!(labels(answer), some.iter().map(|label| label + 100).collect::<Vec<_>>());
+    // All that begin with 12: 12, and 120 to 129.
+    for (answer, query) in search(&["--prefix", "12"]).iter().zip(&queries) {
+        let mut some = nearest(&base, query, 600);
+        some.retain(|number| number.to_string().starts_with("12"));
+        assert_eq!(found(answer), some[..5]);
     }
     let near = search(&["--within", "20000", "--exact"]);
-    assert!(near.iter().any(|answer| labels(answer).len() < 5));
+    assert!(near.iter().any(|answer| found(answer).len() < 5));
     let lines = vector(&store, "search", &["near", looked_for, "-k", "1", "--exact"]).ok();
     let first = lines.lines().next().unwrap().to_owned();
     assert!(first.starts_with(&format!("0\t{}\t", nearest(&base, &queries[0], 1)[0])), "{first}");
@@ -139,8 +139,8 @@ fn a_load_that_was_killed_goes_on() {
         (&json!(1000 - there), &json!(there))
     );
     let query = store.file("query.jsonl", "[41.2, 7.1]").display().to_string();
-    let found = vector(&store, "search", &["near", &query, "-k", "1", "--json"]).json();
-    assert_eq!(labels(&found), [741]);
+    let answer = vector(&store, "search", &["near", &query, "-k", "1", "--json"]).json();
+    assert_eq!(found(&answer), [741]);
     assert_eq!(vector(&store, "stat", &["near", "--json"]).json()["vectors"], json!(1000));
 }
 
@@ -158,7 +158,7 @@ fn what_cannot_be_is_said() {
     vector(&store, "create", &["near", "--dimensions", "2"]).ok();
     says("create", &["near", "--dimensions", "2"], 2, "near");
     let file = |name: &str, content: &str| store.file(name, content).display().to_string();
-    let good = file("good.jsonl", "[1, 2]\n{\"label\": 9, \"vector\": [3, 4]}\n");
+    let good = file("good.jsonl", "[1, 2]\n{\"key\": 9, \"vector\": [3, 4], \"payload\": {}}\n");
     says("load", &["far", &good], 1, "far");
     // Rows in front of a bad one are in.
     let bad = file("bad.jsonl", "[1, 2]\n[1, 2, 3]\n");
@@ -169,9 +169,15 @@ fn what_cannot_be_is_said() {
     says("load", &["near", "not there.npy"], 4, "cannot read not there.npy");
     says("search", &["near", &bad], 2, "the vector has 3 dimensions");
     says("probe", &["near", &good, "--recall", "95"], 2, "--recall is a part of all");
-    // The labels that a file says.
-    vector(&store, "load", &["near", &good, "--first-label", "10"]).ok();
-    let found = vector(&store, "search", &["near", &good, "--exact", "--json"]).ok();
-    let found: Vec<Value> = found.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    assert_eq!(labels(&found[1]), [19, 0, 10]);
+    // The keys that a file says, and payloads.
+    vector(&store, "load", &["near", &good, "--prefix", "1"]).ok();
+    let answers = vector(&store, "search", &["near", &good, "--exact", "--json"]).ok();
+    let answers: Vec<Value> =
+        answers.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(found(&answers[1]), [19, 0, 10]);
+    let lines = vector(&store, "search", &["near", &good, "-k", "1", "--payloads"]).ok();
+    assert_eq!(lines.lines().last().unwrap(), "1\t19\t0\t{}");
+    vector(&store, "drop", &["near"]).ok();
+    says("stat", &["near"], 1, "near");
+    assert!(store.polder("tables", [""; 0]).ok().contains("there are no tables"));
 }

@@ -241,7 +241,7 @@ impl Collection {
 }
 
 /// What a probe of a collection has found.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct CollectionProbe {
     /// For each width that was given.
     pub widths: Vec<Probed>,

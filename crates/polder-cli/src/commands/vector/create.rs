@@ -1,6 +1,6 @@
-//! `polder vector create`: an empty index.
+//! `polder vector create`: an empty collection.
 
-use polder_vector::{HnswOptions, HnswStructure, VectorShape};
+use polder_vector::{HnswOptions, VectorShape};
 use serde_json::json;
 
 use super::Context;
@@ -13,9 +13,9 @@ pub fn run(context: &Context, args: &VectorCreateArgs) -> Result<(), Failure> {
     let (element, metric) = (args.element.into(), args.metric.into());
     let shape = VectorShape { element, dimensions: args.dimensions, metric };
     let options = HnswOptions { shape, links: args.links, insert_width: args.insert_width };
-    let name = &args.at.index;
+    let name = &args.at.collection;
     with_store_to_write(&args.at.store, polder::Durability::Sync, &args.write, |store| {
-        Ok(store.create_structure_with::<HnswStructure>(name, &options).map(drop)?)
+        Ok(store.create_collection(name, &options).map(drop)?)
     })?;
     if context.json {
         return output::print_json(&json!({

@@ -1,15 +1,17 @@
 //! `polder vector probe`: how many of the nearest searches find, and how fast.
 
-use polder_vector::{Probe, Probed};
+use polder::CollectionProbe;
+use polder_vector::{Probed, VectorRef};
 use serde_json::{Value, json};
 
-use super::{Context, queries, vectors, with_index};
+use super::{Context, queries, with_collection};
 use crate::args::VectorProbeArgs;
 use crate::bar::bar;
 use crate::failure::Failure;
 use crate::output::{self, Columns, Side};
 use crate::progress::{Progress, Unit};
 use crate::units::{count, per_second};
+use crate::vectors::Elements;
 
 /// Characters of the longest bar.
 const BAR: usize = 40;
@@ -19,38 +21,22 @@ pub fn run(context: &Context, args: &VectorProbeArgs) -> Result<(), Failure> {
     if args.recall.is_some_and(|recall| !is_part(recall)) {
         return Err(Failure::Usage("--recall is a part of all, from 0 to 1, such as 0.95".into()));
     }
-    let (probed, enough) = with_index(&args.at, |_, index| {
-        let queries = queries(context, index, &args.look)?;
+    let CollectionProbe { widths: probed, enough } = with_collection(&args.at, |collection| {
+        let queries = queries(context, collection, &args.look)?;
         if queries.is_empty() {
             return Err(Failure::Usage("the file has no vector to look for".into()));
         }
-        let (queries, filter) = (vectors(&queries), args.look.filter());
-        let search = args.look.search(0, &filter);
-        let mut probed = Vec::new();
-        let mut enough = None;
-        index.read(|index| {
-            let all = Some(queries.len() as u64);
-            let shown = Progress::new("comparing with all", Unit::Things("queries"), all);
-            let progress = &mut |done| {
-                shown.at(done as u64);
-                !context.stop.requested()
-            };
-            let Some(probe) = Probe::new(index, &queries, &search, progress)? else {
-                return Ok(());
-            };
-            for width in &args.widths {
-                if context.stop.requested() {
-                    return Ok(());
-                }
-                probed.push(probe.measure(*width)?);
-            }
-            if let Some(recall) = args.recall {
-                enough = probe.width_for(recall)?;
-            }
-            Ok::<_, polder_vector::VectorError>(())
-        })?;
+        let vectors: Vec<VectorRef<'_>> = queries.iter().map(Elements::vector).collect();
+        let all = Some(queries.len() as u64);
+        let shown = Progress::new("comparing with all", Unit::Things("queries"), all);
+        let progress = &mut |done| {
+            shown.at(done as u64);
+            !context.stop.requested()
+        };
+        let count = args.look.count;
+        let probed = collection.probe(&vectors, count, &args.widths, args.recall, progress)?;
         context.stop.check()?;
-        Ok((probed, enough))
+        Ok(probed.unwrap_or_default())
     })?;
     match context.json {
         true => output::print_json(&json!({

@@ -1,26 +1,33 @@
 //! `polder vector search`: the nearest of each vector of a file.
 
-use polder_vector::Answer;
+use polder::{Hits, Query};
 use serde_json::json;
 
-use super::{Context, queries, vectors, with_index};
+use super::{Context, queries, with_collection};
 use crate::args::VectorSearchArgs;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::text;
 
 pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
-    with_index(&args.at, |_, index| {
-        let queries = queries(context, index, &args.look)?;
-        let filter = args.look.filter();
-        let search = args.look.search(args.width, &filter);
+    with_collection(&args.at, |collection| {
+        let queries = queries(context, collection, &args.look)?;
+        let has_prefix = |key: &[u8], _: &[u8]| key.starts_with(args.prefix.as_bytes());
+        let mut wanted = Query::new(args.look.count).width(args.width);
+        if let Some(within) = args.within {
+            wanted = wanted.within(within);
+        }
+        if !args.prefix.is_empty() {
+            wanted = wanted.filter(&has_prefix);
+        }
+        if args.exact {
+            wanted = wanted.exact();
+        }
         let mut out = Output::new();
-        for (number, query) in vectors(&queries).into_iter().enumerate() {
+        for (number, query) in queries.iter().enumerate() {
             context.stop.check()?;
-            let answer = index.read(|index| match args.exact {
-                true => index.search_exact(query, &search),
-                false => index.search(query, &search),
-            })?;
-            print(context, &mut out, number, &answer)?;
+            let found = collection.search(query.vector(), &wanted)?;
+            print(context, args, &mut out, number, &found)?;
         }
         out.finish()
     })
@@ -29,21 +36,26 @@ pub fn run(context: &Context, args: &VectorSearchArgs) -> Result<(), Failure> {
 /// A line for each vector that was found, or for a program one for each query.
 fn print(
     context: &Context,
+    args: &VectorSearchArgs,
     out: &mut Output,
     query: usize,
-    answer: &Answer,
+    found: &Hits,
 ) -> Result<(), Failure> {
     if context.json {
-        let found = answer.found.iter();
-        let found: Vec<_> =
-            found.map(|one| json!({ "label": one.label, "distance": one.distance })).collect();
-        let exhaustive = answer.is_exhaustive;
-        return out.line(
-            &json!({ "query": query, "found": found, "exhaustive": exhaustive }).to_string(),
-        );
+        let hits = found.hits.iter().map(|hit| {
+            let (key, payload) = (text::json(&hit.key), text::json(&hit.payload));
+            json!({ "key": key, "distance": hit.distance, "payload": payload })
+        });
+        let (hits, exhaustive) = (hits.collect::<Vec<_>>(), found.is_exhaustive);
+        return out
+            .line(&json!({ "query": query, "hits": hits, "exhaustive": exhaustive }).to_string());
     }
-    for one in &answer.found {
-        out.line(&format!("{query}\t{}\t{}", one.label, one.distance))?;
+    for hit in &found.hits {
+        let mut line = format!("{query}\t{}\t{}", text::key(&hit.key), hit.distance);
+        if args.payloads {
+            line = format!("{line}\t{}", text::value(&hit.payload));
+        }
+        out.line(&line)?;
     }
     Ok(())
 }
